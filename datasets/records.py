@@ -96,9 +96,10 @@ class Records(RecordFiles):
             # One after the other: of two shards that begin at once, the second agrees with the first.
             with file_lock(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
                 _agree(folder / "settings.json", settings, source.shared, Path(out))
-            recorded = records.recorded()
-            if recorded and all(map(records.outdated, sorted(recorded))):
-                raise DatasetError(f"{out}: made from another dataset: choose another --out")
+                recorded = records.recorded()
+                if recorded and all(map(records.outdated, sorted(recorded))):
+                    raise DatasetError(f"{out}: made from another dataset: choose another --out")
+                _agree_on_robot(folder / "settings.json", settings, Path(out))
             yield records
 
     @property
@@ -239,3 +240,18 @@ def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> N
         raise DatasetError(
             f"{out}: annotated with other settings ({what}): keep them or choose another --out"
         )
+
+
+def _agree_on_robot(path: Path, settings: Mapping[str, Any], out: Path) -> None:
+    """Hold this run to how the robot was read, and note the reasons that all episodes now give."""
+    content, robot = json.loads(path.read_bytes()), settings.get("robot")
+    before = content["settings"].get("robot")
+    if before == robot:
+        return
+    if before and robot and before["layout"] != robot["layout"]:
+        raise DatasetError(
+            f"{out}: annotated with --layout {before['layout']}, and the episodes now say {robot['layout']}: "
+            "choose another --out"
+        )
+    content["settings"]["robot"] = robot
+    write_bytes(path, json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")

@@ -35,7 +35,10 @@ def make_dataset(
     size: int = 48,
     **create: object,
 ) -> Path:
-    """Write a dataset through `LeRobotDataset.create`: state x, y, z, gripper; one grasp an episode."""
+    """Write a dataset through `LeRobotDataset.create`: state x, y, z, gripper; one grasp an episode.
+
+    Nothing but the robot's type tells which end of the gripper is closed: it is low.
+    """
     from datasets import Features
     from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -43,6 +46,7 @@ def make_dataset(
     Features.__setitem__ = set_feature
     picture = {"dtype": dtype, "shape": (size, size, 3), "names": ["height", "width", "channels"]}
     numbers = {"dtype": "float32", "shape": (4,), "names": ["x", "y", "z", "gripper"]}
+    create.setdefault("robot_type", "koch_follower")
     dataset = LeRobotDataset.create(
         "local/test",
         fps=fps,
