@@ -21,7 +21,7 @@ TITLES: Mapping[ClaimName, str] = {
     "came_off": "Outcome",
 }
 """The claims for a reader."""
-RULE, ROWS, RECORDING, PERSON = "rule", "rows", "recording", "person"
+RULE, ROWS, RECORDING, PERSON, OPERATOR = "rule", "rows", "recording", "person", "operator"
 NOBODY, PICTURE_CHECKS, UNKNOWN = "nobody", "picture checks", "unknown"
 _NO_MODELS = {"kinematic": RULE, "rows": ROWS, "hindsight": RECORDING, "difference": PICTURE_CHECKS}
 """The names that stand for no model."""
@@ -33,9 +33,10 @@ class Claim(Frozen):
     """Who made a claim, who checked it, and why it may be untrue."""
 
     by: str = UNKNOWN
-    """`rule`, `rows` (labels of the data), `recording` (a frame), `model NAME`, `person`, `unknown`."""
+    """`rule`, `rows` (labels of the data), `recording` (a frame), `model NAME`, `person`, `unknown`,
+    and `operator`: whoever told the node of a robot that the step is done."""
     checked: str = NOBODY
-    """`nobody`, `picture checks`, `model NAME`, `person` or `unknown`."""
+    """`nobody`, `picture checks`, `model NAME`, `person`, `operator` or `unknown`."""
     doubts: tuple[str, ...] = ()
     """Why it may be untrue, in one line each; what a checker objected to is among them."""
 
@@ -113,12 +114,10 @@ def claims_of(step: "StoryboardStep") -> Claims:
     what = Claim(checked=confirmed.checked if not confirmed.doubts else NOBODY, doubts=doubts)
     if step.segment is None:
         return Claims(what=what, looks=looks)
-    return Claims(
-        when=Claim(by=UNKNOWN if step.alignment is None else RULE),
-        what=what,
-        looks=looks,
-        came_off=Claim(checked=confirmed.checked, doubts=(*doubts, *confirmed.doubts)),
-    )
+    # A rule has found a predicted step in the recording; any other was read off it by who planned it.
+    placed = Claim(by=UNKNOWN if step.alignment is None else RULE)
+    outcome = {"checked": confirmed.checked, "doubts": (*doubts, *confirmed.doubts)}
+    return Claims(when=placed, what=what, looks=looks, came_off=placed.model_copy(update=outcome))
 
 
 def makers(models: Mapping[str, object]) -> Makers:

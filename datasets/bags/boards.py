@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from goalreel.claims import RECORDING, Claim
 from goalreel.datasets.bags.excerpts import Excerpt
 from goalreel.datasets.bags.streamed_goals import (
     ACCEPTED,
@@ -44,11 +45,20 @@ def _streamed_step(span: StreamedSpan, panel: RecordedPanel | None, excerpt: Exc
     start, end = (int(i) for i in np.searchsorted(excerpt.moments, (span.start, span.end)))
     segment = Segment(start=start, end=end) if end > start else None
     if step.prompt is None:
-        return StoryboardStep(step=step, segment=segment, status="text")
+        return _shown(StoryboardStep(step=step, segment=segment, status="text"))
     attempt = _attempt(goal, panel, step.prompt)
     status: Status = "failed" if attempt.image is None else "verified" if goal.verified else "unverified"
     chosen = None if attempt.image is None else 0
-    return StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=chosen)
+    return _shown(
+        StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=chosen)
+    )
+
+
+def _shown(step: StoryboardStep) -> StoryboardStep:
+    """The bag holds when a sub-goal was shown, and not whether it came off."""
+    when = None if step.segment is None else Claim(by=RECORDING)
+    claims = step.claims.model_copy(update={"when": when, "came_off": None})
+    return step.model_copy(update={"claims": claims})
 
 
 def _step(goal: StreamedGoal | RecordedPanel, panel: RecordedPanel | None, task: str) -> Step:

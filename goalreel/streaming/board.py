@@ -5,14 +5,16 @@ Times are nanoseconds of the node's clock, 0 before the event. The values of the
 """
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal, Self
 from uuid import UUID
 
+from goalreel.claims import OPERATOR, UNKNOWN, Claim, Claims, Makers
 from goalreel.image import Image
-from goalreel.types import ROLE_OF_STAGE, Attempt, Role, Step, StoryboardStep
+from goalreel.types import ROLE_OF_STAGE, ROLES, Attempt, Role, Step, StoryboardStep
 
 type BoardState = Literal[
     "empty",
@@ -99,6 +101,8 @@ class StepPanel:
     created: int = 0
     started: int = 0
     ended: int = 0
+    ended_by: Literal["", "critic", "operator"] = ""
+    """Who took the step for done: the critic, or whoever called set_active_step; empty until then."""
 
     @property
     def goal_image(self) -> Image | None:
@@ -126,6 +130,15 @@ class StepPanel:
             return StoryboardStep(step=self.step)
         attempt = attempt.model_copy(update={"image": attempt.image.within(longest)})
         return StoryboardStep(step=self.step, attempts=(attempt,), status=status, chosen=0)
+
+    def claims(self, models: "ModelNames") -> Claims:
+        """Give what the step claims, with the published names of the models."""
+        makers: Makers = {role: f"model {name}" for role in ROLES if (name := getattr(models, role))}
+        claims = self.as_step(longest=sys.maxsize).claims.named(makers)
+        if not self.ended_by:
+            return claims
+        who = makers.get("critic", UNKNOWN) if self.ended_by == "critic" else OPERATOR
+        return claims.model_copy(update={"came_off": Claim(by=who, checked=who)})
 
     def finish(self, result: StoryboardStep, created: int, size: tuple[int, int]) -> Self:
         """Give the panel with the loop's result for its step, its picture in `size` (width, height)."""
@@ -208,7 +221,13 @@ class Board:
         return replace(self, steps=steps)
 
     def leave_step(
-        self, index: int, status: Literal["completed", "skipped", "active"], target: int, now: int
+        self,
+        index: int,
+        status: Literal["completed", "skipped", "active"],
+        target: int,
+        now: int,
+        *,
+        by_operator: bool = False,
     ) -> tuple[StepPanel, ...]:
         """Give the panels after step `index` ended with `status`, at the time `now`.
 
@@ -217,13 +236,14 @@ class Board:
         """
         steps = list(self.steps)
         if status != "active":
-            steps[index] = replace(steps[index], status=status, ended=now)
+            by = ("operator" if by_operator else "critic") if status == "completed" else ""
+            steps[index] = replace(steps[index], status=status, ended=now, ended_by=by)
             return tuple(steps)
         for i in range(min(index, target), len(steps)):
             if i < target:
-                steps[i] = replace(steps[i], status="skipped", ended=now)
+                steps[i] = replace(steps[i], status="skipped", ended=now, ended_by="")
             else:
-                steps[i] = replace(steps[i], status="pending", ended=0)
+                steps[i] = replace(steps[i], status="pending", ended=0, ended_by="")
         return tuple(steps)
 
 
@@ -274,6 +294,7 @@ class Phase:
     completion: float = 0.0
     """Share of the steps whose picture is final, 0-1."""
     panel: StepPanel | None = None
+    models: ModelNames = field(default_factory=ModelNames)
 
 
 def _share(steps: Sequence[StepPanel], active: float) -> float:

@@ -56,4 +56,4 @@ class LiveBoard:
         steps = self.board.steps
         share = sum(p.picture_is_final for p in steps) / len(steps) if steps else 0.0
         index, attempt = (panel.index, max(0, panel.attempts - 1)) if panel else (0, 0)
-        self._on_phase(Phase(stage, index, len(steps), attempt, share, panel))
+        self._on_phase(Phase(stage, index, len(steps), attempt, share, panel, self.board.models))

@@ -202,7 +202,9 @@ class Session:
             if end.kind == "replan":
                 scene = await self._replan(renderer, index, end)
             else:
-                steps = self._live.board.leave_step(index, end.kind, end.index, self._live.now())
+                steps = self._live.board.leave_step(
+                    index, end.kind, end.index, self._live.now(), by_operator=end.by_operator
+                )
                 self._live.update(steps=steps)
                 index, scene = end.index, end.frame
         if self._preset.confirm:

@@ -66,8 +66,8 @@ def test_a_step_that_was_found_in_a_recording_was_placed_there_by_a_rule():
     planned = step(image=DRAWN, verdict=Verdict(success=True), segment=None)
     placed = planned.aligned(Alignment(cost=0.1), SEGMENT)
     made = claims(placed, CHATS)
-    assert made.when == Claim(by="rule", checked="nobody")
-    assert made.what.by == made.came_off.by == "model hf:planner"
+    assert made.when == made.came_off == Claim(by="rule", checked="nobody")
+    assert made.what.by == "model hf:planner"
     lost = planned.aligned(Alignment(reason="nothing like it"))
     assert claims(lost, CHATS).when is None
 

@@ -14,7 +14,7 @@ from std_msgs.msg import Header
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, BoardProgress, Frame, Goal, Phase, StepPanel
+from goalreel.streaming.board import Board, BoardProgress, Frame, Goal, ModelNames, Phase, StepPanel
 from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
 from goalreel_ros import convert
@@ -67,6 +67,41 @@ def test_a_storyboard_keeps_everything(board, jpegs):
     assert (second.prompt, second.status) == ("close it", StoryboardStep.STATUS_PENDING)
     assert second.critic.verdict == CriticVerdict.NOT_EVALUATED
     assert not second.goal_image.data
+
+
+def claims_of(message):
+    return {claim.claim: (claim.by, claim.checked, *claim.doubts) for claim in message.claims}
+
+
+def test_a_step_and_its_sub_goal_say_who_made_and_who_checked_what_they_claim(board, jpegs):
+    named = replace(board, models=ModelNames("hf:planner", "klein", "openai:judge"))
+    first, second = wired(convert.storyboard(named, jpegs, 1)).steps
+    words = ("model hf:planner", "nobody")
+    assert claims_of(first) == {"what": words, "looks": ("model klein", "model openai:judge")}
+    assert claims_of(second) == {"what": words}, "it has no picture yet, and is not done"
+    goal = convert.subgoal(Goal(named, SHOWN, True, NOW), jpegs, NOW)
+    assert claims_of(wired(goal)) == claims_of(first)
+    phase = convert.phase(Phase("validating", panel=SHOWN, models=named.models), "optical", jpegs)
+    assert claims_of(wired(phase).step[0]) == claims_of(first)
+
+
+@pytest.mark.parametrize(
+    ("by_operator", "who"), [(False, "model openai:judge"), (True, "operator")], ids=["critic", "operator"]
+)
+def test_a_step_that_is_done_says_who_took_it_for_done(board, jpegs, by_operator, who):
+    steps = board.leave_step(0, "completed", 1, NOW, by_operator=by_operator)
+    done = replace(board, steps=steps, models=ModelNames(critic="openai:judge"))
+    message = wired(convert.storyboard(done, jpegs, 1))
+    assert claims_of(message.steps[0])["came_off"] == (who, who)
+    again = replace(done, steps=done.leave_step(1, "active", 0, NOW))
+    assert "came_off" not in claims_of(wired(convert.storyboard(again, jpegs, 1)).steps[0])
+
+
+def test_a_refused_picture_says_why(jpegs):
+    no = Attempt(prompt="p", seed=1, image=PICTURE, verdict=Verdict(success=False, reasoning="too far"))
+    panel = replace(SHOWN, image_status="unverified", attempt=no)
+    message = wired(convert.step(panel, "", jpegs, ModelNames("p", "e", "c")))
+    assert claims_of(message)["looks"] == ("model e", "model c", "too far")
 
 
 def test_a_board_that_never_changed_still_has_a_stamp(jpegs):
@@ -162,7 +197,7 @@ VERDICTS = {
 def test_what_the_critic_said(case, jpegs):
     attempt, verdict, score, criteria, reasoning, probability = VERDICTS[case]
     panel = StepPanel(0, STEP, 3, image_status="failed", attempts=1, attempt=attempt)
-    message = wired(convert.step(panel, "", jpegs)).critic
+    message = wired(convert.step(panel, "", jpegs, ModelNames())).critic
     assert message.verdict == verdict
     assert message.score == pytest.approx(score, nan_ok=True)
     assert [s.criterion for s in message.scores] == criteria
@@ -175,7 +210,7 @@ WORDS = Step(name="wait", instruction="the glue is dry", prompt=None, auxiliary_
 
 def test_a_step_in_words_has_no_prompt_and_no_picture(board, jpegs):
     panel = StepPanel(0, WORDS, 3, status="active", image_status="text", created=6)
-    message = wired(convert.step(panel, "", jpegs))
+    message = wired(convert.step(panel, "", jpegs, ModelNames()))
     assert (message.prompt, message.auxiliary_text) == ("", "Wait for the glue.")
     assert (message.image_status, message.attempts) == (StoryboardStep.IMAGE_TEXT, 0)
     assert not message.goal_image.data

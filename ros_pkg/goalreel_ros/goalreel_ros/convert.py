@@ -6,10 +6,12 @@ from uuid import UUID
 from std_msgs.msg import Header
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
-from goalreel.streaming.board import Board, BoardProgress, Goal, Phase, StepPanel
+from goalreel.claims import Claims
+from goalreel.streaming.board import Board, BoardProgress, Goal, ModelNames, Phase, StepPanel
 from goalreel.types import Attempt, Verdict
 from goalreel_interfaces.action import GenerateStoryboard
 from goalreel_interfaces.msg import (
+    Claim,
     CriticScore,
     CriticVerdict,
     Storyboard,
@@ -45,7 +47,7 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
         revision=board.revision,
         task=board.task,
         state=getattr(Storyboard, f"STATE_{board.state.upper()}"),
-        steps=[step(p, board.frame_id, jpegs) for p in board.steps],
+        steps=[step(p, board.frame_id, jpegs, board.models) for p in board.steps],
         planner_model=board.models.planner,
         editor_model=board.models.editor,
         critic_model=board.models.critic,
@@ -57,8 +59,8 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
     return message
 
 
-def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep:
-    """Make one step's message; `frame_id` is the source camera's."""
+def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None, models: ModelNames) -> StoryboardStep:
+    """Make one step's message; `frame_id` is the source camera's, and `models` have their published names."""
     message = StoryboardStep(
         index=panel.index,
         name=panel.step.name,
@@ -73,6 +75,7 @@ def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep
         created_stamp=to_time(panel.created),
         start_stamp=to_time(panel.started),
         end_stamp=to_time(panel.ended),
+        claims=claims(panel.claims(models)),
     )
     if jpegs is not None:
         message.goal_image = jpegs.message(panel.goal_image, header(panel.source_stamp, frame_id))
@@ -99,6 +102,7 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
     message.instruction = panel.step.instruction
     message.auxiliary_text = panel.step.auxiliary_text or ""
     message.image_status = _image_status(panel)
+    message.claims = claims(panel.claims(board.models))
     message.goal_image = jpegs.message(panel.goal_image, header(panel.source_stamp, board.frame_id))
     return message
 
@@ -123,6 +127,14 @@ def progress(value: BoardProgress, now: int) -> StoryboardProgress:
     )
 
 
+def claims(value: Claims) -> list[Claim]:
+    """Make the messages of a step's claims."""
+    return [
+        Claim(claim=name, by=claim.by, checked=claim.checked, doubts=list(claim.doubts))
+        for name, claim in value.items()
+    ]
+
+
 def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedback:
     """Make the feedback of the action GenerateStoryboard."""
     return GenerateStoryboard.Feedback(
@@ -131,7 +143,7 @@ def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedb
         num_steps=value.steps,
         attempt=value.attempt,
         completion=value.completion,
-        step=[] if value.panel is None else [step(value.panel, frame_id, jpegs)],
+        step=[] if value.panel is None else [step(value.panel, frame_id, jpegs, value.models)],
     )
 
 
