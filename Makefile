@@ -70,13 +70,13 @@ soak: lab  ## the longest tests: lab, 100 kills, 200 expert seeds, new random ex
 	$(PYTHON) -m pytest -m "hypothesis and not slow" --hypothesis-profile new -q
 
 picture: .venv/.ready  ## search the README's first picture again
-	$(PYTHON) scripts/nano_picture.py docs/images/storyboard.png
+	$(PYTHON) dev/nano_picture.py docs/images/storyboard.png
 
 ros-picture: .venv/.ready  ## make the ROS 2 picture again
-	$(PYTHON) scripts/ros_picture.py
+	$(PYTHON) dev/ros_picture.py
 
 review-picture: .venv/.ready  ## make the review page's picture again
-	$(PYTHON) scripts/review_picture.py docs/images/review.png
+	$(PYTHON) dev/review_picture.py docs/images/review.png
 
 fuzz: .venv/.ready  ## fuzz the reply parser for longer
 	@mkdir -p out/fuzz

@@ -22,7 +22,7 @@ from goalreel.settings import fields_of
 from goalreel.streaming.parameters import engine_parameters, engine_settings
 from goalreel.streaming.settings import EngineSettings
 
-PRODUCT = ("goalreel", "annotator", "planners", "datasets", "ros_pkg", "launch", "scripts", "examples")
+PRODUCT = ("goalreel", "annotator", "planners", "datasets", "ros_pkg", "launch", "examples")
 GENERATED = {ROOT / "launch" / "goalreel.yaml"}
 """A test compares it with what writes it."""
 

@@ -128,7 +128,7 @@ def topics(config: object) -> Iterator[str]:
 
 
 def test_the_parameters_file_is_what_the_node_declares():
-    assert ros_parameters.text() == PARAMETERS.read_text(), "run scripts/ros_parameters.py"
+    assert ros_parameters.text() == PARAMETERS.read_text(), "run dev/ros_parameters.py"
 
 
 @pytest.mark.process

@@ -5,7 +5,7 @@ first whose storyboard has one rejected picture and its correction, in which the
 plan, the rejection and every acceptance, and in which no accepted picture smudges anything. Scenes in which a
 block comes to stand before another are left out: they are hard to read. It does not check the Critic's words.
 
-    .venv/bin/python scripts/nano_picture.py docs/images/storyboard.png
+    .venv/bin/python dev/nano_picture.py docs/images/storyboard.png
 """
 
 import io

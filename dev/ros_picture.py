@@ -1,6 +1,6 @@
 """Make docs/images/ros.png: a plan that the node carries out in the simulated tabletop, seen on the way.
 
-    .venv/bin/python scripts/ros_picture.py docs/images/ros.png
+    .venv/bin/python dev/ros_picture.py docs/images/ros.png
 
 Above is the contact sheet, below are the markers as RViz draws them.
 """

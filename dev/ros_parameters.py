@@ -1,4 +1,4 @@
-"""Write the node's parameters into launch/goalreel.yaml: `python scripts/ros_parameters.py`."""
+"""Write the node's parameters into launch/goalreel.yaml: `python dev/ros_parameters.py`."""
 
 import json
 import textwrap
@@ -11,7 +11,7 @@ from goalreel_ros.parameters import PARAMETERS, describe
 
 FILE = Path(__file__).parents[1] / "launch" / "goalreel.yaml"
 HEAD = """\
-# The node's parameters, at their defaults. Written by scripts/ros_parameters.py.
+# The node's parameters, at their defaults. Written by dev/ros_parameters.py.
 # What is fixed can only be set before the node is configured; the rest also while it runs (ros2 param set).
 /**:
   ros__parameters:

@@ -2,7 +2,7 @@
 
 Of the tabletop's first validation scenes it takes the one with most to show: attempts, then steps.
 
-    .venv/bin/python scripts/review_picture.py docs/images/review.png
+    .venv/bin/python dev/review_picture.py docs/images/review.png
 """
 
 import io

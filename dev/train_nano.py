@@ -3,10 +3,10 @@
 Every stage resumes: run the same command again after a kill. With `--install` the results replace those in
 `goalreel/checkpoints/nano`.
 
-    python scripts/train_nano.py --workers 16
-    python scripts/train_nano.py --install
-    python scripts/train_nano.py --share 0.01 --out out/nano_tried  # the whole way in minutes
-    python scripts/train_nano.py --share 0.2 --out out/nano_fifth  # in two hours
+    python dev/train_nano.py --workers 16
+    python dev/train_nano.py --install
+    python dev/train_nano.py --share 0.01 --out out/nano_tried  # the whole way in minutes
+    python dev/train_nano.py --share 0.2 --out out/nano_fifth  # in two hours
 """
 
 import json

@@ -2,7 +2,7 @@
 
 goalreel eval tabletop --split test --parts plan,edit,critic,loop,closed_loop --json | tail -1 > models.json
 goalreel eval tabletop --split test --parts annotate --episodes 8 --json | tail -1 > annotate.json
-python scripts/nano_scores.py models.json annotate.json
+python dev/nano_scores.py models.json annotate.json
 """
 
 import json

@@ -2,7 +2,7 @@
 
 The viewer needs a display and Vulkan: on Debian without either, the packages xvfb and mesa-vulkan-drivers.
 
-    .venv/bin/python scripts/rerun_picture.py docs/images/rerun.png
+    .venv/bin/python dev/rerun_picture.py docs/images/rerun.png
 """
 
 import io

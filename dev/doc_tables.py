@@ -1,4 +1,4 @@
-"""Write the tables of docs/editors.md and docs/models.md: `python scripts/doc_tables.py`."""
+"""Write the tables of docs/editors.md and docs/models.md: `python dev/doc_tables.py`."""
 
 from collections.abc import Callable
 from pathlib import Path
