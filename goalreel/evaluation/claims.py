@@ -47,7 +47,10 @@ class NameClaim:
     held: bool = False
     """It says that the object is in the hand at the segment's end."""
     holds: Callable[[int], bool] | None = None
-    """Whether the relation that it states holds at a frame; None: it states none."""
+    """Whether the relation that it states holds at a frame; None: it states none.
+
+    It may be asked about frames beyond the episode's end, which are like the last one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,8 @@ def untruth(name: WrittenName, contacts: Sequence[Contact], slack: int) -> Untru
         return "another object"
     if claim.held and not any(c.start < end + slack and c.end > end - 1 - slack for c in mine):
         return "not held"
-    last = range(max(start, end - 1 - slack), end)
-    if claim.holds is not None and not any(map(claim.holds, last)):
+    around_end = range(max(start, end - 1 - slack), end + slack)
+    if claim.holds is not None and not any(map(claim.holds, around_end)):
         return "relation"
     return None
 

@@ -24,10 +24,18 @@ ROS = {"ros", "ros_ends", "ros_handover"}
 BROWSER = {"review", "scale"}
 PROCESSES = {"startup"}
 LONG = {"loop", "ray_annotate", "ros", "ros_ends", "ros_handover", "review", "scale", "watch", "working_size"}
-LONG |= {"startup", "write"}
+LONG |= {"startup", "tabletop_words", "write"}
 """They import lerobot or diffusers, or start nodes."""
 NEEDS = dict.fromkeys(ROS, "rclpy") | dict.fromkeys(
-    ("ros_handover", "tabletop_expert", "tabletop_readback", "task_success", "watch", "working_size"),
+    (
+        "ros_handover",
+        "tabletop_expert",
+        "tabletop_readback",
+        "tabletop_words",
+        "task_success",
+        "watch",
+        "working_size",
+    ),
     "mujoco",
 )
 

@@ -67,8 +67,8 @@ def take_hold(env: Tabletop, tip: Floats, over: float, yaw: float) -> Iterator[M
     """Reach `over` (z, m) the fingertip's place `tip` (3,) and down to it, close the hand, lift."""
     yield from _go(env, "reach", [*tip[:2], over], yaw, OPEN)
     yield from _go(env, "grasp", tip, yaw, OPEN)
-    yield from _wait(env, "grasp", 1, OPEN)
-    yield from _wait(env, "grasp", 3, CLOSED)
+    yield from wait(env, "grasp", 1, OPEN)
+    yield from wait(env, "grasp", 3, CLOSED)
     yield from _go(env, "lift", [*env.tip[:2], CRUISE], yaw, CLOSED)
 
 
@@ -76,11 +76,11 @@ def let_go(env: Tabletop, tip: Floats, over: float, yaw: float) -> Iterator[Move
     """Carry to `tip` (3,), open the hand, rise to `over` (z, m) and go home."""
     yield from _go(env, "move", [*tip[:2], CRUISE], yaw, CLOSED)
     yield from _go(env, "place", tip, yaw, CLOSED)
-    yield from _wait(env, "place", 1, CLOSED)
-    yield from _wait(env, "place", 3, OPEN)
+    yield from wait(env, "place", 1, CLOSED)
+    yield from wait(env, "place", 3, OPEN)
     yield from _go(env, "retreat", [*env.tip[:2], over], yaw, OPEN)
     yield from _go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
-    yield from _wait(env, "retreat", 1, OPEN)
+    yield from wait(env, "retreat", 1, OPEN)
 
 
 def _go(
@@ -101,7 +101,7 @@ def _go(
             return
 
 
-def _wait(env: Tabletop, phase: str, steps: int, grip: float) -> Iterator[Move]:
+def wait(env: Tabletop, phase: str, steps: int, grip: float) -> Iterator[Move]:
     """Hold still while the fingers move."""
     for _ in range(steps):
         yield np.array([0, 0, 0, 0, grip], np.float32), phase

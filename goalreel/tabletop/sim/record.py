@@ -11,7 +11,7 @@ All of it describes the moment the pictures were taken, before the frame's actio
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from goalreel.errors import InputError
 from goalreel.progress import OnCount
 from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
 from goalreel.tabletop.sim.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop
-from goalreel.tabletop.sim.expert import PHASES
+from goalreel.tabletop.sim.expert import CLOSED, PHASES, Move, pick_and_place, wait
 from goalreel.tabletop.sim.grammar import MAX_GOALS, TabletopEpisode, sample_episode
 from goalreel.tabletop.sim.language import write_language
 from goalreel.tabletop.sim.predicates import SubGoal
@@ -34,6 +34,8 @@ from goalreel.tabletop.sim.splits import split_of
 from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, Truth, write_truth
 
 MAX_SIZE = 1024
+_SHUT = 5
+"""Control steps in which the hand closes."""
 PREDICATE_NAMES = (*(f"holds_{i}" for i in range(MAX_GOALS)), "grasped", "still")
 
 
@@ -43,11 +45,13 @@ def record(
     *,
     cameras: Sequence[str] = ("front", "wrist"),
     size: int = 128,
+    starts_closed: bool = False,
     progress: OnCount = lambda done, total: None,
 ) -> Truth:
     """Write the episodes of `seeds` to `out`, at CONTROL_HZ frames a second; `progress` counts episodes.
 
-    State and actions depend on nothing but the seed. The dataset appears at `out` only when complete: a
+    State and actions depend on nothing but the seed and `starts_closed`: whether the hand is closed for the
+    first second. The dataset appears at `out` only when complete: a
     killed run leaves at most a hidden `.NAME-*` folder beside it, and is simply run again.
 
     Raises:
@@ -70,7 +74,8 @@ def record(
         episodes = []
         try:
             for seed in seeds:
-                episodes.append(_record_episode(dataset, sample_episode(seed), cameras, size))
+                episode = sample_episode(seed)
+                episodes.append(_record_episode(dataset, episode, cameras, size, starts_closed))
                 progress(len(episodes), len(seeds))
         finally:
             dataset.finalize()  # else its destructor would write again after the workshop is gone
@@ -121,12 +126,19 @@ def _numbers(dtype: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _record_episode(
-    dataset: LeRobotDataset, episode: TabletopEpisode, cameras: Sequence[str], size: int
+    dataset: LeRobotDataset,
+    episode: TabletopEpisode,
+    cameras: Sequence[str],
+    size: int,
+    starts_closed: bool,
 ) -> TrueEpisode:
     ticks: list[ControlStep] = []
     held_after: list[bool] = []
     with Tabletop(episode.scene) as env:
-        for tick in rollout(env, episode.goals):
+        if starts_closed:
+            for action, _ in wait(env, "reach", _SHUT, CLOSED):
+                env.step(action)
+        for tick in rollout(env, episode.goals, _closed_at_first if starts_closed else pick_and_place):
             if ticks and ticks[-1].goal != tick.goal:
                 held_after.append(env.holds(episode.goals[ticks[-1].goal]))
             ticks.append(tick)
@@ -136,6 +148,13 @@ def _record_episode(
         success = all(env.holds(goal) for goal in episode.goals)
     dataset.save_episode(parallel_encoding=False)  # forks otherwise, with a GL context and threads alive
     return _truth(episode, [t.goal for t in ticks], held_after, success)
+
+
+def _closed_at_first(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
+    """The expert, whose hand stays closed for a second where it is closed."""
+    if env.grip == CLOSED:
+        yield from wait(env, "reach", CONTROL_HZ, CLOSED)
+    yield from pick_and_place(env, goal)
 
 
 def _frame(env: Tabletop, episode: TabletopEpisode, tick: ControlStep) -> dict[str, Any]:

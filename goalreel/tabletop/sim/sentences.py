@@ -70,6 +70,11 @@ def read_wanted(text: str, names: Sequence[str]) -> list[SubGoal]:
     raise InputError(f"this table offers {', '.join(names)}; cannot make out {text!r}")
 
 
+def read_goals(text: str) -> list[SubGoal]:
+    """Read every sub-goal that a text asks for or states, in order; empty where it speaks of none."""
+    return _search(text, _CLAUSES)[0] or _search(text, _WANTED)[0]
+
+
 def _search(text: str, templates: Templates) -> tuple[list[SubGoal], str]:
     """Find every clause in the order of the text, and what is left of the text without them."""
     goals: dict[int, SubGoal] = {}
