@@ -81,11 +81,11 @@ def read(instruction: str) -> list[Clause]:
         if (
             clauses
             and clauses[-1].kind == "pick"
-            and clause.kind == "put"
+            and clause.kind in ("put", "pick")
             and clause.object == clauses[-1].object
         ):
             understood = clause.understood and clauses.pop().understood
-            clause = replace(clause, picked=True, understood=understood)
+            clause = replace(clause, picked=clause.kind == "put", understood=understood)
         clauses.append(clause)
     return _with_order(clauses, instruction)
 

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from goalreel.planners.kinematic.clauses import Clause
-from goalreel.planners.kinematic.grasps import FailedGrasp
+from goalreel.planners.kinematic.grasps import FailedGrasp, has_reached
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Curve, Cycle, hand_signal, moves
 from goalreel.types import Recording
 
 _COUNTS = {"two": 2, "both": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_AT_HOME = 0.15
+"""Share of the arm's extent within which it is back where the recording begins."""
 _AGAIN = 0.1
 """Share of the arm's extent within which an object is taken again where it was set down."""
 
@@ -86,8 +88,25 @@ def _of_grasps(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMo
         yield f"the hand carries something {_times(carried)}, and the words say {_times(needed)}"
     if any(map(motion.failed, grasps)):
         yield "a grasp is taken for a success in which the hand carries nothing"
+    if grasps and grasps[-1].release is None and not has_reached(grasps[-1], motion):
+        yield "the hand closes before the arm goes anywhere, and is not seen to let go"
+
+
+def end_doubts(
+    clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion, returns: bool
+) -> Iterator[tuple[int, str]]:
+    """Say why the words of the last steps may be untrue, and from which frame on.
+
+    Args:
+        clauses: of the instruction.
+        grasps: those that moved an object.
+        motion: of the recording.
+        returns: the instruction ends with a request to go home.
+    """
     if clauses[-1].kind == "put" and grasps and grasps[-1].release is None:
-        yield "the hand does not let go at the end"
+        yield grasps[-1].contact + 1, "the hand does not let go at the end"
+    if returns and np.linalg.norm(motion.path[-1] - motion.path[0]) > _AT_HOME * motion.extent:
+        yield len(motion) - 1, "the arm does not end where it began, and the words send it home"
 
 
 def _counts(clause: Clause, grasps: int) -> bool:

@@ -15,6 +15,12 @@ _HOLD = re.compile(
     re.IGNORECASE,
 )
 """Holding adds nothing to picking up."""
+_RETURN = re.compile(
+    r"(?:[,.;]? *\b(?:and then|then|and|finally|after that)\b,?|[,.;]) +(?:please )?"
+    r"(?:go|come|move|return|drive)(?: back)?(?: to)?(?: the| its| your)?"
+    r" (?:home|start|starting|initial|rest|resting|neutral)(?: (?:position|pose))?[.!]? *$",
+    re.IGNORECASE,
+)
 
 
 def expand_idioms(instruction: str) -> str:
@@ -26,6 +32,18 @@ def expand_idioms(instruction: str) -> str:
     text = _HOLD.sub(r"\g<pick>", instruction)
     text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
     return _OWN_COLOUR.sub(_sort_clauses, text)
+
+
+def split_return(instruction: str) -> tuple[str, bool]:
+    """Take off a last request to go home, which needs no contact; say whether there was one.
+
+    >>> split_return("put the cup in the box and return to the home position.")
+    ('put the cup in the box', True)
+    >>> split_return("take the cup home")
+    ('take the cup home', False)
+    """
+    text = _RETURN.sub("", instruction)
+    return (text, True) if text.strip() and text != instruction else (instruction, False)
 
 
 def _sort_clauses(match: re.Match[str]) -> str:

@@ -8,9 +8,10 @@ from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, split_pick
 from goalreel.planners.kinematic.clauses import read, whole
 from goalreel.planners.kinematic.events import cut_at_release, events
-from goalreel.planners.kinematic.evidence import doubts, hand_doubts
+from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.hand_motion import hand_phases
+from goalreel.planners.kinematic.idioms import split_return
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
@@ -73,13 +74,15 @@ class KinematicPlanner:
 
     def _plan(self, instruction: str, recording: Recording) -> Plan:
         check(recording)
-        clauses = read(instruction)
+        request, returns = split_return(instruction)
+        clauses = read(request)
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         layout = find_layout(recording, self._layout)
         motion = read_motion(recording, layout)
         grasps, failed_grasps = sort_grasps(clauses, motion)
         reasons = doubts(clauses, grasps, failed_grasps, motion, recording, layout)
+        late = list(end_doubts(clauses, grasps, motion, returns))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             grasps, failed_grasps = sort_grasps(clauses, motion)
@@ -93,14 +96,17 @@ class KinematicPlanner:
             for piece in self._cut(part, failed_grasps, motion)
         ]
         phase_list: list[MotionPhase] = []
-        if reasons:
+        if reasons or late:
             unread = tuple(hand_doubts(motion, recording, layout))
             phase_list = [] if unread else hand_phases(motion)
         elif self._with_phases:
             phase_parts = [piece for part in named_parts for piece in phases(part, failed_grasps, motion)]
             phase_list = [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in phase_parts]
         return Plan(
-            steps=tuple(_step(p, note, reasons) for p, note in pieces),
+            steps=tuple(
+                _step(p, note, (*reasons, *(why for start, why in late if p.end > start)))
+                for p, note in pieces
+            ),
             segments=tuple(_segment(p) for p, _ in pieces),
             phases=tuple(phase_list),
         )

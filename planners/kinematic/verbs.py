@@ -75,7 +75,7 @@ CONTAINERS = frozenset(_CONTAINERS.split())
 
 _PLAIN = (
     "in front of, next to, in, on, out of, away from, off, from, behind, between, under, above, over, "
-    "towards, against, through, with, by, to"
+    "towards, against, through, around, past, near, at, with, by, to"
 )
 _LEFT = ("on the left side of", "to the left side of", "to the left of", "on the left of", "left of")
 RELATIONS: dict[str, str] = {
