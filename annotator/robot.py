@@ -1,12 +1,13 @@
 """What a run understands of the robot before it begins: one reading for all that it does."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from goalreel.datasets.episode import Episode
+from goalreel.datasets.numbers import number_features
 from goalreel.datasets.source import Source
 from goalreel.datasets.still_camera import find_still_camera
 from goalreel.errors import DatasetError, InputError
@@ -14,16 +15,23 @@ from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.robot import SAMPLE, Finding, Robot, infer_robot
 
 
-@lru_cache(maxsize=4)
 def read_robot(source: Source, layout: Layout | None = None, camera: str | None = None) -> Robot:
     """Infer the robot from all episodes of a dataset, or from `SAMPLE` of them, evenly spread.
 
-    Episodes that cannot be read are left out. `layout` and `camera` are what a person says.
+    Episodes that cannot be read are left out. `layout` and `camera` are what a person says; from now on the
+    source reads the features that `layout` names.
 
     Raises:
         DatasetError: there is no such camera, or none at all.
-        InputError: an index of `layout` lies outside the recordings.
+        InputError: an index of `layout` lies outside the recordings, or a feature is not there.
     """
+    layout = layout or Layout()
+    source.read_numbers(layout.state, layout.action)
+    return _read_robot(source, layout, camera)
+
+
+@lru_cache(maxsize=4)
+def _read_robot(source: Source, layout: Layout, camera: str | None) -> Robot:
     indices = source.indices
     if len(indices) > SAMPLE:
         indices = [indices[i] for i in np.linspace(0, len(indices) - 1, SAMPLE).round().astype(int).tolist()]
@@ -33,11 +41,12 @@ def read_robot(source: Source, layout: Layout | None = None, camera: str | None 
         robot = (
             infer_robot(episodes, layout, source.info.get("robot_type"), sampled_from)
             if episodes
-            else Robot(layout=layout or Layout(), findings=())
+            else Robot(layout=layout, findings=())
         )
     except Unsegmentable as e:
         raise InputError(f"{source.root}: {e}") from e
-    return robot.model_copy(update={"findings": (*robot.findings, _camera(source, camera))})
+    found = (*_numbers(source, layout), *robot.findings, _camera(source, camera))
+    return robot.model_copy(update={"findings": found})
 
 
 def goal_camera(robot: Robot, source: Source) -> str:
@@ -46,8 +55,20 @@ def goal_camera(robot: Robot, source: Source) -> str:
     return finding.value or source.camera(None)
 
 
-def stored_layout(settings: Mapping[str, Any]) -> Layout | None:
-    """How a run read the robot, by the settings that OUT keeps; None finds it for each episode alone."""
+def stored_layout(source: Source, settings: Mapping[str, Any]) -> Layout | None:
+    """How a run read the robot, by the settings that OUT keeps; None finds it for each episode alone.
+
+    From now on the source reads the features that the layout names.
+
+    Raises:
+        InputError: a feature is not there.
+    """
+    layout = _stored_layout(settings)
+    source.read_numbers(layout.state if layout else (), layout.action if layout else ())
+    return layout
+
+
+def _stored_layout(settings: Mapping[str, Any]) -> Layout | None:
     robot, layout = settings.get("robot"), settings.get("layout")
     if not robot:
         return Layout.parse(layout) if layout else None
@@ -61,12 +82,30 @@ def question(robot: Robot) -> str | None:
     for finding in robot.unknown:
         if finding.field == "camera":
             return f"{finding.reason}: name the one for the goal images with --camera"
+        if finding.field == "state":
+            return f"{finding.reason}: say which with --layout state=NAME,action=NAME"
         hand = finding.field.removesuffix(" closed") if finding.field != "closed" else "the gripper"
         return (
             f"which end of {hand} is closed is not known ({finding.reason}): "
             "say --layout closed=low or --layout closed=high"
         )
     return None
+
+
+def _numbers(source: Source, layout: Layout) -> Iterator[Finding]:
+    """Say which features are read where they are not lerobot's own."""
+    for role, names, own, given in (
+        ("state", source.numbers.state, ("observation.state",), layout.state),
+        ("action", source.numbers.action, ("action",), layout.action),
+    ):
+        if names and names != own:
+            reason = "by --layout" if given else f"there is no {own[0]}"
+            confidence = "given" if given else "likely"
+            yield Finding(field=role, value="+".join(names), confidence=confidence, reason=reason)
+    if not source.numbers.state and not source.numbers.action:
+        others = ", ".join(number_features(source.features)) or "no feature"
+        reason = f"there is neither observation.state nor action, and {others} holds numbers"
+        yield Finding(field="state", value=None, confidence="unknown", reason=reason)
 
 
 def _camera(source: Source, camera: str | None) -> Finding:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import array, sort_rows, to_numpy
 from goalreel.datasets.labels import Label, subtask_labels
+from goalreel.datasets.numbers import NumberFeatures, dimension_names, find_numbers
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError
 from goalreel.image import Image
@@ -32,7 +33,7 @@ class Episode:
     timestamps: NDArray[np.float32]
     """Seconds, (n,), as recorded."""
     state: NDArray[np.float32]
-    """`observation.state`, (n, dims); (n, 0) without one."""
+    """`observation.state`, or what stands for it (`numbers.find_numbers`), (n, dims); (n, 0) without one."""
     action: NDArray[np.float32]
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
@@ -41,15 +42,23 @@ class Episode:
     info: dict[str, Any]
 
     @classmethod
-    def read(cls, root: Path, info: dict[str, Any], row: dict[str, Any], tasks: dict[int, str]) -> Self:
-        """Read and check an episode's rows.
+    def read(
+        cls,
+        root: Path,
+        info: dict[str, Any],
+        row: dict[str, Any],
+        tasks: dict[int, str],
+        numbers: NumberFeatures | None = None,
+    ) -> Self:
+        """Read and check an episode's rows; `numbers` are found by their names if None.
 
         Raises:
             DatasetError: rows missing, frames out of order, NaN in state or action, no instruction.
         """
         index, where = row["episode_index"], f"{root}: episode {row['episode_index']}"
         path = stored(root, info["data_path"], row, "data")
-        table = _rows(path, index, where)
+        numbers = numbers or find_numbers(info["features"])
+        table = _rows(path, index, where, (*numbers.state, *numbers.action))
         if len(table) != row["length"] or not len(table):
             raise DatasetError(
                 f"{where}: {path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
@@ -67,10 +76,10 @@ class Episode:
             instruction=str(task).strip(),
             fps=float(info["fps"]),
             timestamps=timestamps,
-            state=_column(table, "observation.state", where),
-            action=_column(table, "action", where),
-            state_names=_names(features.get("observation.state")),
-            action_names=_names(features.get("action")),
+            state=_columns(table, numbers.state, where),
+            action=_columns(table, numbers.action, where),
+            state_names=dimension_names(features, numbers.state),
+            action_names=dimension_names(features, numbers.action),
             data_path=path,
             row=row,
             info=info,
@@ -169,7 +178,7 @@ class Episode:
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
         where = f"{self.root}: episode {self.index}"
-        cells = _rows(self.data_path, self.index, where, camera)[camera]
+        cells = _rows(self.data_path, self.index, where, camera=camera)[camera]
         pictures = []
         for index in indices:
             cell = cells[index].as_py()
@@ -212,12 +221,14 @@ def stored(root: Path, template: str, row: Mapping[str, Any], prefix: str, **key
     return root / relative
 
 
-def _rows(path: Path, episode: int, where: str, camera: str | None = None) -> pa.Table:
+def _rows(
+    path: Path, episode: int, where: str, numbers: tuple[str, ...] = (), camera: str | None = None
+) -> pa.Table:
     """The episode's rows in frame order: the plain numbers, or one camera's stored images."""
     try:
         status = path.stat()
         if camera is None:
-            table, episodes = _shard(path, status.st_mtime_ns, status.st_size)
+            table, episodes = _shard(path, numbers, status.st_mtime_ns, status.st_size)
             start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
             return sort_rows(table.slice(start, stop - start), "frame_index")
         return sort_rows(_stored_rows(path, episode, ["episode_index", "frame_index", camera]), "frame_index")
@@ -244,13 +255,15 @@ def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
 
 
 @lru_cache(maxsize=2)
-def _shard(path: Path, mtime_ns: int, size: int) -> tuple[pa.Table, NDArray[np.int64]]:
+def _shard(
+    path: Path, numbers: tuple[str, ...], mtime_ns: int, size: int
+) -> tuple[pa.Table, NDArray[np.int64]]:
     """A data file's numeric columns, and the episode of each row, ascending.
 
     Episodes are read in order, so the last file or two serve them all.
     """
     file = pq.ParquetFile(path)
-    columns = ("timestamp", "frame_index", "episode_index", "task_index", "observation.state", "action")
+    columns = ("timestamp", "frame_index", "episode_index", "task_index", *numbers)
     table = file.read(columns=[n for n in columns if n in file.schema_arrow.names]).combine_chunks()
     episodes = to_numpy(table["episode_index"])
     if (np.diff(episodes) < 0).any():
@@ -271,6 +284,17 @@ def _instruction(
     return tasks.get(table["task_index"][0].as_py()) if "task_index" in table.column_names else None
 
 
+def _columns(table: pa.Table, names: Sequence[str], where: str) -> NDArray[np.float32]:
+    """Numeric columns side by side; (n, 0) without any."""
+    if len(names) == 1:
+        return _column(table, names[0], where)
+    joined = np.concatenate(
+        [np.zeros((len(table), 0), np.float32), *(_column(table, name, where) for name in names)], axis=1
+    )
+    joined.flags.writeable = False
+    return joined
+
+
 def _column(table: pa.Table, name: str, where: str) -> NDArray[np.float32]:
     """A numeric column as (n, dims) float32; (n, 0) when the dataset has none."""
     if name not in table.column_names:
@@ -281,12 +305,3 @@ def _column(table: pa.Table, name: str, where: str) -> NDArray[np.float32]:
         raise DatasetError(f"{where}: {name} is NaN or infinite at frame {frame}")
     values.flags.writeable = False
     return values
-
-
-def _names(feature: dict[str, Any] | None) -> tuple[str, ...]:
-    """Dimension names; lerobot datasets hold a list, a list in a list, or a dictionary of lists."""
-    names = (feature or {}).get("names")
-    if isinstance(names, dict):
-        names = [n for group in names.values() for n in (group if isinstance(group, list) else [group])]
-    flat = [n for group in names or [] for n in (group if isinstance(group, list) else [group])]
-    return tuple(str(n) for n in flat)

@@ -5,7 +5,7 @@ Nothing is ever written; timestamps are those of the parquet, never recomputed. 
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from goalreel.datasets.arrow import read_table
 from goalreel.datasets.episode import SUB_TASKS, Episode, check_inside, stored
 from goalreel.datasets.episode_rows import EpisodeRows, line
 from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.numbers import NumberFeatures, find_numbers
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
 
@@ -115,13 +116,28 @@ class Source:
         """The data file that holds an episode's rows."""
         return stored(self.root, self.info["data_path"], self.rows.of(index), "data")
 
+    @property
+    def numbers(self) -> NumberFeatures:
+        """The features that hold the state and the action."""
+        if "numbers" not in self._choices:
+            self._choices["numbers"] = find_numbers(self.features)
+        return self._choices["numbers"]
+
+    def read_numbers(self, state: Sequence[str], action: Sequence[str]) -> None:
+        """Take these features for the state and the action; without names they are found.
+
+        Raises:
+            InputError: the dataset has no such feature of numbers.
+        """
+        self._choices["numbers"] = find_numbers(self.features, state, action)
+
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
         try:
             row = self.rows.of(index)
         except KeyError:
             raise DatasetError(f"{self.root}: no episode {index}; it has {_span(self.indices)}") from None
-        episode = Episode.read(self.root, self.info, row, self.tasks)
+        episode = Episode.read(self.root, self.info, row, self.tasks, self.numbers)
         self._open[episode.id] = episode
         return episode
 
@@ -147,6 +163,10 @@ class Source:
             unknown = chosen[int(np.argmin(exists))]
             raise DatasetError(f"{self.root}: no episode {unknown}; it has {_span(self.indices)}")
         return chosen
+
+    @cached_property
+    def _choices(self) -> dict[str, NumberFeatures]:
+        return {}
 
     @cached_property
     def _open(self) -> WeakValueDictionary[str, Episode]:

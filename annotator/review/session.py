@@ -52,7 +52,7 @@ class ReviewSession:
         camera = source.camera(settings.get("camera"))
         self.cameras = tuple(key for key in source.views(camera) if key != self.options.subgoal_key)
         self._name, self._reviewer = dataset.resolve().name, reviewer
-        layout = stored_layout(settings)
+        layout = stored_layout(source, settings)
         self._episode = lru_cache(CACHE_SIZE)(source.episode)
         self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), layout))
 
@@ -239,7 +239,7 @@ def _unmoved_counter(source: Source, records: Records) -> Callable[[int, Storybo
     settings = records.settings()
     if settings.get("planner") == "kinematic":
         return lambda index, board: 0
-    layout = stored_layout(settings)
+    layout = stored_layout(source, settings)
     slack = round(SLACK_S * source.fps)
 
     def count(index: int, board: Storyboard) -> int:

@@ -41,7 +41,7 @@ def write_rrd(
     """
     records, done, recorded = open_annotated(dataset, source)
     settings = records.settings()
-    options, layout = Options.of(settings), stored_layout(settings)
+    options, layout = Options.of(settings), stored_layout(recorded, settings)
     views = recorded.views(recorded.camera(settings.get("camera")))
     cameras = [camera for camera in views if camera != options.subgoal_key]
     laid = blueprint([camera_entity(camera) for camera in cameras], TIME)

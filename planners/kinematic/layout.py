@@ -44,6 +44,10 @@ class Layout(BaseModel):
     """Which end of the gripper's range is closed."""
     source: Literal["state", "action"] = "state"
     """The feature that holds the gripper."""
+    state: tuple[str, ...] = ()
+    """Features of the dataset that hold the state, joined; `observation.state` and the like if empty."""
+    action: tuple[str, ...] = ()
+    """Those of the action."""
     side: Literal["left", "right"] | None = None
     """Which hand it is, where the names tell."""
     other: "Layout | None" = None
@@ -60,7 +64,7 @@ class Layout(BaseModel):
     def parse(cls, text: str) -> Self:
         """Read `gripper=6,position=0:3,vertical=2,closed=high,source=action`.
 
-        `+` joins spans, and `/` parts two hands: `gripper=6/13`.
+        `+` joins spans, and `/` parts two hands: `gripper=6/13`. `state=NAME,action=NAME` name features.
 
         Raises:
             InputError: the text is no layout; the message shows how to write one.
@@ -70,15 +74,18 @@ class Layout(BaseModel):
             for item in filter(None, text.replace(" ", "").split(",")):
                 key, _, value = item.partition("=")
                 first, slash, second = value.partition("/")
+                if key in ("state", "action"):
+                    first, slash = tuple(filter(None, value.split("+"))), ""
                 for hand, part in zip(hands, (first, second if slash else first), strict=True):
-                    hand[key] = _indices(part) if key in ("gripper", "position") else part
+                    if part:
+                        hand[key] = _indices(part) if key in ("gripper", "position") else part
             layout = cls.model_validate(hands[0])
             second = cls.model_validate(hands[1])
         except ValueError as e:
             raise InputError(
                 f"layout {text!r} is not understood: write it like "
                 "'gripper=6,position=0:3,vertical=2,closed=high,source=state', or for two hands "
-                "'gripper=6/13,closed=low'"
+                "'gripper=6/13,closed=low', with other features 'state=NAME,action=NAME'"
             ) from e
         return layout.model_copy(update={"other": second}) if second.gripper != layout.gripper else layout
 
@@ -89,6 +96,7 @@ class Layout(BaseModel):
             values = [written(getattr(hand, key)) for hand in self.hands]
             if any(value not in ("", "state") for value in values):
                 parts.append(f"{key}={'/'.join(values if len(set(values)) > 1 else values[:1])}")
+        parts += [f"{key}={'+'.join(names)}" for key in ("state", "action") if (names := getattr(self, key))]
         return ",".join(parts)
 
 

@@ -1,0 +1,111 @@
+"""Features of other names than lerobot's hold the state and the action too."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from goalreel.annotator.options import Options
+from goalreel.annotator.robot import question, read_robot, stored_layout
+from goalreel.datasets.numbers import dimension_names, find_numbers
+from goalreel.datasets.source import Source
+from goalreel.errors import InputError
+from goalreel.planners.kinematic.layout import Layout
+
+
+def features(**dims: int) -> dict:
+    return {
+        name.replace("__", "."): {"dtype": "float32", "shape": [n], "names": None} for name, n in dims.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("dims", "state", "action"),
+    [
+        ({"observation__state": 7, "state": 7, "action": 7}, ("observation.state",), ("action",)),
+        ({"state": 7, "actions": 7}, ("state",), ("actions",)),
+        ({"observation__qpos": 7, "action": 7}, ("observation.qpos",), ("action",)),
+        (
+            {"observation__state__arm": 6, "observation__state__gripper": 1, "action__arm": 6},
+            ("observation.state.arm", "observation.state.gripper"),
+            ("action.arm",),
+        ),
+        (
+            {"observation__states__joint": 7, "observation__states__joint_velocity": 7},
+            ("observation.states.joint",),
+            (),
+        ),
+        ({"reward": 1}, (), ()),
+    ],
+)
+def test_features_are_found_by_their_usual_names(dims, state, action):
+    found = find_numbers(features(**dims))
+    assert (found.state, found.action) == (state, action)
+
+
+def test_the_parts_of_a_joined_state_are_named_after_their_features():
+    both = features(observation__state__arm=2, observation__state__left_gripper=1)
+    assert dimension_names(both, tuple(both)) == ("arm_0", "arm_1", "left_gripper")
+    assert dimension_names(both, ("observation.state.arm",)) == ()
+
+
+def renamed(root: Path, out: Path, names: dict[str, str]) -> Path:
+    """A copy of a dataset whose features have other names."""
+    shutil.copytree(root, out)
+    info = json.loads((out / "meta/info.json").read_text())
+    info["features"] = {names.get(k, k): v for k, v in info["features"].items()}
+    (out / "meta/info.json").write_text(json.dumps(info))
+    for path in out.glob("data/**/*.parquet"):
+        table = pq.read_table(path)
+        pq.write_table(table.rename_columns([names.get(c, c) for c in table.column_names]), path)
+    return out
+
+
+def test_a_dataset_with_other_names_is_read_as_the_one_with_lerobots(video_dataset, tmp_path):
+    plain = Source.open(video_dataset)
+    other = Source.open(
+        renamed(video_dataset, tmp_path / "x", {"observation.state": "state", "action": "actions"})
+    )
+    assert np.array_equal(other.episode(0).state, plain.episode(0).state)
+    assert np.array_equal(other.episode(0).action, plain.episode(0).action)
+    assert other.episode(0).state_names == plain.episode(0).state_names
+    robot = read_robot(other)
+    assert robot.layout == read_robot(plain).layout
+    assert {f.field: f.value for f in robot.findings if f.field in ("state", "action")} == {
+        "state": "state",
+        "action": "actions",
+    }
+
+
+def test_features_of_any_name_are_mapped_by_the_layout(video_dataset, tmp_path):
+    names = {"observation.state": "robot", "action": "told"}
+    source = Source.open(renamed(video_dataset, tmp_path / "x", names))
+    robot = read_robot(source)
+    assert question(robot) == (
+        "there is neither observation.state nor action, and robot, told holds numbers: say which with "
+        "--layout state=NAME,action=NAME"
+    )
+    options = Options(layout="state=robot,action=told")
+    context = options.recorded(source)
+    assert context.layout is not None
+    assert context.layout.gripper == (3,)
+    assert str(context.layout).endswith("state=robot,action=told")
+    assert source.episode(0).state.shape == (12, 4)
+    again = Source.open(source.root)
+    settings = {"layout": options.layout, "robot": {"layout": str(context.layout), "findings": []}}
+    assert stored_layout(again, settings) == context.layout
+    assert again.episode(0).state.shape == (12, 4)
+    with pytest.raises(
+        InputError, match="state=joints is no feature of numbers: the dataset has robot, told"
+    ):
+        Options(layout="state=joints").recorded(source)
+
+
+def test_features_in_a_layout_are_read_and_written():
+    layout = Layout.parse("state=observation.arm+observation.hand,action=actions,gripper=6")
+    assert layout.state == ("observation.arm", "observation.hand")
+    assert layout.action == ("actions",)
+    assert Layout.parse(str(layout)) == layout
