@@ -114,8 +114,11 @@ def _report(outcome: "TaskOutcome | None", json_output: bool) -> None:
         from goalreel.cli.console import print_json
 
         numbers = {"steps": steps, "elapsed_s": outcome.elapsed, "replans": outcome.replans}
-        print_json({"error": outcome.error.name if outcome.error else None, **numbers})
+        checked = outcome.verdict is not None
+        print_json({"error": outcome.error.name if outcome.error else None, "checked": checked, **numbers})
     if outcome.error:
         fail(f"{outcome.error.name}: {outcome.message}")
     if not json_output:
         typer.echo(f"done: {steps} sub-goals in {outcome.elapsed:.0f} s, re-planned {outcome.replans} times")
+        if outcome.message:
+            typer.echo(outcome.message)

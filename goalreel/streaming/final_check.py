@@ -11,6 +11,8 @@ from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.task_end import TaskEnded, end_from_failure
 from goalreel.types import Candidate, Failure, Verdict
 
+NOT_CHECKED = "every step was taken for done; nobody checked the end against the whole task (`confirm`)"
+"""The message of a task that ends by its steps alone."""
 MAX_QUESTIONS = 3
 """The critic must say no this often before it counts: the arm may still be leaving the picture."""
 

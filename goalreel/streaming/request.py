@@ -37,6 +37,7 @@ class TaskOutcome:
     board: Board
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
+    """Why it failed; of a task that succeeded, that nobody checked its end, where nobody did."""
     replans: int = 0
     planning_time: float = 0.0
     elapsed: float = 0.0

@@ -14,7 +14,7 @@ from goalreel.planners.agents.replan import ReplanContext
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.closeness import changed_share
-from goalreel.streaming.final_check import confirm_task
+from goalreel.streaming.final_check import NOT_CHECKED, confirm_task
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.model_caller import ModelCaller, PendingCall
 from goalreel.streaming.operator_commands import PendingCommands
@@ -100,7 +100,7 @@ class Session:
         failures = self._live.board.failures
         if self._verdict is None and (failures if not self.executes else failures.keys() & _SOLE_JUDGES):
             return self.end(ErrorCode.UNVERIFIED, self._live.board.degraded)
-        return self.end(ErrorCode.NONE, "")
+        return self.end(ErrorCode.NONE, NOT_CHECKED if self.executes and self._verdict is None else "")
 
     def progress(self) -> BoardProgress:
         """Give the progress at this moment. Safe from any thread."""

@@ -6,6 +6,7 @@ import pytest
 from support.streaming_world import World, picture, result
 from support.wait import until
 
+from goalreel.models import presets
 from goalreel.planners.agents.task_check import states_in, whole_state
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.request import TaskRequest
@@ -126,12 +127,19 @@ def wholes_in(candidates) -> bool:
     return any(states_in(c.instruction) != c.instruction for c in candidates)
 
 
-def test_who_does_not_want_it_is_not_asked(start):
+def test_who_does_not_want_it_is_not_asked_and_the_result_says_so(start):
     world = World(1)
     world.whole = False
     engine, heard = start(world, confirm=False)
     outcome = result(done(world, engine, heard))
     assert (outcome.error, outcome.verdict, wholes(world)) == (ErrorCode.NONE, None, [])
+    assert "nobody checked the end against the whole task" in outcome.message
+    assert engine.progress().message == outcome.message
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_every_preset_whose_critic_judges_whole_tasks_asks_it(name):
+    assert presets.read(name).confirm == (name != "nano"), "docs/ros.md says which presets ask"
 
 
 def test_a_storyboard_made_before_is_judged_from_the_scene_that_it_began_in(start):

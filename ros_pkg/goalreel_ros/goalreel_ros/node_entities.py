@@ -160,7 +160,8 @@ class NodeEntities:
         if outcome.error:
             self._log.warning(f"{outcome.error.name}: {outcome.message}")
         else:
-            self._log.info(f"{outcome.board.state} after {outcome.elapsed:.1f} s")
+            note = f": {outcome.message}" if outcome.message else ""
+            self._log.info(f"{outcome.board.state} after {outcome.elapsed:.1f} s{note}")
 
     def _publish_progress(self) -> None:
         progress = self.engine.progress()

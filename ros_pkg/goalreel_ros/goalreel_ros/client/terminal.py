@@ -86,7 +86,9 @@ def run(
         try:
             client.wait_until_active(wait)
             with _live(console, lambda: picture(client.storyboard(), task, client.progress())):
-                _run_task(client, task, only_generate, timeout)
+                note = _run_task(client, task, only_generate, timeout)
+            if note:
+                console.print(note, markup=False, highlight=False)
         except (GoalreelError, TimeoutError, ValueError) as e:
             console.print(f"{e}", style="red", markup=False, highlight=False)
             raise typer.Exit(1) from None
@@ -105,13 +107,14 @@ def _live(console: Console, picture: Callable[[], RenderableType]) -> Iterator[N
             console.line()  # in a file, rich does not end the last line
 
 
-def _run_task(client: GoalreelClient, task: str, only_generate: bool, timeout: float) -> None:
+def _run_task(client: GoalreelClient, task: str, only_generate: bool, timeout: float) -> str:
+    """Carry the task out; what is to be known of its end, or nothing."""
     if only_generate:
         client.generate(task, timeout=timeout)
-        return
+        return ""
     handle = client.annotate(task, timeout=timeout)
     try:
-        handle.result()
+        return handle.result().error_msg
     finally:
         if not handle.done:
             handle.cancel()
