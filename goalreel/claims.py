@@ -7,7 +7,7 @@ words are guesses, so each claim names its maker and its checker.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from goalreel.terms import Frozen, Role
+from goalreel.terms import ROLES, Frozen, Role
 
 if TYPE_CHECKING:
     from goalreel.types import Storyboard, StoryboardStep
@@ -120,11 +120,14 @@ def claims_of(step: "StoryboardStep") -> Claims:
     return Claims(when=placed, what=what, looks=looks, came_off=placed.model_copy(update=outcome))
 
 
-def makers(models: Mapping[str, object]) -> Makers:
+def makers(models: Mapping[Role, object] | Mapping[str, object]) -> Makers:
     """How claims name the models: by role, from their names; a role without a name is left out."""
-    roles: tuple[Role, ...] = ("planner", "editor", "critic")
-    names = {role: name for role in roles if isinstance(name := models.get(role), str) and name}
-    return {role: _NO_MODELS.get(name, f"model {name}") for role, name in names.items()}
+    names: dict[str, object] = {**models}
+    labels: dict[Role, str] = {}
+    for role in ROLES:
+        if isinstance(name := names.get(role), str) and name:
+            labels[role] = _NO_MODELS.get(name, f"model {name}")
+    return labels
 
 
 def attributed(board: "Storyboard", names: Makers) -> "Storyboard":

@@ -7,7 +7,7 @@ Images travel inline as PNG unless the caller passes `put_image` / `get_image` i
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
@@ -42,6 +42,14 @@ class Failure(Frozen):
     def line(self) -> str:
         """The first line of the message; never empty."""
         return self.message.strip().splitlines()[0]
+
+
+def failure_line(failures: Iterable[Failure]) -> str:
+    """Say which models failed, each with its first reason, in one line; empty where none did."""
+    reasons: dict[Role, str] = {}
+    for failure in failures:
+        reasons.setdefault(ROLE_OF_STAGE[failure.stage], failure.line)
+    return "; ".join(f"the {role} failed: {reason}" for role, reason in reasons.items())
 
 
 class DoneStep(Frozen):
@@ -345,12 +353,7 @@ class Storyboard(Frozen):
         """Which models failed, in one line; empty where none did."""
         if self.failure is not None:
             return f"no plan: {self.failure.line}"
-        reasons: dict[str, None] = {}
-        for step in self.steps:
-            if (failure := step.failure) is not None:
-                role = ROLE_OF_STAGE[failure.stage]
-                reasons[f"the {role} failed: {failure.line}"] = None
-        return "; ".join(reasons)
+        return failure_line(failure for step in self.steps if (failure := step.failure) is not None)
 
     @property
     def complete(self) -> bool:

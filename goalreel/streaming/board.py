@@ -6,15 +6,15 @@ Times are nanoseconds of the node's clock, 0 before the event. The values of the
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal, Self
 from uuid import UUID
 
-from goalreel.claims import OPERATOR, UNKNOWN, Claim, Claims, Makers
+from goalreel.claims import OPERATOR, PERSON, UNKNOWN, Claim, Claims
 from goalreel.image import Image
-from goalreel.types import ROLE_OF_STAGE, ROLES, Attempt, Role, Step, StoryboardStep
+from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_line
 
 type BoardState = Literal[
     "empty",
@@ -96,6 +96,8 @@ class StepPanel:
     image_status: ImageStatus = "none"
     attempts: int = 0
     attempt: Attempt | None = None
+    failure: Failure | None = None
+    """What a model failed at last, where the step has no accepted picture."""
     source_stamp: int = 0
     """Stamp of the camera frame that the picture was imagined from."""
     created: int = 0
@@ -103,6 +105,8 @@ class StepPanel:
     ended: int = 0
     ended_by: Literal["", "critic", "operator"] = ""
     """Who took the step for done: the critic, or whoever called set_active_step; empty until then."""
+    written_by: Literal["planner", "person"] = "planner"
+    """Who wrote the words: a person, where the instruction itself stands in for a plan."""
 
     @property
     def goal_image(self) -> Image | None:
@@ -133,7 +137,9 @@ class StepPanel:
 
     def claims(self, models: "ModelNames") -> Claims:
         """Give what the step claims, with the published names of the models."""
-        makers: Makers = {role: f"model {name}" for role in ROLES if (name := getattr(models, role))}
+        makers: dict[Role, str] = {role: f"model {name}" for role in ROLES if (name := getattr(models, role))}
+        if self.written_by == "person":
+            makers = makers | {"planner": PERSON}
         claims = self.as_step(longest=sys.maxsize).claims.named(makers)
         if not self.ended_by:
             return claims
@@ -153,7 +159,14 @@ class StepPanel:
                 status = "unverified"
             case "verified" | "unverified" | "failed" | "text" as status:
                 pass
-        return replace(self, image_status=status, attempts=len(attempts), attempt=attempt, created=created)
+        return replace(
+            self,
+            image_status=status,
+            attempts=len(attempts),
+            attempt=attempt,
+            failure=result.failure,
+            created=created,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,26 +190,22 @@ class Board:
     source: Frame | None = None
     steps: tuple[StepPanel, ...] = ()
     models: ModelNames = field(default_factory=ModelNames)
-    planner_failure: str = ""
-    """Why the planner gave no plan when it was last asked; empty where it gave one.
+    planner_failure: Failure | None = None
+    """Why the planner gave no plan when it was last asked; None where it gave one.
 
     The task itself, in words, or the plan before stands in its place.
     """
 
     @property
-    def failures(self) -> Mapping[Role, str]:
-        """The models that failed in this plan, each with its first reason in one line."""
-        failures: dict[Role, str] = {"planner": self.planner_failure} if self.planner_failure else {}
-        for panel in self.steps:
-            failure = None if panel.attempt is None else panel.attempt.failure
-            if failure is not None and panel.picture_is_final:
-                failures.setdefault(ROLE_OF_STAGE[failure.stage], failure.line)
-        return failures
+    def failures(self) -> tuple[Failure, ...]:
+        """What models failed at in this plan."""
+        failures = (self.planner_failure, *(panel.failure for panel in self.steps))
+        return tuple(failure for failure in failures if failure is not None)
 
     @property
     def degraded(self) -> str:
         """Which models failed, in one line; empty where none did. Such a plan is worth less than it looks."""
-        return "; ".join(f"the {role} failed: {reason}" for role, reason in self.failures.items())
+        return failure_line(self.failures)
 
     @property
     def active(self) -> StepPanel | None:

@@ -6,6 +6,7 @@ from typing import TypedDict, Unpack
 
 from goalreel.streaming.board import Board, BoardState, Frame, Goal, Phase, PhaseName, StepPanel
 from goalreel.streaming.request import BoardListener
+from goalreel.types import Failure
 
 
 class BoardChanges(TypedDict, total=False):
@@ -15,7 +16,7 @@ class BoardChanges(TypedDict, total=False):
     revision: int
     source: Frame
     steps: tuple[StepPanel, ...]
-    planner_failure: str
+    planner_failure: Failure | None
 
 
 class LiveBoard:

@@ -57,7 +57,10 @@ class Renderer:
         """
         await self.stop()
         steps = self._live.board.steps
-        fresh = (replace(p, image_status="none", attempts=0, attempt=None, created=0) for p in steps[first:])
+        fresh = (
+            replace(p, image_status="none", attempts=0, attempt=None, failure=None, created=0)
+            for p in steps[first:]
+        )
         self._live.update(steps=(*steps[:first], *fresh))
         if self._text_only:
             return await self.run(task, first, source)

@@ -23,7 +23,7 @@ from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.step_follower import StepEnd, StepFollower
 from goalreel.streaming.task_end import TaskEnded, end_from_failure, single_step_plan
-from goalreel.types import Failure, Plan, Storyboard, Task, Verdict
+from goalreel.types import ROLE_OF_STAGE, Failure, Plan, Storyboard, Task, Verdict
 
 FINAL_STATES: dict[ErrorCode, BoardState] = {
     ErrorCode.NONE: "succeeded",
@@ -97,8 +97,8 @@ class Session:
             if self._renderer is not None:
                 self._renderer.cancel()
         # A robot reaches the steps without an editor, but nobody else stands in for planner and critic.
-        failures = self._live.board.failures
-        if self._verdict is None and (failures if not self.executes else failures.keys() & _SOLE_JUDGES):
+        failed = {ROLE_OF_STAGE[failure.stage] for failure in self._live.board.failures}
+        if self._verdict is None and (failed if not self.executes else failed & _SOLE_JUDGES):
             return self.end(ErrorCode.UNVERIFIED, self._live.board.degraded)
         return self.end(ErrorCode.NONE, NOT_CHECKED if self.executes and self._verdict is None else "")
 
@@ -162,8 +162,8 @@ class Session:
             return
         words = single_step_plan(plan, self._request.task, self._settings)
         (panel,) = self._panels(words, ())
-        panel = replace(panel, image_status="unverified", created=self._live.now())
-        self._live.update(state="rendering", steps=(panel,), planner_failure=plan.line)
+        panel = replace(panel, image_status="unverified", created=self._live.now(), written_by="person")
+        self._live.update(state="rendering", steps=(panel,), planner_failure=plan)
 
     def _panels(self, plan: Plan, previous: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
         """The previous panels, followed by one for each step of the plan."""
@@ -247,11 +247,14 @@ class Session:
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
                 raise end_from_failure(plan)
-            self._live.update(planner_failure=plan.line)
-            plan = Plan(steps=tuple(p.step for p in board.steps[index:]))
+            self._live.update(planner_failure=plan)
+            old = board.steps[index:]
+            panels = self._panels(Plan(steps=tuple(p.step for p in old)), board.steps[:index])
+            kept = (replace(new, written_by=p.written_by) for new, p in zip(panels[index:], old, strict=True))
+            steps = (*panels[:index], *kept)
         else:
-            self._live.update(planner_failure="")
-        steps = self._panels(plan, board.steps[:index])
+            self._live.update(planner_failure=None)
+            steps = self._panels(plan, board.steps[:index])
         self._live.update(state="executing", revision=board.revision + 1, source=frame, steps=steps)
         await self._render_ahead(renderer, index, frame)
         return frame

@@ -11,6 +11,7 @@ from support.streaming_world import Listening, World, picture, result
 from support.wait import until
 
 from goalreel.models.load import load
+from goalreel.streaming import model_caller
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskRequest, excerpt
@@ -230,6 +231,38 @@ def test_a_dead_planner_leaves_the_task_itself_in_words(start):
     engine, _ = start(world, on_model_failure="fail")
     outcome = result(engine.submit(TaskRequest("move it")))
     assert (outcome.error, outcome.message) == (ErrorCode.PLANNER_FAILED, "server gone")
+
+
+def test_a_planner_that_comes_back_ends_what_is_degraded(start, monkeypatch):
+    """It is not asked again while it counts as out of reach, which lasts here until the test says so."""
+    monkeypatch.setattr(model_caller, "COOL_DOWN", math.inf)
+    world = World(2)
+    world.fails["plan"] = "server gone"
+    engine, heard = start(world)
+    ticket = engine.submit(
+        TaskRequest("at 2")  # in words that this critic knows
+    )
+    until(lambda: heard.told == [0])
+    lost = "the planner failed: server gone"
+    assert heard.goals[-1].board.degraded == lost
+    assert heard.goals[-1].panel.claims(heard.goals[-1].board.models).what.by == "person"
+    del world.fails["plan"]
+    assert engine.command("replan") == (ErrorCode.NONE, "")
+    until(lambda: heard.told == [0, 0])
+    assert sum(kind == "plan" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
+    assert heard.goals[-1].board.degraded == lost
+    assert heard.goals[-1].panel.written_by == "person"
+    monkeypatch.setattr(model_caller, "COOL_DOWN", 0.0)
+    assert engine.command("replan") == (ErrorCode.NONE, "")
+    until(lambda: heard.told == [0, 0, 0])
+    goal = heard.goals[-1]
+    assert (goal.board.degraded, goal.panel.step.name) == ("", "step 0")
+    assert goal.panel.written_by == "planner"
+    world.scene = picture(1)
+    until(lambda: heard.told[-1] == 1)
+    world.scene = picture(2)
+    outcome = result(ticket)
+    assert (outcome.error, outcome.board.degraded) == (ErrorCode.NONE, "")
 
 
 def test_a_dead_editor_leaves_words(start):
