@@ -71,7 +71,7 @@ class AnnotationJob:
         self._limits = limits
         self._isolation = CrashIsolation()
         self._preset = models.provenance.preset
-        self._makers = makers(models.provenance.identities())
+        self._makers = makers(models.provenance.identities().get)
         corrected = {episode_id(index): plan for index, plan in (plans or {}).items()}
         self._models = models.with_middleware(
             CircuitBreaker(self._rules),

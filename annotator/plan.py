@@ -72,7 +72,7 @@ def _plan(task: Task, models: Trio, on_unverified: OnUnverified, observe: Observ
             observe=observe,
         )
     )
-    return attributed(board, makers(models.provenance.identities()))
+    return attributed(board, makers(models.provenance.identities().get))
 
 
 def _preview(board: Storyboard, path: Path) -> None:

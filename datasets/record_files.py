@@ -57,7 +57,7 @@ class RecordFiles:
     @cached_property
     def makers(self) -> Makers:
         """How claims name the models, for records from before they had claims."""
-        return makers(self.settings())
+        return makers(self.settings().get)
 
     def path(self, episode: int) -> Path:
         """Where an episode's record is kept."""

@@ -4,7 +4,7 @@ A step claims when it happened, what happened, how that looks, and that it came 
 words are guesses, so each claim names its maker and its checker.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from goalreel.terms import ROLES, Frozen, Role
@@ -120,12 +120,11 @@ def claims_of(step: "StoryboardStep") -> Claims:
     return Claims(when=placed, what=what, looks=looks, came_off=placed.model_copy(update=outcome))
 
 
-def makers(models: Mapping[Role, object] | Mapping[str, object]) -> Makers:
+def makers(name_of: Callable[[Role], object]) -> Makers:
     """How claims name the models: by role, from their names; a role without a name is left out."""
-    names: dict[str, object] = {**models}
     labels: dict[Role, str] = {}
     for role in ROLES:
-        if isinstance(name := names.get(role), str) and name:
+        if isinstance(name := name_of(role), str) and name:
             labels[role] = _NO_MODELS.get(name, f"model {name}")
     return labels
 

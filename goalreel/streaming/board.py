@@ -139,7 +139,7 @@ class StepPanel:
         """Give what the step claims, with the published names of the models."""
         makers: dict[Role, str] = {role: f"model {name}" for role in ROLES if (name := getattr(models, role))}
         if self.written_by == "person":
-            makers = makers | {"planner": PERSON}
+            makers["planner"] = PERSON
         claims = self.as_step(longest=sys.maxsize).claims.named(makers)
         if not self.ended_by:
             return claims

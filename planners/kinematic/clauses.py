@@ -25,9 +25,11 @@ _STRONG = re.compile(
 _WEAK = re.compile(r"\s*(?:,\s*and\b|,|\band\b|&)\s*", re.IGNORECASE)
 _DETERMINER = re.compile(
     r"^(?:the|a|an|one|two|three|four|five|six|all|every|each|both|any|some|my|your|its|this|that|these|those"
-    r"|it|them)\b",
+    r"|it|them|\d+(?=\s))\b",
     re.IGNORECASE,
 )
+_NAMED = re.compile(r"^\w+(?:'s|s')\s|\s(?:\d+|[A-Z])$")
+"""No article goes before "Anna's cup", "block 2" and "box A"."""
 _SEVERAL = re.compile(
     r"^(?:(?:all|every|each|both|two|three|four|five|six|these|those|them|some)\b"
     r"|(?:the |\w+ )*\w+[^s\Wiu]s$)",
@@ -198,7 +200,7 @@ def _make_clause(verb: Verb, thing: str, rest: str) -> Clause:
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
     """Write each way of putting in one form, whatever the verb of the instruction."""
     if rest.startswith("from ") and " to " not in rest and rest.split()[-1].removesuffix("s") in CONTAINERS:
-        rest = f"out of {rest.removeprefix('from ')}"
+        rest = f"out of {_with_article(rest.removeprefix('from '))}"
     if imperative.split()[0] not in ("put", "move", "take"):
         return imperative, rest
     if rest.startswith(("out of", "off", "from", "away")) and " to " not in rest:
@@ -232,7 +234,10 @@ def _object_and_rest(text: str) -> tuple[str, str]:
 
 
 def _with_article(noun: str) -> str:
-    return noun if not noun or _DETERMINER.match(noun) else f"the {noun}"
+    """The noun with an article, unless it has one, or is named otherwise."""
+    if determiner := _DETERMINER.match(noun):
+        return determiner[0].lower() + noun[determiner.end() :]
+    return noun if not noun or _NAMED.search(noun) else f"the {noun}"
 
 
 def _participle(verb: str) -> str:

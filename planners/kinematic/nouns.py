@@ -3,6 +3,7 @@
 There is no dictionary. What may be a verb, a second clause or another language is no plain noun.
 """
 
+import itertools
 import re
 
 from goalreel.planners.kinematic.verbs import RELATIONS, VERBS
@@ -20,9 +21,27 @@ _OTHERS = _words(
     "and or but then to from until while so which who is are was be it them him her i you we not no if when "
     "where there here with without by for at as before after again once only also please using use up down "
     "back home away forward together apart "
+    "everything something anything nothing one ones me us itself himself herself yourself themselves "
+    "most half few several many much more less neither either none nor never also very too so just "
+    "twice thrice times now soon later today tomorrow first last ok okay ready instead "
+    "being been held having "
+    "near past along across around upon within below beneath beyond per via than like because unless while "
+    "um uh er hmm oops teh hte tha "
+    # of the robot itself, and of what no hand takes
+    "arm arms hand hands gripper grippers robot wrist finger fingers joint elbow effector "
+    "care turn turns look picture photo order break seat step steps action task "
+    # of those who record
+    "test demo trial attempt try success successful successfully failed failure fail done episode version "
     # of other languages
-    "le la les un une des du der die das den dem ein eine el los las una lo il gli det dans et und y con"
+    "le la les un une des du der die das den dem ein eine el los las una lo il gli det dans et und y con "
+    "o os um uma il i"
 )
+_COLOURS = _words("red green blue yellow black white grey gray brown purple pink")
+"""No nouns, unlike orange."""
+_MEASURE = re.compile(r"\d+(?!st$|nd$|rd$|th$)[a-z]+|v\d+")
+"""Such as 10cm, or v2."""
+_LY = _words("jelly belly lily fly supply family")
+"""Words in -ly that are no adverbs."""
 _VERB_WORDS = frozenset(word for verb in VERBS for word in verb.split()) | _words(
     "go return reach look hold release let keep make wait hammer cut screw plug unplug hit kick throw"
 )
@@ -65,9 +84,15 @@ def is_place(text: str) -> bool:
 
 def _is_simple(text: str) -> bool:
     words = text.split()
-    while words and words[0] in _DETERMINERS:
+    while words and (words[0] in _DETERMINERS or words[0].isdecimal()):
         words = words[1:]
-    return 0 < len(words) <= _LONGEST and all(map(_is_plain, words))
+    if not 0 < len(words) <= _LONGEST or words[-1] in _COLOURS:
+        return False
+    # A number or a letter is the name of the last of several: "block 2", "box A".
+    named = all(len(word) > 1 and not word.isdecimal() for word in words[:-1])
+    repeated = any(a == b for a, b in itertools.pairwise(words))
+    lettered = len(words) > 1 and len(words[-1]) == 1 and words[-1].isascii()
+    return named and not repeated and all(map(_is_plain, words[:-1] if lettered else words))
 
 
 def _is_plain(word: str) -> bool:
@@ -75,4 +100,6 @@ def _is_plain(word: str) -> bool:
         return False
     if word in _ADJECTIVES:
         return True
+    if _MEASURE.fullmatch(word) or (word.endswith("ly") and word not in _LY):
+        return False
     return word not in _OTHERS | _VERB_WORDS | _RELATION_WORDS | _DETERMINERS

@@ -33,7 +33,7 @@ def step(image=FRAME, verdict=PIXELS, segment=SEGMENT, doubts=(), failure=None) 
 
 def claims(storyboard_step: StoryboardStep, models=HINDSIGHT):
     board = Storyboard(task=Task(id="t", instruction="take the cup"), steps=(storyboard_step,))
-    return attributed(board, makers(models)).steps[0].claims
+    return attributed(board, makers(models.get)).steps[0].claims
 
 
 def test_a_recorded_frame_that_passed_picture_checks_was_compared_with_the_words_by_nobody():
