@@ -19,6 +19,7 @@ from av.error import FFmpegError
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
+from goalreel.datasets.mp4 import read_frame_table
 from goalreel.errors import DatasetError
 
 
@@ -29,7 +30,7 @@ def ffmpeg_url(path: Path) -> str:
 
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
-    """Which frames a file holds, from its packets alone (nothing is decoded)."""
+    """Which frames a file holds, from its header or else its packets (nothing is decoded)."""
 
     path: Path
     pts: NDArray[np.int64]
@@ -40,6 +41,8 @@ class VideoIndex:
     """Those of the keyframes."""
     time_base: float
     """Seconds a unit."""
+    size: tuple[int, int] | None = None
+    """(width, height) where the header tells it."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -51,6 +54,9 @@ class VideoIndex:
         if not path.is_file():
             raise DatasetError(f"{path}: the video file is missing: copy the dataset again")
         try:
+            if (table := read_frame_table(path)) is not None and len(table.pts):
+                pts, unit = np.sort(table.pts), 1 / table.timescale
+                return cls(path, pts, pts * unit, np.sort(table.pts[table.is_keyframe]), unit, table.size)
             packets, time_base = _packets(path)
         except (FFmpegError, IndexError, OSError) as e:
             raise DatasetError(f"{path}: not a readable video ({e}): truncated or corrupt?") from e

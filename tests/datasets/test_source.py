@@ -302,3 +302,28 @@ def test_an_open_episode_is_found_by_its_id(video_dataset):
     del episode
     with pytest.raises(KeyError):
         source.recording("episode_000001")
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc", "vp9", "mpeg4"])
+@pytest.mark.parametrize("movflags", ["faststart", "frag_keyframe+empty_moov", ""])
+def test_the_header_of_a_video_tells_what_its_packets_tell(codec, movflags, tmp_path):
+    import av
+
+    from goalreel.datasets.mp4 import read_frame_table
+    from goalreel.datasets.video import VideoIndex, _packets
+
+    path = tmp_path / "video.mp4"
+    with av.open(str(path), "w", options={"movflags": movflags} if movflags else {}) as out:
+        stream = out.add_stream(codec, rate=30, options={} if codec == "vp9" else {"bf": "2"})
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
+        for i in range(20):
+            picture = np.full((64, 64, 3), 10 * i, np.uint8)
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        out.mux(stream.encode())
+    packets, unit = _packets(path)
+    index = VideoIndex.read(path)
+    assert (read_frame_table(path) is None) == movflags.startswith("frag")
+    assert np.array_equal(index.pts, np.sort(packets["pts"]))
+    assert np.array_equal(index.keyframes, np.sort(packets["pts"][packets["key"]]))
+    assert index.time_base == pytest.approx(unit)
+    assert index.size in (None, (64, 64))
