@@ -22,6 +22,7 @@ from goalreel.annotator.robot import question, read_robot
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.episode import Episode
+from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.records import Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
@@ -180,6 +181,7 @@ def _check(source: Source, out: Path, selected: Sequence[int], models: Trio, opt
     source.check_data()
     check_form(source, options.subgoal_key, options.subgoal_form)
     check_rows(source, selected, models.provenance.preset.planner, options.replace_rows)
+    refuse_broken(source, selected)
 
 
 def _retries(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:

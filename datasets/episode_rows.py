@@ -52,6 +52,11 @@ class EpisodeRows:
             raise DatasetError(f"{files[0]}: misses the columns {', '.join(sorted(missing))}")
         return cls(sort_rows(table, "episode_index"))
 
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return self._table.column_names
+
     def __len__(self) -> int:
         return len(self._table)
 

@@ -1,6 +1,6 @@
 """goalreel: storyboards of checked visual sub-goals for robot learning.
 
-In one call    annotate (a recorded dataset), plan (a task from a picture)
+In one call    check and annotate (a recorded dataset), plan (a task from a picture)
 Terms          Task, Plan, Step, Segment, Edit, Candidate, Verdict, Attempt, Storyboard, StoryboardStep,
                Failure, Image
 Models         Planner, Editor, Critic: three Protocols of one method each, batch first; Trio holds one of

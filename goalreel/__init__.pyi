@@ -3,6 +3,8 @@
 from goalreel.annotator.annotate import open_dataset as open_dataset
 from goalreel.annotator.api import annotate as annotate
 from goalreel.annotator.api import plan as plan
+from goalreel.annotator.check import CheckReport as CheckReport
+from goalreel.annotator.check import check as check
 from goalreel.annotator.options import Options as Options
 from goalreel.annotator.show import read_storyboards as read_storyboards
 from goalreel.batch import Limits as Limits

@@ -11,6 +11,7 @@ from goalreel.cli import (
     bags,
     build,
     carry_over,
+    check,
     doctor,
     export,
     node,
@@ -43,6 +44,7 @@ TRAINING = "Training, evaluation and the simulated tabletop"
 # In the order in which people come to need them.
 app.command("doctor", epilog=doctor.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(doctor.command)
 app.command(epilog=plan.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(plan.plan)
+app.command(epilog=check.EPILOG, rich_help_panel=DATASETS)(check.check)
 app.command(epilog=annotate.EPILOG, cls=RecordingCommand, rich_help_panel=DATASETS)(annotate.annotate)
 app.command(epilog=show.EPILOG, rich_help_panel=DATASETS)(show.show)
 app.command(epilog=review.EPILOG, rich_help_panel=DATASETS)(review.review)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.cli import fails, goalreel, invoke
+from support.faults import EPISODES, FRONT, WRIST, column
 from support.places import SUPPORT
 
 from goalreel.annotator.annotate import annotate as annotate_with
@@ -136,16 +137,26 @@ def test_one_episode_later_leaves_the_others_untouched(annotated, video_dataset,
     assert changed == {2}
 
 
-def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path):
+def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path, caplog):
     root, out = shutil.copytree(sharded_dataset, tmp_path / "in"), tmp_path / "out"
-    (root / "videos/observation.images.front/chunk-000/file-001.mp4").unlink()
+    column(EPISODES, "length", lambda old: [old[0], old[1] - 1, *old[2:]])(root)
     result = invoke("annotate", root, "--out", out, "--json")
     assert result.exit_code == 1
     summary = json.loads(result.stdout.splitlines()[-1])
     assert summary["annotated"] == 3
     assert list(summary["failures"]) == ["1"]
-    assert "file-001.mp4: the video file is missing" in summary["failures"]["1"]
+    assert "holds 9 frames but meta/episodes says 8" in summary["failures"]["1"]
     assert Records(out / FOLDER, source="").done() == {0, 2, 3}
+    assert "a warning: episode 1: meta/episodes says 8 frames" in caplog.text
+
+
+@pytest.mark.parametrize("camera", [FRONT, WRIST])
+def test_what_lerobot_could_not_read_is_refused_before_anything_is_written(camera, sharded_dataset, tmp_path):
+    root, out = shutil.copytree(sharded_dataset, tmp_path / "in"), tmp_path / "out"
+    (root / "videos" / camera / "chunk-000/file-001.mp4").unlink()
+    line = fails("annotate", root, "--out", out)
+    assert f"{camera}/chunk-000/file-001.mp4: the video file is missing (episode 1)" in line
+    assert not out.exists()
 
 
 def test_a_missing_data_file_is_one_line_before_anything_is_written(video_dataset, tmp_path):

@@ -77,7 +77,19 @@ def panels(text: str) -> dict[str, list[str]]:
 def test_commands_come_in_the_order_in_which_people_need_them():
     commands = panels(goalreel("--help"))
     names = [name for title, members in commands.items() if title != "Options" for name in members]
-    journey = ["doctor", "plan", "annotate", "show", "review", "build", "export", "serve", "node", "rollout"]
+    journey = [
+        "doctor",
+        "plan",
+        "check",
+        "annotate",
+        "show",
+        "review",
+        "build",
+        "export",
+        "serve",
+        "node",
+        "rollout",
+    ]
     assert [name for name in names if name in journey] == journey
     assert names[-4:] == ["corpus", "train", "eval", "tabletop"]
 

@@ -1,0 +1,188 @@
+"""What is understood of a dataset, and how healthy it is, before anything is annotated."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from goalreel.annotator.robot import goal_camera, question, read_robot
+from goalreel.datasets.episode import Episode
+from goalreel.datasets.health.inspect import inspect
+from goalreel.datasets.health.issues import Issue, by_level, of_episodes, spell
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
+from goalreel.planners.kinematic.layout import Layout
+from goalreel.planners.kinematic.planner import KinematicPlanner
+from goalreel.planners.kinematic.robot import SAMPLE, Finding, Robot
+from goalreel.planners.kinematic.signals import hand_signal
+from goalreel.progress import OnProgress
+from goalreel.types import Failure, Plan, Task
+
+_CLOSED = 0.75
+"""A hand that has closed this far, of the range in all episodes, is closed."""
+_REASONS = 3
+_NO_NUMBERS = frozenset(("data_file", "columns"))
+"""Kinds of broken datasets whose states and actions cannot be read."""
+
+
+class CheckReport(BaseModel):
+    """What `goalreel.check` found."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+    robot_type: str | None = None
+    episodes: int = 0
+    """That were checked."""
+    fps: float | None = None
+    camera: str | None = None
+    """Of the goal images."""
+    robot: tuple[Finding, ...] = ()
+    """What was understood of the robot, how sure that is, and why."""
+    issues: tuple[Issue, ...] = ()
+    """The worst first."""
+    sampled: int = 0
+    """Episodes whose instruction was compared with their motion."""
+    named: int = 0
+    """Those of them of which words can be written."""
+    silent: int = 0
+    """Those of them that would keep their instruction."""
+    reasons: dict[str, int] = {}
+    """Why not, and in how many episodes; the most frequent first."""
+
+    def count(self, level: Literal["broken", "warning", "note"]) -> int:
+        """How many issues there are of a level."""
+        return sum(issue.level == level for issue in self.issues)
+
+
+def check(
+    dataset: Source | str | PathLike[str],
+    *,
+    episodes: Sequence[int] | None = None,
+    layout: str | None = None,
+    camera: str | None = None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> CheckReport:
+    """Tell what is understood of a dataset, and how healthy it is. Nothing is written.
+
+    >>> goalreel.check("pusht").count("broken")  # doctest: +SKIP
+    0
+
+    Of a large dataset the robot is inferred, and instructions are compared with motions, on 200 episodes.
+
+    Args:
+        dataset: its folder, or what `goalreel.open_dataset` gives.
+        episodes: which matter (default: all).
+        layout: as `Options.layout`.
+        camera: of the goal images, as `Options.camera`.
+        progress: is called with a stage, and how much of it is done.
+
+    Raises:
+        InputError: the layout cannot be read, or does not fit the dataset.
+        DatasetError: there is no such episode or camera.
+    """
+    hint = Layout.parse(layout) if layout else None
+    try:
+        source = dataset if isinstance(dataset, Source) else Source.open(Path(dataset))
+    except DatasetError as e:
+        broken = Issue(kind="metadata", level="broken", text=str(e))
+        return CheckReport(dataset=str(dataset), issues=(broken,))
+    selected = source.select(episodes)
+    source.read_numbers(*((hint.state, hint.action) if hint else ((), ())))
+    issues = inspect(source, selected, progress=progress)
+    facts = {"dataset": str(source.root), "robot_type": source.info.get("robot_type")}
+    facts |= {"episodes": len(selected), "fps": source.fps}
+    if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
+        return CheckReport(**facts, issues=tuple(issues))
+    robot = read_robot(source, hint, camera)
+    recordings, unread = _read(source, selected)
+    known = {episode for issue in issues for episode in issue.episodes}
+    issues += [of_episodes("episode", "warning", unread[e], [e]) for e in unread if e not in known]
+    plans = _plans(recordings, robot, progress)
+    issues += _motion_issues(recordings, robot, plans, len(selected))
+    silent = sum(map(_is_silent, plans))
+    return CheckReport(
+        **facts,
+        camera=goal_camera(robot, source),
+        robot=robot.findings,
+        issues=tuple(by_level(issues)),
+        sampled=len(plans),
+        named=len(plans) - silent,
+        silent=silent,
+        reasons=dict(_reasons(plans).most_common()),
+    )
+
+
+def _read(source: Source, selected: Sequence[int]) -> tuple[list[Episode], dict[int, str]]:
+    """Episodes from all over the dataset, and why others could not be read."""
+    step = max(1, -(-len(selected) // SAMPLE))
+    recordings: list[Episode] = []
+    unread: dict[int, str] = {}
+    for index in selected[::step]:
+        try:
+            recordings.append(source.episode(index))
+        except DatasetError as e:
+            unread[index] = str(e)
+    return recordings, unread
+
+
+def _plans(recordings: Sequence[Episode], robot: Robot, progress: OnProgress) -> list[Plan | Failure]:
+    """What the words and the motion of each episode tell of each other; no picture is read."""
+    planner = KinematicPlanner({r.id: r for r in recordings}, layout=robot.layout)
+    plans: list[Plan | Failure] = []
+    for recording in recordings:
+        plans += planner.plan([Task(id=recording.id, instruction=recording.instruction)])
+        progress("compare words and motion", len(plans), len(recordings))
+    return plans
+
+
+def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:
+    """How many episodes each reason keeps silent."""
+    reasons: Counter[str] = Counter()
+    for plan in plans:
+        if isinstance(plan, Failure):
+            reasons[plan.message.partition(": ")[2] or plan.message] += 1
+        else:
+            reasons.update({doubt for step in plan.steps for doubt in step.doubts})
+    return reasons
+
+
+def _is_silent(plan: Plan | Failure) -> bool:
+    return isinstance(plan, Failure) or any(step.doubts for step in plan.steps)
+
+
+def _motion_issues(
+    recordings: Sequence[Episode], robot: Robot, plans: Sequence[Plan | Failure], episodes: int
+) -> Iterator[Issue]:
+    """What the motions say: unknown ends of grippers, hands that start closed, words without a motion."""
+    if line := question(robot):
+        yield Issue(kind="robot", level="warning", text=f"annotate would stop and ask: {line}")
+    of = f" (of {len(recordings)} that were looked at)" if episodes > len(recordings) else ""
+    starts = zip(recordings, _start_closed(recordings, robot), strict=True)
+    if closed := [recording.index for recording, is_closed in starts if is_closed]:
+        text = f"{spell(closed)}{of}: a hand is closed at the start, and may hold something already"
+        text = f"{text}; grasps count from when it first opens"
+        yield of_episodes("starts_closed", "note", text, closed)
+    if silent := [r.index for r, plan in zip(recordings, plans, strict=True) if _is_silent(plan)]:
+        why = "; ".join(f"{reason} ({n})" for reason, n in _reasons(plans).most_common(_REASONS))
+        text = f"{spell(silent)}{of}: no words will be written, and frames keep the instruction: {why}"
+        yield Issue(kind="silent", level="note", text=text, episodes=tuple(silent), group="Instructions")
+
+
+def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:
+    """Whether a hand is closed in the first frames of each recording."""
+    starts = np.zeros(len(recordings), bool)
+    for hand in robot.hands if recordings else ():
+        if not hand.gripper or hand.closed is None:
+            continue
+        values = [r.state if hand.source == "state" else r.action for r in recordings]
+        curves = [hand_signal(v[:, list(hand.gripper)]) for v in values]
+        low, high = min(c.min() for c in curves), max(c.max() for c in curves)
+        if high > low:
+            share = (np.array([np.median(c[:3]) for c in curves]) - low) / (high - low)
+            starts |= (share if hand.closed == "high" else 1 - share) > _CLOSED
+    return starts.tolist()

@@ -1,0 +1,72 @@
+"""All checks of a dataset in their order."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from goalreel.datasets.health.clocks import clock_issues
+from goalreel.datasets.health.frames import FrameRows
+from goalreel.datasets.health.issues import Issue, by_level
+from goalreel.datasets.health.numbers import number_issues, picture_issues, stats_issues
+from goalreel.datasets.health.tables import file_issues, row_issues
+from goalreel.datasets.health.videos import image_issues, video_issues
+from goalreel.datasets.health.words import label_issues, task_issues
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import data_files
+from goalreel.errors import DatasetError
+from goalreel.progress import OnProgress
+
+log = logging.getLogger(__name__)
+
+
+def inspect(
+    source: Source,
+    episodes: Sequence[int],
+    *,
+    thorough: bool = True,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> list[Issue]:
+    """Look for what is wrong with a dataset; the worst comes first.
+
+    Args:
+        source: the dataset.
+        episodes: those that matter; of others only what keeps lerobot from the dataset as a whole.
+        thorough: also read states, actions and a few pictures. Without, it is what `annotate` looks at
+            before it begins: metadata, rows, clocks and the frames in video files.
+        progress: is called with the stage `check`.
+    """
+    issues = list(file_issues(source))
+    if not source.cameras:
+        text = "the dataset has no camera, so there is nothing to show as a goal"
+        issues.append(Issue(kind="no_camera", level="broken", text=text))
+    if any(issue.kind in ("data_file", "columns") and issue.level == "broken" for issue in issues):
+        return by_level(issues)
+    rows = FrameRows.read(data_files(source.root))
+    checks = (row_issues, task_issues, clock_issues, video_issues)
+    steps: list[Callable[[], Iterable[Issue]]] = [partial(c, source, rows, episodes) for c in checks]
+    steps.append(partial(image_issues, source))
+    if thorough:
+        steps += [partial(number_issues, source, rows, episodes), partial(stats_issues, source)]
+        steps += [partial(label_issues, source, episodes), partial(picture_issues, source, episodes)]
+    for done, step in enumerate(steps):
+        progress("check", done, len(steps))
+        issues += step()
+    progress("check", len(steps), len(steps))
+    return by_level(issues)
+
+
+def refuse_broken(source: Source, episodes: Sequence[int]) -> None:
+    """See that an annotated copy of a dataset would be readable, and warn of what deserves a look.
+
+    Raises:
+        DatasetError: lerobot could not read it.
+    """
+    issues = inspect(source, episodes, thorough=False)
+    levels = Counter(issue.level for issue in issues)
+    if levels["broken"]:
+        more = f" ({levels['broken'] - 1} more: goalreel check)" if levels["broken"] > 1 else ""
+        raise DatasetError(f"{issues[0].text}{more}")
+    if levels["warning"]:
+        number = "a warning" if levels["warning"] == 1 else f"{levels['warning']} warnings, such as"
+        log.warning("%s: %s: %s. See: goalreel check", source.root, number, issues[0].text)

@@ -1,0 +1,52 @@
+"""What is wrong with a dataset, in one line each."""
+
+from collections.abc import Collection, Iterable
+from itertools import groupby
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+type Level = Literal["broken", "warning", "note"]
+"""Broken: lerobot could not read an annotated copy, or there is nothing to annotate."""
+LEVELS: tuple[Level, ...] = ("broken", "warning", "note")
+type Group = Literal["Dataset", "Episodes", "Instructions"]
+_SHOWN = 5
+
+
+class Issue(BaseModel):
+    """One thing to know about a dataset."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    """What it is, for scripts: docs/datasets.md lists them."""
+    level: Level
+    text: str
+    """One line that says what there is, and what to do."""
+    episodes: tuple[int, ...] = ()
+    """The episodes concerned; none where it is the dataset as a whole."""
+    group: Group = "Dataset"
+
+
+def of_episodes(kind: str, level: Level, text: str, episodes: Collection[int]) -> Issue:
+    """An issue of the group Episodes."""
+    return Issue(kind=kind, level=level, text=text, episodes=tuple(sorted(episodes)), group="Episodes")
+
+
+def by_level(issues: Iterable[Issue]) -> list[Issue]:
+    """The worst first."""
+    return sorted(issues, key=lambda issue: LEVELS.index(issue.level))
+
+
+def spell(episodes: Collection[int]) -> str:
+    """Name episodes in a sentence.
+
+    >>> spell([0, 1, 2, 7])
+    'episodes 0-2 and 7'
+    """
+    numbered = enumerate(sorted(episodes))
+    runs = [[e for _, e in run] for _, run in groupby(numbered, key=lambda pair: pair[1] - pair[0])]
+    shown = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:_SHOWN]]
+    rest = sum(map(len, runs[_SHOWN:]))
+    *others, last = [*shown, *([f"{rest} more"] if rest else [])]
+    return f"episode{'s' if len(episodes) > 1 else ''} {', '.join(others)}{' and ' if others else ''}{last}"

@@ -1,0 +1,137 @@
+"""Numbers and pictures: NaN, dimensions that never move, and cameras that repeat their frames."""
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from goalreel.datasets.arrow import list_items, to_numpy
+from goalreel.datasets.episode import Episode
+from goalreel.datasets.health.frames import FrameRows, in_threads
+from goalreel.datasets.health.issues import Issue, of_episodes, spell
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
+
+_SAMPLES, _FRAMES = 3, 16
+"""Episodes of a camera, and frames in the middle of each, that are looked at."""
+_SAME = 0.2
+"""A frame that repeats the last one differs from it by less than this share of what others do."""
+_STILL = 0.02
+"""Levels (0-255) by which frames of a still picture differ at most, on average."""
+
+
+def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[Issue]:
+    """NaN in the numbers, and dimensions that are constant."""
+    names = (*source.numbers.state, *source.numbers.action)
+    if not names:
+        text = "no feature is known to be a state or an action, so nothing tells grasps"
+        text = f"{text}: name them with --layout state=NAME,action=NAME"
+        yield Issue(kind="no_numbers", level="warning", text=text)
+    for name in names:
+        parts = in_threads(partial(_column, name), rows.paths)
+        if any(len(part) != int((rows.file == i).sum()) for i, part in enumerate(parts)):
+            continue  # said of the column
+        values = np.concatenate([part.reshape(len(part), -1) for part in parts])
+        bad = np.unique(rows.episode[~np.isfinite(values).all(axis=1)]).tolist()
+        if bad := sorted(set(bad) & set(chosen)):
+            text = f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out"
+            yield of_episodes("not_finite", "warning", f"{text}: mend it", bad)
+        if len(values) > 1:
+            yield from _still(source, name, np.ptp(values, axis=0))
+    if not (source.root / "meta" / "stats.json").is_file():
+        text = (
+            "meta/stats.json is missing: lerobot-train cannot normalize; lerobot-edit-dataset recomputes it"
+        )
+        yield Issue(kind="stats", level="warning", text=text)
+
+
+def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[Issue]:
+    still = np.flatnonzero(span == 0)
+    if len(still):
+        level = "warning" if len(still) == len(span) else "note"
+        which = "all dimensions" if len(still) == len(span) else f"dimensions {', '.join(map(str, still))}"
+        yield Issue(kind="constant", level=level, text=f"{name} never changes in {which}")
+
+
+def _column(name: str, path: Path) -> NDArray[np.floating]:
+    """A column of numbers of one file, (rows, dims)."""
+    with pq.ParquetFile(path) as file:
+        if name not in file.schema_arrow.names:
+            return np.zeros((0, 1))
+        column = file.read([name], use_threads=False)[name].combine_chunks()
+    items = list_items(column) if hasattr(column.type, "value_type") else column
+    return to_numpy(items).astype(np.float32).reshape(len(column), -1)
+
+
+def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[Issue]:
+    """Cameras that show every second frame twice, or stand still while the robot moves."""
+    sample = chosen[:: max(1, len(chosen) // _SAMPLES)][:_SAMPLES]
+    cameras = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" not in source.features]
+    for camera, kinds in zip(cameras, in_threads(partial(_repeats, source, sample), cameras), strict=True):
+        if kinds and all(kind == "half" for kind in kinds):
+            text = f"{camera} shows every second frame twice: it was recorded at half the rate"
+            yield Issue(kind="half_rate", level="warning", text=f"{text}; cuts may be a frame off")
+        if kinds and all(kind == "frozen" for kind in kinds):
+            text = f"{camera} shows the same picture all the time while the robot moves: leave it out"
+            yield Issue(kind="frozen", level="warning", text=text)
+
+
+def _repeats(source: Source, sample: Sequence[int], camera: str) -> list[str]:
+    kinds: list[str] = []
+    if source.features[camera]["dtype"] == "video" and not source.info.get("video_path"):
+        return kinds  # said of the files
+    for index in sample:
+        try:
+            episode = source.episode(index)
+            if len(episode) >= _FRAMES and _moves(episode, window := _window(episode)):
+                frames = [i.pixels.astype(np.int16) for i in episode.frames(camera, window)]
+                kinds.append(_kind([float(np.abs(b - a).mean()) for a, b in itertools.pairwise(frames)]))
+        except DatasetError:
+            continue  # said elsewhere
+    return kinds
+
+
+def _window(episode: Episode) -> range:
+    """The frames in which the robot moves most."""
+    body = episode.state if episode.state.shape[1] else episode.action
+    speed = np.abs(np.diff(body, axis=0)).sum(axis=1)
+    path = np.convolve(speed, np.ones(_FRAMES - 1), "valid")
+    start = int(path.argmax()) if len(path) else 0
+    return range(start, start + _FRAMES)
+
+
+def _moves(episode: Episode, window: range) -> bool:
+    body = episode.state if episode.state.shape[1] else episode.action
+    return bool(body.shape[1]) and bool(np.ptp(body[window.start : window.stop], axis=0).max() > 0)
+
+
+def _kind(changes: Sequence[float]) -> str:
+    """Half, frozen or whole, by how much each frame differs from the one before."""
+    even, odd = float(np.median(changes[::2])), float(np.median(changes[1::2]))
+    if max(even, odd) < _STILL:
+        return "frozen"
+    return "half" if min(even, odd) < _SAME * max(even, odd) else "whole"
+
+
+def stats_issues(source: Source) -> Iterator[Issue]:
+    """Statistics that would make NaN of what is normalized with them."""
+    path = source.root / "meta" / "stats.json"
+    if not path.is_file():
+        return
+    try:
+        stats = json.loads(path.read_text(encoding="utf-8"))
+        spoiled = [n for n, s in stats.items() if not np.isfinite(np.array(s["mean"], float)).all()]
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        text = (
+            f"{path}: not statistics as lerobot writes them ({e!r}): have lerobot-edit-dataset recompute them"
+        )
+        yield Issue(kind="stats", level="broken", text=text)
+        return
+    if spoiled:
+        text = f"meta/stats.json has NaN for {', '.join(spoiled)}: have lerobot-edit-dataset recompute it"
+        yield Issue(kind="stats", level="warning", text=text)

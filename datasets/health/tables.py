@@ -1,0 +1,195 @@
+"""Whether metadata and data files agree: what lerobot's loader relies on, and what it believes unseen."""
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from goalreel.datasets.arrow import read_table, to_numpy
+from goalreel.datasets.episode import stored
+from goalreel.datasets.health.frames import FrameRows, in_threads, unreadable
+from goalreel.datasets.health.issues import Issue, of_episodes, spell
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import data_files, episode_files
+from goalreel.errors import DatasetError
+
+_COPY = "copy the dataset again"
+_RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
+
+
+def file_issues(source: Source) -> Iterator[Issue]:
+    """Data files that are missing, unreadable, or that lerobot would refuse for their columns."""
+    try:
+        source.check_data()
+    except DatasetError as e:
+        yield Issue(kind="data_file", level="broken", text=str(e))
+    paths = data_files(source.root)
+    for path, reason in zip(paths, in_threads(unreadable, paths), strict=True):
+        if reason is not None:
+            text = f"{path}: lerobot loads every file below data/, and this one is no parquet file ({reason})"
+            yield Issue(kind="data_file", level="broken", text=f"{text}: remove it, or {_COPY}")
+        else:
+            yield from _column_issues(source, path)
+
+
+def _column_issues(source: Source, path: Path) -> Iterator[Issue]:
+    metadata = pq.read_metadata(path)
+    columns = set(metadata.schema.to_arrow_schema().names)
+    features = {n: f for n, f in source.features.items() if f["dtype"] != "video"}
+    if needed := {"episode_index", "timestamp", "frame_index"} - columns:
+        yield Issue(kind="columns", level="broken", text=f"{path}: has no column {_names(needed)}: {_COPY}")
+    if extra := columns - features.keys():
+        text = f"{path}: meta/info.json names no feature {_names(extra)}, so lerobot refuses the file"
+        yield Issue(kind="columns", level="broken", text=f"{text}: add it to features, or drop the column")
+    if absent := features.keys() - columns:
+        text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
+        yield Issue(kind="columns", level="warning", text=f"{text}; remove it from features")
+    values = _values(metadata)
+    for name, feature in features.items():
+        size = (
+            int(np.prod(feature["shape"])) if feature["dtype"] not in ("image", "string", "language") else 0
+        )
+        if (
+            size > 1
+            and metadata.num_rows
+            and values.get(name, size * metadata.num_rows) != size * metadata.num_rows
+        ):
+            text = f"{path}: {name} does not have the {size} numbers a frame that meta/info.json says"
+            yield Issue(kind="columns", level="broken", text=f"{text}: mend its shape there")
+
+
+def _values(metadata: pq.FileMetaData) -> dict[str, int]:
+    """Column -> the numbers in it, of lists the numbers in all lists."""
+    counts: dict[str, int] = {}
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            name = re.sub(r"\.list\.\w+$", "", column.path_in_schema)
+            counts[name] = counts.get(name, 0) + column.num_values
+    return counts
+
+
+def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+    """Numbers of episodes and frames that do not fit together."""
+    order = _row_order(source.root)
+    known, present = set(source.indices), set(rows.of_episode)
+    if not np.array_equal(order, np.arange(len(order))):
+        text = "lerobot takes row k of meta/episodes for episode k, and they differ"
+        yield Issue(kind="episode_order", level="broken", text=f"{text}: {_RENUMBER}")
+    if unknown := present - known:
+        text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
+        yield Issue(kind="episode_rows", level="broken", text=text)
+    if lost := known - present:
+        text = f"the data files have no row of {spell(lost)}: {_COPY}, or delete the episodes"
+        yield of_episodes("episode_rows", "broken", text, lost)
+    mixed = list(_mixed(rows))
+    yield from mixed
+    if mixed:
+        return
+    yield from _totals(source, rows)
+    yield from _counts(source, rows, chosen)
+    yield from _stale(source, rows, chosen)
+
+
+def _row_order(root: Path) -> NDArray[np.int64]:
+    tables = [read_table(path, ["episode_index"]) for path in episode_files(root)]
+    return to_numpy(pa.concat_tables(tables)["episode_index"])
+
+
+def _totals(source: Source, rows: FrameRows) -> Iterator[Issue]:
+    for name, actual in (("total_episodes", len(source.rows)), ("total_frames", len(rows))):
+        said = source.info.get(name)
+        if said == actual:
+            continue
+        kind = name.removeprefix("total_")
+        more = isinstance(said, int) and said < actual
+        then = f"lerobot leaves out {kind}" if more else f"lerobot looks for {kind} that are not there"
+        text = f"meta/info.json says {name} {said}, and there are {actual}: {then}; write {actual}"
+        yield Issue(kind="totals", level="warning" if more else "broken", text=text)
+
+
+def _mixed(rows: FrameRows) -> Iterator[Issue]:
+    """Episodes whose rows are not together, which no copy could be written of."""
+    scattered = [e for e, at in rows.of_episode.items() if at[-1] - at[0] + 1 != len(at)]
+    if not scattered:
+        return
+    twice = [e for e in scattered if len(np.unique(rows.file[rows.of_episode[e]])) > 1]
+    inside = set(scattered) - set(twice)
+    if inside:
+        text = f"the rows of {spell(inside)} are not together: sort the data files by index"
+        yield of_episodes("row_order", "broken", text, inside)
+    if twice:
+        text = f"rows of {spell(twice)} are in several data files: remove the file that is a copy"
+        yield of_episodes("row_order", "broken", text, twice)
+
+
+def _counts(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+    lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
+    off = [e for e in chosen if e in rows.of_episode and len(rows.of_episode[e]) != lengths[e]]
+    if off:
+        first = off[0]
+        text = f"meta/episodes says {lengths[first]} frames, and there are {len(rows.of_episode[first])}"
+        text = f"{spell(off)}: {text}: annotate leaves {_them(off)} out; mend length"
+        yield of_episodes("row_count", "warning", text, off)
+    beyond, other = [], []
+    ends = zip(
+        source.indices, *map(source.rows.column, ("dataset_from_index", "dataset_to_index")), strict=True
+    )
+    for episode, start, stop in ends:
+        at = rows.of_episode.get(episode)
+        if at is None or start is None or stop is None or (start, stop) == (at[0], at[-1] + 1):
+            continue
+        (beyond if stop > len(rows) else other).append(episode)
+    mend = "write the episode's first row and the one after its last there"
+    if beyond:
+        text = f"{spell(beyond)}: dataset_to_index is beyond the last row, where lerobot-train fails: {mend}"
+        yield of_episodes("episode_span", "broken", text, beyond)
+    if other:
+        text = f"{spell(other)}: dataset_from_index and dataset_to_index name other rows: {mend}"
+        yield of_episodes("episode_span", "warning", text, other)
+
+
+def _stale(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+    if not np.array_equal(rows.index, np.arange(len(rows))):
+        at = int(np.argmax(rows.index != np.arange(len(rows))))
+        text = f"the column index is not the number of the row from row {at} on, and lerobot takes action"
+        text = f"{text} chunks and earlier frames from other places: number the rows from 0 on"
+        yield Issue(kind="index", level="warning", text=text)
+    misnumbered, misplaced = [], []
+    named = zip(source.rows.column("data/chunk_index"), source.rows.column("data/file_index"), strict=True)
+    said = dict(zip(source.indices, named, strict=True))
+    places = {place: _numbered(source, rows, place) for place in set(said.values())}
+    for episode in chosen:
+        at = rows.of_episode.get(episode)
+        if at is None:
+            continue
+        if not np.array_equal(rows.frame[at], np.arange(len(at))):
+            misnumbered.append(episode)
+        if places[said[episode]] != rows.file[at[0]]:
+            misplaced.append(episode)
+    if misnumbered:
+        text = f"{spell(misnumbered)}: frame_index does not count 0, 1, 2, ... in the order of the rows"
+        text = f"{text}: number {_them(misnumbered)} anew"
+        yield of_episodes("frame_index", "warning", text, misnumbered)
+    if misplaced:
+        text = f"{spell(misplaced)}: meta/episodes names another data file than has the rows"
+        text = f"{text}: mend data/chunk_index and data/file_index"
+        yield of_episodes("stale_file", "warning", text, misplaced)
+
+
+def _numbered(source: Source, rows: FrameRows, place: tuple[int, int]) -> int | None:
+    """The number of the data file at a place; None where there is none."""
+    row = dict(zip(("data/chunk_index", "data/file_index"), place, strict=True))
+    path = stored(source.root, source.info["data_path"], row, "data")
+    return rows.paths.index(path) if path in rows.paths else None
+
+
+def _names(names: Collection[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _them(episodes: Collection[int]) -> str:
+    return "them" if len(episodes) > 1 else "it"

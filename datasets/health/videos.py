@@ -1,0 +1,157 @@
+"""Whether every file of every camera has the frames that meta/episodes says. Nothing is decoded."""
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from goalreel.datasets.episode import stored
+from goalreel.datasets.health.frames import FrameRows, in_threads
+from goalreel.datasets.health.issues import Issue, spell
+from goalreel.datasets.source import Source
+from goalreel.datasets.video import VideoIndex
+from goalreel.datasets.writing.copies import data_files
+from goalreel.datasets.writing.layout import TOLERANCE_S
+from goalreel.datasets.writing.plan import picture_size
+from goalreel.errors import DatasetError
+
+_DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
+
+
+@dataclass(frozen=True)
+class CameraFile:
+    """One video file and the episodes in it."""
+
+    camera: str
+    path: Path
+    start: dict[int, float] = field(default_factory=dict)
+    """Episode -> its `from_timestamp` (s)."""
+
+
+def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+    """What keeps lerobot from reading the frames of a camera, the ones that annotate does not show too."""
+    cameras = [name for name, feature in source.features.items() if feature["dtype"] == "video"]
+    if cameras and not source.info.get("video_path"):
+        text = "meta/info.json has no video_path: write lerobot's, videos/{video_key}/chunk-..."
+        yield Issue(kind="video_file", level="broken", text=text)
+        return
+    selected = set(chosen)
+    files: list[CameraFile] = []
+    for camera in cameras:
+        places, nowhere = _files(source, camera)
+        files += places
+        if nowhere:
+            text = f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again"
+            yield Issue(kind="video_file", level="broken", text=text, episodes=tuple(nowhere))
+    for found in in_threads(partial(_file_issues, source, rows, selected), files):
+        yield from found
+
+
+def _files(source: Source, camera: str) -> tuple[list[CameraFile], list[int]]:
+    """The files of a camera, and the episodes that have no place in any."""
+    prefix, files, nowhere = f"videos/{camera}", dict[tuple[object, object], CameraFile](), list[int]()
+    columns = (source.rows.column(f"{prefix}/{n}") for n in ("chunk_index", "file_index", "from_timestamp"))
+    for episode, chunk, file, start in zip(source.indices, *columns, strict=True):
+        if chunk is None or file is None or start is None:
+            nowhere.append(episode)
+            continue
+        if (chunk, file) not in files:
+            row = {f"{prefix}/chunk_index": chunk, f"{prefix}/file_index": file}
+            path = stored(source.root, source.info["video_path"], row, prefix, video_key=camera)
+            files[chunk, file] = CameraFile(camera, path)
+        files[chunk, file].start[episode] = float(start)
+    return list(files.values()), nowhere
+
+
+def _file_issues(source: Source, rows: FrameRows, chosen: Collection[int], file: CameraFile) -> list[Issue]:
+    concerned = [e for e in file.start if e in chosen]
+    try:
+        video = VideoIndex.read(file.path)
+    except DatasetError as e:
+        text = f"{str(e).removesuffix(': copy the dataset again')} ({spell(file.start)}): {_DELETE}"
+        level = "broken" if concerned else "warning"
+        return [Issue(kind="video_file", level=level, text=text, episodes=tuple(concerned or file.start))]
+    issues = list(_frame_issues(source.fps, rows, concerned, file, video))
+    declared = picture_size(source.features[file.camera])
+    if video.size and video.size != declared:
+        sizes = "its frames are {}x{}, and meta/info.json says {}x{}".format(*video.size, *declared)
+        text = f"{file.path}: {sizes}: write the shape of {file.camera} as [height, width, channels] there"
+        issues.append(Issue(kind="camera_size", level="warning", text=text))
+    return issues
+
+
+def _frame_issues(
+    fps: float, rows: FrameRows, episodes: Sequence[int], file: CameraFile, video: VideoIndex
+) -> Iterator[Issue]:
+    """Look for each row's frame where lerobot looks for it."""
+    missing: list[int] = []
+    off: dict[int, float] = {}
+    spans: list[tuple[float, float, int]] = []
+    for episode in episodes:
+        times = rows.time[rows.of_episode[episode]] if episode in rows.of_episode else np.zeros(0)
+        if not len(times) or not np.isfinite(times).all():
+            continue
+        sought = file.start[episode] + times
+        distance = _distance(video.times, sought)
+        if distance.max() > 0.5 / fps:
+            missing.append(episode)
+        elif distance.max() >= TOLERANCE_S:
+            off[episode] = float(distance.max())
+        spans.append((float(sought.min()), float(sought.max()), episode))
+    if missing:
+        yield _missing(missing, file, video, fps)
+    if off:
+        worst = max(off.values())
+        text = f"{file.path}: {spell(off)}: frames are up to {1000 * worst:.3g} ms off their timestamps"
+        advice = (
+            f"read it with tolerance_s={np.ceil(worst * 10_500) / 10_000:g} (lerobot-train --tolerance_s)"
+        )
+        yield Issue(kind="video_clock", level="warning", text=f"{text}: {advice}", episodes=tuple(off))
+    spans.sort()
+    leaked = [e for (_, end, _), (start, _, e) in itertools.pairwise(spans) if start < end + 0.5 / fps]
+    if leaked:
+        text = f"{file.path}: {spell(leaked)}: frames of the neighbouring episode leak in"
+        text = f"{text}: mend from_timestamp in meta/episodes, or timestamp"
+        yield Issue(kind="leaked_frames", level="warning", text=text, episodes=tuple(leaked))
+
+
+def _missing(episodes: Sequence[int], file: CameraFile, video: VideoIndex, fps: float) -> Issue:
+    rate = 1 / float(np.median(np.diff(video.times))) if len(video.times) > 1 else fps
+    kind, what = "video_frames", f"the video does not have all frames of {spell(episodes)}: {_DELETE}"
+    if abs(rate / fps - 1) > 0.02:
+        kind = "video_rate"
+        what = f"the video has {rate:.4g} frames a second and the dataset {fps:g} ({spell(episodes)})"
+        what = f"{what}: encode it at {fps:g}, or remove {file.camera} with lerobot-edit-dataset"
+    return Issue(kind=kind, level="broken", text=f"{file.path}: {what}", episodes=tuple(episodes))
+
+
+def _distance(times: NDArray[np.float64], sought: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far the nearest frame is (s), in lerobot's float32."""
+    stored_times, sought_times = times.astype(np.float32), sought.astype(np.float32)
+    upper = np.clip(np.searchsorted(times, sought), 0, len(times) - 1)
+    lower = np.maximum(upper - 1, 0)
+    near = np.minimum(np.abs(stored_times[upper] - sought_times), np.abs(stored_times[lower] - sought_times))
+    return near.astype(np.float64)
+
+
+def image_issues(source: Source) -> Iterator[Issue]:
+    """Stored pictures that are not there, by what the data files say of themselves."""
+    cameras = [name for name, feature in source.features.items() if feature["dtype"] == "image"]
+    for path in data_files(source.root) if cameras else ():
+        metadata = pq.read_metadata(path)
+        for camera in cameras:
+            if lost := _lost(metadata, f"{camera}.bytes"):
+                text = f"{path}: {lost} pictures of {camera} are not stored: copy the dataset again"
+                yield Issue(kind="images", level="broken", text=text)
+
+
+def _lost(metadata: pq.FileMetaData, column: str) -> int:
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    columns = (group.column(i) for group in groups for i in range(group.num_columns))
+    found = [c.statistics for c in columns if c.path_in_schema == column and c.statistics is not None]
+    return sum(statistics.null_count or 0 for statistics in found)

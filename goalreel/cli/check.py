@@ -1,0 +1,115 @@
+"""`goalreel check`. What it needs is imported when it runs."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Episodes, Json, parse_episodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from goalreel.annotator.check import CheckReport
+    from goalreel.datasets.health.issues import Issue
+
+EPILOG = (
+    "The exit status is 1 where lerobot could not read an annotated copy, or there is nothing to annotate "
+    "(`broken`), else 0. docs/datasets.md lists the kinds of issues.\n\n"
+    "Keys of `--json`: `dataset`, `robot_type`, `episodes` (how many), `fps`, `camera`; `broken`, "
+    "`warnings`, `notes` (how many); `robot`, objects with `field`, `value`, `confidence` and `reason`; "
+    "`issues`, objects with `kind`, `level` (broken, warning, note), `group`, `text` and `episodes`; "
+    "`sampled`, `named`, `silent` (episodes whose words and motion were compared, will be named, will keep "
+    "their instruction) and `reasons`, why and how many.\n\n"
+    "Examples:\n\n"
+    "- `goalreel check droid`\n\n"
+    "- `goalreel check droid --episodes 0-99 --layout gripper=6,closed=high`\n\n"
+    "- `goalreel check droid --json`"
+)
+_STYLES = {"broken": "red", "warning": "yellow", "note": "dim", "unknown": "yellow"}
+_ALIKE = 3
+"""Issues of one kind that are shown."""
+
+
+def check(
+    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset; it is only read.")],
+    episodes: Episodes = None,
+    camera: Annotated[
+        str | None, typer.Option(help="Camera of the goal images. [default: the first not on the wrist]")
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="As for annotate, such as gripper=6,position=0:3,closed=high.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Say what is understood of a dataset, and how healthy it is, before you annotate it."""
+    with one_line_errors():
+        from goalreel.annotator.check import check as check_dataset
+        from goalreel.cli.console import print_json, progress_bars
+
+        with progress_bars() as progress:
+            report = check_dataset(
+                dataset,
+                episodes=parse_episodes(episodes),
+                layout=layout,
+                camera=camera,
+                progress=progress,
+            )
+    broken = report.count("broken")
+    if json_output:
+        counts = {"broken": broken, "warnings": report.count("warning"), "notes": report.count("note")}
+        print_json({**counts, **report.model_dump()})
+    else:
+        _show(report)
+    if broken:
+        raise typer.Exit(1)
+
+
+def _show(report: "CheckReport") -> None:
+    """Print a table: the robot, then what there is to say of each group, the worst first."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = {
+        "Robot": [("", report.robot_type or "of no type that meta/info.json names")],
+        "Dataset": [("", f"{report.episodes} episodes at {report.fps or 0:g} frames a second")],
+        "Episodes": [],
+        "Instructions": [],
+    }
+    rows["Robot"] += [(f.confidence, f"{f.field} {f.value or '-'}: {f.reason}") for f in report.robot]
+    if report.camera:
+        rows["Dataset"].append(("", f"goal images from {report.camera}"))
+    if report.sampled:
+        rows["Instructions"].append(("", f"words for {report.named} of {report.sampled} episodes"))
+    for issue in _shown(report.issues):
+        rows[issue.group].append((issue.level, issue.text))
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for group, lines in rows.items():
+        if lines:
+            table.add_row(Text(group, "bold"), "")
+        for mark, text in lines:
+            table.add_row(Text(mark, _STYLES.get(mark, "")), Text(text, overflow="fold"))
+    console = Console()
+    console.print(table)
+    broken, warnings = report.count("broken"), report.count("warning")
+    if broken:
+        console.print(f"broken: {broken}; lerobot could not read an annotated copy", style="red")
+    else:
+        console.print(f"nothing is broken; warnings: {warnings}", highlight=False)
+
+
+def _shown(issues: "Sequence[Issue]") -> "Iterator[Issue]":
+    """The issues; of many of one kind the first, the last of which says how many there are."""
+    for _, alike in groupby(sorted(issues, key=_rank), _rank):
+        kind = list(alike)
+        yield from kind[:_ALIKE]
+        if rest := kind[_ALIKE:]:
+            text = f"{len(rest)} more like the last one: --json lists them"
+            yield kind[0].model_copy(update={"text": text})
+
+
+def _rank(issue: "Issue") -> tuple[int, str]:
+    return list(_STYLES).index(issue.level), issue.kind
