@@ -10,11 +10,14 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, copy_context
+from functools import cache
 from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
+    import ssl
+
     from starlette.types import Message, Receive
 
 REFUSED = frozenset({400, 413, 422})
@@ -26,6 +29,14 @@ TOKEN_VARIABLE = "GOALREEL_TOKEN"
 
 # A model may call its server from any thread or event loop of its own: the listener travels in their context.
 _listener: ContextVar[Callable[[int], None] | None] = ContextVar("goalreel_retries", default=None)
+
+
+@cache
+def certificates() -> "ssl.SSLContext":
+    """Read this machine's certificates once for all clients: it takes 50 ms."""
+    from httpx2 import create_ssl_context
+
+    return create_ssl_context()
 
 
 def is_transient(status: int) -> bool:

@@ -4,8 +4,10 @@ import gc
 import os
 import re
 import signal
+import ssl
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A machine that is busy with tests is no dead node.
 os.environ.setdefault("GOALREEL_LEASE", "10")
+# Each client of HTTP reads the machine's certificates anew, for 50 ms.
+ssl.create_default_context = cache(ssl.create_default_context)
 # Nothing that tests write has to outlive the machine, and the disk takes milliseconds for each file.
 os.fsync = lambda handle: None
 # However long a busy machine takes for an example; the same ones each time, and new ones in `make soak`.

@@ -17,7 +17,7 @@ from goalreel.editors.protocols import (
     goalreel_server,
 )
 from goalreel.errors import InputError
-from goalreel.http import REFUSED, check_address, is_transient, read_key, report_retry
+from goalreel.http import REFUSED, certificates, check_address, is_transient, read_key, report_retry
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
@@ -69,6 +69,7 @@ class RemoteEditor:
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=httpx2.Timeout(self._patience.reply_s, connect=self._patience.connect_s),
             limits=httpx2.Limits(max_connections=concurrency),
+            verify=certificates(),
         )
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:

@@ -17,7 +17,7 @@ import httpx2
 import openai
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http import REFUSED, check_address, read_key, report_retry
+from goalreel.http import REFUSED, certificates, check_address, read_key, report_retry
 from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
 from goalreel.planners.chat.openai_format import (
     TOP,
@@ -239,7 +239,7 @@ class OpenAIChat:
 
     def _client(self) -> openai.AsyncOpenAI:
         timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_S))
-        http = _Deadline(timeout=timeout)
+        http = _Deadline(timeout=timeout, verify=certificates())
         http.limit_s = self.timeout_s
         return openai.AsyncOpenAI(
             api_key=self._key() or "none",

@@ -13,6 +13,8 @@ from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 WIDTHS = {"desktop": 1280, "phone": 390}
+on_desktop = pytest.mark.parametrize("browser", [WIDTHS["desktop"]], ids=["desktop"], indirect=True)
+"""Neither keys nor colours depend on the width."""
 LONG = "put the " + "very" * 60 + " <b>red</b> block 🥣 into ضع القلم في الوعاء"
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
@@ -179,6 +181,7 @@ def test_a_click_enlarges_and_keys_move(browser, reports):
     eventually(browser, lambda: browser.switch_to.active_element, buttons[-1])
 
 
+@on_desktop
 @pytest.mark.parametrize("key", ["ENTER", "SPACE"])
 def test_the_keyboard_enlarges(browser, reports, key):
     open_page(browser, reports[0] / "index.html")
@@ -189,6 +192,7 @@ def test_the_keyboard_enlarges(browser, reports, key):
     eventually(browser, find(browser, "#viewer").is_displayed, False)
 
 
+@on_desktop
 def test_the_time_line_speaks_on_focus_and_leads_to_the_step(browser, reports):
     open_page(browser, reports[0] / "index.html")
     assert not shown(browser, ".tip")
@@ -252,6 +256,7 @@ def test_only_the_lines_on_show_are_in_the_page(browser, reports):
     assert browser.execute_script("return document.querySelectorAll('.row').length") == 24
 
 
+@on_desktop
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_its_ground(browser, reports, scheme):
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

@@ -28,8 +28,8 @@ FRONT = "observation.images.front"
 EPISODES, LENGTH, TAIL = 28, 30, 6
 """An episode has three steps of 8 frames; its last 6 frames are of none."""
 WIDTHS = {"wide": (1440, 900), "narrow": (1024, 768)}
-by_keys = pytest.mark.parametrize("page", [WIDTHS["narrow"]], ids=["narrow"], indirect=True)
-"""Keys do the same at every width; the narrow page is the one on which what they bring up must fit."""
+on_narrow = pytest.mark.parametrize("page", [WIDTHS["narrow"]], ids=["narrow"], indirect=True)
+"""Keys and buttons do the same at every width; on the narrow page what they bring up must fit."""
 RUN = "from goalreel.cli.main import app; app()"
 Keys = webdriver.Keys
 
@@ -277,7 +277,7 @@ def test_a_drag_changes_the_episode_on_show_alone(driver, served, unused):
     assert served.episode(first)["revision"] == 0
 
 
-@by_keys
+@on_narrow
 def test_boundaries_are_set_by_keys_alone(page):
     page.press("l")
     page.go(10)
@@ -303,7 +303,7 @@ def test_boundaries_are_set_by_keys_alone(page):
     page.settled()
 
 
-@by_keys
+@on_narrow
 def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(page):
     page.go(4)
     page.press("s")
@@ -334,7 +334,7 @@ def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(pag
         page.settled()
 
 
-@by_keys
+@on_narrow
 def test_words_are_edited_with_suggestions(page):
     names = page.script("return [...document.querySelectorAll('#names option')].map((o) => o.value)")
     assert "reach the block" in names
@@ -354,6 +354,7 @@ def test_words_are_edited_with_suggestions(page):
     page.sees(".step-item.open", "words by hand")
 
 
+@on_narrow
 def test_goal_images_are_chosen_taken_rendered_and_left_out(page):
     page.press("l", "1")
     page.eventually(lambda: page.step(1)["chosen"], 0)
@@ -376,7 +377,7 @@ def test_goal_images_are_chosen_taken_rendered_and_left_out(page):
     page.sees(".pair", "No goal image")
 
 
-@by_keys
+@on_narrow
 def test_changes_are_labelled_while_it_plays(page):
     """One key a change: no pause, and the words come later. The video is slow until both are made."""
     speed = "document.querySelectorAll('video').forEach((video) => (video.playbackRate = arguments[0]))"
@@ -394,7 +395,7 @@ def test_changes_are_labelled_while_it_plays(page):
     page.settled()
 
 
-@by_keys
+@on_narrow
 def test_the_video_waits_while_words_are_typed(page):
     for key, field in ((Keys.ENTER, "name"), ("g", "prompt")):
         page.press("j", "c", key)
@@ -404,6 +405,7 @@ def test_the_video_waits_while_words_are_typed(page):
     assert page.server.episode(page.index)["revision"] == 0
 
 
+@on_narrow
 def test_issues_and_outcomes_are_told(page):
     page.click(".step-item.open [data-issue=wrong_object]")
     page.eventually(lambda: page.step(0)["issues"], ["wrong_object"])
@@ -418,6 +420,7 @@ def test_issues_and_outcomes_are_told(page):
     page.settled()
 
 
+@on_narrow
 def test_the_sheet_of_keys_and_the_pictures_open_and_close(page):
     page.press("?")
     page.sees("#sheet", "undo, redo")
@@ -430,7 +433,7 @@ def test_the_sheet_of_keys_and_the_pictures_open_and_close(page):
     assert page.server.episode(page.index)["revision"] == 0
 
 
-@by_keys
+@on_narrow
 def test_screen_readers_are_told_what_is_what(page):
     assert page.attribute(".track", "role") == "group"
     sliders = """
@@ -459,6 +462,7 @@ def test_screen_readers_are_told_what_is_what(page):
     assert {"accept", "play", "select", "edge", "playhead", "frame", "issue"} <= reached
 
 
+@on_narrow
 def test_text_stands_out_from_its_ground(page):
     for scheme in ("light", "dark"):
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

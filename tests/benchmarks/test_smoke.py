@@ -23,9 +23,11 @@ ROS = {"ros", "ros_ends", "ros_handover"}
 """Run in a process of their own, for they change the environment of DDS."""
 BROWSER = {"review", "scale"}
 PROCESSES = {"startup"}
-LONG = {"loop", "ray_annotate", "ros", "ros_ends", "ros_handover", "review", "scale", "watch", "working_size"}
-LONG |= {"startup", "tabletop_words", "write"}
+LONG = {"loop", "ray_annotate", "ros", "startup", "write"}
 """They import lerobot or diffusers, or start nodes."""
+LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_success", "watch"}
+LAB |= {"tabletop_words", "working_size"}
+"""What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
 NEEDS = dict.fromkeys(ROS, "rclpy") | dict.fromkeys(
     (
         "ros_handover",
@@ -43,6 +45,7 @@ NEEDS = dict.fromkeys(ROS, "rclpy") | dict.fromkeys(
 def case(name: str) -> object:
     marks = [pytest.mark.process] if name in ROS | BROWSER | PROCESSES else []
     marks += [pytest.mark.long] if name in LONG else []
+    marks += [pytest.mark.lab] if name in LAB else []
     marks += [needs_chromium] if name in BROWSER else []
     return pytest.param(name, marks=marks)
 
@@ -89,7 +92,7 @@ def test_it_runs_and_prints_what_its_docstring_says(name):
 
 
 @pytest.mark.process
-@pytest.mark.long
+@pytest.mark.lab
 def test_every_step_of_a_task_is_handed_over_in_all_three_parts():
     pytest.importorskip("rclpy")
     pytest.importorskip("mujoco")

@@ -35,6 +35,7 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
     assert results("adopt", edited, "--from", out)["recorded"] == 3
 
 
+@pytest.mark.lab
 def test_the_tabletop(tmp_path):
     pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
     scene = tmp_path / "scene.png"

@@ -63,6 +63,7 @@ def run(*arguments: object) -> dict:
     return json.loads(result.stdout.splitlines()[-1])
 
 
+@pytest.mark.lab
 def test_states_and_actions_are_exact_and_pictures_but_for_the_codec(folder):
     ours, theirs = Source.open(folder / "converted").episode(0), Source.open(folder / "recorded").episode(0)
     assert ours.instruction == theirs.instruction
@@ -74,6 +75,7 @@ def test_states_and_actions_are_exact_and_pictures_but_for_the_codec(folder):
         assert np.abs(a.pixels.astype(int) - c.pixels).mean() < 1
 
 
+@pytest.mark.lab
 def test_the_streamed_sub_goals_are_the_true_segments_and_their_last_frames(folder):
     truth = json.loads((folder / "recorded" / "meta" / "tabletop.json").read_text())["episodes"][0][
         "segments"
@@ -88,6 +90,7 @@ def test_the_streamed_sub_goals_are_the_true_segments_and_their_last_frames(fold
         assert np.abs(goal.pixels.astype(int) - last.pixels).mean() < 4
 
 
+@pytest.mark.lab
 def test_annotate_reads_the_same_sub_goals_off_the_bag_as_off_the_dataset(folder):
     run("annotate", folder / "recorded", "--out", folder / "a", "--replace-rows")
     run("annotate", folder / "bag", "--out", folder / "b", *TOPICS)

@@ -90,7 +90,7 @@ def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
         assert reply.startswith(f"<think>{_thinking(row)}</think>")
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_planner_under_way_asks_and_reads_what_it_is_trained_on():
     """With and without the earlier plan for the rest; it says where everything stands now, not at first."""
     rows = list(continuation_rows(seeds("validation", 6), 64))
@@ -156,7 +156,7 @@ def test_a_critic_asks_and_reads_what_it_is_trained_on(rows, mode):
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind in ("live", "wholes"))) for kind in LESSONS]
+    "kind", [pytest.param(kind, marks=[pytest.mark.lab] * (kind in ("live", "wholes"))) for kind in LESSONS]
 )
 def test_rows_come_back_from_disk(kind, written):
     folder, count, rows = written[kind]
@@ -202,6 +202,7 @@ def test_edits_as_json(rows, written):
     assert not (folder / "dataset_info.json").exists()
 
 
+@pytest.mark.lab
 @pytest.mark.process
 def test_workers_write_the_same_files(tmp_path):
     order = CorpusOrder("plans", "validation", 6, size=64, shard=2)
@@ -233,6 +234,7 @@ app()
 """
 
 
+@pytest.mark.lab
 @pytest.mark.process
 def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
     out, episodes = tmp_path / "c", 4

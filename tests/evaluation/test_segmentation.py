@@ -98,6 +98,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["segmentation", *map(str, arguments)])
 
 
+@pytest.mark.lab
 def test_the_planner_is_measured_on_a_recording(tabletop):
     result = run(tabletop, "--json")
     assert result.exit_code == 0, result.output
@@ -111,6 +112,7 @@ def test_the_planner_is_measured_on_a_recording(tabletop):
     assert report["boundary_f1_low"] <= report["boundary_f1"] <= report["boundary_f1_high"]
 
 
+@pytest.mark.lab
 def test_the_measure_falls_when_the_planner_is_misled(tabletop):
     """A control: told the wrong end of the gripper, the numbers must drop, or they measure nothing."""
     good, bad = (
@@ -120,6 +122,7 @@ def test_the_measure_falls_when_the_planner_is_misled(tabletop):
     assert bad["phase_accuracy"] < good["phase_accuracy"]
 
 
+@pytest.mark.lab
 def test_a_table_for_people(tabletop):
     result = run(tabletop)
     assert result.exit_code == 0
@@ -127,6 +130,7 @@ def test_a_table_for_people(tabletop):
     assert "2 episodes" in result.stdout
 
 
+@pytest.mark.lab
 def test_mistakes_get_one_clear_line(tmp_path, tabletop):
     for arguments, words in (
         ((tmp_path,), "tabletop record"),

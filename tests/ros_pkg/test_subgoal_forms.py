@@ -22,7 +22,7 @@ LATER = 6
 """A frame on which the robot has done something, though not what is wanted."""
 
 
-@pytest.fixture(scope="module", params=["bordered", "difference"])
+@pytest.fixture(scope="module", params=["difference"])
 def form(request) -> str:
     return request.param
 

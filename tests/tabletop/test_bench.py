@@ -202,6 +202,7 @@ def test_an_editor_that_moves_another_block_too_is_caught_by_what_it_touched(sce
     assert found["score_terse"] == 1
 
 
+@pytest.mark.lab
 def test_an_edit_without_a_picture_is_wrong(scenes):
     found = edits(scenes, terse=1.0, how="fail")
     assert found["score_terse"] == found["untouched_terse"] == 0

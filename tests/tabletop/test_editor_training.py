@@ -149,6 +149,7 @@ def test_both_losses_fall_and_the_editor_edits_better_than_copying(rows, plain, 
         assert error(answer, row.target, ~moved) < 10
 
 
+@pytest.mark.lab
 def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
     """With rates of nothing it is that editor."""
     still = {"steps": 1, "batch": 1, "learning_rate": 1e-12, "muon_learning_rate": 1e-12}
@@ -182,6 +183,7 @@ def test_batches_are_of_the_latents_that_a_file_keeps(trained, rows, tmp_path):
         assert all(any(torch.equal(row, one.float()) for one in codes[side]) for row in taken)
 
 
+@pytest.mark.lab
 def test_training_sees_what_the_pipeline_computes(trained, plain):
     """One sampling step from noise alone ends where the velocity says."""
     made = NanoEditor.load(config(model=str(trained[0])))

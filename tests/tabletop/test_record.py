@@ -48,6 +48,7 @@ def recorded(tmp_path_factory) -> Path:
     return root
 
 
+@pytest.mark.lab
 def test_lerobot_loads_every_feature(recorded):
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
@@ -99,6 +100,7 @@ def test_segments_tile_every_episode_and_frames_agree(recorded):
         assert set(np.unique(predicates)) <= {0.0, 1.0}
 
 
+@pytest.mark.lab
 def test_truth_names_seed_split_and_clauses(recorded):
     for seed, episode in zip(SEEDS, read_truth(recorded).episodes, strict=True):
         expected = sample_episode(seed)
