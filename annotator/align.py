@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
+from goalreel.planners.kinematic.arms import read_arms
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.proposals import proposals
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Alignment, Recording, Segment, Storyboard, StoryboardStep
@@ -152,7 +152,7 @@ def _cuts(recording: Recording, layout: Layout | None) -> set[int]:
     thing; nothing without any motion."""
     try:
         proposed = {proposal.frame for proposal in proposals(recording, layout)}
-        motion = read_motion(recording, find_layout(recording, layout))
+        motion = read_arms(recording, find_layout(recording, layout)).motion
     except Unsegmentable:
         return set()
     return proposed | {motion.between(a, b) for a, b in itertools.pairwise(motion.cycles)}

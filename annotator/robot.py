@@ -27,11 +27,12 @@ def read_robot(source: Source, layout: Layout | None = None, camera: str | None 
     """
     layout = layout or Layout()
     source.read_numbers(layout.state, layout.action)
-    return _read_robot(source, layout, camera)
+    return _read_robot(source, layout.model_dump_json(), camera)
 
 
 @lru_cache(maxsize=4)
-def _read_robot(source: Source, layout: Layout, camera: str | None) -> Robot:
+def _read_robot(source: Source, layout_json: str, camera: str | None) -> Robot:
+    layout = Layout.model_validate_json(layout_json)
     indices = source.indices
     if len(indices) > SAMPLE:
         indices = [indices[i] for i in np.linspace(0, len(indices) - 1, SAMPLE).round().astype(int).tolist()]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from goalreel.planners.kinematic.arms import read_arms
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.planner import check
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Recording
@@ -17,7 +17,7 @@ def curves(recording: Recording, layout: Layout | None) -> dict[str, Points]:
     """Name -> points (frame, 0-1), at most LIMIT; a curve that the recording does not give is left out."""
     try:
         check(recording)
-        motion = read_motion(recording, find_layout(recording, layout))
+        motion = read_arms(recording, find_layout(recording, layout)).motion
     except Unsegmentable:
         return {}
     hand = {} if motion.closed is None else {"gripper": _points(motion.closed)}

@@ -152,7 +152,7 @@ def _squeeze(side: str, here: float, there: float) -> str:
 def _of_stops(low: Curve, high: Curve, span: float) -> Iterator[Evidence]:
     """A hand with two commands opens to one place, and closes to the width of what it holds."""
     spread_low, spread_high = (float(np.subtract(*np.quantile(v, (0.9, 0.1)))) / span for v in (low, high))
-    for end, here, there in (("low", spread_low, spread_high), ("high", spread_high, spread_low)):
+    for end, here, there in _both_ways(spread_low, spread_high):
         if here > _SQUEEZE and here > _CLEAR * there:
             yield Evidence(
                 end, 2, f"its {end} end varies by {here:.0%} of the range, the other by {there:.0%}"
@@ -167,24 +167,24 @@ def _of_rest(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
         for part in (slice(3), slice(-3, None))
     )
     several = len(traces) >= 3
-    for closed, rest, start, end in (("low", "high", starts, ends), ("high", "low", 1 - starts, 1 - ends)):
-        if start >= _RULE:
-            both = end >= _RULE
-            weight = both + several
-            where = f"starts and ends at its {rest} end" if both else f"starts at its {rest} end"
+    for closed, start, _ in _both_ways(starts, 1 - starts):
+        end, rest = (ends, "high") if closed == "low" else (1 - ends, "low")
+        both = end >= _RULE
+        if start >= _RULE and both + several:
+            where = f"starts{' and ends' if both else ''} at its {rest} end"
             share = min(start, end) if both else start
-            if weight:
-                yield Evidence(closed, weight, f"it {where} in {share:.0%} of {_episodes(len(traces))}")
+            reason = f"it {where} in {share:.0%} of {_episodes(len(traces))}"
+            yield Evidence(closed, both + several, reason)
 
 
 def _of_carries(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     """An arm stands where its hand takes an object, travels with it, and lets go low or standing."""
     counts = [[_carries(trace, high) for trace in traces] for high in (False, True)]
     low, high = sum(counts[0]), sum(counts[1])
-    for end, here, there in (("low", low, high), ("high", high, low)):
+    for end, here, there in _both_ways(low, high):
         if here > there:
             clear = here >= 2 and here > _CLEAR * there
-            times = f"{_times(here)} at its {end} end and {_times(there)} at the other"
+            times = f"{_times(int(here))} at its {end} end and {_times(int(there))} at the other"
             yield Evidence(end, 1 + clear, f"the motion looks like carrying {times}")
 
 
@@ -198,14 +198,10 @@ def _of_stands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     if min(map(len, speeds.values())) < 3:
         return
     to_low, to_high = (float(np.median(speeds[high])) for high in (False, True))
-    for end, here, there in (("low", to_low, to_high), ("high", to_high, to_low)):
+    for end, here, there in _both_ways(to_low, to_high):
         if here < _STANDS and there > 2 * here and there > here + 0.1:
-            yield Evidence(
-                end,
-                1,
-                f"the arm is slower when the hand goes to its {end} end ({here:.0%} of its usual speed "
-                f"against {there:.0%})",
-            )
+            speeds_text = f"{here:.0%} of its usual speed against {there:.0%}"
+            yield Evidence(end, 1, f"the arm is slower when the hand goes to its {end} end: {speeds_text}")
 
 
 def _carries(trace: HandTrace, high: bool) -> int:
@@ -257,6 +253,11 @@ def _pace(trace: HandTrace, frame: int) -> float:
 def _are_low(height: Curve, *frames: int) -> bool:
     limit = height.min() + 0.5 * np.ptp(height)
     return all(height[frame] <= limit for frame in frames)
+
+
+def _both_ways(low: float, high: float) -> tuple[tuple[End, float, float], tuple[End, float, float]]:
+    """Each end, what is measured there, and what at the other."""
+    return ("low", low, high), ("high", high, low)
 
 
 def _episodes(number: int) -> str:

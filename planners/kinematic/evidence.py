@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from goalreel.planners.kinematic.arms import ArmsMotion
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.grasps import FailedGrasp, has_reached
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.signals import Curve, Cycle, hand_signal, moves
-from goalreel.types import Recording
+from goalreel.planners.kinematic.signals import Cycle
 
 _COUNTS = {"two": 2, "both": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _AT_HOME = 0.15
@@ -23,8 +23,7 @@ def doubts(
     clauses: Sequence[Clause],
     grasps: Sequence[Cycle],
     failed_grasps: Sequence[FailedGrasp],
-    motion: ArmMotion,
-    recording: Recording,
+    arms: ArmsMotion,
     layout: Layout,
 ) -> tuple[str, ...]:
     """Say why the words of a plan may be untrue; empty where every grasp has a clause, and the reverse.
@@ -33,11 +32,11 @@ def doubts(
         clauses: of the instruction.
         grasps: those that moved an object.
         failed_grasps: those that did not.
-        motion: of the recording.
-        recording: with the numbers of the hands.
+        arms: their motion in the recording.
         layout: complete; one without a closed end is in doubt.
     """
-    reasons = (*_of_words(clauses), *hand_doubts(motion, recording, layout))
+    motion = arms.motion
+    reasons = (*_of_words(clauses), *hand_doubts(arms, layout))
     if not all(motion.failed(failed.cycle) for failed in failed_grasps):
         reasons = (*reasons, "the hand carries something that counts as slipped")
     return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, grasps, motion))))
@@ -53,27 +52,15 @@ def _of_words(clauses: Sequence[Clause]) -> Iterator[str]:
             yield f'the motion of a hand does not show "{clause.name}"'
 
 
-def hand_doubts(motion: ArmMotion, recording: Recording, layout: Layout) -> Iterator[str]:
+def hand_doubts(arms: ArmsMotion, layout: Layout) -> Iterator[str]:
     """Say why what the hand does may be read wrongly."""
-    if motion.closed is None:
+    if arms.motion.closed is None:
         yield "no gripper is seen to move: name it with --layout gripper=..."
         return
-    if layout.other and _moves_too(recording, layout, layout.other):
-        yield "two hands move, and only one of them is read"
-    if layout.closed is None:
+    if arms.at_once:
+        yield "two hands hold something at once, and the words do not say which does what"
+    if any(hand.closed is None for hand in layout.hands):
         yield "which end of the gripper is closed is not known: say --layout closed=low or closed=high"
-
-
-def _moves_too(recording: Recording, first: Layout, second: Layout) -> bool:
-    """Whether a second hand moves by at least a third of the first, or the reverse."""
-    sizes = [np.ptp(signal) if moves(signal) else 0.0 for signal in _signals(recording, first, second)]
-    return 3 * min(sizes) >= max(sizes)
-
-
-def _signals(recording: Recording, *hands: Layout) -> Iterator[Curve]:
-    for hand in hands:
-        values = recording.state if hand.source == "state" else recording.action
-        yield hand_signal(values[:, list(hand.gripper)])
 
 
 def _of_grasps(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Iterator[str]:

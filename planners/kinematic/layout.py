@@ -73,11 +73,12 @@ class Layout(BaseModel):
         try:
             for item in filter(None, text.replace(" ", "").split(",")):
                 key, _, value = item.partition("=")
-                first, slash, second = value.partition("/")
                 if key in ("state", "action"):
-                    first, slash = tuple(filter(None, value.split("+"))), ""
+                    hands[0][key] = hands[1][key] = tuple(filter(None, value.split("+")))
+                    continue
+                first, slash, second = value.partition("/")
                 for hand, part in zip(hands, (first, second if slash else first), strict=True):
-                    if part:
+                    if part or not slash:
                         hand[key] = _indices(part) if key in ("gripper", "position") else part
             layout = cls.model_validate(hands[0])
             second = cls.model_validate(hands[1])

@@ -6,6 +6,7 @@ import numpy as np
 
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, split_pick
+from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
 from goalreel.planners.kinematic.clauses import read, whole
 from goalreel.planners.kinematic.events import cut_at_release, events
 from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts
@@ -13,7 +14,7 @@ from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.hand_motion import hand_phases
 from goalreel.planners.kinematic.idioms import split_return
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.motion import ArmMotion, read_motion
+from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
 from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
@@ -44,7 +45,8 @@ class KinematicPlanner:
             granularity: where a plan is cut.
             layout: which numbers are the gripper and the position; None finds them.
             camera: one that stands still, for objects that the instruction does not name; None reads no
-                pictures. A step with such a name says so in its `auxiliary_text`.
+                pictures. A step with such a name says so in its `auxiliary_text`, as it does which of two
+                hands does it.
             words: other instructions of the dataset, whose nouns name such objects.
             with_phases: also fill `Plan.phases`, whatever the granularity. Where the words are in doubt, they
                 are filled in any case, and say what the hand does (`hand_motion`).
@@ -79,9 +81,10 @@ class KinematicPlanner:
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         layout = find_layout(recording, self._layout)
-        motion = read_motion(recording, layout)
+        arms = read_arms(recording, layout)
+        motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
-        reasons = doubts(clauses, grasps, failed_grasps, motion, recording, layout)
+        reasons = doubts(clauses, grasps, failed_grasps, arms, layout)
         late = list(end_doubts(clauses, grasps, motion, returns))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
@@ -91,13 +94,13 @@ class KinematicPlanner:
             parts = cut_at_release(parts)
         named_parts = self._name_objects(parts, recording, motion)
         pieces = [
-            (piece, None if part is unnamed else COLOUR_NOTE)
+            (piece, _note(piece, arms, named=part is not unnamed))
             for unnamed, part in zip(parts, named_parts, strict=True)
             for piece in self._cut(part, failed_grasps, motion)
         ]
         phase_list: list[MotionPhase] = []
         if reasons or late:
-            unread = tuple(hand_doubts(motion, recording, layout))
+            unread = tuple(hand_doubts(arms, layout))
             phase_list = [] if unread else hand_phases(motion)
         elif self._with_phases:
             phase_parts = [piece for part in named_parts for piece in phases(part, failed_grasps, motion)]
@@ -143,6 +146,13 @@ def check(recording: Recording) -> None:
             raise Unsegmentable(
                 f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
             )
+
+
+def _note(piece: ClauseSpan, arms: ArmsMotion, *, named: bool) -> str | None:
+    """Which hand a step is done with, where the robot has two, and how its object got its name."""
+    sides = dict.fromkeys(arms.sides[cycle] for cycle in piece.cycles if cycle in arms.sides)
+    notes = [f"with the {' and the '.join(sides)} hand"] if sides else []
+    return "; ".join([*notes, *([COLOUR_NOTE] if named else [])]) or None
 
 
 def _step(part: ClauseSpan, note: str | None, reasons: tuple[str, ...]) -> Step:

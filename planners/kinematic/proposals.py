@@ -6,8 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from goalreel.planners.kinematic.arms import read_arms
 from goalreel.planners.kinematic.layout import Layout
-from goalreel.planners.kinematic.motion import ArmMotion, read_motion
+from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.planner import check
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Recording
@@ -32,7 +33,7 @@ def proposals(recording: Recording, layout: Layout | None = None) -> tuple[Propo
         Unsegmentable: `check` refuses the recording, or `layout` does not fit it.
     """
     check(recording)
-    motion = read_motion(recording, find_layout(recording, layout))
+    motion = read_arms(recording, find_layout(recording, layout)).motion
     cues: dict[int, Cue] = {}
     for proposal in _cues(motion):
         cues.setdefault(proposal.frame, proposal.cue)

@@ -96,6 +96,7 @@ def infer_robot(
     if hint.complete:
         return Robot(layout=hint, findings=())
     seen = f"{len(recordings)} of {sampled_from} episodes" if sampled_from else _episodes(len(recordings))
+    hands: list[_Hand]
     if hint.gripper:
         hands = [(h.model_copy(update={"other": None}), "given", "by --layout") for h in hint.hands]
     else:

@@ -11,8 +11,9 @@ import numpy as np
 
 from goalreel.errors import DatasetError
 from goalreel.image import Image
+from goalreel.planners.kinematic.arms import read_arms
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.motion import ArmMotion, read_motion
+from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.planner import check
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.signals import Cycle
@@ -127,7 +128,9 @@ class MotionCritic:
         if recording.id not in self._motions:
             try:
                 check(recording)
-                self._motions[recording.id] = read_motion(recording, find_layout(recording, self._layout))
+                self._motions[recording.id] = read_arms(
+                    recording, find_layout(recording, self._layout)
+                ).motion
             except Unsegmentable:
                 self._motions[recording.id] = None
             if len(self._motions) > CACHE_SIZE:

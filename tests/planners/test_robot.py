@@ -8,8 +8,10 @@ from support.places import DATA
 
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
+from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.robot import Robot, find_layout, infer_robot
+from goalreel.types import Task
 
 SO101 = tuple(
     f"{name}.pos"
@@ -205,6 +207,55 @@ def test_both_grippers_of_two_arms_are_kept(names):
         assert sides["left"].position == tuple(range(6))
         assert sides["right"].position == tuple(range(7, 13))
         assert {f.field for f in robot.findings} >= {"left gripper", "right gripper", "left closed"}
+
+
+def plan(recordings, instruction, **options):
+    """The plan of the first recording, read as all of them show the robot."""
+    robot = infer_robot(recordings)
+    planner = KinematicPlanner({"it": recordings[0]}, layout=robot.layout, **options)
+    return planner.plan([Task(id="it", instruction=instruction)])[0]
+
+
+TWO = "put the red cup in the box, then put the blue cup in the box"
+
+
+def test_each_step_says_which_hand_does_it():
+    found = plan(two_arms(ALOHA), TWO)
+    assert [s.auxiliary_text for s in found.steps] == [
+        f"with the {s} hand" for s in ("left", "right") for _ in "12"
+    ]
+    assert [step.name for step in found.steps][1::2] == TWO.split(", then ")
+    assert not any(step.doubts for step in found.steps)
+
+
+def test_one_hand_of_two_at_work_is_enough_and_is_named():
+    recordings = two_arms(ALOHA)
+    half = len(recordings[0].state) // 2
+    first = replace(recordings[0], state=recordings[0].state[half:], action=recordings[0].action[half:])
+    found = plan([first, *recordings[1:]], "put the red cup in the box")
+    assert {step.auxiliary_text for step in found.steps} == {"with the right hand"}
+    assert not any(step.doubts for step in found.steps)
+
+
+def test_two_hands_at_once_leave_the_words_in_doubt():
+    recordings = two_arms(ALOHA)
+    half = len(recordings[0].state) // 2
+    at_once = [
+        replace(
+            r,
+            state=np.concatenate([r.state[:half, :7], r.state[half : 2 * half, 7:]], axis=1),
+            action=np.concatenate([r.action[:half, :7], r.action[half : 2 * half, 7:]], axis=1),
+        )
+        for r in recordings
+    ]
+    for step in plan(at_once, TWO).steps:
+        assert any("two hands hold something at once" in doubt for doubt in step.doubts)
+    assert not plan(at_once, TWO, with_phases=True).phases
+
+
+def test_one_hand_needs_no_name():
+    found = plan(dataset(5, "low", names=SO101), "put the red cup in the box")
+    assert {step.auxiliary_text for step in found.steps} == {None}
 
 
 def test_an_idle_second_hand_is_no_hand():
