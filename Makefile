@@ -38,6 +38,8 @@ demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write r
 ros-demo: .venv/.ready  ## the closed loop of the nano models and a simulated robot over ROS 2, filmed
 	$(PYTHON) -m goalreel_ros.tabletop.demo --preset nano --seed 900300 --out out/ros_demo
 
+# Workers of `make test` on two cores: a third of the time of three is spent waiting.
+WORKERS := 3
 TESTS := $(PYTHON) -m pytest --dist loadfile --no-loadscope-reorder -q --durations=50 --durations-min=1
 quick: .venv/.ready  ## lint, and every short test that starts no other process
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
@@ -45,12 +47,11 @@ quick: .venv/.ready  ## lint, and every short test that starts no other process
 quick-tests: .venv/.ready
 	$(TESTS) -n 2 -m "not slow and not lab and not long and not process"
 
-# Three workers on two cores: a third of the time is spent waiting.
 test: rules  ## that, and nodes, kills, wheels, colcon, documentation
 	@$(MAKE) --no-print-directory -j2 types all-tests
 
 all-tests: .venv/.ready
-	$(TESTS) -n 3 -m "not slow and not lab" --junitxml=out/tests.xml
+	$(TESTS) -n $(WORKERS) -m "not slow and not lab" --junitxml=out/tests.xml
 
 lint: rules types  ## format, rules, spelling and types
 

@@ -37,24 +37,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 LONGEST = (
     "test_colcon.py",
+    "test_pages.py",
+    "test_review_browser.py",
     "test_dead_node.py",
     "test_node_lifecycle.py",
-    "test_review_browser.py",
     "test_lerobot_camera.py",
     "test_smoke.py",
-    "test_pages.py",
+    "test_diffusers_editor.py",
+    "test_node_tasks.py",
+    "test_policies.py",
+    "test_example.py",
+    "test_serve_cli.py",
+    "test_rollout.py",
+    "test_published_runs.py",
+    "test_report_browser.py",
     "test_nano_node.py",
-    "test_subgoal_forms.py",
+    "test_write_dataset.py",
+    "test_readme_ros.py",
     "test_streaming.py",
     "test_examples.py",
-    "test_rollout.py",
     "test_training_language.py",
-    "test_published_runs.py",
-    "test_example.py",
     "test_layout.py",
     "test_closed_loop.py",
     "test_bench.py",
     "test_write_broken.py",
+    "test_bags_kill.py",
+    "test_subgoal_forms.py",
 )
 
 
@@ -64,8 +72,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Started())
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files come early: at the end, one worker would wait for the others."""
+    """Mark what is long, and put the longest files first: at the end, one worker would wait for the others.
+
+    `python dev/long_tests.py` writes the list of long tests from the times of `make test`.
+    """
+    long = set((TESTS / "long.txt").read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid.partition("[")[0] in long:
+            item.add_marker(pytest.mark.long)
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
 

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 import yaml
 from pre_commit.clientlib import load_config
-from support.places import ROOT
+from support.places import ROOT, TESTS
 
 import goalreel
 
@@ -39,6 +39,13 @@ def test_every_job_of_ci_calls_a_target_of_the_makefile():
     jobs = yaml.safe_load(text)["jobs"]
     targets = set(re.findall(r"^([\w/.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(jobs["check"]["strategy"]["matrix"]["target"]) <= targets
+
+
+def test_the_list_of_long_tests_names_tests():
+    """Where it fails, run `python dev/long_tests.py` after `make test`, or take the line away."""
+    tests = (line.split("::") for line in (TESTS / "long.txt").read_text().splitlines())
+    gone = [f"{file}::{name}" for file, name in tests if f"def {name}(" not in (ROOT / file).read_text()]
+    assert gone == []
 
 
 def test_the_citation_names_the_version():

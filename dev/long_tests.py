@@ -1,0 +1,29 @@
+"""Write tests/long.txt, the tests that `make quick` leaves out, from the times of a run of `make test`.
+
+python dev/long_tests.py [out/tests.xml]
+"""
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[1]
+LIST = ROOT / "tests" / "long.txt"
+LONG_S = 1.0
+"""Seconds that the longest case of a test takes, beside two others on two cores."""
+
+
+def long_tests(report: Path) -> list[str]:
+    """Name the long tests of a JUnit report, as FILE::TEST without parameters, sorted."""
+    seconds: dict[str, float] = defaultdict(float)
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = case.attrib["name"].partition("[")[0]
+        test = f"{case.attrib['classname'].replace('.', '/')}.py::{name}"
+        seconds[test] = max(seconds[test], float(case.attrib["time"]))
+    return sorted(test for test, longest in seconds.items() if longest >= LONG_S)
+
+
+if __name__ == "__main__":
+    report = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "out" / "tests.xml"
+    LIST.write_text("".join(f"{test}\n" for test in long_tests(report)))
