@@ -100,6 +100,7 @@ class EpisodeCard:
     ticks: tuple[tuple[float, str], ...]
     steps: tuple[StepCard, ...]
     message: str | None
+    """Why it failed, or which models failed on the way."""
     reply: str | None
 
 
@@ -247,6 +248,6 @@ def episode_card(view: EpisodeView) -> EpisodeCard:
             _step(view, i, step, goal)
             for i, (step, goal) in enumerate(zip(steps, view.storyboard.goal_images(), strict=True))
         ),
-        message=view.message,
+        message=view.message or view.storyboard.degraded or None,
         reply=failure.reply if failure is not None else None,
     )

@@ -54,6 +54,6 @@ def _spans(motion: ArmMotion, least: float) -> Iterator[tuple[str, int, int]]:
 
 
 def _arm(motion: ArmMotion, start: int, end: int, hand: str) -> str:
-    span = motion.path[start:end]
+    span = motion.path[start : end + 1]
     travel = float(np.linalg.norm(np.ptp(span, axis=0))) if len(span) else 0.0
     return (_MOVES if travel > _MOVED * motion.extent else _RESTS).format(hand)

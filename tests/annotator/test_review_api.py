@@ -110,6 +110,7 @@ def test_the_list_is_ordered_searched_filtered_and_paged(page):
         "status": "unverified",
         "verdict": "unsure",
         "by": "ann",
+        "words": "words by unknown, checked by unknown; by unknown, checked by nobody",
         "doubt": 0.6,
         "reasons": ["step 2 rejected by the Critic"],
     }
@@ -213,7 +214,7 @@ def test_words_outcomes_and_issues_are_set(page):
     episode = done(page, 0, words, {"kind": "outcome", "step": "1", "outcome": "failed"})
     step = episode["steps"][1]
     assert (step["name"], step["instruction"], step["prompt"]) == ("take it", "it is held", "grasp the block")
-    assert (step["outcome"], step["edited"]) == ("failed", ["words"])
+    assert (step["outcome"], step["edited"]) == ("failed", ["outcome", "words"])
     flags = [("0", "wrong_picture"), (None, "missing")]
     episode = done(
         page, 0, *({"kind": "issue", "step": step, "issue": issue, "on": True} for step, issue in flags)

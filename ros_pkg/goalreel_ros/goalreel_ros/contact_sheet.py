@@ -35,7 +35,8 @@ _NOTES = {
 def compose(board: Board, width: int) -> Image:
     """Draw the board as one RGB picture, `width` pixels wide and as high as needed.
 
-    The active step is framed and completed ones are ticked. The captions are the plan's own texts.
+    The active step is framed and completed ones are ticked. A plan that lost a model says so. The captions
+    are the plan's own texts.
 
     Raises:
         ValueError: `width` is too small for readable text.
@@ -46,7 +47,9 @@ def compose(board: Board, width: int) -> Image:
         facts.append(f"step {active.index + 1} of {len(board.steps)}")
     if board.revision:
         facts.append(f"plan {board.revision + 1}")
-    paragraphs = (Line(board.task.strip() or "no task", 24, INK, 3), Line(" · ".join(facts), 15, MUTED, 1))
+    paragraphs = [Line(board.task.strip() or "no task", 24, INK, 3), Line(" · ".join(facts), 15, MUTED, 1)]
+    if board.degraded:
+        paragraphs.append(Line(board.degraded, 17, _COLOURS["failed"], 3))
     source = board.source
     start = () if source is None else (Cell(source.image, (Line("planned from", 17, INK, 1),)),)
     return lay_out(paragraphs, (*start, *map(_cell, board.steps)), width, CELL)

@@ -1,0 +1,162 @@
+"""Every surface that shows a step says who made its claims, who checked them, and what is in doubt."""
+
+import csv
+import json
+import shutil
+
+import pytest
+
+from goalreel import Options, annotate, load_models, open_dataset
+from goalreel.annotator.exports.groot import export_groot
+from goalreel.annotator.exports.table import export_table
+from goalreel.annotator.report.cards import claim_text, episode_card
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.sheet import contact_sheet
+from goalreel.annotator.report.write import write_report
+from goalreel.annotator.review.queue import ListFilter
+from goalreel.annotator.review.session import ReviewSession
+from goalreel.annotator.show import read_storyboards
+from goalreel.datasets.corrections.events import GiveVerdict, RenameStep, SetOutcome
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.types import Failure, Storyboard, Task
+
+DOUBT = "no rule reads the whole instruction"
+WORDS, CHECKED = "by rule, checked by nobody", "by rule, checked by person"
+LOOKS = "by recording, checked by picture checks"
+LINE = f"When: {WORDS} · Words: {WORDS} · Goal image: {LOOKS} · Outcome: {WORDS}"
+
+
+@pytest.fixture(scope="module")
+def run(video_dataset, tmp_path_factory):
+    """(OUT, summary) of the default models, where no rule reads the instruction."""
+    out = tmp_path_factory.mktemp("claims") / "out"
+    doubtful = shutil.copytree(video_dataset, out.parent / "in")
+    source = open_dataset(doubtful)
+    source.tasks.update(dict.fromkeys(source.tasks, "Task: put the block in the bowl"))
+    options = Options()
+    models = load_models("hindsight", recordings=options.recorded(source))
+    return out, annotate(source, out, models, options)
+
+
+@pytest.fixture(scope="module")
+def boards(run):
+    return dict(read_storyboards(run[0]))
+
+
+def test_the_steps_are_observed_and_their_words_in_doubt(boards):
+    steps = [step for board in boards.values() for step in board.steps]
+    assert "observed" in {step.status for step in steps}
+    assert all(DOUBT in step.step.doubts for step in steps)
+
+
+def test_records_have_them(run):
+    record = json.loads(Records(run[0] / FOLDER, "").path(0).read_bytes())
+    claims = record["steps"][0]["claims"]
+    assert list(claims) == ["when", "what", "looks", "came_off"]
+    assert claims["when"] == {"by": "rule", "checked": "nobody", "doubts": []}
+    assert (claims["what"]["by"], DOUBT in claims["what"]["doubts"]) == ("rule", True)
+    assert claims["looks"]["by"] == "recording"
+
+
+def test_records_from_before_are_read_as_what_they_were(run, tmp_path):
+    folder = shutil.copytree(run[0], tmp_path / "old") / FOLDER
+    records = Records(folder, "")
+    record = json.loads(records.path(0).read_bytes())
+    for step in record["steps"]:
+        del step["claims"]
+    records.path(0).write_text(json.dumps(record, indent=1))
+    fresh = [step.claims for step in Records(run[0] / FOLDER, "").outline(0).steps]
+    assert [step.claims for step in records.outline(0).steps] == fresh
+
+
+def test_the_summary_counts_them(run, boards):
+    _, summary = run
+    counts = json.loads(summary.as_json())
+    steps = sum(len(board.steps) for board in boards.values())
+    assert counts["claims"]["what"] == {"by": {"rule": steps}, "checked": {"nobody": steps}}
+    assert counts["claims"]["looks"]["by"] == {"recording": steps}
+    assert counts["doubtful"] == steps
+
+
+def test_the_report_has_them(boards, tmp_path):
+    view = EpisodeView(0, "Episode 0", "x", boards[0], fps=10.0, length=12)
+    assert LINE in {claim_text(step) for step in boards[0].steps}
+    page = write_report([view], tmp_path, title="t", summary={}, sheets=False)
+    text = "".join(path.read_text() for path in page.parent.rglob("*.html"))
+    assert LINE in text
+    assert f"The words may be untrue: {DOUBT}." in text
+
+
+def test_the_report_says_which_models_failed():
+    failure = Failure(stage="plan", message="server gone")
+    board = Storyboard(task=Task(id="t", instruction="x"), failure=failure)
+    assert episode_card(EpisodeView(0, "t", "x", board)).message == "plan: server gone"
+
+
+def test_the_contact_sheet_has_them(boards, monkeypatch):
+    captions = []
+    module = "goalreel.annotator.report.sheet.lay_out"
+    monkeypatch.setattr(module, lambda paragraphs, cells, width, cell: captions.extend(cells))
+    contact_sheet(EpisodeView(0, "t", "x", boards[0], fps=10.0, length=12))
+    texts = [line.text for cell in captions for line in cell.lines]
+    assert f"Words {WORDS}" in texts
+    assert f"Goal image {LOOKS}" in texts
+    assert any(text.endswith("observed, words in doubt") for text in texts)
+
+
+def test_the_rerun_recording_has_them(boards):
+    from goalreel.annotator.rrd.scene import step_text
+
+    step = next(step for step in boards[0].steps if step.status == "observed")
+    text = step_text(1, step, 10.0)
+    assert f"Words: {WORDS}\nGoal image: {LOOKS}" in text
+    assert f"The words may be untrue: {DOUBT}." in text
+    assert "\n\nobserved\n\n" in text
+
+
+def test_the_table_has_them(run, tmp_path):
+    export_table(run[0], tmp_path / "t.csv")
+    with (tmp_path / "t.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["what_by"], row["what_checked"], row["looks_by"]) for row in rows} == {
+        ("rule", "nobody", "recording")
+    }
+    assert all(DOUBT in row["what_doubts"] for row in rows)
+
+
+def test_the_cards_of_the_dataset_and_of_its_exports_have_them(run, boards, tmp_path):
+    steps = sum(len(board.steps) for board in boards.values())
+    export_groot(run[0], tmp_path / "groot")
+    for root in (run[0], tmp_path / "groot"):
+        assert f"- Words: {WORDS} ({steps})" in (root / "README.md").read_text()
+
+
+def test_the_review_page_and_its_queue_follow_a_person(run, tmp_path):
+    out = shutil.copytree(run[0], tmp_path / "out")
+    session, filters = ReviewSession.open(out, reviewer="ann"), ListFilter()
+    before = session.look(0, filters)
+    assert {step.claims.what.line for step in before.steps} == {WORDS}
+    assert all(DOUBT in step.doubts for step in before.steps)
+    assert DOUBT in before.reasons
+    (row,) = [row for row in session.rows(filters, 0, 9).rows if row.episode == 0]
+    assert row.words == f"words {WORDS}"
+    assert session.rows(ListFilter(text="checked by person"), 0, 9).total == 0
+
+    first = before.steps[0].id
+    outcome = SetOutcome(step=first, outcome="done")
+    (step,) = session.change(0, before.revision, "ann", outcome, filters).steps
+    assert step.claims.came_off.line == "by person, checked by person"
+    assert step.claims.what.line == WORDS
+    assert DOUBT in step.doubts, "whether it came off says nothing of the words"
+    accepted = session.change(0, 2, "ann", GiveVerdict(verdict="accept"), filters)
+    assert all(claim.checked == "person" for _, claim in accepted.steps[0].claims.items())
+    assert accepted.steps[0].claims.what.line == CHECKED
+    assert accepted.steps[0].doubts == ()
+    board = Records(out / FOLDER, "").outline(0)
+    assert {step.status for step in board.steps} == {"verified"}, "a person compared picture and words"
+    assert session.rows(ListFilter(text="checked by person"), 0, 9).total == 1
+
+    rename = RenameStep(step=first, name="grasp the block")
+    (step,) = session.change(0, accepted.revision, "ann", rename, filters).steps
+    assert (step.claims.what.line, step.doubts) == ("by person, checked by person", ())
+    assert step.claims.when.line == WORDS, "they said nothing of its frames, and took the verdict back"
