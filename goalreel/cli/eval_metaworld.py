@@ -16,7 +16,7 @@ EPILOG = (
     "ends, the last retreat joined), `false_claims` (share of the names that the simulator contradicts), "
     "`coverage` (share of its contacts with a true name), each a number in 0-1 or null, with `KEY_low` and "
     "`KEY_high`, its 95 % bootstrap interval over episodes; `cuts`, `true_cuts`, `names`, `false_names`, "
-    "`contacts`, `contacts_named`, `inverted`, `failures`, `tasks`, `episodes` (counts), `split`, "
+    "`contacts`, `contacts_named`, `asked`, `inverted`, `failures`, `tasks`, `episodes` (counts), `split`, "
     "`tolerance_s` and, with `--details`, `untrue` and `unnamed`.\n\n"
     "Examples:\n\n"
     "- `goalreel eval metaworld --json`\n\n"
@@ -79,7 +79,8 @@ def _show(report: "MetaWorldReport", details: bool) -> None:
     console.print(
         f"{report.episodes} episodes of {report.tasks} tasks ({report.split}); {report.false_names} of "
         f"{report.names} names untrue; {report.contacts_named} of {report.contacts} contacts named; "
-        f"{report.inverted} recordings inverted, {report.failures} without a plan; "
+        f"{report.asked} recordings whose run asks for the closed end, {report.inverted} inverted, "
+        f"{report.failures} without a plan; "
         f"within {report.tolerance_s} s"
     )
     for title, found in (("untrue", report.untrue), ("unnamed", report.unnamed)) if details else ():

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,15 +172,21 @@ def test_an_episode_is_scored():
     score = score_episode(Annotation(cuts=(22, 55), names=names), SPEC, PLACED, FPS)
     assert score.boundary == (1, 2, 1)
     assert (score.names, len(score.false), score.contacts, len(score.missed)) == (2, 0, 1, 0)
-    silent = score_episode(Annotation(cuts=(), names=(), inverted=True, failure="no"), SPEC, PLACED, FPS)
+    silent = score_episode(Annotation(cuts=(), names=(), failed=True), SPEC, PLACED, FPS)
     assert (silent.names, silent.contacts, len(silent.missed)) == (0, 1, 1)
     untrue = (NamedStep("grasp the door", 0, 21),)
     wrong = score_episode(Annotation(cuts=(21,), names=untrue), SPEC, PLACED, FPS)
-    report = make_report("develop", 1, [score, silent, wrong])
+    report = make_report("develop", 1, [score, replace(silent, inverted=True), replace(wrong, asked=True)])
     assert report.cut_f1.value == pytest.approx(4 / (3 + 3))
     assert report.false_claims.value == pytest.approx(1 / 3)
     assert report.coverage.value == pytest.approx(1 / 3)
-    assert (report.inverted, report.failures, len(report.untrue), len(report.unnamed)) == (1, 1, 1, 2)
+    assert (report.asked, report.inverted, report.failures, len(report.untrue), len(report.unnamed)) == (
+        1,
+        1,
+        1,
+        1,
+        2,
+    )
 
 
 def test_an_untrue_name_covers_no_contact():

@@ -3,15 +3,14 @@
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from goalreel.annotator.api import annotate
+from goalreel.annotator.options import Options
+from goalreel.annotator.robot import question, read_robot
 from goalreel.annotator.show import open_annotated
-from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
-from goalreel.errors import DatasetError
 from goalreel.evaluation.claims import written_names
 from goalreel.evaluation.metaworld.claims import NamedStep
 from goalreel.evaluation.metaworld.score import (
@@ -22,10 +21,7 @@ from goalreel.evaluation.metaworld.score import (
     score_episode,
 )
 from goalreel.evaluation.metaworld.tasks import TaskSplit, tasks
-from goalreel.evaluation.metaworld.truth import RecordingTruth, TaskTruth, read_truth
-from goalreel.planners.kinematic.layout import Unsegmentable
-from goalreel.planners.kinematic.motion import read_motion
-from goalreel.planners.kinematic.robot import find_layout
+from goalreel.evaluation.metaworld.truth import read_truth
 from goalreel.progress import OnProgress
 
 
@@ -70,53 +66,39 @@ def measure(
 
 
 def score_task(recorded: Path) -> list[EpisodeScore]:
-    """Annotate the recording of a task into a folder that is removed afterwards, and score each episode."""
+    """Annotate the recording of a task into a folder that is removed afterwards, and score each episode.
+
+    Where the run would stop and ask which end of the gripper is closed, it is told, as a lab would do.
+    """
     truth = read_truth(recorded)
+    robot = read_robot(Source.open(recorded))
+    asked = question(robot) is not None
+    inverted = not asked and robot.layout.closed not in (None, truth.closed)
+    options = Options(layout=f"closed={truth.closed}", camera="corner") if asked else None
     with tempfile.TemporaryDirectory(prefix="goalreel-metaworld-") as folder:
         out = Path(folder) / "annotated"
-        summary = annotate(recorded, out)
-        if len(summary.failures) == len(truth.episodes):
-            annotations = [Annotation((), (), failure=line) for line in summary.failures.values()]
-        else:
-            annotations = _read_annotations(out, truth)
+        summary = annotate(recorded, out, options=options)
+        annotations = [
+            Annotation((), (), failed=True) if index in summary.failures else _read_annotation(out, index)
+            for index in range(len(truth.episodes))
+        ]
     return [
-        score_episode(annotation, tasks()[episode.task], episode, truth.fps)
+        replace(
+            score_episode(annotation, tasks()[episode.task], episode, truth.fps),
+            asked=asked,
+            inverted=inverted,
+        )
         for annotation, episode in zip(annotations, truth.episodes, strict=True)
     ]
 
 
-def _read_annotations(out: Path, truth: TaskTruth) -> list[Annotation]:
-    records, done, _ = open_annotated(out)
-    source = Source.open(out)
-    found = []
-    for index, episode in enumerate(truth.episodes):
-        if index not in done:
-            found.append(Annotation((), (), failure="not annotated"))
-            continue
-        board = records.outline(index)
-        starts = [step.segment.start for step in board.steps if step.segment is not None]
-        found.append(
-            Annotation(
-                cuts=tuple(start for start in starts if start > 0),
-                names=_names(source.episode(index)),
-                inverted=_inverted(source.episode(index), episode),
-                failure=board.failure.message if board.failure else "",
-            )
-        )
-    return found
-
-
-def _names(annotated: Episode) -> tuple[NamedStep, ...]:
-    """Read the sub-task rows that say something else than the instruction."""
-    return tuple(NamedStep(text, segment.start, segment.end) for text, segment in written_names(annotated))
-
-
-def _inverted(recording: Episode, episode: RecordingTruth) -> bool:
-    """Whether the planner takes the open hand for the closed one."""
-    try:
-        closed = read_motion(recording, find_layout(recording)).closed
-    except (Unsegmentable, DatasetError):
-        return False
-    if closed is None or np.ptp(episode.opening) == 0 or np.ptp(closed) == 0:
-        return False
-    return bool(np.corrcoef(closed, episode.opening)[0, 1] > 0)
+def _read_annotation(out: Path, index: int) -> Annotation:
+    records, _, _ = open_annotated(out)
+    board = records.outline(index)
+    starts = [step.segment.start for step in board.steps if step.segment is not None]
+    names = written_names(Source.open(out).episode(index))
+    return Annotation(
+        cuts=tuple(start for start in starts if start > 0),
+        names=tuple(NamedStep(text, segment.start, segment.end) for text, segment in names),
+        failed=board.failure is not None,
+    )

@@ -25,9 +25,8 @@ class Annotation:
     """The frames at which another step begins, without the first."""
     names: tuple[NamedStep, ...]
     """The sub-task rows that say something else than the instruction."""
-    inverted: bool = False
-    """The open end of the gripper was taken for the closed one."""
-    failure: str = ""
+    failed: bool = False
+    """There is no plan."""
 
 
 class ScoreDetail(BaseModel):
@@ -54,8 +53,11 @@ class EpisodeScore:
     false: tuple[ScoreDetail, ...]
     contacts: int
     missed: tuple[ScoreDetail, ...]
-    inverted: bool = False
     failed: bool = False
+    asked: bool = False
+    """The run stopped to ask which end of the gripper is closed, and was told."""
+    inverted: bool = False
+    """It took the open end of the gripper for the closed one."""
 
 
 class MetaWorldReport(BaseModel):
@@ -81,6 +83,8 @@ class MetaWorldReport(BaseModel):
     false_names: int
     contacts: int
     contacts_named: int
+    asked: int
+    """Recordings of runs that stopped to ask which end of the gripper is closed, and were told."""
     inverted: int
     """Recordings whose open end of the gripper was taken for the closed one."""
     failures: int
@@ -124,16 +128,19 @@ def score_episode(
         ),
         contacts=len(touches),
         missed=tuple(
-            detail(touch.object, touch.start, touch.end) for touch in touches if not _is_named(touch, true)
+            detail(touch.object, touch.start, touch.end)
+            for touch in touches
+            if not _is_named(touch, true, TOLERANCE_S * fps)
         ),
-        inverted=annotation.inverted,
-        failed=bool(annotation.failure),
+        failed=annotation.failed,
     )
 
 
-def _is_named(touch: Contact, true: Sequence[tuple[NamedStep, frozenset[str]]]) -> bool:
+def _is_named(touch: Contact, true: Sequence[tuple[NamedStep, frozenset[str]]], slack: float) -> bool:
+    """Whether a true name speaks of the body, on frames that overlap the contact or lead to it."""
     return any(
-        touch.object in bodies and step.start < touch.end and touch.start < step.end for step, bodies in true
+        touch.object in bodies and step.start < touch.end and touch.start < step.end + slack
+        for step, bodies in true
     )
 
 
@@ -166,6 +173,7 @@ def make_report(split: str, tasks: int, scores: Sequence[EpisodeScore]) -> MetaW
         false_names=false,
         contacts=touches,
         contacts_named=touches - missed,
+        asked=sum(score.asked for score in scores),
         inverted=sum(score.inverted for score in scores),
         failures=sum(score.failed for score in scores),
         untrue=tuple(detail for score in scores for detail in score.false),

@@ -81,8 +81,9 @@ class Workbench:
         names = dict.fromkeys(tasks()[task].objects.values())
         self._bodies = {name: self._geoms(self._model.body(name).id) for name in names}
         self._joints = {name: self._coordinates(geoms) for name, geoms in self._bodies.items()}
-        hand = self._model.body("hand").id
-        self._hand = self._geoms(hand)
+        self._hand = self._geoms(self._model.body("right_hand").id)
+        self._touched: set[str] = set()
+        """What the hand has touched since the last frame: contact may flicker."""
         self._fingers = [self._geoms(self._model.body(f"{side}claw").id) for side in ("left", "right")]
 
     @property
@@ -94,6 +95,7 @@ class Workbench:
         """Record the expert and the ending; None where the expert fails."""
         self._env.set_task(self._benchmark.train_tasks[seed % len(self._benchmark.train_tasks)])
         observation, _ = self._env.reset()
+        self._touched = set()
         frames: list[SimulatedMoment] = []
         renderer = mujoco.Renderer(self._model, self._size, self._size)
         try:
@@ -113,6 +115,7 @@ class Workbench:
         info: dict[str, Any] = {}
         for _ in range(_STEPS):
             self._observation, _, _, _, info = self._env.step(action.astype(np.float32))
+            self._touched |= self._touches(self._pairs())
         return bool(info["success"])
 
     def _actions(self, observation: NDArray[np.float64], ending: Ending) -> Iterator[Action]:
@@ -157,18 +160,25 @@ class Workbench:
             bodies=self._states(),
         )
 
-    def _states(self) -> dict[str, BodyState]:
+    def _pairs(self) -> "list[_Pair]":
         contact, number = self._data.contact, self._data.ncon
-        pairs = [
+        return [
             (int(a), int(b), normal)
             for (a, b), normal in zip(contact.geom[:number], contact.frame[:number, :3], strict=True)
         ]
-        touched = {name: _meet(pairs, geoms, self._hand) for name, geoms in self._bodies.items()}
+
+    def _touches(self, pairs: "list[_Pair]") -> set[str]:
+        return {name for name, geoms in self._bodies.items() if _meet(pairs, geoms, self._hand)}
+
+    def _states(self) -> dict[str, BodyState]:
+        pairs = self._pairs()
+        touched = self._touches(pairs) | self._touched
+        self._touched = set()
         between = self._data.body("rightpad").xpos - self._data.body("leftpad").xpos
         between = between / np.linalg.norm(between)
         return {
             name: BodyState(
-                touched=touched[name],
+                touched=name in touched,
                 held=all(
                     _squeezed(pairs, geoms, finger, sign * between)
                     for finger, sign in zip(self._fingers, (1, -1), strict=True)
@@ -176,7 +186,7 @@ class Workbench:
                 met=any(
                     _meet(pairs, geoms, other)
                     for tool, other in self._bodies.items()
-                    if tool != name and touched[tool]
+                    if tool != name and tool in touched
                 ),
                 pose=tuple(float(x) for x in self._data.qpos[self._joints[name]]),
             )

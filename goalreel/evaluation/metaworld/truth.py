@@ -14,7 +14,7 @@ from goalreel.evaluation.claims import Contact
 from goalreel.files import write_bytes
 
 FILE = Path("meta/metaworld.json")
-_GAP, _BRIEF = 0.3, 0.25
+_GAP, _BRIEF = 0.5, 0.25
 """Seconds: contact goes on over a shorter gap, and a shorter contact is a graze."""
 
 
