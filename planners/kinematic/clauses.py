@@ -207,7 +207,7 @@ def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
         return "take {o} {rest}", rest
     if rest.startswith("on ") and thing.split()[-1] == rest.split()[-1]:
         return "stack {o} {rest}", rest
-    if rest.startswith(("in ", "on ")) and not rest.startswith("in front"):
+    if rest.startswith(("in ", "on ", "at ")) and not rest.startswith("in front"):
         return "put {o} {rest}", rest
     if rest and imperative.startswith("put {o} {rest}"):
         return "move {o} {rest}", rest

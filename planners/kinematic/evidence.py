@@ -75,6 +75,8 @@ def _of_grasps(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMo
         yield f"the hand carries something {_times(carried)}, and the words say {_times(needed)}"
     if any(map(motion.failed, grasps)):
         yield "a grasp is taken for a success in which the hand carries nothing"
+    if any(map(motion.closes_on_the_way, grasps)):
+        yield "the hand closes on the way, where nothing is seen to be"
     if grasps and grasps[-1].release is None and not has_reached(grasps[-1], motion):
         yield "the hand closes before the arm goes anywhere, and is not seen to let go"
 

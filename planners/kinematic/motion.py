@@ -25,6 +25,10 @@ _RISEN, _LOW = 0.15, 0.05
 back."""
 _PUSH = 0.1
 """Share of the arm's extent that a low hand must move to push an object."""
+_SLOW = 0.4
+"""Share of the arm's usual speed below which it stands."""
+_NEAR = 0.1
+"""Share of the arm's extent within which two places are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,34 @@ class ArmMotion:
         release = len(self) - 1 if first.release is None else first.release
         return float(np.linalg.norm(self.path[second.grasp] - self.path[release]))
 
+    def _stop(self, cycle: Cycle) -> int:
+        """The frame, no earlier than the contact, at which an arm that closes its hand on the way stops.
+
+        That is where it first stands, or begins to rise after going down; the contact itself where it stood
+        while the hand closed, and did not go down in the next second.
+        """
+        slow = self.speed < _SLOW * np.percentile(self.speed, 80)
+        end = len(self) if cycle.release is None else cycle.release
+        ahead = slow[cycle.contact : end]
+        stop = cycle.contact + int(ahead.argmax()) if ahead.any() else end
+        if slow[cycle.grasp : cycle.contact + 1].any():
+            stop = cycle.contact
+        if self.height is None:
+            return stop
+        heights = self.height[cycle.contact : max(stop, min(end, cycle.contact + round(self.fps))) + 1]
+        rises = heights - np.minimum.accumulate(heights) > 0.03 * np.ptp(self.height)
+        low = int(heights[: int(rises.argmax()) + 1 if rises.any() else None].argmin())
+        if heights[0] - heights[low] > _LOW * np.ptp(self.height) or rises.any():
+            return cycle.contact + low
+        return stop
+
+    def closes_on_the_way(self, cycle: Cycle) -> bool:
+        """Whether the arm goes on to another place after its hand has closed, and stops there first."""
+        if cycle.contact >= len(self) - 1:
+            return False
+        stop = min(self._stop(cycle), len(self) - 1)
+        return bool(np.linalg.norm(self.path[stop] - self.path[cycle.contact]) > _NEAR * self.extent)
+
     def releases_apart(self, first: Cycle, second: Cycle) -> float:
         """Distance between two releases; infinite where one of them is not in the recording."""
         if first.release is None or second.release is None:
@@ -129,6 +161,8 @@ class ArmMotion:
         low = risen + np.flatnonzero(above[risen:] < _LOW)
         if above.max(initial=0.0) <= _RISEN or not len(low):
             return None
+        if above[-1] < _LOW and np.linalg.norm(self.path[end - 1] - self.path[0]) <= _NEAR * self.extent:
+            return None  # it has gone home, which is low
         low_path = self.path[start + low]
         distance = np.linalg.norm(np.ptp(low_path, axis=0)) if len(low) > 1 else 0.0
         return start + int(low[0]) if distance > _PUSH * self.extent else None

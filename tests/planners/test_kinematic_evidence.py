@@ -137,6 +137,22 @@ def test_what_is_never_let_go_was_taken_all_the_same():
     assert last.doubts == ("the hand does not let go at the end",)
 
 
+def test_a_hand_that_closes_on_its_way_down_may_hold_nothing():
+    above = Arm().go(A + 2 * UP, 1, 1).close().go(A, 0.6, 0.4).go(A + UP, 0.6, 0.4).put(B).home()
+    plan = plan_told(above, "put the cup in the box")
+    assert any("closes on the way" in doubt for doubt in plan.steps[0].doubts)
+
+
+def test_a_low_place_to_rest_is_no_push():
+    low = Arm()
+    low.rows[0][:3] = C
+    low.take(A).put(B).go(B + UP, 0.5, 1).go(C + UP, 0.8, 1).go(C + np.array([0, 0.1, 0]), 0.5, 1).go(
+        C, 0.5, 1
+    )
+    names = [step.name for step in plan_told(low, "put the cup in the box").steps]
+    assert names == ["pick up the cup", "put the cup in the box"]
+
+
 def test_a_hand_that_closes_before_it_goes_anywhere_may_hold_nothing():
     plan = plan_told(Arm().close(0.3).go(A, 1, 0.3).go(B, 1, 0.3), "put the cup in the box")
     assert any("before the arm goes anywhere" in doubt for doubt in plan.steps[0].doubts)
