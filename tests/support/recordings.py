@@ -1,16 +1,21 @@
 """Small real LeRobot datasets, made by lerobot itself, and storyboards of their episodes."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 
+@cache
+def ground(size: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(20, 60, (size, size, 3), np.uint8)
+
+
 def moving_square(frame: int, episode: int, size: int = 48) -> np.ndarray:
     """A picture that tells its frame and four episodes apart: a bright square on a dark, textured ground."""
     episode %= 4
-    rng = np.random.default_rng(0)
-    picture = rng.integers(20, 60, (size, size, 3), np.uint8)
+    picture = ground(size).copy()
     left = 2 * frame % (size - 12)
     picture[10 + 4 * episode : 22 + 4 * episode, left : left + 12] = (250, 60 * episode, 20)
     return picture
