@@ -44,7 +44,8 @@ class Provenance:
 
     def identified(self) -> "Provenance":
         """The same with `identities` for names."""
-        return replace(self, preset=self.preset.model_copy(update=self.identities()))
+        names = {str(role): name for role, name in self.identities().items()}
+        return replace(self, preset=self.preset.model_copy(update=names))
 
     def settings(self) -> dict[str, object]:
         """All that decides a storyboard, to be kept with it: the fields of the preset, and its name."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from goalreel.async_driver import drive
 from goalreel.batch import as_failure
+from goalreel.claims import attributed, makers
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.loop import OnUnverified
@@ -95,6 +96,8 @@ class Job:
             threshold=loop.critic_threshold,
         )
         self._editor = service.editor()
+        names = {"planner": models.planner_name, "editor": models.editor_name, "critic": models.critic_name}
+        self._makers = makers(names.get)
 
     async def run(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> None:
         """Make the storyboard; `status` says how it ended.
@@ -111,6 +114,7 @@ class Job:
                 keep=self._service.settings.loop.keep,
                 observe=self._observe,
             )
+            board = attributed(board, self._makers)
             self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())
             status = "failed" if board.degraded else "done"
         except asyncio.CancelledError:

@@ -87,8 +87,14 @@ def frame(tmp_path_factory) -> Path:
 def test_plan_from_a_frame(frame, models, tmp_path):
     out = tmp_path / "plan"
     said = goalreel("plan", frame, "put the red block in the blue bowl", "--out", out, *models, "--json")
-    assert json.loads(said.splitlines()[-1])["complete"] is True
+    printed = json.loads(said.splitlines()[-1])
+    assert printed["complete"] is True
+    assert list(printed["claims"]) == ["what", "looks"], "nothing was recorded"
+    assert printed["claims"]["what"]["checked"] == {"nobody": len(STEPS)}
+    (checker,) = printed["claims"]["looks"]["checked"]
+    assert checker.startswith("model ")
     board = load(out)
+    assert board.steps[0].claims.looks.checked == checker, "storyboard.json says the same"
     assert [s.step.name for s in board.steps] == list(STEPS)
     for step in board.steps:
         assert [a.verdict.success for a in step.attempts] == [False, True]

@@ -57,6 +57,15 @@ def test_the_sheet_shows_what_is_done_active_and_to_come():
     assert (sheet.pixels[:, -20:] == 255).all()
 
 
+def test_a_plan_that_lost_a_model_says_so_on_the_sheet():
+    whole = under_way()
+    lost = replace(whole, planner_failure=Failure(stage="plan", message="server gone"))
+    red = rgb("#9a2323")
+    for board, shown in ((whole, False), (lost, True)):
+        heading = compose(board, WIDTH).pixels[:140].astype(int)
+        assert (np.abs(heading - red).max(axis=2) < 6).any() == shown
+
+
 def test_a_change_of_state_changes_the_sheet():
     board = under_way()
     seen = {compose(board, WIDTH).pixels.tobytes()}

@@ -29,6 +29,7 @@ from support.serving_models import (
 
 from goalreel.async_driver import drive
 from goalreel.batch import run
+from goalreel.claims import attributed, makers
 from goalreel.models.loop_options import LoopOptions
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
@@ -89,10 +90,14 @@ def fetch(client: httpx.Client, job: str, status: str = "done") -> Storyboard:
 
 
 def expected(**more: object) -> Storyboard:
-    """What the offline driver makes of the same task with the same models."""
+    """What the offline driver makes of the same task with the same models, by the names that are served."""
     task = Task(id="task", instruction=WORK["instruction"], **more)
     planner, critic = ChatPlanner(PlannerChat()), ChatCritic(CriticChat())
-    return next(run([task], planner, TintEditor(), critic, max_attempts=2))
+    return named(next(run([task], planner, TintEditor(), critic, max_attempts=2)))
+
+
+def named(board: Storyboard) -> Storyboard:
+    return attributed(board, makers({"planner": "planner", "editor": "editor", "critic": "critic"}.get))
 
 
 def test_a_storyboard_equals_the_offline_drivers(client):
@@ -107,6 +112,9 @@ def test_a_storyboard_equals_the_offline_drivers(client):
     assert watch(client, job, **{"Last-Event-ID": "8"}) == events[8:]
     board = fetch(client, job)
     assert board == expected(image=picture(), seed=7)
+    claims = board.steps[0].claims
+    assert claims.what.line == "by model planner, checked by nobody"
+    assert claims.looks.line == "by model editor, checked by model critic"
     assert board.complete
 
 
@@ -338,7 +346,7 @@ def test_the_asynchronous_driver_can_be_cancelled_and_lets_others_run():
 
     async def main():
         other = asyncio.create_task(tick())
-        assert await drive(task, ask, max_attempts=2) == expected()
+        assert named(await drive(task, ask, max_attempts=2)) == expected()
         other.cancel()
         stuck = asyncio.create_task(drive(task, never, max_attempts=2))
         await asyncio.sleep(0)
