@@ -88,10 +88,11 @@ class ArmMotion:
     def _stop(self, cycle: Cycle) -> int:
         """The frame, no earlier than the contact, at which an arm that closes its hand on the way stops.
 
-        That is where it first stands, or begins to rise after going down; the contact itself where it stood
+        That is where it first stands, or turns from down to up; the contact itself where it stood
         while the hand closed, and did not go down in the next second.
         """
         slow = self.speed < _SLOW * np.percentile(self.speed, 80)
+        slow[: int(slow.argmin())] = False  # before it sets out
         end = len(self) if cycle.release is None else cycle.release
         ahead = slow[cycle.contact : end]
         stop = cycle.contact + int(ahead.argmax()) if ahead.any() else end
@@ -99,10 +100,14 @@ class ArmMotion:
             stop = cycle.contact
         if self.height is None:
             return stop
-        heights = self.height[cycle.contact : max(stop, min(end, cycle.contact + round(self.fps))) + 1]
-        rises = heights - np.minimum.accumulate(heights) > 0.03 * np.ptp(self.height)
+        second, enough = round(self.fps), 0.03 * np.ptp(self.height)
+        heights = self.height[cycle.contact : max(stop, min(end, cycle.contact + second)) + 1]
+        rises = heights - np.minimum.accumulate(heights) > enough
         low = int(heights[: int(rises.argmax()) + 1 if rises.any() else None].argmin())
-        if heights[0] - heights[low] > _LOW * np.ptp(self.height) or rises.any():
+        came_down = (
+            self.height[max(0, cycle.contact - second) : cycle.contact + 1].max() - heights[low] > enough
+        )
+        if heights[0] - heights[low] > _LOW * np.ptp(self.height) or (rises.any() and came_down):
             return cycle.contact + low
         return stop
 

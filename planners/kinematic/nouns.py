@@ -16,6 +16,7 @@ def _words(text: str) -> frozenset[str]:
 _DETERMINERS = _words(
     "the a an one two three four five six all every each both any some my your its this that these those"
 )
+_ARTICLES = frozenset(("the", "a", "my", "your"))
 _ADJECTIVES = _words("open empty clean closed lower upper")
 _OTHERS = _words(
     "and or but then to from until while so which who is are was be it them him her i you we not no if when "
@@ -60,6 +61,8 @@ def is_noun(text: str) -> bool:
 
     >>> is_noun("the small red block"), is_noun("a cup of tea"), is_noun("the nail and go home")
     (True, True, False)
+    >>> is_noun("the hammer"), is_noun("hammer"), is_noun("the hammer hit")
+    (True, False, False)
     """
     first, joined, second = _OWN_COLOUR.sub("", text.lower()).partition(" of ")
     return _is_simple(first) and (not joined or _is_simple(second))
@@ -84,6 +87,8 @@ def is_place(text: str) -> bool:
 
 def _is_simple(text: str) -> bool:
     words = text.split()
+    if len(words) == 2 and words[0] in _ARTICLES and words[1] in _VERB_WORDS - _OTHERS:
+        return True  # "the hammer", "a plug"
     while words and (words[0] in _DETERMINERS or words[0].isdecimal()):
         words = words[1:]
     if not 0 < len(words) <= _LONGEST or words[-1] in _COLOURS:

@@ -39,6 +39,7 @@ def doubts(plan) -> tuple[str, ...]:
         "grasp the ring and lift it off the peg",
         "pick up the puck and place it at the goal",
         "put the chair near the table",
+        "take the plug out of the socket",
     ],
 )
 def test_one_grasp_explains_one_clause(instruction):
@@ -141,6 +142,11 @@ def test_a_hand_that_closes_on_its_way_down_may_hold_nothing():
     above = Arm().go(A + 2 * UP, 1, 1).close().go(A, 0.6, 0.4).go(A + UP, 0.6, 0.4).put(B).home()
     plan = plan_told(above, "put the cup in the box")
     assert any("closes on the way" in doubt for doubt in plan.steps[0].doubts)
+
+
+def test_a_hand_that_closes_as_it_sets_out_is_no_grasp_where_the_words_need_none():
+    pressing = Arm().go(A + 2 * UP, 1, 0.3).go(A, 1, 0.3).go(A + 2 * UP, 1, 0.3).go(A + 3 * UP, 1, 1)
+    assert [step.name for step in plan_told(pressing, "press the button").steps] == ["press the button"]
 
 
 def test_a_low_place_to_rest_is_no_push():
