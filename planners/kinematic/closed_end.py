@@ -3,15 +3,11 @@
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from goalreel.planners.kinematic.commands import CLEAR, End, Evidence, HandTrace, both_ways, of_commands
 from goalreel.planners.kinematic.signals import Curve, arm_speed, moves, smooth, split_level
-
-type End = Literal["low", "high"]
 
 _OPEN_NAME = re.compile(
     r"width|opening|openn?ess|aperture|(?:^|[^a-z])(?:open|gap)(?:$|[^a-z])", re.IGNORECASE
@@ -37,35 +33,6 @@ _CARRY = 0.2
 """Share of its extent that an arm travels with an object."""
 _RULE = 0.8
 """Share of the episodes from which on something holds as a rule."""
-_SQUEEZE = 0.03
-"""Share of the hand's range by which a command lies beyond a state that follows no further."""
-_SAME_UNITS = 0.15
-"""Share of the hand's range by which a command may miss the state at the open end."""
-_CLEAR = 3.0
-"""Something is clear at one end if it is this many times as much as at the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What speaks for a closed end: `weight` 1 is a hint, 2 a reason, 3 a strong one."""
-
-    end: End
-    weight: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class HandTrace:
-    """One hand in one episode of n frames."""
-
-    hand: Curve
-    """The gripper's value, (n,)."""
-    command: Curve | None
-    """Its command, (n,), in any units; None without one."""
-    path: Curve
-    """The arm's place, (n, dims)."""
-    height: Curve | None
-    fps: float
 
 
 def closed_end(
@@ -84,7 +51,7 @@ def closed_end(
     moving = [t for t in traces if moves(t.hand) and np.ptp(t.hand) >= _MOVED * span]
     evidence = [*_of_names(names, robot_type, values, joints)]
     if moving:
-        evidence += [*_of_commands(moving, span), *_of_rest(moving)]
+        evidence += [*of_commands(moving), *_of_rest(moving)]
         evidence += [*_of_carries(moving), *_of_stands(moving)]
     return sorted(evidence, key=lambda e: -e.weight)
 
@@ -104,61 +71,6 @@ def _of_names(names: Sequence[str], robot_type: str | None, values: Curve, joint
         yield Evidence("low", 2, "hands whose joints go from 0 to 1 open at 1")
 
 
-def _of_commands(traces: Sequence[HandTrace], span: float) -> Iterator[Evidence]:
-    """What holds an object cannot follow its command, which lies beyond the state."""
-    pairs = [(t, t.command) for t in traces if t.command is not None]
-    if not pairs:
-        return
-    commands = np.concatenate([command for _, command in pairs])
-    hands = np.concatenate([trace.hand for trace, _ in pairs])
-    size = float(np.ptp(commands))
-    if size == 0:
-        return
-    steady = np.concatenate([_steady(t.hand, span, t.fps) & _steady(c, size, t.fps) for t, c in pairs])
-    low, high = steady & (hands <= split_level(hands)), steady & (hands > split_level(hands))
-    if min(low.sum(), high.sum()) < 3:
-        return
-    offsets = (commands - hands) / span
-    bias = min(abs(np.median(offsets[low])), abs(np.median(offsets[high])))
-    if bias < _SAME_UNITS and size <= 2 * span <= 6 * size:
-        yield from _of_squeeze(offsets[low], offsets[high])
-    elif np.isin(np.round((commands - commands.min()) / size, 1), (0, 1)).mean() >= 0.95:
-        yield from _of_stops(hands[low], hands[high], span)
-
-
-def _steady(values: Curve, span: float, fps: float) -> NDArray[np.bool_]:
-    """Frames at which a curve has stood for a third of a second."""
-    frames = max(1, round(fps / 3))
-    steady = np.zeros(len(values), bool)
-    steady[frames:] = np.abs(values[frames:] - values[:-frames]) < 0.02 * span
-    return steady
-
-
-def _of_squeeze(low: Curve, high: Curve) -> Iterator[Evidence]:
-    """Offsets of the command from the state where both stand, at either end; those of calibration cancel."""
-    below = float(min(-np.quantile(low, 0.2), np.median(high) - np.quantile(low, 0.2)))
-    above = float(min(np.quantile(high, 0.8), np.quantile(high, 0.8) - np.median(low)))
-    if below > _SQUEEZE and below > _CLEAR * above:
-        yield Evidence("low", 3, _squeeze("below", below, max(0.0, above)))
-    elif above > _SQUEEZE and above > _CLEAR * below:
-        yield Evidence("high", 3, _squeeze("above", above, max(0.0, below)))
-
-
-def _squeeze(side: str, here: float, there: float) -> str:
-    beyond = f"{here:.0%} of the range {side} the state"
-    return f"where both stand the command lies {beyond}, at the other end {there:.0%} beyond it"
-
-
-def _of_stops(low: Curve, high: Curve, span: float) -> Iterator[Evidence]:
-    """A hand with two commands opens to one place, and closes to the width of what it holds."""
-    spread_low, spread_high = (float(np.subtract(*np.quantile(v, (0.9, 0.1)))) / span for v in (low, high))
-    for end, here, there in _both_ways(spread_low, spread_high):
-        if here > _SQUEEZE and here > _CLEAR * there:
-            yield Evidence(
-                end, 2, f"its {end} end varies by {here:.0%} of the range, the other by {there:.0%}"
-            )
-
-
 def _of_rest(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     """A hand is open where an episode starts and where it ends, as a rule."""
     level = split_level(np.concatenate([trace.hand for trace in traces]))
@@ -167,23 +79,23 @@ def _of_rest(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
         for part in (slice(3), slice(-3, None))
     )
     several = len(traces) >= 3
-    for closed, start, _ in _both_ways(starts, 1 - starts):
+    for closed, start, _ in both_ways(starts, 1 - starts):
         end, rest = (ends, "high") if closed == "low" else (1 - ends, "low")
         both = end >= _RULE
-        if start >= _RULE and both + several:
+        if start >= _RULE and (both or several) and end > 1 - _RULE:
             where = f"starts{' and ends' if both else ''} at its {rest} end"
             share = min(start, end) if both else start
             reason = f"it {where} in {share:.0%} of {_episodes(len(traces))}"
-            yield Evidence(closed, both + several, reason)
+            yield Evidence(closed, 1, reason)
 
 
 def _of_carries(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     """An arm stands where its hand takes an object, travels with it, and lets go low or standing."""
     counts = [[_carries(trace, high) for trace in traces] for high in (False, True)]
     low, high = sum(counts[0]), sum(counts[1])
-    for end, here, there in _both_ways(low, high):
+    for end, here, there in both_ways(low, high):
         if here > there:
-            clear = here >= 2 and here > _CLEAR * there
+            clear = here >= 2 and here > CLEAR * there
             times = f"{_times(int(here))} at its {end} end and {_times(int(there))} at the other"
             yield Evidence(end, 1 + clear, f"the motion looks like carrying {times}")
 
@@ -198,7 +110,7 @@ def _of_stands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     if min(map(len, speeds.values())) < 3:
         return
     to_low, to_high = (float(np.median(speeds[high])) for high in (False, True))
-    for end, here, there in _both_ways(to_low, to_high):
+    for end, here, there in both_ways(to_low, to_high):
         if here < _STANDS and there > 2 * here and there > here + 0.1:
             speeds_text = f"{here:.0%} of its usual speed against {there:.0%}"
             yield Evidence(end, 1, f"the arm is slower when the hand goes to its {end} end: {speeds_text}")
@@ -253,11 +165,6 @@ def _pace(trace: HandTrace, frame: int) -> float:
 def _are_low(height: Curve, *frames: int) -> bool:
     limit = height.min() + 0.5 * np.ptp(height)
     return all(height[frame] <= limit for frame in frames)
-
-
-def _both_ways(low: float, high: float) -> tuple[tuple[End, float, float], tuple[End, float, float]]:
-    """Each end, what is measured there, and what at the other."""
-    return ("low", low, high), ("high", high, low)
 
 
 def _episodes(number: int) -> str:

@@ -42,6 +42,8 @@ class Layout(BaseModel):
     """The dimension that grows upwards, when there is one."""
     closed: Literal["low", "high"] | None = None
     """Which end of the gripper's range is closed."""
+    threshold: float | None = None
+    """The gripper's value between open and closed on something, where the middle of its range is not."""
     source: Literal["state", "action"] = "state"
     """The feature that holds the gripper."""
     state: tuple[str, ...] = ()
@@ -93,7 +95,7 @@ class Layout(BaseModel):
     def __str__(self) -> str:
         """The text that `parse` reads, but for what is open."""
         parts: list[str] = []
-        for key in ("gripper", "position", "vertical", "closed", "source"):
+        for key in ("gripper", "position", "vertical", "closed", "threshold", "source"):
             values = [written(getattr(hand, key)) for hand in self.hands]
             if any(value not in ("", "state") for value in values):
                 parts.append(f"{key}={'/'.join(values if len(set(values)) > 1 else values[:1])}")
@@ -103,6 +105,8 @@ class Layout(BaseModel):
 
 def written(value: object) -> str:
     """A field as `--layout` writes it, neighbours as spans: `14:17+20`."""
+    if isinstance(value, float):
+        return f"{value:.5g}"
     if not isinstance(value, tuple):
         return "" if value is None else str(value)
     spans: list[tuple[int, int]] = []

@@ -212,7 +212,7 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     if layout.gripper:
         fingers = source[:, list(layout.gripper)]
         if moves(hand_signal(fingers)):
-            closed = closure(fingers, recording.fps, layout.closed)
+            closed = closure(fingers, recording.fps, layout.closed, layout.threshold)
     grasps = ()
     if closed is not None:
         grasps = tuple(cycles(closed, recording.fps, _command(recording, layout, closed)))

@@ -7,30 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.planners.kinematic.closed_end import Evidence, HandTrace, closed_end
+from goalreel.planners.kinematic.closed_end import closed_end
+from goalreel.planners.kinematic.commands import Evidence, HandTrace, hold_level
+from goalreel.planners.kinematic.hands import Confidence, Hand, find_hands, names_of, values_of
 from goalreel.planners.kinematic.layout import (
     Layout,
     check_layout,
     find_position,
-    named_hands,
-    side_of,
     written,
 )
-from goalreel.planners.kinematic.signals import hand_signal, moves, two_levels, unwrap
+from goalreel.planners.kinematic.signals import hand_signal, moves, unwrap
 from goalreel.types import Recording
-
-type Confidence = Literal["given", "certain", "likely", "unknown"]
 
 SAMPLE = 200
 """Episodes that `infer_robot` needs at most."""
-_TWO_LEVELS = 0.85
-"""The two levels of a gripper's signal explain at least this share of its variance."""
-_SECOND_HAND = 1 / 3
-"""A second hand moves by at least this share of the one that moves most."""
 
 _ENOUGH, _CERTAIN = 2, 5
 """How far the evidence for an end must outweigh the rest, and what it takes to be certain."""
-_SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
 
 
 class Finding(BaseModel):
@@ -96,11 +89,11 @@ def infer_robot(
     if hint.complete:
         return Robot(layout=hint, findings=())
     seen = f"{len(recordings)} of {sampled_from} episodes" if sampled_from else _episodes(len(recordings))
-    hands: list[_Hand]
+    hands: list[Hand]
     if hint.gripper:
         hands = [(h.model_copy(update={"other": None}), "given", "by --layout") for h in hint.hands]
     else:
-        hands = _find_hands(recordings, hint, seen)
+        hands = find_hands(recordings, hint, seen)
     robots = [_infer_hand(recordings, *hand, robot_type, seen, len(hands)) for hand in hands]
     if not robots:
         layout, found = _find_arm(recordings[0], hint, "")
@@ -121,63 +114,6 @@ def find_layout(recording: Recording, hint: Layout | None = None) -> Layout:
     return infer_robot([recording], hint).layout
 
 
-type _Hand = tuple[Layout, Confidence, str]
-"""A layout with its gripper, how sure that is, and why."""
-
-
-def _find_hands(recordings: Sequence[Recording], hint: Layout, seen: str) -> list[_Hand]:
-    """The grippers, at most two, the one that moves most first: by name in the state, then in the action,
-    else by behaviour."""
-    named: list[tuple[float, Layout, str]] = []
-    for source in ("state", "action"):
-        names, dims = _names(recordings[0], source), _values(recordings[0], source).shape[1]
-        for hand in named_hands(names, dims):
-            curves = [hand_signal(_values(r, source)[:, hand]) for r in recordings]
-            size = max((float(np.ptp(c)) for c in curves if moves(c)), default=0.0)
-            side = _SIDES.get(side_of(names[hand[0]]))
-            layout = hint.model_copy(update={"gripper": tuple(hand), "source": source, "side": side})
-            named.append((size, layout, ", ".join(names[i] for i in hand)))
-        if any(size for size, _, _ in named):
-            break
-    else:
-        named = named[:1]
-    most = max((size for size, _, _ in named), default=0.0)
-    named = sorted(named, key=lambda hand: -hand[0])[:2]
-    if named:
-        return [
-            (layout, "certain", f"named {text}")
-            for size, layout, text in named
-            if size >= _SECOND_HAND * most and (size or not most)
-        ]
-    return _find_by_behaviour(recordings, hint, seen)
-
-
-def _find_by_behaviour(recordings: Sequence[Recording], hint: Layout, seen: str) -> list[_Hand]:
-    """The last dimension whose signal has two levels, and the one in the same place of the other half."""
-    for source in ("state", "action"):
-        values = [_values(r, source) for r in recordings]
-        dims = values[0].shape[1]
-        scores = [_two_levels([v[:, i] for v in values]) for i in range(dims)]
-        best = max(scores, default=0.0)
-        if best < _TWO_LEVELS:
-            continue
-        last = max(i for i, score in enumerate(scores) if score >= max(_TWO_LEVELS, best - 0.1))
-        hands = [last]
-        if dims % 2 == 0 and scores[twin := (last + dims // 2) % dims] >= _TWO_LEVELS:
-            hands.append(twin)
-        reason = f"goes between two levels in {seen}"
-        return [
-            (hint.model_copy(update={"gripper": (i,), "source": source}), "likely", reason) for i in hands
-        ]
-    return []
-
-
-def _two_levels(columns: Sequence[NDArray[np.floating]]) -> float:
-    """How much of a dimension's variance two levels explain, over the episodes in which it moves."""
-    scores = [two_levels(column) for column in columns if moves(unwrap(column))]
-    return float(np.mean(scores)) if 3 * len(scores) >= len(columns) and scores else 0.0
-
-
 def _infer_hand(
     recordings: Sequence[Recording],
     layout: Layout,
@@ -194,8 +130,18 @@ def _infer_hand(
     )
     layout, arm = _find_arm(recordings[0], layout, label)
     closed = _find_closed(recordings, layout, robot_type, seen, label)
-    update = {"closed": closed.value, "complete": True}
-    return layout.model_copy(update=update), [gripper, closed, *arm]
+    layout = layout.model_copy(update={"closed": closed.value, "complete": True})
+    findings = [gripper, closed, *arm]
+    if layout.closed and layout.threshold is None:
+        threshold = hold_level([_trace(recording, layout) for recording in recordings], layout.closed)
+        layout = layout.model_copy(update={"threshold": threshold})
+        if threshold is not None:
+            reason = "it also closes on nothing, far beyond what it holds"
+            found = Finding(
+                field=f"{label}threshold", value=written(threshold), confidence="likely", reason=reason
+            )
+            findings.insert(2, found)
+    return layout, findings
 
 
 def _find_arm(recording: Recording, layout: Layout, label: str) -> tuple[Layout, list[Finding]]:
@@ -205,7 +151,7 @@ def _find_arm(recording: Recording, layout: Layout, label: str) -> tuple[Layout,
         value = written(layout.position)
         return layout, [Finding(field=field, value=value, confidence="given", reason="by --layout")]
     source = "state" if recording.state.shape[1] else "action"
-    names, dims = _names(recording, source), _values(recording, source).shape[1]
+    names, dims = names_of(recording, source), values_of(recording, source).shape[1]
     position, vertical = find_position(names, dims, layout.gripper if layout.source == source else ())
     named = len(names) == dims
     reason = "named x, y and z" if vertical is not None else "the arm's joints" if named else "all the rest"
@@ -234,7 +180,7 @@ def _find_closed(
     traces = [_trace(recording, layout) for recording in recordings]
     if not any(moves(trace.hand) for trace in traces):
         return Finding(field=field, value=None, confidence="certain", reason=f"it never moves in {seen}")
-    all_names = _names(recordings[0], layout.source)
+    all_names = names_of(recordings[0], layout.source)
     names = [all_names[i] for i in layout.gripper] if all_names else []
     evidence = closed_end(traces, names, robot_type, len(layout.gripper))
     weights = {end: sum(e.weight for e in evidence if e.end == end) for end in ("low", "high")}
@@ -281,7 +227,7 @@ def _trace(recording: Recording, layout: Layout) -> HandTrace:
     hand = list(layout.gripper)
     height = None if layout.vertical is None else body[:, layout.vertical].astype(np.float64)
     return HandTrace(
-        hand_signal(_values(recording, layout.source)[:, hand]),
+        hand_signal(values_of(recording, layout.source)[:, hand]),
         _command(recording, layout),
         unwrap(body[:, list(layout.position)]),
         height,
@@ -302,14 +248,6 @@ def _command(recording: Recording, layout: Layout) -> NDArray[np.float64] | None
     elif recording.state.shape != recording.action.shape:
         return None
     return hand_signal(recording.action[:, hand])
-
-
-def _values(recording: Recording, source: str) -> NDArray[np.float32]:
-    return recording.state if source == "state" else recording.action
-
-
-def _names(recording: Recording, source: str) -> tuple[str, ...]:
-    return recording.state_names if source == "state" else recording.action_names
 
 
 def _episodes(number: int) -> str:

@@ -115,13 +115,20 @@ def arm_speed(position: NDArray[np.floating], fps: float) -> Curve:
     return smooth(np.linalg.norm(np.gradient(path, axis=0), axis=1) * fps, round(0.2 * fps))
 
 
-def closure(fingers: NDArray[np.floating], fps: float, closed: str | None) -> Curve:
+def closure(
+    fingers: NDArray[np.floating], fps: float, closed: str | None, threshold: float | None = None
+) -> Curve:
     """A gripper's or hand's numbers, (n, joints), as one curve: 0 open, 1 closed.
+
+    With a `threshold`, what is further beyond it than the open end is on this side counts as closed alike.
 
     Without `closed`, a hand of several joints with all values in [0, 1] has 1 as open (the convention of
     Inspire's hands), and any other hand starts open.
     """
     values = smooth(hand_signal(fingers), round(0.2 * fps))
+    if threshold is not None and closed is not None:
+        least, most = 2 * threshold - values.max(), 2 * threshold - values.min()
+        values = np.maximum(values, least) if closed == "low" else np.minimum(values, most)
     low, high = float(values.min()), float(values.max())
     scaled = (values - low) / (high - low) if high > low else np.zeros(len(values))
     if closed is None:

@@ -10,6 +10,7 @@ from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
+from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.robot import Robot, find_layout, infer_robot
 from goalreel.types import Task
 
@@ -81,7 +82,7 @@ def dataset(
     closed,
     *,
     names=(),
-    arm=joints,
+    width=(0.3, 0.5),
     scale=(0.0, 100.0),
     command="follow",
     starts_closed=False,
@@ -91,7 +92,7 @@ def dataset(
     rng = np.random.default_rng(3)
     recordings = []
     for _ in range(count):
-        rows = pick_and_place(rng, fps, starts_closed=starts_closed, width=rng.uniform(0.3, 0.5))
+        rows = pick_and_place(rng, fps, starts_closed=starts_closed, width=rng.uniform(*width))
         low, high = scale
         hand, told = (low + (high - low) * (c if closed == "low" else 1 - c) for c in rows[:, 3:].T)
         if command == "binary":
@@ -121,6 +122,28 @@ def test_either_end_is_found_however_episodes_start(end, starts_closed, command)
     if command == "follow" or not starts_closed:
         assert found == end
         assert confidence in ("likely", "certain")
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("command", ["follow", "binary"])
+def test_a_wide_object_is_held_though_the_hand_closes_further_on_nothing(end, command):
+    """At rest the hand is closed; on the object it is nearer to open than to closed."""
+    wide = dataset(5, end, names=SO101, command=command, starts_closed=True, width=(0.68, 0.72))
+    layout = infer_robot(wide).layout
+    assert layout.closed == end
+    assert layout.threshold is not None
+    assert 70 <= (layout.threshold if end == "low" else 100 - layout.threshold) <= 95
+    for recording in wide:
+        motion = read_motion(recording, layout)
+        (hold,) = (c for c in motion.cycles if c.release is not None)
+        assert abs(hold.contact - 40) <= 5
+        assert hold.release is not None
+        assert abs(hold.release - 88) <= 5
+
+
+def test_the_usual_middle_needs_no_threshold():
+    assert infer_robot(dataset(5, "low", names=SO101)).layout.threshold is None
+    assert Layout.parse("gripper=5,closed=low,threshold=82.5").threshold == 82.5
 
 
 @pytest.mark.parametrize(
