@@ -299,7 +299,10 @@ def _column(table: pa.Table, name: str, where: str) -> NDArray[np.float32]:
     """A numeric column as (n, dims) float32; (n, 0) when the dataset has none."""
     if name not in table.column_names:
         return np.zeros((len(table), 0), np.float32)
-    values = np.array(table[name].to_pylist(), np.float32).reshape(len(table), -1)
+    try:
+        values = np.array(table[name].to_pylist(), np.float32).reshape(len(table), -1)
+    except (ValueError, TypeError) as e:
+        raise DatasetError(f"{where}: {name} has empty cells, or cells of different sizes") from e
     if name != "timestamp" and not np.isfinite(values).all():
         frame = int(np.argwhere(~np.isfinite(values))[0, 0])
         raise DatasetError(f"{where}: {name} is NaN or infinite at frame {frame}")

@@ -61,7 +61,7 @@ def _off(kind: str, what: str, deviations: dict[int, float], fps: float) -> Issu
     """What deviates by more than half a frame has no goal image of its own in a copy."""
     worst = max(deviations.values())
     text = f"{what}: up to {1000 * worst:.3g} ms off a constant rate, which goal images have"
-    advice = "write frame_index / fps into timestamp"
+    advice = "let frame i be at i / fps, in timestamp and in the videos"
     if is_readable := worst <= 0.5 / fps:
         advice = f"train with --tolerance_s={np.ceil(worst * 10_500) / 10_000:g}, or {advice}"
     return of_episodes(kind, "warning" if is_readable else "broken", f"{text}: {advice}", list(deviations))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.arrow import list_items, to_numpy
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.frames import FrameRows, in_threads
-from goalreel.datasets.health.issues import Issue, of_episodes, spell
+from goalreel.datasets.health.issues import Issue, of_episodes, spell, spell_numbers
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
@@ -54,7 +54,9 @@ def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[Is
     still = np.flatnonzero(span == 0)
     if len(still):
         level = "warning" if len(still) == len(span) else "note"
-        which = "all dimensions" if len(still) == len(span) else f"dimensions {', '.join(map(str, still))}"
+        which = (
+            "all dimensions" if len(still) == len(span) else f"dimension(s) {spell_numbers(still.tolist())}"
+        )
         yield Issue(kind="constant", level=level, text=f"{name} never changes in {which}")
 
 
@@ -64,8 +66,11 @@ def _column(name: str, path: Path) -> NDArray[np.floating]:
         if name not in file.schema_arrow.names:
             return np.zeros((0, 1))
         column = file.read([name], use_threads=False)[name].combine_chunks()
-    items = list_items(column) if hasattr(column.type, "value_type") else column
-    return to_numpy(items).astype(np.float32).reshape(len(column), -1)
+    items = to_numpy(list_items(column) if hasattr(column.type, "value_type") else column)
+    valid = np.array([cell.is_valid for cell in column]) if column.null_count else np.ones(len(column), bool)
+    values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)
+    values[valid] = items.reshape(valid.sum(), -1)
+    return values
 
 
 def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[Issue]:

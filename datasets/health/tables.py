@@ -17,6 +17,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files, episode_files
 from goalreel.errors import DatasetError
 
+_NUMERIC = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"))
 _COPY = "copy the dataset again"
 _RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
 
@@ -48,27 +49,28 @@ def _column_issues(source: Source, path: Path) -> Iterator[Issue]:
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield Issue(kind="columns", level="warning", text=f"{text}; remove it from features")
-    values = _values(metadata)
-    for name, feature in features.items():
-        size = (
-            int(np.prod(feature["shape"])) if feature["dtype"] not in ("image", "string", "language") else 0
-        )
-        if (
-            size > 1
-            and metadata.num_rows
-            and values.get(name, size * metadata.num_rows) != size * metadata.num_rows
-        ):
+    for name, (count, nulls) in _values(metadata).items():
+        feature = features.get(name)
+        size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in _NUMERIC else 0
+        if size < 2 or count == size * metadata.num_rows:
+            continue
+        if nulls:
+            text = f"{path}: {name} has empty cells, whose episodes annotate leaves out: fill them"
+            yield Issue(kind="columns", level="warning", text=text)
+        else:
             text = f"{path}: {name} does not have the {size} numbers a frame that meta/info.json says"
             yield Issue(kind="columns", level="broken", text=f"{text}: mend its shape there")
 
 
-def _values(metadata: pq.FileMetaData) -> dict[str, int]:
-    """Column -> the numbers in it, of lists the numbers in all lists."""
-    counts: dict[str, int] = {}
+def _values(metadata: pq.FileMetaData) -> dict[str, tuple[int, int]]:
+    """Column -> the numbers in it, of lists those in all lists, and how many of them are empty."""
+    counts: dict[str, tuple[int, int]] = {}
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
-            name = re.sub(r"\.list\.\w+$", "", column.path_in_schema)
-            counts[name] = counts.get(name, 0) + column.num_values
+            name = re.sub(r"(\.list\.\w+)+$", "", column.path_in_schema)
+            count, nulls = counts.get(name, (0, 0))
+            empty = column.statistics.null_count if column.statistics else 0
+            counts[name] = count + column.num_values, nulls + (empty or 0)
     return counts
 
 

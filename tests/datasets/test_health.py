@@ -227,6 +227,7 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         "warning",
         READ,
     ),
+    "a state that is empty": (start("observation.state", None), "columns", "warning", READ),
     "an action that never changes": (
         column(DATA, "action", lambda old: [[0.0] * 4] * len(old)),
         "constant",
