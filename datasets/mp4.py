@@ -84,7 +84,7 @@ def _frame_table(movie: bytes, size: int) -> FrameTable | None:
             tables = dict(_boxes(dict(_boxes(media[b"minf"]))[b"stbl"]))
             pts = _shown(tables)
             timescale = _scale(media[b"mdhd"])
-            span = np.ptp(pts) * movie_scale / timescale if len(pts) else 0
+            span = float(np.ptp(pts)) * movie_scale / timescale if len(pts) else 0.0
             if not len(pts) or not _edited_plainly(parts, pts, b"ctts" in tables, span):
                 return None
             is_keyframe = np.full(len(pts), b"stss" not in tables)

@@ -45,8 +45,9 @@ class FrameRows:
         columns = in_threads(_read, paths)
         lengths = [len(c["episode_index"]) for c in columns]
         whole = {name: np.concatenate([c[name] for c in columns] or [np.zeros(0)]) for name in NUMBERS}
-        integers = [whole[name].astype(np.int64) for name in NUMBERS[:4]]
-        return cls(paths, np.repeat(np.arange(len(paths)), lengths), *integers, whole["timestamp"])
+        episode, frame, index, task = (whole[name].astype(np.int64) for name in NUMBERS[:4])
+        file = np.repeat(np.arange(len(paths)), lengths)
+        return cls(paths, file, episode, frame, index, task, whole["timestamp"].astype(np.float64))
 
     def __len__(self) -> int:
         return len(self.episode)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -184,7 +185,7 @@ def _stale(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator
 
 def _numbered(source: Source, rows: FrameRows, place: tuple[int, int]) -> int | None:
     """The number of the data file at a place; None where there is none."""
-    row = dict(zip(("data/chunk_index", "data/file_index"), place, strict=True))
+    row: dict[str, Any] = {"data/chunk_index": place[0], "data/file_index": place[1]}
     path = stored(source.root, source.info["data_path"], row, "data")
     return rows.paths.index(path) if path in rows.paths else None
 
