@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.annotator.robot import goal_camera, question, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
-from goalreel.datasets.health.issues import Issue, by_level, of_episodes, spell
+from goalreel.datasets.health.issues import HealthIssue, by_level, of_episodes, spell
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Layout
@@ -43,7 +43,7 @@ class CheckReport(BaseModel):
     """Of the goal images."""
     robot: tuple[Finding, ...] = ()
     """What was understood of the robot, how sure that is, and why."""
-    issues: tuple[Issue, ...] = ()
+    issues: tuple[HealthIssue, ...] = ()
     """The worst first."""
     sampled: int = 0
     """Episodes whose instruction was compared with their motion."""
@@ -89,7 +89,7 @@ def check(
     try:
         source = dataset if isinstance(dataset, Source) else Source.open(Path(dataset))
     except DatasetError as e:
-        broken = Issue(kind="metadata", level="broken", text=str(e))
+        broken = HealthIssue(kind="metadata", level="broken", text=str(e))
         return CheckReport(dataset=str(dataset), issues=(broken,))
     selected = source.select(episodes)
     source.read_numbers(*((hint.state, hint.action) if hint else ((), ())))
@@ -157,10 +157,10 @@ def _is_silent(plan: Plan | Failure) -> bool:
 
 def _motion_issues(
     recordings: Sequence[Episode], robot: Robot, plans: Sequence[Plan | Failure], episodes: int
-) -> Iterator[Issue]:
+) -> Iterator[HealthIssue]:
     """What the motions say: unknown ends of grippers, hands that start closed, words without a motion."""
     if line := question(robot):
-        yield Issue(kind="robot", level="warning", text=f"annotate would stop and ask: {line}")
+        yield HealthIssue(kind="robot", level="warning", text=f"annotate would stop and ask: {line}")
     of = f" (of {len(recordings)} that were looked at)" if episodes > len(recordings) else ""
     starts = zip(recordings, _start_closed(recordings, robot), strict=True)
     if closed := [recording.index for recording, is_closed in starts if is_closed]:
@@ -170,7 +170,9 @@ def _motion_issues(
     if silent := [r.index for r, plan in zip(recordings, plans, strict=True) if _is_silent(plan)]:
         why = "; ".join(f"{reason} ({n})" for reason, n in _reasons(plans).most_common(_REASONS))
         text = f"{spell(silent)}{of}: no words will be written, and frames keep the instruction: {why}"
-        yield Issue(kind="silent", level="note", text=text, episodes=tuple(silent), group="Instructions")
+        yield HealthIssue(
+            kind="silent", level="note", text=text, episodes=tuple(silent), group="Instructions"
+        )
 
 
 def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from goalreel.datasets.health.frames import FrameRows
-from goalreel.datasets.health.issues import Issue, of_episodes, spell
+from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.layout import TOLERANCE_S
 
@@ -15,7 +15,7 @@ _DRIFT = 5e-4
 """Share by which a clock that drifts is off: 1e-3 for 29.97 in place of 30."""
 
 
-def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[Issue]:
+def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """Timestamps that do not increase, that drift or jitter, and frames that were lost."""
     fps = source.fps
     empty: list[int] = []
@@ -57,7 +57,7 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
         yield _off("drift" if drifts else "jitter", f"{spell(off)}: timestamps {what}", off, fps)
 
 
-def _off(kind: str, what: str, deviations: dict[int, float], fps: float) -> Issue:
+def _off(kind: str, what: str, deviations: dict[int, float], fps: float) -> HealthIssue:
     """What deviates by more than half a frame has no goal image of its own in a copy."""
     worst = max(deviations.values())
     text = f"{what}: up to {1000 * worst:.3g} ms off a constant rate, which goal images have"

@@ -7,7 +7,7 @@ from functools import partial
 
 from goalreel.datasets.health.clocks import clock_issues
 from goalreel.datasets.health.frames import FrameRows
-from goalreel.datasets.health.issues import Issue, by_level
+from goalreel.datasets.health.issues import HealthIssue, by_level
 from goalreel.datasets.health.numbers import number_issues, picture_issues, stats_issues
 from goalreel.datasets.health.tables import file_issues, row_issues
 from goalreel.datasets.health.videos import image_issues, video_issues
@@ -26,7 +26,7 @@ def inspect(
     *,
     thorough: bool = True,
     progress: OnProgress = lambda stage, done, total: None,
-) -> list[Issue]:
+) -> list[HealthIssue]:
     """Look for what is wrong with a dataset; the worst comes first.
 
     Args:
@@ -39,12 +39,12 @@ def inspect(
     issues = list(file_issues(source))
     if not source.cameras:
         text = "the dataset has no camera, so there is nothing to show as a goal"
-        issues.append(Issue(kind="no_camera", level="broken", text=text))
+        issues.append(HealthIssue(kind="no_camera", level="broken", text=text))
     if any(issue.kind in ("data_file", "columns") and issue.level == "broken" for issue in issues):
         return by_level(issues)
     rows = FrameRows.read(data_files(source.root))
     checks = (row_issues, task_issues, clock_issues, video_issues)
-    steps: list[Callable[[], Iterable[Issue]]] = [partial(c, source, rows, episodes) for c in checks]
+    steps: list[Callable[[], Iterable[HealthIssue]]] = [partial(c, source, rows, episodes) for c in checks]
     steps.append(partial(image_issues, source))
     if thorough:
         steps += [partial(number_issues, source, rows, episodes), partial(stats_issues, source)]

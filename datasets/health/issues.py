@@ -13,7 +13,7 @@ type Group = Literal["Dataset", "Episodes", "Instructions"]
 _SHOWN = 5
 
 
-class Issue(BaseModel):
+class HealthIssue(BaseModel):
     """One thing to know about a dataset."""
 
     model_config = ConfigDict(frozen=True)
@@ -28,12 +28,12 @@ class Issue(BaseModel):
     group: Group = "Dataset"
 
 
-def of_episodes(kind: str, level: Level, text: str, episodes: Collection[int]) -> Issue:
+def of_episodes(kind: str, level: Level, text: str, episodes: Collection[int]) -> HealthIssue:
     """An issue of the group Episodes."""
-    return Issue(kind=kind, level=level, text=text, episodes=tuple(sorted(episodes)), group="Episodes")
+    return HealthIssue(kind=kind, level=level, text=text, episodes=tuple(sorted(episodes)), group="Episodes")
 
 
-def by_level(issues: Iterable[Issue]) -> list[Issue]:
+def by_level(issues: Iterable[HealthIssue]) -> list[HealthIssue]:
     """The worst first."""
     return sorted(issues, key=lambda issue: LEVELS.index(issue.level))
 

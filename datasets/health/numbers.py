@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.arrow import list_items, to_numpy
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.frames import FrameRows, in_threads
-from goalreel.datasets.health.issues import Issue, of_episodes, spell, spell_numbers
+from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell, spell_numbers
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
@@ -25,13 +25,13 @@ _STILL = 0.02
 """Levels (0-255) by which frames of a still picture differ at most, on average."""
 
 
-def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[Issue]:
+def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """NaN in the numbers, and dimensions that are constant."""
     names = (*source.numbers.state, *source.numbers.action)
     if not names:
         text = "no feature is known to be a state or an action, so nothing tells grasps"
         text = f"{text}: name them with --layout state=NAME,action=NAME"
-        yield Issue(kind="no_numbers", level="warning", text=text)
+        yield HealthIssue(kind="no_numbers", level="warning", text=text)
     for name in names:
         parts = in_threads(partial(_column, name), rows.paths)
         if any(len(part) != int((rows.file == i).sum()) for i, part in enumerate(parts)):
@@ -47,17 +47,17 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         text = (
             "meta/stats.json is missing: lerobot-train cannot normalize; lerobot-edit-dataset recomputes it"
         )
-        yield Issue(kind="stats", level="warning", text=text)
+        yield HealthIssue(kind="stats", level="warning", text=text)
 
 
-def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[Issue]:
+def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[HealthIssue]:
     still = np.flatnonzero(span == 0)
     if len(still):
         level = "warning" if len(still) == len(span) else "note"
         which = (
             "all dimensions" if len(still) == len(span) else f"dimension(s) {spell_numbers(still.tolist())}"
         )
-        yield Issue(kind="constant", level=level, text=f"{name} never changes in {which}")
+        yield HealthIssue(kind="constant", level=level, text=f"{name} never changes in {which}")
 
 
 def _column(name: str, path: Path) -> NDArray[np.floating]:
@@ -73,17 +73,17 @@ def _column(name: str, path: Path) -> NDArray[np.floating]:
     return values
 
 
-def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[Issue]:
+def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """Cameras that show every second frame twice, or stand still while the robot moves."""
     sample = chosen[:: max(1, len(chosen) // _SAMPLES)][:_SAMPLES]
     cameras = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" not in source.features]
     for camera, kinds in zip(cameras, in_threads(partial(_repeats, source, sample), cameras), strict=True):
         if kinds and all(kind == "half" for kind in kinds):
             text = f"{camera} shows every second frame twice: it was recorded at half the rate"
-            yield Issue(kind="half_rate", level="warning", text=f"{text}; cuts may be a frame off")
+            yield HealthIssue(kind="half_rate", level="warning", text=f"{text}; cuts may be a frame off")
         if kinds and all(kind == "frozen" for kind in kinds):
             text = f"{camera} shows the same picture all the time while the robot moves: leave it out"
-            yield Issue(kind="frozen", level="warning", text=text)
+            yield HealthIssue(kind="frozen", level="warning", text=text)
 
 
 def _repeats(source: Source, sample: Sequence[int], camera: str) -> list[str]:
@@ -123,7 +123,7 @@ def _kind(changes: Sequence[float]) -> str:
     return "half" if min(even, odd) < _SAME * max(even, odd) else "whole"
 
 
-def stats_issues(source: Source) -> Iterator[Issue]:
+def stats_issues(source: Source) -> Iterator[HealthIssue]:
     """Statistics that would make NaN of what is normalized with them."""
     path = source.root / "meta" / "stats.json"
     if not path.is_file():
@@ -135,8 +135,8 @@ def stats_issues(source: Source) -> Iterator[Issue]:
         text = (
             f"{path}: not statistics as lerobot writes them ({e!r}): have lerobot-edit-dataset recompute them"
         )
-        yield Issue(kind="stats", level="broken", text=text)
+        yield HealthIssue(kind="stats", level="broken", text=text)
         return
     if spoiled:
         text = f"meta/stats.json has NaN for {', '.join(spoiled)}: have lerobot-edit-dataset recompute it"
-        yield Issue(kind="stats", level="warning", text=text)
+        yield HealthIssue(kind="stats", level="warning", text=text)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.arrow import read_table, to_numpy
 from goalreel.datasets.episode import stored
 from goalreel.datasets.health.frames import FrameRows, in_threads, unreadable
-from goalreel.datasets.health.issues import Issue, of_episodes, spell
+from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files, episode_files
 from goalreel.errors import DatasetError
@@ -23,33 +23,37 @@ _COPY = "copy the dataset again"
 _RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
 
 
-def file_issues(source: Source) -> Iterator[Issue]:
+def file_issues(source: Source) -> Iterator[HealthIssue]:
     """Data files that are missing, unreadable, or that lerobot would refuse for their columns."""
     try:
         source.check_data()
     except DatasetError as e:
-        yield Issue(kind="data_file", level="broken", text=str(e))
+        yield HealthIssue(kind="data_file", level="broken", text=str(e))
     paths = data_files(source.root)
     for path, reason in zip(paths, in_threads(unreadable, paths), strict=True):
         if reason is not None:
             text = f"{path}: lerobot loads every file below data/, and this one is no parquet file ({reason})"
-            yield Issue(kind="data_file", level="broken", text=f"{text}: remove it, or {_COPY}")
+            yield HealthIssue(kind="data_file", level="broken", text=f"{text}: remove it, or {_COPY}")
         else:
             yield from _column_issues(source, path)
 
 
-def _column_issues(source: Source, path: Path) -> Iterator[Issue]:
+def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     metadata = pq.read_metadata(path)
     columns = set(metadata.schema.to_arrow_schema().names)
     features = {n: f for n, f in source.features.items() if f["dtype"] != "video"}
     if needed := {"episode_index", "timestamp", "frame_index"} - columns:
-        yield Issue(kind="columns", level="broken", text=f"{path}: has no column {_names(needed)}: {_COPY}")
+        yield HealthIssue(
+            kind="columns", level="broken", text=f"{path}: has no column {_names(needed)}: {_COPY}"
+        )
     if extra := columns - features.keys():
         text = f"{path}: meta/info.json names no feature {_names(extra)}, so lerobot refuses the file"
-        yield Issue(kind="columns", level="broken", text=f"{text}: add it to features, or drop the column")
+        yield HealthIssue(
+            kind="columns", level="broken", text=f"{text}: add it to features, or drop the column"
+        )
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
-        yield Issue(kind="columns", level="warning", text=f"{text}; remove it from features")
+        yield HealthIssue(kind="columns", level="warning", text=f"{text}; remove it from features")
     for name, (count, nulls) in _values(metadata).items():
         feature = features.get(name)
         size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in _NUMERIC else 0
@@ -57,10 +61,10 @@ def _column_issues(source: Source, path: Path) -> Iterator[Issue]:
             continue
         if nulls:
             text = f"{path}: {name} has empty cells, whose episodes annotate leaves out: fill them"
-            yield Issue(kind="columns", level="warning", text=text)
+            yield HealthIssue(kind="columns", level="warning", text=text)
         else:
             text = f"{path}: {name} does not have the {size} numbers a frame that meta/info.json says"
-            yield Issue(kind="columns", level="broken", text=f"{text}: mend its shape there")
+            yield HealthIssue(kind="columns", level="broken", text=f"{text}: mend its shape there")
 
 
 def _values(metadata: pq.FileMetaData) -> dict[str, tuple[int, int]]:
@@ -75,16 +79,16 @@ def _values(metadata: pq.FileMetaData) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Numbers of episodes and frames that do not fit together."""
     order = _row_order(source.root)
     known, present = set(source.indices), set(rows.of_episode)
     if not np.array_equal(order, np.arange(len(order))):
         text = "lerobot takes row k of meta/episodes for episode k, and they differ"
-        yield Issue(kind="episode_order", level="broken", text=f"{text}: {_RENUMBER}")
+        yield HealthIssue(kind="episode_order", level="broken", text=f"{text}: {_RENUMBER}")
     if unknown := present - known:
         text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
-        yield Issue(kind="episode_rows", level="broken", text=text)
+        yield HealthIssue(kind="episode_rows", level="broken", text=text)
     if lost := known - present:
         text = f"the data files have no row of {spell(lost)}: {_COPY}, or delete the episodes"
         yield of_episodes("episode_rows", "broken", text, lost)
@@ -102,7 +106,7 @@ def _row_order(root: Path) -> NDArray[np.int64]:
     return to_numpy(pa.concat_tables(tables)["episode_index"])
 
 
-def _totals(source: Source, rows: FrameRows) -> Iterator[Issue]:
+def _totals(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     for name, actual in (("total_episodes", len(source.rows)), ("total_frames", len(rows))):
         said = source.info.get(name)
         if said == actual:
@@ -111,10 +115,10 @@ def _totals(source: Source, rows: FrameRows) -> Iterator[Issue]:
         more = isinstance(said, int) and said < actual
         then = f"lerobot leaves out {kind}" if more else f"lerobot looks for {kind} that are not there"
         text = f"meta/info.json says {name} {said}, and there are {actual}: {then}; write {actual}"
-        yield Issue(kind="totals", level="warning" if more else "broken", text=text)
+        yield HealthIssue(kind="totals", level="warning" if more else "broken", text=text)
 
 
-def _mixed(rows: FrameRows) -> Iterator[Issue]:
+def _mixed(rows: FrameRows) -> Iterator[HealthIssue]:
     """Episodes whose rows are not together, which no copy could be written of."""
     scattered = [e for e, at in rows.of_episode.items() if at[-1] - at[0] + 1 != len(at)]
     if not scattered:
@@ -129,7 +133,7 @@ def _mixed(rows: FrameRows) -> Iterator[Issue]:
         yield of_episodes("row_order", "broken", text, twice)
 
 
-def _counts(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+def _counts(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
     off = [e for e in chosen if e in rows.of_episode and len(rows.of_episode[e]) != lengths[e]]
     if off:
@@ -155,12 +159,12 @@ def _counts(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterato
         yield of_episodes("episode_span", "warning", text, other)
 
 
-def _stale(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+def _stale(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     if not np.array_equal(rows.index, np.arange(len(rows))):
         at = int(np.argmax(rows.index != np.arange(len(rows))))
         text = f"the column index is not the number of the row from row {at} on, and lerobot takes action"
         text = f"{text} chunks and earlier frames from other places: number the rows from 0 on"
-        yield Issue(kind="index", level="warning", text=text)
+        yield HealthIssue(kind="index", level="warning", text=text)
     misnumbered, misplaced = [], []
     named = zip(source.rows.column("data/chunk_index"), source.rows.column("data/file_index"), strict=True)
     said = dict(zip(source.indices, named, strict=True))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.episode import stored
 from goalreel.datasets.health.frames import FrameRows, in_threads
-from goalreel.datasets.health.issues import Issue, spell
+from goalreel.datasets.health.issues import HealthIssue, spell
 from goalreel.datasets.source import Source
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.copies import data_files
@@ -33,12 +33,12 @@ class CameraFile:
     """Episode -> its `from_timestamp` (s)."""
 
 
-def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """What keeps lerobot from reading the frames of a camera, the ones that annotate does not show too."""
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "video"]
     if cameras and not source.info.get("video_path"):
         text = "meta/info.json has no video_path: write lerobot's, videos/{video_key}/chunk-..."
-        yield Issue(kind="video_file", level="broken", text=text)
+        yield HealthIssue(kind="video_file", level="broken", text=text)
         return
     selected = set(chosen)
     files: list[CameraFile] = []
@@ -47,7 +47,7 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
         files += places
         if nowhere:
             text = f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again"
-            yield Issue(kind="video_file", level="broken", text=text, episodes=tuple(nowhere))
+            yield HealthIssue(kind="video_file", level="broken", text=text, episodes=tuple(nowhere))
     for found in in_threads(partial(_file_issues, source, rows, selected), files):
         yield from found
 
@@ -68,26 +68,30 @@ def _files(source: Source, camera: str) -> tuple[list[CameraFile], list[int]]:
     return list(files.values()), nowhere
 
 
-def _file_issues(source: Source, rows: FrameRows, chosen: Collection[int], file: CameraFile) -> list[Issue]:
+def _file_issues(
+    source: Source, rows: FrameRows, chosen: Collection[int], file: CameraFile
+) -> list[HealthIssue]:
     concerned = [e for e in file.start if e in chosen]
     try:
         video = VideoIndex.read(file.path)
     except DatasetError as e:
         text = f"{str(e).removesuffix(': copy the dataset again')} ({spell(file.start)}): {_DELETE}"
         level = "broken" if concerned else "warning"
-        return [Issue(kind="video_file", level=level, text=text, episodes=tuple(concerned or file.start))]
+        return [
+            HealthIssue(kind="video_file", level=level, text=text, episodes=tuple(concerned or file.start))
+        ]
     issues = list(_frame_issues(source.fps, rows, concerned, file, video))
     declared = picture_size(source.features[file.camera])
     if video.size and video.size != declared:
         sizes = "its frames are {}x{}, and meta/info.json says {}x{}".format(*video.size, *declared)
         text = f"{file.path}: {sizes}: write the shape of {file.camera} as [height, width, channels] there"
-        issues.append(Issue(kind="camera_size", level="warning", text=text))
+        issues.append(HealthIssue(kind="camera_size", level="warning", text=text))
     return issues
 
 
 def _frame_issues(
     fps: float, rows: FrameRows, episodes: Sequence[int], file: CameraFile, video: VideoIndex
-) -> Iterator[Issue]:
+) -> Iterator[HealthIssue]:
     """Look for each row's frame where lerobot looks for it."""
     missing: list[int] = []
     off: dict[int, float] = {}
@@ -111,23 +115,23 @@ def _frame_issues(
         advice = (
             f"read it with tolerance_s={np.ceil(worst * 10_500) / 10_000:g} (lerobot-train --tolerance_s)"
         )
-        yield Issue(kind="video_clock", level="warning", text=f"{text}: {advice}", episodes=tuple(off))
+        yield HealthIssue(kind="video_clock", level="warning", text=f"{text}: {advice}", episodes=tuple(off))
     spans.sort()
     leaked = [e for (_, end, _), (start, _, e) in itertools.pairwise(spans) if start < end + 0.5 / fps]
     if leaked:
         text = f"{file.path}: {spell(leaked)}: frames of the neighbouring episode leak in"
         text = f"{text}: mend from_timestamp in meta/episodes, or timestamp"
-        yield Issue(kind="leaked_frames", level="warning", text=text, episodes=tuple(leaked))
+        yield HealthIssue(kind="leaked_frames", level="warning", text=text, episodes=tuple(leaked))
 
 
-def _missing(episodes: Sequence[int], file: CameraFile, video: VideoIndex, fps: float) -> Issue:
+def _missing(episodes: Sequence[int], file: CameraFile, video: VideoIndex, fps: float) -> HealthIssue:
     rate = 1 / float(np.median(np.diff(video.times))) if len(video.times) > 1 else fps
     kind, what = "video_frames", f"the video does not have all frames of {spell(episodes)}: {_DELETE}"
     if abs(rate / fps - 1) > 0.02:
         kind = "video_rate"
         what = f"the video has {rate:.4g} frames a second and the dataset {fps:g} ({spell(episodes)})"
         what = f"{what}: encode it at {fps:g}, or remove {file.camera} with lerobot-edit-dataset"
-    return Issue(kind=kind, level="broken", text=f"{file.path}: {what}", episodes=tuple(episodes))
+    return HealthIssue(kind=kind, level="broken", text=f"{file.path}: {what}", episodes=tuple(episodes))
 
 
 def _distance(times: NDArray[np.float64], sought: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,7 +143,7 @@ def _distance(times: NDArray[np.float64], sought: NDArray[np.float64]) -> NDArra
     return near.astype(np.float64)
 
 
-def image_issues(source: Source) -> Iterator[Issue]:
+def image_issues(source: Source) -> Iterator[HealthIssue]:
     """Stored pictures that are not there, by what the data files say of themselves."""
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "image"]
     for path in data_files(source.root) if cameras else ():
@@ -147,7 +151,7 @@ def image_issues(source: Source) -> Iterator[Issue]:
         for camera in cameras:
             if lost := _lost(metadata, f"{camera}.bytes"):
                 text = f"{path}: {lost} pictures of {camera} are not stored: copy the dataset again"
-                yield Issue(kind="images", level="broken", text=text)
+                yield HealthIssue(kind="images", level="broken", text=text)
 
 
 def _lost(metadata: pq.FileMetaData, column: str) -> int:

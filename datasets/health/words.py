@@ -8,7 +8,7 @@ import pyarrow as pa
 from goalreel.datasets.arrow import read_table
 from goalreel.datasets.episode import SUB_TASKS
 from goalreel.datasets.health.frames import MISSING, FrameRows
-from goalreel.datasets.health.issues import Issue, spell
+from goalreel.datasets.health.issues import HealthIssue, spell
 from goalreel.datasets.labels import subtask_labels
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
@@ -17,17 +17,17 @@ from goalreel.errors import DatasetError
 _TASKS = "meta/tasks.parquet"
 
 
-def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[Issue]:
+def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Tasks that frames have and the dataset does not, and instructions that are empty or several."""
     known = read_table(source.root / "meta" / "tasks.parquet")["task_index"].to_pylist()
     if not source.info.get("total_tasks", len(known)):
         text = "meta/info.json says total_tasks 0, so lerobot reads no task: write their number"
-        yield Issue(kind="tasks", level="broken", text=text, group="Instructions")
+        yield HealthIssue(kind="tasks", level="broken", text=text, group="Instructions")
     beyond = (rows.task >= len(known)) | (rows.task == MISSING)
     if beyond.any():
         episodes = np.unique(rows.episode[beyond]).tolist()
         text = f"{spell(episodes)}: frames whose task_index has no row in {_TASKS}, where lerobot fails"
-        yield Issue(
+        yield HealthIssue(
             kind="tasks",
             level="broken",
             text=f"{text}: add the tasks, or mend task_index",
@@ -36,11 +36,11 @@ def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Ite
         )
     if known != list(range(len(known))):
         text = f"lerobot takes row k of {_TASKS} for task k, and they differ: sort its rows by task_index"
-        yield Issue(kind="task_order", level="warning", text=text, group="Instructions")
+        yield HealthIssue(kind="task_order", level="warning", text=text, group="Instructions")
     yield from _instructions(source, rows, [e for e in chosen if e in rows.of_episode])
 
 
-def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[Issue]:
+def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     empty, several = [], []
     for episode in chosen:
         tasks = rows.task[rows.of_episode[episode]]
@@ -53,7 +53,7 @@ def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         all_empty = len(empty) == len(chosen)
         text = "no episode has" if all_empty else f"{spell(empty)}: the first frame does not have"
         text = f"{text} an instruction, so annotate leaves {'all' if all_empty else 'that'} out"
-        yield Issue(
+        yield HealthIssue(
             kind="no_instruction",
             level="broken" if all_empty else "warning",
             text=f"{text}: name the task in {_TASKS}",
@@ -63,7 +63,7 @@ def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
     written = any((f.get("info") or {}).get(SUB_TASKS) for f in source.features.values())
     if several and not written:
         text = f"{spell(several)}: frames of one episode have several tasks, which are its owner's sub-tasks"
-        yield Issue(
+        yield HealthIssue(
             kind="task_per_frame",
             level="warning",
             text=f"{text}: annotate takes the first for the instruction; write the whole task there",
@@ -72,7 +72,7 @@ def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         )
 
 
-def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[Issue]:
+def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """Sub-tasks and sub-goals that somebody wrote before, in any form."""
     features = source.features
     if rows := _rows(source, chosen):
@@ -105,5 +105,5 @@ def _rows(source: Source, chosen: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(labelled & set(chosen)))
 
 
-def _label(kind: str, text: str, episodes: tuple[int, ...] = ()) -> Issue:
-    return Issue(kind=kind, level="note", text=text, episodes=episodes, group="Instructions")
+def _label(kind: str, text: str, episodes: tuple[int, ...] = ()) -> HealthIssue:
+    return HealthIssue(kind=kind, level="note", text=text, episodes=episodes, group="Instructions")

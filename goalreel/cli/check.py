@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from goalreel.annotator.check import CheckReport
-    from goalreel.datasets.health.issues import Issue
+    from goalreel.datasets.health.issues import HealthIssue
 
 EPILOG = (
     "The exit status is 1 where lerobot could not read an annotated copy, or there is nothing to annotate "
@@ -101,7 +101,7 @@ def _show(report: "CheckReport") -> None:
         console.print(f"nothing is broken; warnings: {warnings}", highlight=False)
 
 
-def _shown(issues: "Sequence[Issue]") -> "Iterator[Issue]":
+def _shown(issues: "Sequence[HealthIssue]") -> "Iterator[HealthIssue]":
     """The issues; of many of one kind the first, the last of which says how many there are."""
     for _, alike in groupby(sorted(issues, key=_rank), _rank):
         kind = list(alike)
@@ -111,5 +111,5 @@ def _shown(issues: "Sequence[Issue]") -> "Iterator[Issue]":
             yield kind[0].model_copy(update={"text": text})
 
 
-def _rank(issue: "Issue") -> tuple[int, str]:
+def _rank(issue: "HealthIssue") -> tuple[int, str]:
     return list(_STYLES).index(issue.level), issue.kind

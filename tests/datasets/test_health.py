@@ -24,7 +24,7 @@ from support.faults import (
 from support.recordings import make_dataset
 
 from goalreel.datasets.health.inspect import inspect, refuse_broken
-from goalreel.datasets.health.issues import Issue, spell
+from goalreel.datasets.health.issues import HealthIssue, spell
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
@@ -263,7 +263,7 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
 }
 
 
-def issues_of(root: Path) -> list[Issue]:
+def issues_of(root: Path) -> list[HealthIssue]:
     source = Source.open(root)
     return inspect(source, source.indices)
 
