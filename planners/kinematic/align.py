@@ -11,6 +11,7 @@ from typing import Literal
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
+from goalreel.planners.kinematic.touches import Touch
 
 type StepOutcome = Literal["done", "failed"]
 
@@ -24,6 +25,8 @@ class ClauseSpan:
     end: int
     cycles: tuple[Cycle, ...] = ()
     outcome: StepOutcome = "done"
+    touch: Touch | None = None
+    """The contact without a grasp that belongs to it."""
 
 
 def align(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
@@ -35,6 +38,33 @@ def align(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion)
     if len(grasps) >= len(clauses):
         return _by_grasp(clauses, grasps, motion)
     return _by_pause(clauses, grasps, motion)
+
+
+def align_contacts(
+    clauses: Sequence[Clause], contacts: Sequence[Cycle | Touch], motion: ArmMotion
+) -> list[ClauseSpan]:
+    """Cut [0, n) into one part for each clause, with the contact that explains it (`touches.explain`)."""
+    cuts = [motion.retreat_end(_end(a, motion), _start(b)) for a, b in itertools.pairwise(contacts)]
+    spans = itertools.pairwise([0, *cuts, len(motion)])
+    return [
+        ClauseSpan(clause, a, b, touch=contact)
+        if isinstance(contact, Touch)
+        else ClauseSpan(clause, a, b, (contact,))
+        for clause, contact, (a, b) in zip(clauses, contacts, spans, strict=True)
+        if b > a
+    ]
+
+
+def _start(contact: Cycle | Touch) -> int:
+    if isinstance(contact, Cycle):
+        return contact.grasp
+    return contact.end if contact.start is None else contact.start
+
+
+def _end(contact: Cycle | Touch, motion: ArmMotion) -> int:
+    if isinstance(contact, Touch):
+        return contact.end
+    return len(motion) if contact.free is None else contact.free
 
 
 def _by_grasp(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
@@ -118,7 +148,7 @@ def _join(clauses: Sequence[Clause]) -> Clause:
         state=" and ".join(c.state for c in clauses),
         kind="act",
         object=clauses[-1].object,
-        grasped=False,
+        means="tool",
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.idioms import expand_idioms
 from goalreel.planners.kinematic.nouns import is_noun, is_place
-from goalreel.planners.kinematic.verbs import CONTAINERS, RELATIONS, VERBS, Verb, VerbKind
+from goalreel.planners.kinematic.verbs import CONTAINERS, RELATIONS, VERBS, Means, Verb, VerbKind
 
 KEEP = "Keep everything else unchanged."
 _LEAD = re.compile(
@@ -54,8 +54,8 @@ class Clause:
     """It is about more than one object, so it takes more than one grasp."""
     picked: bool = False
     """The instruction names the picking up as a separate step ("pick X and place it")."""
-    grasped: bool = True
-    """The hand closes on the object itself, not on a tool ("wipe the table")."""
+    means: Means = "grasp"
+    """What the hand does to the object: "wipe the table" needs a tool, "open the door" only a push."""
     understood: bool = True
     """A rule has read every word of it."""
     unordered: bool = False
@@ -108,7 +108,7 @@ def whole(instruction: str) -> Clause:
     >>> whole("USB stick: take it out").name
     'USB stick: take it out'
     """
-    return replace(_unread(" ".join(instruction.split())), grasped=False)
+    return replace(_unread(" ".join(instruction.split())), means="tool")
 
 
 def _split(text: str) -> list[str]:
@@ -194,7 +194,7 @@ def _make_clause(verb: Verb, thing: str, rest: str) -> Clause:
         state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
     values = {"o": thing, "rest": rest}
     name = imperative.format(**values).strip()
-    return Clause(name, _as_state(state.format(**values)).strip(), kind, thing, several, grasped=verb.grasped)
+    return Clause(name, _as_state(state.format(**values)).strip(), kind, thing, several, means=verb.means)
 
 
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:

@@ -9,22 +9,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goalreel.planners.kinematic.align import ClauseSpan
+from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.grasp_events import grasp_events, push_clause
 from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion
+
+_PRESS_S = 0.5
+"""Seconds that a press takes, until the hand turns back."""
 
 
 def cut_at_release(parts: Sequence[ClauseSpan]) -> list[ClauseSpan]:
     """Move the cut between two grasps from the end of the retreat to the frame of the release."""
     cut = list(parts)
     for i, (part, following) in enumerate(itertools.pairwise(parts)):
-        if part.cycles and following.cycles and (let_go := part.cycles[-1].let_go):
-            cut[i], cut[i + 1] = replace(cut[i], end=let_go), replace(following, start=let_go)
+        end = part.touch.end if part.touch else part.cycles[-1].let_go if part.cycles else None
+        if end and (following.cycles or following.touch):
+            cut[i], cut[i + 1] = replace(cut[i], end=end), replace(following, start=end)
     return cut
 
 
+def reach_and_act(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
+    """Cut a part at the frame where the hand is at what it touches, if that is seen.
+
+    A press goes on in the direction of the reach: it begins shortly before the hand turns back.
+    """
+    at = part.touch.start if part.touch else None
+    if part.touch and part.clause.means == "press":
+        at = part.touch.end - round(_PRESS_S * motion.fps) if part.touch.end < part.end else None
+    if at is None or not part.start < at < part.end:
+        return [part]
+    thing = part.clause.object or "something"
+    reach = Clause(f"reach for {thing}", f"the hand is at {thing}", "act", thing)
+    return [replace(part, clause=reach, end=at, touch=None), replace(part, start=at)]
+
+
 def events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:
-    """Cut a part at its grasp events; a part without any stays whole."""
+    """Cut a part at its grasp events or its touch; a part without any stays whole."""
     pieces: list[ClauseSpan] = []
     start = part.start
     grasp_list = grasp_events(part, failed_grasps, motion)
@@ -40,4 +60,4 @@ def events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMo
         if push:
             pieces.append(ClauseSpan(push_clause(part.clause), push, part.end))
         start = end
-    return [piece for piece in pieces if piece.end > piece.start] or [part]
+    return [piece for piece in pieces if piece.end > piece.start] or reach_and_act(part, motion)

@@ -23,8 +23,9 @@ def doubts(
     clauses: Sequence[Clause],
     grasps: Sequence[Cycle],
     failed_grasps: Sequence[FailedGrasp],
-    arms: ArmsMotion,
-    layout: Layout,
+    motion: ArmMotion,
+    unread: Sequence[str] = (),
+    explained: bool = False,
 ) -> tuple[str, ...]:
     """Say why the words of a plan may be untrue; empty where every grasp has a clause, and the reverse.
 
@@ -32,41 +33,44 @@ def doubts(
         clauses: of the instruction.
         grasps: those that moved an object.
         failed_grasps: those that did not.
-        arms: their motion in the recording.
-        layout: complete; one without a closed end is in doubt.
+        motion: of the recording.
+        unread: the `hand_doubts`.
+        explained: each clause, acts among them, has one contact (`touches.explain`).
     """
-    motion = arms.motion
-    reasons = (*_of_words(clauses), *hand_doubts(arms, layout))
+    reasons = (*_of_words(clauses, explained), *unread)
     if not all(motion.failed(failed.cycle) for failed in failed_grasps):
         reasons = (*reasons, "the hand carries something that counts as slipped")
-    return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, grasps, motion))))
+    return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, grasps, motion, explained))))
 
 
-def _of_words(clauses: Sequence[Clause]) -> Iterator[str]:
+def _of_words(clauses: Sequence[Clause], explained: bool) -> Iterator[str]:
     for clause in clauses:
         if not clause.understood:
             yield "no rule reads the whole instruction"
         elif clause.unordered:
             yield f'the instruction does not say when "{clause.name}" comes'
-        elif clause.kind == "act":
+        elif clause.kind == "act" and not explained:
             yield f'the motion of a hand does not show "{clause.name}"'
 
 
-def hand_doubts(arms: ArmsMotion, layout: Layout) -> Iterator[str]:
-    """Say why what the hand does may be read wrongly."""
+def hand_doubts(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterator[str]:
+    """Say why what the hand does may be read wrongly; an `idle` hand grasps nothing, however it is read."""
     if arms.motion.closed is None:
-        yield "no gripper is seen to move: name it with --layout gripper=..."
+        if not (idle and layout.gripper):
+            yield "no gripper is seen to move: name it with --layout gripper=..."
         return
     if arms.at_once:
         yield "two hands hold something at once, and the words do not say which does what"
-    if any(hand.closed is None for hand in layout.hands):
+    if not idle and any(hand.closed is None for hand in layout.hands):
         yield "which end of the gripper is closed is not known: say --layout closed=low or closed=high"
 
 
-def _of_grasps(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Iterator[str]:
-    if any(clause.kind == "act" for clause in clauses):
+def _of_grasps(
+    clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion, explained: bool
+) -> Iterator[str]:
+    if any(clause.kind == "act" for clause in clauses) and not explained:
         return
-    carried, needed = len(grasps), len(clauses)
+    carried, needed = len(grasps), sum(clause.means == "grasp" for clause in clauses)
     collective = [clause for clause in clauses if clause.kind == "many"]
     if collective:
         if len(collective) > 1 or not _counts(collective[0], carried - needed + 1):

@@ -52,7 +52,11 @@ def grasp_events(
 
 def object_name(clause: Clause) -> str:
     """The name of the object that the hand closes on; "" where the clause does not say."""
-    if not clause.grasped or PRONOUN.match(clause.object) or (clause.kind == "many" and not clause.several):
+    if (
+        clause.means != "grasp"
+        or PRONOUN.match(clause.object)
+        or (clause.kind == "many" and not clause.several)
+    ):
         return ""
     return f"one of {clause.object}" if clause.kind == "many" else clause.object
 

@@ -54,9 +54,9 @@ class ArmMotion:
         return float(np.linalg.norm(np.ptp(self.path, axis=0))) if self.path.shape[1] else 0.0
 
     def carry_distance(self, cycle: Cycle) -> float:
-        """The greatest distance of the arm from the place of the contact, before the release."""
+        """The greatest distance of the arm from the place of the grasp, before the release."""
         end = len(self) if cycle.release is None else cycle.release
-        away = np.linalg.norm(self.path[cycle.contact : end] - self.path[cycle.contact], axis=1)
+        away = np.linalg.norm(self.path[cycle.grasp : end] - self.path[cycle.grasp], axis=1)
         return float(away.max(initial=0.0))
 
     def failed(self, cycle: Cycle) -> bool:

@@ -23,7 +23,7 @@ _ADJECTIVES = _words("open empty clean closed lower upper")
 _OTHERS = _words(
     "and or but then to from until while so which who is are was be it them him her i you we not no if when "
     "where there here with without by for at as before after again once only also please using use up down "
-    "back home away forward together apart "
+    "back home away forward backward sideways together apart "
     "everything something anything nothing one ones me us itself himself herself yourself themselves "
     "most half few several many much more less neither either none nor never also very too so just "
     "twice thrice times now soon later today tomorrow first last ok okay ready instead "

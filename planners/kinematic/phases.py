@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from goalreel.planners.kinematic.align import ClauseSpan
 from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.events import reach_and_act
 from goalreel.planners.kinematic.grasp_events import GraspEvent, grasp_events, object_name, push_clause
 from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion
@@ -14,7 +15,7 @@ _LIFT = 0.1
 
 
 def phases(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:
-    """Cut a part into phases. A part without a grasp is one phase: its motion is unknown."""
+    """Cut a part into phases. A part without a grasp or a touch is one phase: its motion is unknown."""
     grasp_list = grasp_events(part, failed_grasps, motion)
     spans: list[ClauseSpan] = []
     start = part.start
@@ -22,7 +23,7 @@ def phases(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMo
         end = part.end if i + 1 == len(grasp_list) else event.end
         spans += _spans(list(_marks(part.clause, event, start, end, motion)), end)
         start = end
-    return spans or [part]
+    return spans or reach_and_act(part, motion)
 
 
 def _marks(

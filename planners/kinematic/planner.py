@@ -5,19 +5,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.align import ClauseSpan, align, split_pick
+from goalreel.planners.kinematic.align import ClauseSpan, align, align_contacts, split_pick
 from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
-from goalreel.planners.kinematic.clauses import read, whole
+from goalreel.planners.kinematic.clauses import Clause, read, whole
 from goalreel.planners.kinematic.events import cut_at_release, events
 from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.hand_motion import hand_phases
 from goalreel.planners.kinematic.idioms import split_return
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.motion import ArmMotion
+from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
 from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.kinematic.touches import explain, find_touches
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -84,12 +85,17 @@ class KinematicPlanner:
         arms = read_arms(recording, layout)
         motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
-        reasons = doubts(clauses, grasps, failed_grasps, arms, layout)
+        contacts = explain(clauses, grasps, motion)
+        idle = contacts is not None and not _may_grasp(clauses, recording, layout)
+        unread = tuple(hand_doubts(arms, layout, idle))
+        reasons = doubts(clauses, grasps, failed_grasps, motion, unread, contacts is not None)
         late = list(end_doubts(clauses, grasps, motion, returns))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             grasps, failed_grasps = sort_grasps(clauses, motion)
-        parts = align(clauses, grasps, motion)
+            touches = [] if grasps or failed_grasps else find_touches(motion, 0, len(motion))
+            contacts = touches if len(touches) == 1 else None
+        parts = align_contacts(clauses, contacts, motion) if contacts else align(clauses, grasps, motion)
         if self._granularity == "event":
             parts = cut_at_release(parts)
         named_parts = self._name_objects(parts, recording, motion)
@@ -100,7 +106,6 @@ class KinematicPlanner:
         ]
         phase_list: list[MotionPhase] = []
         if reasons or late:
-            unread = tuple(hand_doubts(arms, layout))
             phase_list = [] if unread else hand_phases(motion)
         elif self._with_phases:
             phase_parts = [piece for part in named_parts for piece in phases(part, failed_grasps, motion)]
@@ -146,6 +151,15 @@ def check(recording: Recording) -> None:
             raise Unsegmentable(
                 f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
             )
+
+
+def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:
+    """Whether the words ask for a grasp or the motion shows one, whichever end of the gripper is closed."""
+    if any(clause.means == "grasp" for clause in clauses):
+        return True
+    ends = [layout.closed] if layout.closed else ["low", "high"]
+    layouts = [hand.model_copy(update={"closed": end}) for hand in layout.hands for end in ends]
+    return any(sort_grasps(clauses, read_motion(recording, one))[0] for one in layouts)
 
 
 def _note(piece: ClauseSpan, arms: ArmsMotion, *, named: bool) -> str | None:

@@ -195,12 +195,12 @@ def _by_command(cycles: Sequence[Cycle], closed: Curve, command: Curve) -> list[
     for cycle in cycles:
         opened = np.flatnonzero(command[: cycle.contact + 1] < 0.5)
         grasp = int(opened[-1]) + 1 if len(opened) else cycle.grasp
-        if grasp > cycle.contact or (timed and grasp < (timed[-1].free or 0)):
+        if grasp > cycle.grasp or (timed and grasp < (timed[-1].free or 0)):
             timed.append(cycle)
             continue
         speed = np.diff(closed[grasp : cycle.contact + 1])
         top = np.maximum.accumulate(np.concatenate([[0.0], speed]))[1:]
         stops = np.flatnonzero((top >= _SLOW * speed.max(initial=0.0)) & (speed < _STOPS * top))
         contact = grasp + int(stops[0]) if len(stops) else cycle.contact
-        timed.append(replace(cycle, grasp=min(grasp, contact), contact=contact))
+        timed.append(replace(cycle, grasp=grasp, contact=contact))
     return timed

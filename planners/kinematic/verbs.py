@@ -6,6 +6,7 @@
 from typing import Literal, NamedTuple
 
 type VerbKind = Literal["put", "pick", "many", "act"]
+type Means = Literal["grasp", "tool", "push", "press"]
 
 
 class Verb(NamedTuple):
@@ -15,18 +16,18 @@ class Verb(NamedTuple):
     """`put` (grasp and release), `pick` (grasp only), `many` (as many grasps as it takes) or `act`."""
     imperative: str
     state: str
-    grasped: bool = True
-    """Whether the hand must close on `{o}` itself: not so with a tool, or where an open hand does as well."""
+    means: Means = "grasp"
+    """What the hand does to `{o}`: it closes on it, works on it with a tool, or pushes or presses it."""
 
 
 _PUT = Verb("put", "put {o} {rest}", "{o} is {rest}")
 _MOVE = Verb("put", "move {o} {rest}", "{o} is {rest}")
 _PICK = Verb("pick", "pick up {o}", "{o} is held in the gripper")
 _TAKE = Verb("put", "take {o} {rest}", "{o} is {rest}")
-_CLOSE = Verb("act", "close {o}", "{o} is closed", grasped=False)
-_TURN = Verb("act", "turn {o} {rest}", "{o} is turned {rest}", grasped=False)
-_ON = Verb("act", "turn on {o}", "{o} is switched on", grasped=False)
-_OFF = Verb("act", "turn off {o}", "{o} is switched off", grasped=False)
+_CLOSE = Verb("act", "close {o}", "{o} is closed", means="push")
+_TURN = Verb("act", "turn {o} {rest}", "{o} is turned {rest}", means="push")
+_ON = Verb("act", "turn on {o}", "{o} is switched on", means="press")
+_OFF = Verb("act", "turn off {o}", "{o} is switched off", means="press")
 _DOWN = Verb("put", "put down {o}", "{o} rests on the surface, released")
 
 VERBS: dict[str, Verb] = {
@@ -35,27 +36,27 @@ VERBS: dict[str, Verb] = {
     "insert": Verb("put", "insert {o} {rest}", "{o} is {rest}"),
     "hang": Verb("put", "hang {o} {rest}", "{o} hangs {rest}"),
     **dict.fromkeys(("move", "bring", "transfer", "carry", "shift", "relocate"), _MOVE),
-    "slide": Verb("act", "slide {o} {rest}", "{o} is {rest}", grasped=False),
-    "push": Verb("act", "push {o} {rest}", "{o} is {rest}", grasped=False),
+    "slide": Verb("act", "slide {o} {rest}", "{o} is {rest}", means="push"),
+    "push": Verb("act", "push {o} {rest}", "{o} is {rest}", means="push"),
     "pull": Verb("act", "pull {o} {rest}", "{o} is {rest}"),
     "drag": Verb("act", "drag {o} {rest}", "{o} is {rest}"),
     **dict.fromkeys(("take", "remove", "get"), _TAKE),
     **dict.fromkeys(("pick up", "pick", "grasp", "grab", "lift up", "lift"), _PICK),
     **dict.fromkeys(("put down", "set down"), _DOWN),
-    "open": Verb("act", "open {o}", "{o} is open", grasped=False),
+    "open": Verb("act", "open {o}", "{o} is open", means="push"),
     **dict.fromkeys(("close", "shut"), _CLOSE),
     "fold": Verb("act", "fold {o} {rest}", "{o} is folded {rest}"),
     "unfold": Verb("act", "unfold {o}", "{o} is unfolded"),
-    "wipe": Verb("act", "wipe {o} {rest}", "{o} is wiped clean {rest}", grasped=False),
-    "clean": Verb("act", "clean {o} {rest}", "{o} is clean", grasped=False),
-    "pour": Verb("act", "pour {o} {rest}", "{o} has been poured {rest}", grasped=False),
-    "press": Verb("act", "press {o}", "{o} is pressed", grasped=False),
+    "wipe": Verb("act", "wipe {o} {rest}", "{o} is wiped clean {rest}", means="tool"),
+    "clean": Verb("act", "clean {o} {rest}", "{o} is clean", means="tool"),
+    "pour": Verb("act", "pour {o} {rest}", "{o} has been poured {rest}", means="tool"),
+    "press": Verb("act", "press {o}", "{o} is pressed", means="press"),
     **dict.fromkeys(("turn on", "switch on"), _ON),
     **dict.fromkeys(("turn off", "switch off"), _OFF),
     **dict.fromkeys(("turn", "rotate"), _TURN),
     "flip": Verb("act", "flip {o} {rest}", "{o} is flipped {rest}"),
-    "stir": Verb("act", "stir {o} {rest}", "{o} is stirred", grasped=False),
-    "cover": Verb("act", "cover {o} {rest}", "{o} is covered {rest}", grasped=False),
+    "stir": Verb("act", "stir {o} {rest}", "{o} is stirred", means="tool"),
+    "cover": Verb("act", "cover {o} {rest}", "{o} is covered {rest}", means="tool"),
     "sort": Verb("many", "sort {o} {rest}", "{o} have been sorted {rest}"),
     "arrange": Verb("many", "arrange {o} {rest}", "{o} have been arranged {rest}"),
     "build": Verb("many", "build {o} {rest}", "{o} has been built {rest}"),

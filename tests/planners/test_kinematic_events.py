@@ -191,7 +191,7 @@ TOUCHES = ["press the button", "push the cup to the left", "open the drawer", "t
     "arm",
     [
         Arm().go(A + UP, 1, 1).go(A, 0.6, 1).close(0.2).open().home(),
-        Arm().go(A + UP, 1, 1).go(A, 0.6, 1).close(0.2).go(A, 2, 0.2).open().home(),
+        Arm().go(A + UP, 1, 1).go(A, 0.6, 1).go(A, 0.3, 1).close(0.2).go(A, 2, 0.2).open().home(),
         Arm().go(HOME, 0.5, 0.2).go(A, 2, 0.2).go(B, 1, 0.2).home(0.2),
         Arm().go(A + UP, 1, 0.2).go(A, 0.6, 0.2).go(B, 1, 0.2).home(0.2).open(),
     ],
@@ -200,9 +200,9 @@ TOUCHES = ["press the button", "push the cup to the left", "open the drawer", "t
 def test_a_hand_that_changes_its_shape_grasps_nothing(arm, instruction):
     """It presses, or is closed before it goes to push: that is no grasp, and no try in vain."""
     plan = arm.plan(instruction)
-    assert names(plan) == [instruction]
-    assert plan.steps[0].outcome == "done"
-    assert plan.steps[0].doubts
+    assert names(plan)[-1] == instruction
+    assert all(name.startswith("reach for") for name in names(plan)[:-1])
+    assert all(step.outcome == "done" for step in plan.steps)
 
 
 def test_a_press_beside_a_grasp_is_no_try():

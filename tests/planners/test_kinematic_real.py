@@ -101,10 +101,19 @@ def test_what_slipped_is_a_try_in_vain_and_never_a_place(real_motions):
 
 
 def test_without_a_hand_that_moves_nothing_is_invented(real_motions):
-    swept = (5, 9, 10) if real_motions.name == "droid_new_setup" else ()
+    swept = (9, 10) if real_motions.name == "droid_new_setup" else ()
     for granularity in ("event", "subtask", "phase"):
         found = {e.index: plan for e, plan in plans(Source.open(real_motions), granularity)}
         assert all(len(found[i].steps) == 1 for i in swept)
+
+
+def test_a_sweep_with_an_open_hand_begins_where_the_hand_is_at_the_towel():
+    labels = read_labels(DATA / "real/labels.json").datasets["droid_new_setup"]
+    (touched,) = (v.frame for e in labels.episodes if e.episode == 5 for v in e.events)
+    episode, plan = plans(Source.open(DATA / "real/droid_new_setup"))[5]
+    assert [step.name for step in plan.steps] == ["reach for something", episode.instruction]
+    assert abs(plan.segments[1].start - touched) <= 0.5 * episode.fps
+    assert all(step.doubts for step in plan.steps)
 
 
 def test_a_camera_changes_nothing_where_the_words_name_the_thing(real_dataset):

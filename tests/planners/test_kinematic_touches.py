@@ -1,0 +1,126 @@
+"""Contact without a closing hand: it has words only where exactly one contact fits each clause."""
+
+import pytest
+from support.arms import HOME, UP, A, Arm, B, C
+
+from goalreel.planners.kinematic.align import StepOutcome
+
+
+def push(arm: Arm, a, b, grip=1.0) -> Arm:
+    """Go down at `a` and along to `b`."""
+    arm.go(a + UP, 1, grip).go(a, 0.6, grip)
+    arm.contacts.append(len(arm.rows))
+    arm.go(b, 1, grip)
+    arm.contacts.append(len(arm.rows))
+    return arm
+
+
+def press(arm: Arm, a, grip=1.0) -> Arm:
+    arm.go(a + UP, 1, grip).go(a, 0.6, grip)
+    arm.contacts.append(len(arm.rows))
+    return arm
+
+
+def said(plan) -> list[tuple[str, StepOutcome]]:
+    return [(step.name, step.outcome) for step in plan.steps]
+
+
+def starts(plan):
+    return [s.start for s in plan.segments]
+
+
+def near(found, true, slack=4):
+    return len(found) == len(true) and all(abs(a - b) <= slack for a, b in zip(found, true, strict=True))
+
+
+@pytest.mark.parametrize("grip", [1.0, 0.2])
+@pytest.mark.parametrize("ends", ["away", "there"])
+def test_a_push_begins_where_the_hand_is_at_the_thing(grip, ends):
+    """Whatever the shape of the hand, and whether it leaves or not; no grasp is claimed."""
+    for instruction, thing in (("open the drawer", "the drawer"), ("push the cup to the left", "the cup")):
+        arm = push(Arm(), A, B, grip)
+        plan = (arm.home(grip) if ends == "away" else arm).plan(instruction)
+        assert said(plan) == [(f"reach for {thing}", "done"), (instruction, "done")]
+        assert not any(step.doubts for step in plan.steps)
+        assert near(starts(plan), [0, arm.contacts[0]])
+
+
+def test_a_press_begins_shortly_before_the_hand_turns_back():
+    arm = press(Arm(), A).home()
+    plan = arm.plan("press the button")
+    assert said(plan) == [("reach for the button", "done"), ("press the button", "done")]
+    assert near(starts(plan), [0, arm.contacts[0] - 5])
+    assert plan.steps[0].doubts == ()
+
+
+def test_a_hand_that_stays_where_it_arrives_may_have_pressed_nothing():
+    plan = press(Arm(), A).go(A, 1, 1).plan("press the button")
+    assert said(plan) == [("press the button", "done")]
+    assert plan.steps[0].doubts
+
+
+def test_each_of_two_touches_has_its_clause():
+    arm = push(push(Arm(), A, B).go(B + UP, 0.6, 1), C, C + (A - B) / 2).home()
+    plan = arm.plan("open the drawer, then push the cup to the left")
+    assert [name for name, _ in said(plan)] == [
+        "reach for the drawer",
+        "open the drawer",
+        "reach for the cup",
+        "push the cup to the left",
+    ]
+    assert near(starts(plan), [0, *arm.contacts[:3]])
+    assert not any(step.doubts for step in plan.steps)
+    assert len(arm.plan("open the drawer, then push the cup to the left", "subtask").steps) == 2
+
+
+def test_a_touch_before_and_after_a_grasp():
+    after = push(Arm().take(A).put(B).go(B + UP, 0.6, 1), C, C + (A - B) / 2).home()
+    plan = after.plan("put the cup in the drawer, then close the drawer")
+    assert [name for name, _ in said(plan)] == [
+        "pick up the cup",
+        "put the cup in the drawer",
+        "reach for the drawer",
+        "close the drawer",
+    ]
+    assert near(starts(plan), [0, *after.contacts[:3]])
+    assert not any(step.doubts for step in plan.steps)
+    before = push(Arm(), C, C + (A - B) / 2).go(B + UP, 1, 1).take(A).put(B).home()
+    plan = before.plan("open the drawer, then put the cup in the drawer")
+    assert [name for name, _ in said(plan)][1:3] == ["open the drawer", "pick up the cup"]
+    assert near(starts(plan), [0, *before.contacts[:3]])
+    assert not any(step.doubts for step in plan.steps)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "arm"),
+    [
+        ("open the drawer", push(push(Arm(), A, B).go(B + UP, 0.6, 1), C, B).home()),
+        ("open the drawer, then close the drawer", push(Arm(), A, B).home()),
+        ("open the drawer", Arm().go(HOME + UP, 1, 1).go(A + 3 * UP, 1, 1).home()),
+        ("put the cup in the drawer, then close the drawer", Arm().take(A).put(B).home()),
+        ("close the drawer, then put the cup in the drawer", Arm().take(A).put(B).home()),
+        ("wipe the table", push(Arm(), A, B).home()),
+        ("push the thermos with the stick", push(Arm(), A, B).home()),
+        ("push the cup to the left", Arm().take(A).put(B).home()),
+        ("pull the drawer", push(Arm(), A, B).home()),
+    ],
+)
+def test_what_does_not_fit_is_silent(instruction, arm):
+    """More or fewer touches than clauses, none at all, a tool, a grasp for a push, a push for a pull."""
+    plan = arm.plan(instruction)
+    assert all(step.doubts for step in plan.steps)
+    assert not any(name.startswith(("reach", "grasp")) for name, _ in said(plan))
+
+
+def test_without_a_height_no_touch_is_seen():
+    plan = push(Arm(), A, B).home().plan("open the drawer", dims=("a.pos", "b.pos", "c.pos", "gripper.pos"))
+    assert said(plan) == [("open the drawer", "done")]
+    assert plan.steps[0].doubts
+
+
+def test_one_grasp_explains_a_pull_or_a_fold():
+    arm = Arm().take(A).put(B).home()
+    for instruction in ("fold the towel", "pull the tissue out of the box"):
+        assert not any(step.doubts for step in arm.plan(instruction).steps)
+    twice = Arm().take(A).put(B).take(A).put(B).home()
+    assert all(step.doubts for step in twice.plan("fold the towel").steps)
