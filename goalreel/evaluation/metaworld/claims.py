@@ -154,8 +154,8 @@ def _contradiction(claim: _Claim, step: NamedStep, episode: RecordingTruth, fps:
     """Say why a claim is untrue; empty where it is not."""
     slack = round(_SLACK * fps)
     start, end = step.start, min(step.end, len(episode))
-    whole = slice(max(0, start - slack), end + slack)
-    last = slice(max(start, end - slack), end + slack)
+    whole = slice(max(0, start - slack), end + slack + 1)
+    last = slice(max(start, end - slack - 1), end + slack + 1)
     if claim.kind == "home":
         away = np.linalg.norm(np.subtract(episode.hand[end - 1], episode.hand[0]))
         return "" if away < _AT_HOME else "the hand is not where it began"
