@@ -130,6 +130,7 @@ def test_one_model_of_ones_own_beside_a_presets(tmp_path):
         goalreel.plan(FRAME, "dim it", preset="api", planner=planner, editor=Darker())
 
 
+@pytest.mark.lab
 def test_nano_by_its_name():
     pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
     from goalreel.tabletop.sim.env import Tabletop

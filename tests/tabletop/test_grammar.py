@@ -72,6 +72,7 @@ def check_places(episode):
             assert name == other or held or np.linalg.norm(at[:2] - there[:2]) > 3 * HALF
 
 
+@pytest.mark.lab
 def test_every_kind_length_and_join_occurs():
     episodes = [sample_episode(seed) for seed in range(300)]
     assert {g.kind for e in episodes for g in e.goals} == set(KINDS)

@@ -140,6 +140,7 @@ def test_a_plans_orders_leave_nothing_open_on_the_table_that_earlier_steps_leave
         assert left == stay, "a plan has them in its own order"
 
 
+@pytest.mark.lab
 def test_an_episode_without_a_way_to_its_end_has_no_plan():
     whole, stuck = 128, 129
     assert 0 < len(list(edit_rows([stuck], 64))) < 2 * len(sample_episode(stuck).goals)
@@ -345,6 +346,7 @@ def test_rows_follow_from_their_seed_alone(verdicts):
     assert list(edit_rows([seed])) == list(edit_rows([seed]))
 
 
+@pytest.mark.lab
 def test_the_studio_sees_what_the_tabletop_renders():
     by_pattern = {scene.look.pattern: scene for scene in (sample_episode(seed).scene for seed in range(12))}
     assert set(by_pattern) == {"flat", "checker", "gradient"}
