@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 
 from goalreel import Options, annotate, load_models, open_dataset
@@ -18,8 +19,10 @@ from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.corrections.events import GiveVerdict, RenameStep, SetOutcome
 from goalreel.datasets.records import FOLDER, Records
+from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
 from goalreel.types import Failure, Storyboard, Task
 
+INSTRUCTION = "Task: put the block in the bowl"
 DOUBT = "no rule reads the whole instruction"
 WORDS, CHECKED = "by rule, checked by nobody", "by rule, checked by person"
 LOOKS = "by recording, checked by picture checks"
@@ -32,8 +35,8 @@ def run(video_dataset, tmp_path_factory):
     out = tmp_path_factory.mktemp("claims") / "out"
     doubtful = shutil.copytree(video_dataset, out.parent / "in")
     source = open_dataset(doubtful)
-    source.tasks.update(dict.fromkeys(source.tasks, "Task: put the block in the bowl"))
-    options = Options()
+    source.tasks.update(dict.fromkeys(source.tasks, INSTRUCTION))
+    options = Options(task_per_frame=True)
     models = load_models("hindsight", recordings=options.recorded(source))
     return out, annotate(source, out, models, options)
 
@@ -47,6 +50,18 @@ def test_the_steps_are_observed_and_their_words_in_doubt(boards):
     steps = [step for board in boards.values() for step in board.steps]
     assert "observed" in {step.status for step in steps}
     assert all(DOUBT in step.step.doubts for step in steps)
+
+
+def test_the_dataset_has_the_instruction_word_for_word_and_the_motion_of_the_hand(run):
+    """A task a frame was asked for, and there is none but the instruction."""
+    out, _ = run
+    assert set(pq.read_table(out / "meta/tasks.parquet")["task"].to_pylist()) == {INSTRUCTION}
+    tables = [pq.read_table(path) for path in sorted((out / "data").rglob("*.parquet"))]
+    rows = [
+        row for table in tables for frame in table["language_persistent"].to_pylist() for row in frame or ()
+    ]
+    assert {row["style"] for row in rows} == {"motion"}
+    assert {row["content"] for row in rows} <= {*HAND_MOTIONS, INSTRUCTION}
 
 
 def test_records_have_them(run):
