@@ -151,7 +151,9 @@ class StepPanel:
         attempts = result.attempts
         attempt = attempts[result.chosen if result.chosen is not None else -1] if attempts else None
         if attempt is not None and attempt.image is not None:
-            attempt = attempt.model_copy(update={"image": attempt.image.resized(size)})
+            # Without the name of a frame: nobody recorded what is to come.
+            image = Image(attempt.image.resized(size).pixels)
+            attempt = attempt.model_copy(update={"image": image})
         match result.status:
             case "skipped":
                 status = "failed"

@@ -13,12 +13,23 @@ from support.streaming_world import World, picture
 from goalreel.image import Image
 from goalreel.models.trio import Trio
 from goalreel.planners.agents.replan import ReplanContext
+from goalreel.streaming.board import ModelNames, StepPanel
 from goalreel.streaming.closeness import Closeness, changed_share
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracker import Tracker
-from goalreel.types import Candidate, Failure, Plan, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import (
+    Attempt,
+    Candidate,
+    Failure,
+    Plan,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
 
 # -- the frame slot
 
@@ -325,3 +336,17 @@ def test_a_look_at_the_robot_holds_up_what_is_rendered_only_where_one_model_does
 
     asyncio.run(main())
     caller.close()
+
+
+def test_a_frame_that_only_picture_checks_accepted_is_an_unverified_goal_to_a_robot():
+    """Whatever the editor took it from: it is what is to come, and nobody compared it with the words."""
+    step = Step(name="grasp", instruction="it is held", prompt="grasp it")
+    frame = Image(picture(1).pixels, frame="front#3")
+    verdict = Verdict(success=True, pictures_only=True)
+    attempt = Attempt(prompt="grasp it", seed=0, image=frame, verdict=verdict)
+    result = StoryboardStep(step=step, attempts=(attempt,), status="observed", chosen=0)
+    panel = StepPanel(0, step, 3).finish(result, 1, frame.size)
+    assert panel.image_status == "unverified"
+    looks = panel.claims(ModelNames(editor="mine")).looks
+    assert looks is not None
+    assert looks.line == "by model mine, checked by picture checks"
