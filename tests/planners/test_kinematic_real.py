@@ -15,7 +15,7 @@ from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.grasps import sort_grasps
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.naming import find_move
-from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.kinematic.robot import find_layout, infer_robot
 from goalreel.types import Plan, Task
 
 
@@ -66,7 +66,9 @@ def test_a_dexterous_hand_holds_before_it_has_closed_to_the_end():
     if not root.is_dir():
         pytest.skip(f"no real episodes at {root}")
     labels = json.loads((root / "labels.json").read_text())
-    for episode, plan in plans(Source.open(root)):
+    source = Source.open(root)
+    layout = infer_robot([source.episode(i) for i in source.indices]).layout
+    for episode, plan in plans(source, layout=layout):
         cuts = [s.start for s in plan.segments[1:]]
         assert len(cuts) == 1
         assert abs(cuts[0] - labels[str(episode.index)]["boundaries"][0]) <= 0.5 * episode.fps
