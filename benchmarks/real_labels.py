@@ -1,16 +1,20 @@
-"""Where the kinematic planner cuts real episodes, against labels made by eye (tests/data/real/labels.json).
+"""Where the kinematic planner cuts real episodes, against labels made by eye (tests/data/real/*.json).
 
     python benchmarks/real_labels.py --json
 
-It needs no pictures. Keys of --json: `tolerance_s`, and `rows`, each with
+It needs no pictures. The numbers of gr1_sim are not shipped: it has rows where ../shared/data has it.
+
+Keys of --json: `tolerance_s`, and `rows`, each with
     dataset, granularity
     retreats          "apart": a retreat is a segment of its own; "joined": it belongs to what it follows
     matched, predicted, true      boundaries (counts)
     precision, recall, f1         0-1 or null, with KEY_low and KEY_high, the 95 % interval over episodes
     names             the same for labelled segments whose step says what was done; of joined events only
+    written           the same for those of them whose words are written, for nothing speaks against them
+    steps, doubtful   steps, and those of them whose words are not written (counts)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from common import argument_parser, parse, report
 
 from goalreel.evaluation.real import (
     BoundaryScore,
+    LabelledDataset,
     boundary_score,
     cuts_of,
     kinematic_plans,
@@ -29,7 +34,8 @@ from goalreel.planners.kinematic import Granularity
 
 GRANULARITIES: tuple[Granularity, ...] = ("event", "subtask", "phase")
 REAL = Path(__file__).parents[1] / "tests/data/real"
-MEASURES = ("precision", "recall", "f1", "names")
+SHARED = Path(__file__).parents[2] / "shared/data"
+MEASURES = ("precision", "recall", "f1", "names", "written")
 UNKNOWN = Measurement(value=None, low=None, high=None)
 
 
@@ -45,33 +51,47 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     print(
         "| dataset | granularity | retreats | found, of cuts made, of true ones "
-        "| precision | recall | F1 | names right |"
+        "| precision | recall | F1 | names right | of those written | not written, of steps |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         counts = f"{row['matched']}, of {row['predicted']}, of {row['true']}"
         shares = " | ".join(cell(row, key) for key in MEASURES)
-        print(f"| {row['dataset']} | {row['granularity']} | {row['retreats']} | {counts} | {shares} |")
+        print(
+            f"| {row['dataset']} | {row['granularity']} | {row['retreats']} | {counts} | {shares} "
+            f"| {row['doubtful']}, of {row['steps']} |"
+        )
 
 
 def measure(tolerance: float, granularities: Sequence[Granularity]) -> list[dict[str, Any]]:
     """Measure each dataset, granularity and way to count retreats, a row each."""
     rows = []
-    for name, labels in read_labels(REAL / "labels.json").datasets.items():
-        for granularity in granularities:
-            plans = kinematic_plans(REAL / name, granularity)
-            names = names_right(plans, labels) if granularity == "event" else UNKNOWN
+    for name, labels in labelled():
+        root = REAL / name if (REAL / name).is_dir() else SHARED / name
+        for granularity in granularities if root.is_dir() else ():
+            plans = kinematic_plans(root, granularity)
+            steps = [step for plan in plans.values() for step in plan.steps]
+            counts = {"steps": len(steps), "doubtful": sum(bool(step.doubts) for step in steps)}
             for retreats in ("apart", "joined"):
                 score = boundary_score(cuts_of(plans), labels, tolerance, retreats_apart=retreats == "apart")
-                row = {"dataset": name, "granularity": granularity, "retreats": retreats}
-                rows.append(row | flatten(score, names if retreats == "joined" else UNKNOWN))
+                row = {"dataset": name, "granularity": granularity, "retreats": retreats} | counts
+                names = written = UNKNOWN
+                if (granularity, retreats) == ("event", "joined"):
+                    names, written = (names_right(plans, labels, without_doubts=w) for w in (False, True))
+                rows.append(row | flatten(score, names, written))
     return rows
 
 
-def flatten(score: BoundaryScore, names: Measurement) -> dict[str, Any]:
+def labelled() -> Iterator[tuple[str, LabelledDataset]]:
+    """Yield each labelled dataset with its name."""
+    for file in (REAL / "labels.json", REAL / "gr1_sim.json"):
+        yield from read_labels(file).datasets.items()
+
+
+def flatten(score: BoundaryScore, names: Measurement, written: Measurement) -> dict[str, Any]:
     """List the counts and measures of a row."""
     row: dict[str, Any] = {"matched": score.matched, "predicted": score.predicted, "true": score.true}
-    for key, value in zip(MEASURES, (score.precision, score.recall, score.f1, names), strict=True):
+    for key, value in zip(MEASURES, (score.precision, score.recall, score.f1, names, written), strict=True):
         row |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
     return row
 

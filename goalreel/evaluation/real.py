@@ -16,6 +16,7 @@ from goalreel.errors import DatasetError
 from goalreel.evaluation.segmentation import best_matches, boundary_counts
 from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.planners.kinematic import Granularity, KinematicPlanner
+from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.types import Failure, Plan, Segment, Step, Task
 
 type Cuts = Mapping[int, Sequence[Segment]]
@@ -144,7 +145,8 @@ def kinematic_plans(root: Path, granularity: Granularity) -> dict[int, Plan]:
     """
     source = Source.open(root)
     episodes = [source.episode(index) for index in source.indices]
-    planner = KinematicPlanner({e.id: e for e in episodes}, granularity)
+    robot = infer_robot(episodes, robot_type=source.info.get("robot_type"))
+    planner = KinematicPlanner({e.id: e for e in episodes}, granularity, robot.layout)
     plans = planner.plan([Task(id=e.id, instruction=e.instruction) for e in episodes])
     return {
         e.index: _unnamed(len(e)) if isinstance(plan, Failure) else plan
@@ -162,11 +164,14 @@ def cuts_of(plans: Mapping[int, Plan]) -> Cuts:
     return {index: plan.segments or () for index, plan in plans.items()}
 
 
-def names_right(plans: Mapping[int, Plan], labels: LabelledDataset) -> Measurement:
+def names_right(
+    plans: Mapping[int, Plan], labels: LabelledDataset, *, without_doubts: bool = False
+) -> Measurement:
     """Measure the share of labelled segments, retreats joined, whose best match says what was done.
 
     That is a grasp for a reach, a step tried in vain for a try, and for a move anything else; the last move
-    of an episode whose instruction was not done must not be told as done.
+    of an episode whose instruction was not done must not be told as done. `without_doubts` counts only
+    segments whose best match has words that are written.
     """
     rows = []
     for label in labels.episodes:
@@ -176,7 +181,12 @@ def names_right(plans: Mapping[int, Plan], labels: LabelledDataset) -> Measureme
         step_kinds = [_kind(plan.steps[i]) for i in matches]
         right = [a == b for a, b in zip(step_kinds, kinds, strict=True)]
         right[-1] = right[-1] and (step_kinds[-1] != "move" or label.instruction_done is not False)
-        rows.append((sum(right), len(right)))
+        counted = [
+            hit
+            for hit, i in zip(right, matches, strict=True)
+            if not (without_doubts and plan.steps[i].doubts)
+        ]
+        rows.append((sum(counted), len(counted)))
     return with_interval(rows, share)
 
 

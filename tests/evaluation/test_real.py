@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.places import DATA
+from support.places import DATA, SHARED
 
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
@@ -33,6 +33,17 @@ def test_what_the_hand_does_fits_what_it_touches():
             events = [e.kind for e in episode.events]
             assert [k in ("move", "try") for k in kinds[1:]] == [e in begins for e in events]
             assert "retreat" not in kinds[:-1]
+
+
+def test_the_labels_of_gr1_fit_its_episodes():
+    labels = read_labels(DATA / "real/gr1_sim.json").datasets["gr1_sim"]
+    assert next((e.frames, [v.frame for v in e.events]) for e in labels.episodes) == (416, [248, 396])
+    root = SHARED / "gr1_sim"
+    if not root.is_dir():
+        pytest.skip("needs the shared recordings of real robots")
+    plans = kinematic_plans(root, "event")
+    score = boundary_score(cuts_of(plans), labels, retreats_apart=False)
+    assert (score.matched, score.predicted, score.true) == (5, 5, 5)
 
 
 def test_the_second_look_moved_what_the_readme_says():
@@ -156,3 +167,15 @@ def test_names_say_what_was_done(tmp_path):
     assert share((put, pick)) == 0
     assert share((pick, ("try to pick up it", "failed"))) == 0.5
     assert share((pick, put), undone) == 0.5
+
+
+def test_names_that_are_not_written_count_apart(tmp_path):
+    labels = read(tmp_path, made()).datasets["made"]
+    steps = [
+        Step(name="pick up it", instruction="it", prompt="it"),
+        Step(name="pick up it", instruction="it", prompt="it", doubts=("who knows",)),
+    ]
+    segments = (Segment(start=0, end=10), Segment(start=10, end=40))
+    plans = {3: Plan(steps=tuple(steps), segments=segments)}
+    assert names_right(plans, labels).value == 0.5
+    assert names_right(plans, labels, without_doubts=True).value == 1

@@ -12,15 +12,23 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.evaluation.claims import Contact, WrittenName, untruth
+from goalreel.image import Image
 from goalreel.tabletop.bench.claims import EpisodeTruth, grasp_events
+from goalreel.tabletop.bench.scenes import walk
+from goalreel.tabletop.bench.statuses import measure_verified, observed_truth
+from goalreel.tabletop.bench.words import step_of
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import COLOURS
 from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, Truth, read_truth, write_truth
 from goalreel.tabletop.sim.variants import VARIANTS, vary
-from goalreel.types import Segment
+from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Verdict
 
-SEED = next(s for s in range(100) if sample_episode(s).instruction.startswith("put the"))
+SEED = next(
+    s
+    for s in range(100)
+    if len(sample_episode(s).goals) == 1 and sample_episode(s).instruction.startswith("put the")
+)
 EPISODE = sample_episode(SEED)
 
 
@@ -90,6 +98,58 @@ def test_a_name_is_compared_with_the_simulator(tmp_path, text, span, why):
     read = truth(tmp_path)
     name = WrittenName(text, Segment(start=span[0], end=span[1]), read.claim(text))
     assert untruth(name, read.contacts, slack=5) == why
+
+
+def observed(name: str, frame: int, recorded: bool = True) -> StoryboardStep:
+    """A step whose only picture, which picture checks accept, is a frame of the recording, or made."""
+    image = Image(np.zeros((8, 8, 3), np.uint8), frame=f"front#{frame}" if recorded else None)
+    verdict = Verdict(success=True, pictures_only=True)
+    attempt = Attempt(prompt=name, seed=0, image=image, verdict=verdict)
+    step = Step(name=name, instruction=name, prompt=name)
+    return StoryboardStep(
+        step=step, attempts=(attempt,), status="observed" if recorded else "unverified", chosen=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "frame", "said"),
+    [
+        ("pick up the red block", 12, "true"),
+        ("pick up the red block", 8, "early"),
+        ("pick up the red block", 30, "untrue"),
+        ("put the red block in the red bowl", 25, "true"),
+        ("put the red block in the red bowl", 18, "early"),
+        ("put the red block in the red bowl", 5, "untrue"),
+        ("pick up the purple block", 12, "untrue"),
+        ("sort the blocks by colour", 12, None),
+        ("go home", 12, None),
+    ],
+)
+def test_what_an_observed_frame_shows_is_compared_with_the_simulator(tmp_path, name, frame, said):
+    assert observed_truth(observed(name, frame), truth(tmp_path), slack=5) == said
+    assert observed_truth(observed(name, frame, recorded=False), truth(tmp_path), slack=5) is None
+
+
+def test_of_verified_pictures_those_that_do_not_show_their_step_count():
+    scene = walk(SEED)
+    right, before = scene.moments[1].picture, scene.moments[0].picture
+
+    def board(*pictures: Image, success: bool = True) -> Storyboard:
+        steps = []
+        for i, picture in enumerate(pictures):
+            verdict = Verdict(success=success)
+            attempt = Attempt(prompt="p", seed=0, image=picture, verdict=verdict)
+            status = "verified" if success else "unverified"
+            steps.append(StoryboardStep(step=step_of(scene, i), attempts=(attempt,), status=status, chosen=0))
+        return Storyboard(task=scene.task, steps=tuple(steps))
+
+    def values(board: Storyboard) -> list[float | None]:
+        return [m.value for m in measure_verified([scene], [board]).values()]
+
+    assert len(scene.goals) == 1
+    assert values(board(right)) == [1, 0, 0]
+    assert values(board(before)) == [1, 1, 1]
+    assert values(board(before, success=False)) == [0, None, None]
 
 
 def recording(root: Path) -> Path:

@@ -13,6 +13,7 @@ from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.loop import boards
 from goalreel.tabletop.bench.scenes import SIZE, Walk
+from goalreel.tabletop.bench.statuses import measure_verified
 from goalreel.tabletop.bench.words import tersely
 from goalreel.tabletop.lessons.rows import Register
 from goalreel.tabletop.sim.env import Tabletop
@@ -119,7 +120,8 @@ def measure_closed_loop(
 ) -> dict[str, Measurement]:
     """Measure `success` on predicted goal images, `truth` on true ones, and the `gap` between them.
 
-    The first two are shares of episodes that end with all predicates true; the gap is in points (0-100). With
+    The first two are shares of episodes that end with all predicates true; the gap is in points (0-100).
+    `measure_verified` says how often the storyboards' word *verified* is untrue. With
     `register` terse the Planner's orders are said tersely; else they stay as it gave them.
     """
     planner = TersePlanner(trio.planner, {w.task.id: w for w in walks})
@@ -144,4 +146,5 @@ def measure_closed_loop(
         "success": share_with_interval(zip(seeds, ours, strict=True)),
         "truth": share_with_interval(zip(seeds, best, strict=True)),
         "gap": with_interval([(b, o, 1) for b, o in zip(best, ours, strict=True)], points),
+        **measure_verified(walks, storyboards),
     }
