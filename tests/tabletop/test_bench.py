@@ -383,7 +383,13 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
         trio = Trio(models.Planner(few, how), models.Editor(few), models.Critic(few))
         found = values(measure_closed_loop(few, trio, 1, journal, quiet))
-        assert found == {"success": success, "truth": 1, "gap": gap}
+        assert {key: found[key] for key in ("success", "truth", "gap")} == {
+            "success": success,
+            "truth": 1,
+            "gap": gap,
+        }
+        assert (found["verified"], found["verified_untrue"]) == (1, 0)
+        assert found["boards_untrue"] == 1 - success, "each step is right, and one is missing"
 
 
 @pytest.mark.lab
