@@ -64,9 +64,10 @@ def refuse_broken(source: Source, episodes: Sequence[int]) -> None:
     """
     issues = inspect(source, episodes, thorough=False)
     levels = Counter(issue.level for issue in issues)
+    see = f"goalreel check {source.root}"
     if levels["broken"]:
-        more = f" ({levels['broken'] - 1} more: goalreel check)" if levels["broken"] > 1 else ""
+        more = f" ({levels['broken'] - 1} more: {see})" if levels["broken"] > 1 else ""
         raise DatasetError(f"{issues[0].text}{more}")
     if levels["warning"]:
         number = "a warning" if levels["warning"] == 1 else f"{levels['warning']} warnings, such as"
-        log.warning("%s: %s: %s. See: goalreel check", source.root, number, issues[0].text)
+        log.warning("%s: %s. All that there is to say: %s", number, issues[0].text, see)

@@ -13,16 +13,16 @@ from goalreel.cli.options import Json
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel.cli.checks import Check
+    from goalreel.cli.doctor_machine import Check
     from goalreel.models.choice import ModelChoice
 
 
 def doctor(json_output: bool) -> int:
     """Print every check, as a table or as one JSON object; 1 if something required is missing, else 0."""
-    from goalreel.cli import checks
+    from goalreel.cli import doctor_machine
     from goalreel.cli.console import print_json
 
-    results = checks.run_checks()
+    results = doctor_machine.run_checks()
     ok = all(check.status == "ok" for check in results if check.required)
     if json_output:
         print_json({"ok": ok, "checks": [asdict(check) for check in results]})

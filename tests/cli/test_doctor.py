@@ -11,9 +11,9 @@ import pytest
 from support.cli import goalreel, invoke
 from support.places import ROOT
 
-from goalreel.cli import checks as module
+from goalreel.cli import doctor_machine as module
 from goalreel.cli import subprocess_probe
-from goalreel.cli.checks import Check
+from goalreel.cli.doctor_machine import Check
 
 PROFILES = module.PROFILES
 LOOK = """
@@ -21,7 +21,7 @@ import json, os, sys
 from dataclasses import asdict
 from pathlib import Path
 from goalreel import checkpoints
-from goalreel.cli import checks as doctor
+from goalreel.cli import doctor_machine as doctor
 for first in json.loads(sys.argv[1]):
     exec(first)
     checks = doctor.run_checks()

@@ -68,7 +68,7 @@ def test_help_lists_it_and_passes_over_what_is_broken(installed):
 
 
 def test_doctors_list_has_it_and_says_what_is_broken(installed):
-    code = "from goalreel.cli.checks import _models; c = _models('editor'); print(c.status, c.found)"
+    code = "from goalreel.cli.doctor_machine import _models; c = _models('editor'); print(c.status, c.found)"
     said = child(installed, code).stdout
     assert said.startswith("warning ")
     assert "mine:SIDE (my_editor)" in said
