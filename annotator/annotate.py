@@ -91,6 +91,8 @@ def annotate(
     selected = source.select(episodes)
     selected = shard.of(selected) if shard else selected
     _check(source, out, selected, models, options)
+    if shard is None:  # else it is `build_records` that reads the files of all shards
+        refuse_broken(source, selected)
     robot = read_robot(source, options.state_layout, options.camera)
     _ask(robot, models)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None, robot=robot)
@@ -181,7 +183,6 @@ def _check(source: Source, out: Path, selected: Sequence[int], models: Trio, opt
     source.check_data()
     check_form(source, options.subgoal_key, options.subgoal_form)
     check_rows(source, selected, models.provenance.preset.planner, options.replace_rows)
-    refuse_broken(source, selected)
 
 
 def _retries(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:

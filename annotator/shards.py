@@ -5,6 +5,7 @@ from pathlib import Path
 
 from goalreel.annotator.annotate import write_dataset
 from goalreel.annotator.options import Options
+from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
@@ -32,7 +33,8 @@ def build_records(
         The episodes without a record, in order. They are in the dataset, without goal images.
 
     Raises:
-        DatasetError: no records, records of different settings, no `source`, or a run is still writing.
+        DatasetError: no records, records of different settings, no `source`, one whose copy lerobot could not
+            read, or a run is still writing.
     """
     settings, root = {}, source
     for folder in (out, *gathered):
@@ -54,6 +56,7 @@ def build_records(
                 _gather(folder / FOLDER, records.folder)
         records.remember(root)
         records.drop_unused_images()
+        refuse_broken(dataset, sorted(records.done()))
         write_dataset(dataset, out, records, Options.of(settings), settings["camera"], progress)
         missing = sorted(set(dataset.indices) - records.done())
     if not missing:

@@ -32,7 +32,7 @@ def file_issues(source: Source) -> Iterator[HealthIssue]:
     paths = data_files(source.root)
     for path, reason in zip(paths, in_threads(unreadable, paths), strict=True):
         if reason is not None:
-            text = f"{path}: lerobot loads every file below data/, and this one is no parquet file ({reason})"
+            text = f"{path}: not readable as parquet ({reason}), and lerobot loads every file below data/"
             yield HealthIssue(kind="data_file", level="broken", text=f"{text}: remove it, or {_COPY}")
         else:
             yield from _column_issues(source, path)
