@@ -23,7 +23,7 @@ _LABELS = [PERSISTENT, EVENTS]
 WIDEST = 0.08
 """The gap between the open fingers (m)."""
 
-type Words = Callable[[TabletopEpisode], str | None]
+type Phrasing = Callable[[TabletopEpisode], str | None]
 """The instruction of an episode; None where it cannot be asked for in that way."""
 
 
@@ -35,7 +35,7 @@ def _as_asked(episode: TabletopEpisode) -> str:
 class Variant:
     """How recordings differ; the defaults are the tabletop's own."""
 
-    words: Words = _as_asked
+    words: Phrasing = _as_asked
     mirrored: bool = False
     """The gripper's numbers grow as it closes, in state and action."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +110,7 @@ def _write_tasks(path: Path, texts: Sequence[str]) -> None:
     pq.write_table(pa.table([pa.array(columns[f.name], f.type) for f in schema], schema=schema), path)
 
 
-def _with(text: str) -> Words:
+def _with(text: str) -> Phrasing:
     return lambda episode: f"{episode.instruction}{text}"
 
 
