@@ -47,6 +47,12 @@ class Options:
         Granularity,
         Field(description="Cut where the hand takes a thing and lets it go, into sub-tasks, or into phases."),
     ] = "event"
+    last_retreat: Annotated[
+        bool,
+        Field(description="Cut events where the hand lets go for the last time too: the retreat is a step."),
+        _DATASET,
+    ] = False
+    """Without, the retreat belongs to what it follows: a goal is seen best once the arm is away."""
     layout: Annotated[
         str | None,
         Field(description="State dimensions, if not found by themselves: gripper=6,position=0:3,closed=low."),
@@ -135,4 +141,5 @@ class Options:
             self.motion_rows,
             self.accepted,
             robot,
+            self.last_retreat,
         )

@@ -65,6 +65,7 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
         context.camera,
         context.instructions,
         context.with_phases,
+        context.last_retreat,
     )
 
 

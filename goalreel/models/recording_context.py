@@ -31,6 +31,8 @@ class RecordingContext:
     """What people have accepted, for a planner that watches to be shown."""
     robot: "Robot | None" = None
     """How `layout` and `camera` were found."""
+    last_retreat: bool = False
+    """Let the planner that reads motion cut at the last release too."""
 
     @property
     def watched(self) -> tuple[str, ...]:

@@ -43,6 +43,17 @@ def reach_and_act(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     return [replace(part, clause=reach, end=at, touch=None), replace(part, start=at)]
 
 
+def leave_and_retreat(piece: ClauseSpan) -> list[ClauseSpan]:
+    """Cut a piece where the hand lets go or leaves; what follows is a step of its own."""
+    let_go = piece.cycles[-1].let_go if piece.cycles else None
+    end = piece.touch.end if piece.touch else let_go
+    if end is None or not piece.start < end < piece.end:
+        return [piece]
+    thing = piece.clause.object or "something"
+    away = Clause(f"retreat from {thing}", f"the hand is away from {thing}", "act", thing)
+    return [replace(piece, end=end), ClauseSpan(away, end, piece.end)]
+
+
 def events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:
     """Cut a part at its grasp events or its touch; a part without any stays whole."""
     pieces: list[ClauseSpan] = []

@@ -8,7 +8,7 @@ from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, align_contacts, split_pick
 from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
 from goalreel.planners.kinematic.clauses import Clause, read, whole
-from goalreel.planners.kinematic.events import cut_at_release, events
+from goalreel.planners.kinematic.events import cut_at_release, events, leave_and_retreat
 from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.hand_motion import hand_phases
@@ -18,7 +18,8 @@ from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
 from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
-from goalreel.planners.kinematic.touches import explain, find_touches
+from goalreel.planners.kinematic.signals import Cycle
+from goalreel.planners.kinematic.touches import Touch, explain, find_touches
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -39,6 +40,7 @@ class KinematicPlanner:
         camera: str | None = None,
         words: Sequence[str] = (),
         with_phases: bool = False,
+        last_retreat: bool = False,
     ) -> None:
         """
         Args:
@@ -51,6 +53,7 @@ class KinematicPlanner:
             words: other instructions of the dataset, whose nouns name such objects.
             with_phases: also fill `Plan.phases`, whatever the granularity. Where the words are in doubt, they
                 are filled in any case, and say what the hand does (`hand_motion`).
+            last_retreat: cut events at the last release too, before the retreat.
         """
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._granularity = granularity
@@ -58,6 +61,7 @@ class KinematicPlanner:
         self._camera = camera
         self._words = tuple(words)
         self._with_phases = with_phases
+        self._last_retreat = last_retreat
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
@@ -85,7 +89,7 @@ class KinematicPlanner:
         arms = read_arms(recording, layout)
         motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
-        contacts = explain(clauses, grasps, motion)
+        contacts: Sequence[Cycle | Touch] | None = explain(clauses, grasps, motion)
         idle = contacts is not None and not _may_grasp(clauses, recording, layout)
         unread = tuple(hand_doubts(arms, layout, idle))
         reasons = doubts(clauses, grasps, failed_grasps, motion, unread, contacts is not None)
@@ -104,6 +108,9 @@ class KinematicPlanner:
             for unnamed, part in zip(parts, named_parts, strict=True)
             for piece in self._cut(part, failed_grasps, motion)
         ]
+        if self._last_retreat and self._granularity == "event":
+            last, note = pieces.pop()
+            pieces += [(piece, note) for piece in leave_and_retreat(last)]
         phase_list: list[MotionPhase] = []
         if reasons or late:
             phase_list = [] if unread else hand_phases(motion)

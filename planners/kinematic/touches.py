@@ -129,9 +129,9 @@ def _turns(motion: ArmMotion, near: int) -> NDArray[np.float64]:
         return turns
     before = motion.path[near:-near] - motion.path[: -2 * near]
     after = motion.path[2 * near :] - motion.path[near:-near]
-    lengths = np.linalg.norm(before, axis=1), np.linalg.norm(after, axis=1)
-    is_long = np.minimum(*lengths) > _SHORT * motion.extent
-    product = np.where(is_long, lengths[0] * lengths[1], 1.0)
+    first, second = np.linalg.norm(before, axis=1), np.linalg.norm(after, axis=1)
+    is_long = np.minimum(first, second) > _SHORT * motion.extent
+    product = np.where(is_long, first * second, 1.0)
     turns[near:-near] = np.where(is_long, 1 - (before * after).sum(axis=1) / product, 0.0)
     return turns
 

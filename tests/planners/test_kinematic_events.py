@@ -34,6 +34,16 @@ def test_each_closing_and_each_opening_but_the_last_is_a_cut():
     assert near(starts(plan), [0, *arm.contacts[:3]])
 
 
+def test_the_last_retreat_is_a_step_where_it_is_asked_for():
+    arm = Arm().take(A).put(B).home()
+    recording = Motions("put the cup in the box", np.array(arm.rows, np.float32))
+    planner = KinematicPlanner({"it": recording}, last_retreat=True)
+    plan = planner.plan([Task(id="it", instruction=recording.instruction)])[0]
+    assert names(plan) == ["pick up the cup", "put the cup in the box", "retreat from the cup"]
+    assert near(starts(plan), [0, *arm.contacts])
+    assert near(starts(arm.plan(recording.instruction)), [0, arm.contacts[0]])
+
+
 def test_words_throw_no_cut_away():
     """Neither "fold" nor a sentence without a known verb says anything of grasping."""
     arm = Arm().take(A).put(B).home()
