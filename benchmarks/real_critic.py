@@ -27,7 +27,7 @@ from goalreel.planners.kinematic import Granularity
 from goalreel.types import StoryboardStep, Task
 
 SHARED = Path(__file__).parents[2] / "shared/data"
-REAL = ("droid_new_setup", "g1_inspire")
+REAL = ("droid_new_setup", "g1_inspire", "gr1_sim")
 GRANULARITIES: tuple[Granularity, ...] = ("event", "subtask", "phase")
 
 
