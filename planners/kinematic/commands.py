@@ -18,7 +18,7 @@ _SAME_UNITS = 0.15
 CLEAR = 3.0
 """Something is clear at one end if it is this many times as much as at the other."""
 _NEAR = 0.1
-"""Share of the hand's range by which the level of a hold must lie beyond the middle of all values."""
+"""Share of the hand's range within which it rests closed, or a hold lies near the middle of all values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,16 @@ def of_commands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
 def hold_level(traces: Sequence[HandTrace], end: End) -> float | None:
     """Find a value between an open hand and one that holds something, where the middle of all values is none.
 
-    That is so where a hand also closes on nothing, further than on any object. None where the middle tells,
+    That is so where a hand rests closed on nothing, further than on any object. None where the middle tells,
     or no command does.
     """
     frames = _steady_frames(traces)
+    sign = 1 if end == "low" else -1  # more is more open
+    rests = sign * np.array([np.median(t.hand[part]) for t in traces for part in (slice(3), slice(-3, None))])
     if frames is None or frames.units == "other":
         return None
-    sign = 1 if end == "low" else -1  # more is more open
+    if rests.min() > min((sign * trace.hand).min() for trace in traces) + _NEAR * frames.span:
+        return None
     if frames.units == "two commands":
         stops = _stops(frames)
         holds, opens = stops if end == "low" else stops[::-1]
@@ -103,7 +106,9 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
     size, span = float(np.ptp(commands)), float(np.ptp(hands))
     if not size or not span:
         return None
-    steady = np.concatenate([_steady(t.hand, span, t.fps) & _steady(c, size, t.fps) for t, c in pairs])
+    steady = np.concatenate(
+        [_steady(t.hand, span, t.fps / 3) & _steady(c, size, t.fps / 3) for t, c in pairs]
+    )
     low, high = steady & (hands <= split_level(hands)), steady & (hands > split_level(hands))
     if min(low.sum(), high.sum()) < 3:
         return None
@@ -117,9 +122,9 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
     return _Frames(hands[steady], commands[steady], span, units)
 
 
-def _steady(values: Curve, span: float, fps: float) -> NDArray[np.bool_]:
-    """Frames at which a curve has stood for a third of a second."""
-    frames = max(1, round(fps / 3))
+def _steady(values: Curve, span: float, frames: float) -> NDArray[np.bool_]:
+    """Frames at which a curve has stood for so many frames."""
+    frames = max(1, round(frames))
     steady = np.zeros(len(values), bool)
     steady[frames:] = np.abs(values[frames:] - values[:-frames]) < 0.02 * span
     return steady
@@ -127,9 +132,9 @@ def _steady(values: Curve, span: float, fps: float) -> NDArray[np.bool_]:
 
 def _stops(frames: _Frames) -> tuple[Curve, Curve]:
     """Where the hand stands under either of two commands: the one that moves it low, and the other."""
-    first = frames.commands < (frames.commands.min() + frames.commands.max()) / 2
-    stops = frames.hands[first], frames.hands[~first]
-    return stops if np.mean(stops[0]) < np.mean(stops[1]) else stops[::-1]
+    is_less = frames.commands < (frames.commands.min() + frames.commands.max()) / 2
+    less, more = frames.hands[is_less], frames.hands[~is_less]
+    return (less, more) if less.mean() < more.mean() else (more, less)
 
 
 def _of_squeeze(low: Curve, high: Curve, offsets: Curve) -> Iterator[Evidence]:

@@ -132,7 +132,7 @@ def _infer_hand(
     closed = _find_closed(recordings, layout, robot_type, seen, label)
     layout = layout.model_copy(update={"closed": closed.value, "complete": True})
     findings = [gripper, closed, *arm]
-    if layout.closed and layout.threshold is None:
+    if layout.closed and layout.threshold is None and len(layout.gripper) == 1:
         threshold = hold_level([_trace(recording, layout) for recording in recordings], layout.closed)
         layout = layout.model_copy(update={"threshold": threshold})
         if threshold is not None:
