@@ -37,7 +37,7 @@ def check(
     dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset; it is only read.")],
     episodes: Episodes = None,
     camera: Annotated[
-        str | None, typer.Option(help="Camera of the goal images. [default: the first not on the wrist]")
+        str | None, typer.Option(help="Camera of the goal images. [default: one that stands still]")
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="As for annotate, such as gripper=6,position=0:3,closed=high.")
