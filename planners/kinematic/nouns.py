@@ -93,7 +93,7 @@ def _is_simple(text: str) -> bool:
         return True
     while words and (words[0] in _DETERMINERS or words[0].isdecimal()):
         words = words[1:]
-    if not 0 < len(words) <= _LONGEST or words[-1] in _COLOURS:
+    if not 0 < len(words) <= _LONGEST or words[-1] in _COLOURS | _ADJECTIVES:
         return False
     # A number or a letter is the name of the last of several: "block 2", "box A".
     named = all(len(word) > 1 and not word.isdecimal() for word in words[:-1])

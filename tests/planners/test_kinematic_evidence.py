@@ -58,6 +58,8 @@ UNREAD = [
     "put the cupcake from the counter to the plate",
     "move the towel from left to right",
     "put the cup where the plate was",
+    "pull the door open by the handle",
+    "push the plate sideways into the goal",
     "put the cup in the box without touching the plate",
     "put it in the box",
     "put the cup in the box, then the fork in the drawer",
