@@ -63,8 +63,13 @@ def metaworld(
         with progress_bars() as progress:
             report = measure(chosen, split, data or cache_folder(), seeds, size, progress)
         if json_output:
-            lists = {"untrue", "unnamed"} if not details else set()
-            print_json({key: value for key, value in flatten(report).items() if key not in lists})
+            values = {
+                key: value for key, value in flatten(report).items() if key not in ("untrue", "unnamed")
+            }
+            if details:
+                values["untrue"] = [detail.model_dump() for detail in report.untrue]
+                values["unnamed"] = [detail.model_dump() for detail in report.unnamed]
+            print_json(values)
         else:
             _show(report, details)
 

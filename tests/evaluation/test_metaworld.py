@@ -242,6 +242,9 @@ def test_a_task_is_recorded_once_and_scored(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "record_task", lambda *_: pytest.fail("recorded again"))
     again = CliRunner().invoke(app, command)
     assert json.loads(again.stdout.splitlines()[-1]) == report
+    detailed = json.loads(CliRunner().invoke(app, [*command, "--details"]).stdout.splitlines()[-1])
+    assert len(detailed["unnamed"]) == report["contacts"] - report["contacts_named"]
+    assert len(detailed["untrue"]) == report["false_names"]
 
     (folder,) = tmp_path.iterdir()
     (episode,) = read_truth(folder).episodes
