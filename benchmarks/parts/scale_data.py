@@ -74,6 +74,7 @@ def _record(root: Path, episodes: int) -> None:
     picture = {"dtype": "video", "shape": (SIDE, SIDE, 3), "names": ["height", "width", "channels"]}
     dataset = LeRobotDataset.create(
         "local/block",
+        robot_type="koch_follower",  # its gripper is closed at the low end
         fps=FPS,
         features={CAMERA: picture, "observation.state": dict(numbers), "action": dict(numbers)},
         root=root,
