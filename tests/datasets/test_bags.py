@@ -388,7 +388,7 @@ def test_annotate_takes_a_bag(tmp_path):
             b.joints(i * 100 * MS - MS, ("x", "y", "z", "gripper"), (0.1 * i, 0, np.sin(i / 3), grip))
         )
     bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
-    out = tmp_path / "out"
+    out, closed = tmp_path / "out", ("--layout", "closed=low")  # a single episode does not tell
     arguments = (
         "annotate",
         bag,
@@ -398,10 +398,11 @@ def test_annotate_takes_a_bag(tmp_path):
         "put the block in the bowl",
         "--state-topic",
         "/joint_states",
+        *closed,
     )
     first = run(*arguments)
     assert (first["annotated"], first["failures"]) == (1, {})
-    run("annotate", tmp_path / "out-recorded", "--out", tmp_path / "by-hand")
+    run("annotate", tmp_path / "out-recorded", "--out", tmp_path / "by-hand", *closed)
     record = FOLDER / "episodes" / "chunk-000" / "episode_000000.json"
     assert (out / record).read_bytes() == (tmp_path / "by-hand" / record).read_bytes()
     assert SUBGOAL in Source.open(out).cameras

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from goalreel.claims import attributed, makers
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
@@ -41,7 +42,7 @@ def test_a_storyboard_survives_and_its_pictures_are_stored_once(out, board):
     with opened(out) as records:
         records.commit(3, mine)
         records.commit(1003, mine)
-        assert records.load(3, frame) == mine
+        assert records.load(3, frame) == attributed(mine, makers({"planner": "kinematic"}.get))
         assert records.load(3, frame).steps[0].goal_image.frame == "observation.images.front#3"
         assert records.done() == {3, 1003}
         assert records.path(1003) == out / "meta/goalreel/episodes/chunk-001/episode_001003.json"
