@@ -8,7 +8,8 @@ from goalreel.errors import DatasetError, InputError
 from goalreel.models.provenance import class_name
 from goalreel.planners.recorded.rows import RowsPlanner
 
-_KEEPING = ("rows", class_name(RowsPlanner))
+_KEEPING = ("rows", class_name(RowsPlanner({})))
+"""The planner by its name, and as a Python object that has none."""
 
 
 def check_rows(source: Source, episodes: Sequence[int], planner: str, replace: bool) -> None:

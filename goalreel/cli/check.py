@@ -75,7 +75,9 @@ def _show(report: "CheckReport") -> None:
 
     rows = {
         "Robot": [("", report.robot_type or "of no type that meta/info.json names")],
-        "Dataset": [("", f"{report.episodes} episodes at {report.fps or 0:g} frames a second")],
+        "Dataset": [("", f"{report.episodes} episodes at {report.fps:g} frames a second")]
+        if report.fps
+        else [],
         "Episodes": [],
         "Instructions": [],
     }
@@ -96,7 +98,7 @@ def _show(report: "CheckReport") -> None:
     console.print(table)
     broken, warnings = report.count("broken"), report.count("warning")
     if broken:
-        console.print(f"broken: {broken}; lerobot could not read an annotated copy", style="red")
+        console.print(f"broken: {broken}; annotate refuses this dataset", style="red")
     else:
         console.print(f"nothing is broken; warnings: {warnings}", highlight=False)
 

@@ -10,6 +10,7 @@ import pytest
 from support.cli import fails, goalreel, invoke
 
 from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.label_guard import check_rows
 from goalreel.annotator.options import Options
 from goalreel.datasets.corrections.events import (
     Correction,
@@ -22,8 +23,12 @@ from goalreel.datasets.corrections.events import (
 )
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
+from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.load import load
+from goalreel.models.provenance import class_name
+from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.planners.recorded.rows import RowsPlanner
 from goalreel.types import Verdict
 
 PAD = "subgoal_is_pad"
@@ -200,3 +205,10 @@ def test_rows_are_never_replaced_unasked(labelled, tmp_path):
     goalreel("annotate", labelled, "--out", out, "--replace-rows")
     said = [r["content"] for r in language(out)[0] if r["style"] == "subtask"]
     assert said == ["grasp the red block", "put the red block in the blue bowl"]
+
+
+def test_a_planner_object_that_keeps_rows_may_have_them(labelled):
+    source = open_dataset(labelled)
+    check_rows(source, [0], class_name(RowsPlanner({})), replace=False)
+    with pytest.raises(InputError, match="has subtask rows already"):
+        check_rows(source, [0], class_name(KinematicPlanner({})), replace=False)
