@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_READ_MOTION = ("kinematic", "motion")
-"""Models that read a motion as the run understands it."""
-
 
 def open_dataset(root: Path | str) -> Source:
     """Read the metadata of the LeRobot v3.0 dataset in `root`.
@@ -82,7 +79,7 @@ def annotate(
 
     Raises:
         InputError: an episode has sub-task rows, and the models would replace them unasked; or what the
-            data tell of the robot is too little for models that read its motion.
+            data tell of the robot is too little for a planner that reads its motion.
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
         UserError, OSError: a model cannot be loaded.
     """
@@ -207,10 +204,8 @@ def _accepted(board: Storyboard) -> int:
 
 
 def _ask(robot: Robot, models: Trio) -> None:
-    """Refuse a run whose models read a motion that is not understood."""
-    preset = models.provenance.preset
-    line = question(robot)
-    if line and (preset.planner in _READ_MOTION or preset.critic in _READ_MOTION):
+    """Refuse a run whose planner reads a motion that is not understood."""
+    if models.provenance.preset.planner == "kinematic" and (line := question(robot)):
         raise InputError(line)
 
 

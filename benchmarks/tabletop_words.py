@@ -4,7 +4,7 @@
 
 A recording that starts with an open hand and one that starts with a closed hand are made. Each variant of
 them (goalreel/tabletop/sim/variants.py) is annotated and compared with the simulator. A name is untrue where
-the simulator contradicts it (goalreel/evaluation/claims.py); the bare instruction is no name.
+the simulator contradicts it (goalreel/evaluation/written_names.py); the bare instruction is no name.
 
 Keys of --json: `split`, `first_seed`, `episodes`, and `rows`, each with
     variant           `closed_` before it: recorded with a hand that is closed at first
@@ -42,16 +42,16 @@ from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
-from goalreel.evaluation.claims import claim_counts, untruth
 from goalreel.evaluation.segmentation import boundary_counts
 from goalreel.evaluation.statistics import share, with_interval
+from goalreel.evaluation.written_names import claim_counts, untruth
 from goalreel.models.load import load
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.robot import find_layout
-from goalreel.tabletop.bench.claims import EpisodeTruth, grasp_events, names_of
 from goalreel.tabletop.bench.scenes import SIZE, walk
 from goalreel.tabletop.bench.statuses import observed_truth, observed_unseen
+from goalreel.tabletop.bench.written_names import EpisodeTruth, grasp_events, names_of
 from goalreel.tabletop.sim.record import quiet, record
 from goalreel.tabletop.sim.splits import SEEDS, seeds
 from goalreel.tabletop.sim.truth import read_truth

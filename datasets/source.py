@@ -116,12 +116,10 @@ class Source:
         """The data file that holds an episode's rows."""
         return stored(self.root, self.info["data_path"], self.rows.of(index), "data")
 
-    @property
+    @cached_property
     def numbers(self) -> NumberFeatures:
         """The features that hold the state and the action."""
-        if "numbers" not in self._choices:
-            self._choices["numbers"] = find_numbers(self.features)
-        return self._choices["numbers"]
+        return find_numbers(self.features)
 
     def read_numbers(self, state: Sequence[str], action: Sequence[str]) -> None:
         """Take these features for the state and the action; without names they are found.
@@ -129,7 +127,7 @@ class Source:
         Raises:
             InputError: the dataset has no such feature of numbers.
         """
-        self._choices["numbers"] = find_numbers(self.features, state, action)
+        self.__dict__["numbers"] = find_numbers(self.features, state, action)  # where it is cached
 
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
@@ -163,10 +161,6 @@ class Source:
             unknown = chosen[int(np.argmin(exists))]
             raise DatasetError(f"{self.root}: no episode {unknown}; it has {_span(self.indices)}")
         return chosen
-
-    @cached_property
-    def _choices(self) -> dict[str, NumberFeatures]:
-        return {}
 
     @cached_property
     def _open(self) -> WeakValueDictionary[str, Episode]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
+from goalreel.planners.kinematic.hands import Confidence
 from goalreel.planners.kinematic.robot import Finding
 
 EPISODES = 3
@@ -66,10 +67,8 @@ def _small(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     return small - np.median(small)
 
 
-def _finding(camera: str | None, confidence: str, reason: str) -> Finding:
-    return Finding.model_validate(
-        {"field": "camera", "value": camera, "confidence": confidence, "reason": reason}
-    )
+def _finding(camera: str | None, confidence: Confidence, reason: str) -> Finding:
+    return Finding(field="camera", value=camera, confidence=confidence, reason=reason)
 
 
 def _short(camera: str) -> str:

@@ -43,11 +43,6 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
             yield of_episodes("not_finite", "warning", f"{text}: mend it", bad)
         if len(values) > 1:
             yield from _still(source, name, np.ptp(values, axis=0))
-    if not (source.root / "meta" / "stats.json").is_file():
-        text = (
-            "meta/stats.json is missing: lerobot-train cannot normalize; lerobot-edit-dataset recomputes it"
-        )
-        yield HealthIssue(kind="stats", level="warning", text=text)
 
 
 def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[HealthIssue]:
@@ -124,9 +119,13 @@ def _kind(changes: Sequence[float]) -> str:
 
 
 def stats_issues(source: Source) -> Iterator[HealthIssue]:
-    """Statistics that would make NaN of what is normalized with them."""
+    """Statistics that are missing, or that would make NaN of what is normalized with them."""
     path = source.root / "meta" / "stats.json"
     if not path.is_file():
+        text = "meta/stats.json is missing: lerobot-train cannot normalize"
+        yield HealthIssue(
+            kind="stats", level="warning", text=f"{text}; have lerobot-edit-dataset recompute it"
+        )
         return
     try:
         stats = json.loads(path.read_text(encoding="utf-8"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from goalreel.planners.kinematic.commands import CLEAR, End, Evidence, HandTrace, both_ways, of_commands
+from goalreel.planners.kinematic.counts import episodes_text, times_text
 from goalreel.planners.kinematic.signals import Curve, arm_speed, moves, smooth, split_level
 
 _OPEN_NAME = re.compile(
@@ -85,7 +86,7 @@ def _of_rest(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
         if start >= _RULE and (both or several) and end > 1 - _RULE:
             where = f"starts{' and ends' if both else ''} at its {rest} end"
             share = min(start, end) if both else start
-            reason = f"it {where} in {share:.0%} of {_episodes(len(traces))}"
+            reason = f"it {where} in {share:.0%} of {episodes_text(len(traces))}"
             yield Evidence(closed, 1, reason)
 
 
@@ -96,7 +97,7 @@ def _of_carries(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     for end, here, there in both_ways(low, high):
         if here > there:
             clear = here >= 2 and here > CLEAR * there
-            times = f"{_times(int(here))} at its {end} end and {_times(int(there))} at the other"
+            times = f"{times_text(int(here))} at its {end} end and {times_text(int(there))} at the other"
             yield Evidence(end, 1 + clear, f"the motion looks like carrying {times}")
 
 
@@ -165,11 +166,3 @@ def _pace(trace: HandTrace, frame: int) -> float:
 def _are_low(height: Curve, *frames: int) -> bool:
     limit = height.min() + 0.5 * np.ptp(height)
     return all(height[frame] <= limit for frame in frames)
-
-
-def _episodes(number: int) -> str:
-    return "1 episode" if number == 1 else f"{number} episodes"
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"

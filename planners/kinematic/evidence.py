@@ -7,6 +7,7 @@ import numpy as np
 
 from goalreel.planners.kinematic.arms import ArmsMotion
 from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.counts import times_text
 from goalreel.planners.kinematic.grasps import FailedGrasp, has_reached
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import ArmMotion
@@ -76,7 +77,7 @@ def _of_grasps(
         if len(collective) > 1 or not _counts(collective[0], carried - needed + 1):
             yield f"the words do not tell what the hand takes in each of {carried} grasps"
     elif carried < needed or (carried > needed and not _again(grasps, motion, carried - needed)):
-        yield f"the hand carries something {_times(carried)}, and the words say {_times(needed)}"
+        yield f"the hand carries something {times_text(carried)}, and the words say {times_text(needed)}"
     if any(map(motion.failed, grasps)):
         yield "a grasp is taken for a success in which the hand carries nothing"
     if any(map(motion.closes_on_the_way, grasps)):
@@ -114,7 +115,3 @@ def _again(grasps: Sequence[Cycle], motion: ArmMotion, surplus: int) -> bool:
     """Whether the surplus grasps take again what was just set down."""
     same = sum(motion.apart(a, b) <= _AGAIN * motion.extent for a, b in itertools.pairwise(grasps))
     return same == surplus
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.planners.kinematic.closed_end import closed_end
 from goalreel.planners.kinematic.commands import Evidence, HandTrace, hold_level
+from goalreel.planners.kinematic.counts import episodes_text
 from goalreel.planners.kinematic.hands import Confidence, Hand, find_hands, names_of, values_of
 from goalreel.planners.kinematic.layout import (
     Layout,
@@ -88,7 +89,7 @@ def infer_robot(
         check_layout(recording, hint)
     if hint.complete:
         return Robot(layout=hint, findings=())
-    seen = f"{len(recordings)} of {sampled_from} episodes" if sampled_from else _episodes(len(recordings))
+    seen = f"{len(recordings)} of {sampled_from} episodes" if sampled_from else episodes_text(len(recordings))
     hands: list[Hand]
     if hint.gripper:
         hands = [(h.model_copy(update={"other": None}), "given", "by --layout") for h in hint.hands]
@@ -153,21 +154,17 @@ def _find_arm(recording: Recording, layout: Layout, label: str) -> tuple[Layout,
     source = "state" if recording.state.shape[1] else "action"
     names, dims = names_of(recording, source), values_of(recording, source).shape[1]
     position, vertical = find_position(names, dims, layout.gripper if layout.source == source else ())
-    named = len(names) == dims
-    reason = "named x, y and z" if vertical is not None else "the arm's joints" if named else "all the rest"
+    confidence: Confidence = "likely" if vertical is None else "certain"
+    reason = "named x, y and z"
+    if vertical is None:
+        reason = "the arm's joints, by their names" if len(names) == dims else "all the rest"
+    place = Finding(field=field, value=written(position) or None, confidence=confidence, reason=reason)
+    reason = "no dimension is known to be a height" if vertical is None else "named z"
     if layout.vertical is not None:
-        vertical = layout.vertical
-    layout = layout.model_copy(update={"position": position, "vertical": vertical})
-    value = written(position) or None
-    return layout, [
-        Finding(field=field, value=value, confidence="certain" if named else "likely", reason=reason),
-        Finding(
-            field=f"{label}vertical",
-            value=None if vertical is None else str(vertical),
-            confidence="certain" if named else "likely",
-            reason="named z" if vertical is not None else "no dimension is known to be a height",
-        ),
-    ]
+        vertical, confidence, reason = layout.vertical, "given", "by --layout"
+    value = None if vertical is None else str(vertical)
+    height = Finding(field=f"{label}vertical", value=value, confidence=confidence, reason=reason)
+    return layout.model_copy(update={"position": position, "vertical": vertical}), [place, height]
 
 
 def _find_closed(
@@ -248,7 +245,3 @@ def _command(recording: Recording, layout: Layout) -> NDArray[np.float64] | None
     elif recording.state.shape != recording.action.shape:
         return None
     return hand_signal(recording.action[:, hand])
-
-
-def _episodes(number: int) -> str:
-    return "1 episode" if number == 1 else f"{number} episodes"

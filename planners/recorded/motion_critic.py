@@ -43,7 +43,8 @@ class MotionCritic:
 
     A hand in the picture is no fault by itself. What no other frame tells is accepted.
 
-    Only DifferenceCritic judges a picture that is no frame of a recording with motion.
+    Only DifferenceCritic judges a picture that is no frame of a recording with motion, or where it is not
+    known which end of a gripper is closed.
     """
 
     def __init__(self, recordings: Recordings, layout: Layout | None = None) -> None:
@@ -128,9 +129,9 @@ class MotionCritic:
         if recording.id not in self._motions:
             try:
                 check(recording)
-                self._motions[recording.id] = read_arms(
-                    recording, find_layout(recording, self._layout)
-                ).motion
+                layout = find_layout(recording, self._layout)
+                is_read = all(hand.closed or not hand.gripper for hand in layout.hands)
+                self._motions[recording.id] = read_arms(recording, layout).motion if is_read else None
             except Unsegmentable:
                 self._motions[recording.id] = None
             if len(self._motions) > CACHE_SIZE:

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from goalreel.evaluation.claims import Contact
-from goalreel.evaluation.metaworld.claims import NamedStep, judge
 from goalreel.evaluation.metaworld.score import Annotation, make_report, score_episode
 from goalreel.evaluation.metaworld.tasks import TaskSpec, split_tasks, tasks, wording
 from goalreel.evaluation.metaworld.truth import (
@@ -19,6 +17,8 @@ from goalreel.evaluation.metaworld.truth import (
     contacts,
     read_truth,
 )
+from goalreel.evaluation.metaworld.written_names import NamedStep, judge
+from goalreel.evaluation.written_names import Contact
 
 FPS = 10
 N = 60

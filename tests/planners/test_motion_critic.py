@@ -126,3 +126,13 @@ def test_on_real_frames_it_accepts_what_shows_and_rejects_what_the_arm_hides(mon
     steps = importlib.import_module("real_critic").judged_steps(root, "event", (0, 5, 9, 11))
     reasons = [(episode, s.status == "observed" or s.attempts[0].verdict.reasoning) for episode, s in steps]
     assert reasons == [(0, True)] * 2 + [(5, True)] * 2 + [(9, True)] + [(11, True)] * 4
+
+
+def test_a_motion_whose_closed_end_is_unknown_is_not_read():
+    """What a guess would refuse is left to the pixels."""
+    film = Filmed([*WAY, *HOME], reach=60)
+    assert not judged(film, 54).success
+    source, image = film.frames("front", [0, 54])
+    candidate = Candidate(task_id="a", step=0, source=source, image=image, instruction="i", prompt="p")
+    unknown = Layout.parse("gripper=1,position=0:1").model_copy(update={"complete": True})
+    assert MotionCritic({"a": film}, unknown).judge([candidate])[0].success

@@ -335,3 +335,21 @@ def test_real_robots_are_understood_with_and_without_their_type(name, end):
         assert robot.layout.closed == end
         assert robot.layout.gripper == ((6,) if name == "droid_new_setup" else tuple(range(20, 26)))
         assert not robot.unknown
+
+
+@pytest.mark.parametrize(
+    ("names", "hint", "position", "vertical"),
+    [
+        (("x", "y", "z", "gripper"), None, ("0:3", "certain"), ("2", "certain")),
+        (("a", "b", "c", "gripper"), None, ("0:3", "likely"), (None, "likely")),
+        ((), "gripper=3", ("0:3", "likely"), (None, "likely")),
+        (("a", "b", "c", "gripper"), "vertical=1", ("0:3", "likely"), ("1", "given")),
+    ],
+)
+def test_an_arm_is_certain_only_where_its_axes_are_named(names, hint, position, vertical):
+    """Joints called motor_0 may be fingers, too."""
+    state = np.random.default_rng(0).random((40, 4)).astype(np.float32)
+    recording = Made(state, state, names, names)
+    robot = infer_robot([recording], Layout.parse(hint) if hint else None)
+    found = {f.field: (f.value, f.confidence) for f in robot.findings}
+    assert (found["position"], found["vertical"]) == (position, vertical)

@@ -11,8 +11,6 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.robot import question, read_robot
 from goalreel.annotator.show import open_annotated
 from goalreel.datasets.source import Source
-from goalreel.evaluation.claims import written_names
-from goalreel.evaluation.metaworld.claims import NamedStep
 from goalreel.evaluation.metaworld.score import (
     Annotation,
     EpisodeScore,
@@ -22,6 +20,8 @@ from goalreel.evaluation.metaworld.score import (
 )
 from goalreel.evaluation.metaworld.tasks import TaskSplit, tasks
 from goalreel.evaluation.metaworld.truth import read_truth
+from goalreel.evaluation.metaworld.written_names import NamedStep
+from goalreel.evaluation.written_names import written_names
 from goalreel.progress import OnProgress
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.evaluation.claims import Contact
-from goalreel.evaluation.metaworld.claims import NamedStep, judge
 from goalreel.evaluation.metaworld.tasks import TaskSpec
 from goalreel.evaluation.metaworld.truth import RecordingTruth, contact_cuts, contacts
+from goalreel.evaluation.metaworld.written_names import NamedStep, judge
 from goalreel.evaluation.segmentation import boundary_counts
 from goalreel.evaluation.statistics import Measurement, share, with_interval
+from goalreel.evaluation.written_names import Contact
 from goalreel.types import Segment
 
 TOLERANCE_S = 0.5

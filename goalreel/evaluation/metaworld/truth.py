@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from goalreel.errors import DatasetError
-from goalreel.evaluation.claims import Contact
+from goalreel.evaluation.written_names import Contact
 from goalreel.files import write_bytes
 
 FILE = Path("meta/metaworld.json")

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from goalreel.evaluation.claims import NameClaim
 from goalreel.evaluation.statistics import Measurement, share_with_interval
-from goalreel.tabletop.bench.claims import EpisodeTruth
+from goalreel.evaluation.written_names import NameClaim
 from goalreel.tabletop.bench.scenes import Walk, look, look_rendered, outcome
 from goalreel.tabletop.bench.words import read_step
+from goalreel.tabletop.bench.written_names import EpisodeTruth
 from goalreel.tabletop.sim.readback import shown
 from goalreel.tabletop.sim.sentences import read_goals
 from goalreel.types import Storyboard, StoryboardStep

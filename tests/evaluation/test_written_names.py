@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from goalreel.evaluation.claims import ClaimCounts, Contact, NameClaim, WrittenName, claim_counts, untruth
+from goalreel.evaluation.written_names import (
+    ClaimCounts,
+    Contact,
+    NameClaim,
+    WrittenName,
+    claim_counts,
+    untruth,
+)
 from goalreel.types import Segment
 
 RED, BLUE = frozenset({"red"}), frozenset({"blue"})

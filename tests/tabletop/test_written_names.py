@@ -11,12 +11,12 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.evaluation.claims import Contact, WrittenName, untruth
+from goalreel.evaluation.written_names import Contact, WrittenName, untruth
 from goalreel.image import Image
-from goalreel.tabletop.bench.claims import EpisodeTruth, grasp_events
 from goalreel.tabletop.bench.scenes import walk
 from goalreel.tabletop.bench.statuses import measure_verified, observed_truth
 from goalreel.tabletop.bench.words import step_of
+from goalreel.tabletop.bench.written_names import EpisodeTruth, grasp_events
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import COLOURS

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode import Episode
-from goalreel.evaluation.claims import (
+from goalreel.evaluation.written_names import (
     Contact,
     NameClaim,
     WrittenName,
