@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Extra:
-    """What `goalreel[NAME]` is for, and the modules that it brings."""
+    """What `goalreel[NAME]` is for, and the modules that it brings and goalreel imports."""
 
     purpose: str
     modules: tuple[str, ...]
@@ -25,17 +25,21 @@ class Extra:
 EXTRAS = {
     "annotate": Extra("read and write LeRobot datasets", ("av", "pyarrow")),
     "lerobot": Extra(
-        "what lerobot itself does: record bags and the tabletop, roll out policies", ("lerobot",)
+        "what lerobot itself does: record bags and the tabletop, roll out policies", ("draccus", "lerobot")
     ),
     "gpu": Extra(
-        "presets nano and klein: models in this process", ("diffusers", "peft", "torch", "transformers")
+        "presets nano and klein: models in this process",
+        ("diffusers", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     ),
     "api": Extra("presets api and server: models behind HTTP", ("httpx2", "openai")),
     "sim": Extra("the simulated tabletop", ("mujoco",)),
     "metaworld": Extra("the benchmark on Meta-World's tasks", ("metaworld",)),
-    "bags": Extra("ROS 2 bags, with no ROS installed", ("rosbags",)),
+    "bags": Extra("ROS 2 bags, with no ROS installed", ("apsw", "backports", "rosbags")),
     "rerun": Extra("recordings for the Rerun viewer", ("rerun",)),
-    "serve": Extra("serve models over HTTP", ("fastapi", "prometheus_client", "ray", "uvicorn")),
+    "serve": Extra(
+        "serve models over HTTP, and the review page",
+        ("fastapi", "prometheus_client", "ray", "starlette", "uvicorn"),
+    ),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
 }
 ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")

@@ -4,10 +4,12 @@ A server without a token answers to the names of this machine alone. A page in a
 its own at 127.0.0.1, but it cannot forge the Host header.
 """
 
+import errno
 import hmac
 import ipaddress
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, copy_context
 from functools import cache
@@ -118,6 +120,25 @@ def check_token(token: str | None, host: str, subject: str) -> None:
         raise InputError(f"{subject} on {host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
     if token and not re.fullmatch(r"[!-~]+", token):
         raise InputError(f"{TOKEN_VARIABLE} may hold letters, digits and signs of ASCII only, no space")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket of a server, before anything slow is loaded; port 0 takes a free one.
+
+    Raises:
+        InputError: the port is taken or kept for root, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as e:
+        if e.errno == errno.EADDRINUSE:
+            problem = f"port {port} of {host} is taken: end what listens there, or choose another with --port"
+        elif e.errno == errno.EACCES:
+            problem = f"port {port} is kept for root: choose one from 1024 on with --port"
+        else:
+            problem = f"{host} is no address of this machine ({e.strerror}): choose another with --host"
+        raise InputError(problem) from e
 
 
 def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:

@@ -28,9 +28,9 @@ def review(
     """Look at the sub-goals of a dataset in your browser, correct them, and accept or reject them."""
     with one_line_errors():
         from goalreel.annotator.review.auth import Access
-        from goalreel.annotator.review.serve import listen, serve_review
+        from goalreel.annotator.review.serve import serve_review
         from goalreel.cli.console import progress_bars
-        from goalreel.http import TOKEN_VARIABLE
+        from goalreel.http import TOKEN_VARIABLE, listen
 
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
         with listen(host, port) as socket:
@@ -48,6 +48,7 @@ def review(
                 f"Look at {address}{ending}   Ctrl-C ends it; everything is saved as you go.", err=True
             )
             serve_review(app, socket)
+            typer.echo("goalreel: ended; every change is saved", err=True)
 
 
 def _login() -> str:

@@ -56,7 +56,7 @@ def serve(
 ) -> None:
     """Serve models over HTTP: OpenAI's chat and image API, /edit, whole storyboards. See /docs there."""
     with one_line_errors():
-        from goalreel.http import TOKEN_VARIABLE
+        from goalreel.http import TOKEN_VARIABLE, listen
         from goalreel.serving.build import check_names
 
         check_names(planner, critic, editor)  # before the server's own packages are imported
@@ -72,11 +72,12 @@ def serve(
             from goalreel.serving.app import create_app
             from goalreel.serving.server import serve_app
 
-            app = create_app(build(), settings)
-            typer.echo(
-                f"http://{host}:{settings.port} serves {', '.join(app.state.service.names())}", err=True
-            )
-            serve_app(app)
+            with listen(host, settings.port) as socket:
+                app = create_app(build(), settings)
+                address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}"
+                typer.echo(f"{address} serves {', '.join(app.state.service.names())}", err=True)
+                serve_app(app, socket)
+                typer.echo("goalreel: ended", err=True)
 
 
 def _build(

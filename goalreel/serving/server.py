@@ -1,5 +1,6 @@
 """One process: uvicorn, and a SIGTERM that loses nothing."""
 
+import socket
 import time
 from types import FrameType
 
@@ -45,6 +46,6 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def serve_app(app: FastAPI) -> None:
-    """Serve an application until a signal ends it, as DrainingServer does."""
-    DrainingServer(app).run()
+def serve_app(app: FastAPI, listening: socket.socket) -> None:
+    """Serve an application on a socket until a signal ends it, as DrainingServer does."""
+    DrainingServer(app).run(sockets=[listening])

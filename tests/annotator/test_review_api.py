@@ -443,6 +443,8 @@ BODY = {"revision": 0, "by": "ann", "event": {"kind": "undo"}}
         ({"Origin": "http://127.0.0.1:8090"}, 422),
         ({"Origin": "http://127.0.0.1:9999"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
+        ({"Cookie": b"goalreel_review=\xff"}, 422),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
@@ -494,7 +496,11 @@ def test_a_token_logs_a_browser_in_once(out):
     assert page.get("/api/dataset", headers={"Authorization": "Bearer guess"}).status_code == 401
     for scheme in ("Bearer", "bearer"):
         assert page.get("/api/dataset", headers={"Authorization": f"{scheme} secret"}).status_code == 200
-    assert page.get("/", headers={"Cookie": f"{COOKIE}=guess"}).status_code == 401
+    for cookie in (b"guess", b"\xff", b"\xc3\xa9", b'"\\377"', b'"'):
+        headers = {"Cookie": COOKIE.encode() + b"=" + cookie}
+        assert page.get("/", headers=headers).status_code == 401
+    assert page.get("/?token=%FF", headers=elsewhere).status_code == 401
+    assert page.get("/", headers={"Authorization": b"Bearer \xff"}).status_code == 401
     welcome = page.get("/?token=secret&x=1", headers=elsewhere)
     assert (welcome.status_code, welcome.headers["location"]) == (303, "/?x=1")
     cookie = welcome.headers["set-cookie"]
@@ -530,7 +536,10 @@ def test_boards_of_other_kinds_are_shown(video_dataset, annotated, tmp_path):
 def test_the_command_says_in_one_line_what_is_wrong(video_dataset, made, monkeypatch):
     monkeypatch.delenv("GOALREEL_TOKEN", raising=False)
     assert "needs a token: set GOALREEL_TOKEN" in fails("review", made, "--host", "0.0.0.0", "--port", 0)
+    monkeypatch.setenv("GOALREEL_TOKEN", "secret")
     assert "no annotated episode" in fails("review", video_dataset, "--port", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert "in use" in fails("review", made, "--port", port)
+        said = f"port {port} of 127.0.0.1 is taken: end what listens there, or choose another with --port"
+        assert said in fails("review", made, "--port", port)
+    assert "192.0.2.1 is no address of this machine" in fails("review", made, "--host", "192.0.2.1")

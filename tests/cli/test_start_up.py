@@ -18,7 +18,7 @@ for words in json.loads(sys.argv[1]):
     try:
         app(words)
     except SystemExit as e:
-        assert e.code in (0, None, 130), (words, e)
+        assert e.code in (0, None), (words, e)
     print(json.dumps([words[0], *(name for name in {names} if name in sys.modules)]))
 """
 
@@ -71,7 +71,7 @@ def test_annotate_build_show_and_export_load_nothing_heavy(video_dataset, image_
     assert {name for _, *names in lines for name in names} <= {"pandas"}
 
 
-def test_review_loads_nothing_heavy(video_dataset, annotated, tmp_path):
+def test_review_loads_nothing_heavy_and_ctrl_c_ends_it_well(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "out", {0: {}})
     process = start(("review", out, "--port", 0), stderr=subprocess.PIPE)
     address = next(word for line in process.stderr for word in line.split() if word.startswith("http"))
@@ -79,5 +79,6 @@ def test_review_loads_nothing_heavy(video_dataset, annotated, tmp_path):
         with urllib.request.urlopen(f"{address}{path}") as answer:
             assert answer.status == 200
     process.send_signal(signal.SIGINT)
-    printed, _ = process.communicate()
+    printed, said = process.communicate()
+    assert said.splitlines()[-1] == "goalreel: ended; every change is saved"
     assert loaded(printed) == [["review"]]

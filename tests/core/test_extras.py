@@ -1,12 +1,48 @@
 """What extras ask for, against what is installed, and the command that brings what is missing."""
 
+import ast
 import sys
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
+from support.cli import fails
 from support.places import ROOT
 
 from goalreel import extras
+
+OPTIONAL = {"torchao"}
+"""Modules whose absence the code that wants them explains itself."""
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """The top-level modules that a file imports, wherever in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_every_package_that_the_code_imports_has_an_extra_or_is_always_there():
+    folders = [ROOT / name for name in ("goalreel", "annotator", "datasets", "planners")]
+    trees = (ast.parse(p.read_text()) for folder in folders for p in folder.rglob("*.py"))
+    modules = {module for tree in trees for module in imported(tree)} - set(sys.stdlib_module_names)
+    distributions = metadata.packages_distributions()
+    always = {r.name for r in extras.requirements("goalreel")} | {"pydantic-core"}
+    basic = {m for m, names in distributions.items() if {n.lower().replace("_", "-") for n in names} & always}
+    others = modules - basic - OPTIONAL - {"goalreel", *extras.ROS}
+    assert {m for m in others if not extras.absent(ModuleNotFoundError(name=m))} == set()
+
+
+@pytest.mark.parametrize("module", ["fastapi", "starlette", "uvicorn"])
+def test_review_without_its_extra_says_what_to_install(module, monkeypatch, tmp_path):
+    for name in [name for name in sys.modules if name.startswith("goalreel.annotator.review")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert fails("review", tmp_path, "--port", 0).endswith("is not installed: pip install 'goalreel[serve]'")
 
 
 def distribution(folder: Path, name: str, version: str, *requires: str) -> None:

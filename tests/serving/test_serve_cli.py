@@ -44,6 +44,15 @@ def test_what_cannot_be_served_is_one_line(arguments, says, monkeypatch):
     assert len(result.output.strip().splitlines()) == 1
 
 
+def test_a_port_that_is_taken_is_said_before_a_model_is_loaded():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, ["--planner", "hf:/nowhere", "--port", str(port)])
+    what_to_do = "end what listens there, or choose another with --port"
+    said = f"goalreel: port {port} of 127.0.0.1 is taken: {what_to_do}"
+    assert (result.exit_code, result.output.strip()) == (1, said)
+
+
 @pytest.mark.process
 def test_the_command_line_module_is_light():
     heavy = ("torch", "fastapi", "ray", "uvicorn", "transformers", "openai", "prometheus_client")
