@@ -1,6 +1,7 @@
 """One recorded episode of a LeRobot dataset: its numbers at once, its frames when asked for."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,10 @@ from goalreel.datasets.numbers import NumberFeatures, dimension_names, find_numb
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError
 from goalreel.image import Image
+
+DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+"""lerobot's own, for an info.json that has none."""
 
 SUB_TASKS = "goalreel.task_per_frame"
 """What a sub-goal camera's `info` says where frames may have their sub-tasks as tasks (`writing.tasks`)."""
@@ -197,12 +202,24 @@ def episode_id(index: int) -> str:
     return f"episode_{index:06d}"
 
 
-def check_inside(root: Path, template: str, relative: str) -> None:
-    """Refuse a path made from `template` of meta/info.json that leads out of the dataset.
+def check_template(root: Path, name: str, template: object, default: str) -> None:
+    """Check the path `name` of meta/info.json; lerobot's `default` has the fields that it may have.
 
     Raises:
-        DatasetError: it does.
+        DatasetError: it does not say where a file is, or leads out of the dataset.
     """
+    keys = {"chunk_index": 0, "file_index": 0} | ({"video_key": "x"} if name == "video_path" else {})
+    path = ""
+    if isinstance(template, str):
+        _check_inside(root, template, template)
+        with suppress(AttributeError, LookupError, TypeError, ValueError):
+            path = template.format(**keys)
+    # Where cameras share a file, the sub-goal camera would overwrite the others.
+    if not path or "\0" in path or ("video_key" in keys and "{video_key" not in str(template)):
+        raise DatasetError(f"{root}: meta/info.json has the {name} {template!r}: write lerobot's, {default}")
+
+
+def _check_inside(root: Path, template: str, relative: str) -> None:
     # Not `resolve()`: in a Hugging Face cache every file is a link to a blob elsewhere.
     if Path(relative).is_absolute() or ".." in Path(relative).parts:
         raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
@@ -217,7 +234,7 @@ def stored(root: Path, template: str, row: Mapping[str, Any], prefix: str, **key
     relative = template.format(
         chunk_index=row[f"{prefix}/chunk_index"], file_index=row[f"{prefix}/file_index"], **keys
     )
-    check_inside(root, template, relative)
+    _check_inside(root, template, relative)
     return root / relative
 
 

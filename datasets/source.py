@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from goalreel.datasets.arrow import read_table
-from goalreel.datasets.episode import SUB_TASKS, Episode, check_inside, stored
+from goalreel.datasets.episode import DATA_PATH, SUB_TASKS, VIDEO_PATH, Episode, check_template, stored
 from goalreel.datasets.episode_rows import EpisodeRows, line
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.numbers import NumberFeatures, find_numbers
@@ -196,14 +196,14 @@ def _check_paths(root: Path, info: dict[str, Any]) -> None:
     """Refuse names and paths that lead to files outside of a dataset made from this one.
 
     Raises:
-        DatasetError: the name of a feature is no name of a folder, or a path leads out of the dataset.
+        DatasetError: the name of a feature is no name of a folder; or see `check_template`.
     """
     for name in info["features"]:
-        if "/" in name or "\\" in name or name in ("", ".", ".."):
+        if "/" in name or "\\" in name or "\0" in name or name in ("", ".", ".."):
             raise DatasetError(f"{root}: meta/info.json has a feature {name!r}, which is no name of a folder")
-    for template in (info.get("data_path"), info.get("video_path")):
-        if template is not None:
-            check_inside(root, str(template), str(template))
+    check_template(root, "data_path", info.setdefault("data_path", DATA_PATH), DATA_PATH)
+    if info.setdefault("video_path", VIDEO_PATH) is not None:
+        check_template(root, "video_path", info["video_path"], VIDEO_PATH)
 
 
 def _note_sub_tasks(root: Path, info: dict[str, Any]) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.concurrency import prefetch
-from goalreel.datasets.episode import stored
+from goalreel.datasets.episode import VIDEO_PATH, stored
 from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile
-from goalreel.datasets.writing.meta import VIDEO_PATH
 from goalreel.datasets.writing.plan import BuildPlan, picture_size
 from goalreel.datasets.writing.stats import PictureLevels, Stats
 from goalreel.datasets.writing.video import PictureRun, write_video

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import array, list_items, read_table, to_numpy
-from goalreel.datasets.episode import SUB_TASKS
+from goalreel.datasets.episode import SUB_TASKS, VIDEO_PATH
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import episode_files
 from goalreel.datasets.writing.encoder import video_info
@@ -22,8 +22,6 @@ from goalreel.datasets.writing.stats import Stats, aggregate
 from goalreel.datasets.writing.tasks import listed
 from goalreel.files import atomic, write_bytes
 
-VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-"""lerobot's DEFAULT_VIDEO_PATH, for a dataset of stored images that has none of its own."""
 _CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 
 

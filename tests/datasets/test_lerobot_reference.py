@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from goalreel.datasets.episode import DATA_PATH, VIDEO_PATH
 from goalreel.datasets.writing import encoder, schema, stats
 from goalreel.datasets.writing.goals import Goals, GoalSpan
 from goalreel.datasets.writing.language import goal_rows
-from goalreel.datasets.writing.meta import VIDEO_PATH
 from goalreel.datasets.writing.tasks import tasks_file
 from goalreel.datasets.writing.video import write_video
 from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
@@ -150,10 +150,10 @@ def test_a_video_is_described_as_by_lerobot(settings, tmp_path):
     assert list(encoder.video_info(path).items()) == list(get_video_info(path).items())
 
 
-def test_a_video_lies_where_lerobot_puts_it():
-    from lerobot.datasets.utils import DEFAULT_VIDEO_PATH
+def test_files_lie_where_lerobot_puts_them():
+    from lerobot.datasets.utils import DEFAULT_DATA_PATH, DEFAULT_VIDEO_PATH
 
-    assert VIDEO_PATH == DEFAULT_VIDEO_PATH
+    assert (DATA_PATH, VIDEO_PATH) == (DEFAULT_DATA_PATH, DEFAULT_VIDEO_PATH)
 
 
 @pytest.mark.parametrize("indices", [{}, {"b": 1, "a": 0}, {"a": 0, "ä 東": 5, "": 2}])

@@ -226,6 +226,32 @@ BROKEN = {
         lambda r: edit_info(r, video_path=f"{r.parent}/sentinel"),
         "points outside the dataset",
     ),
+    "an unknown field": (
+        lambda r: edit_info(r, video_path="videos/{camera}/{file_index}.mp4"),
+        r"has the video_path 'videos/\{camera\}/\{file_index\}.mp4': write lerobot's, videos/\{video_key\}/",
+    ),
+    "fields of v2.1": (
+        lambda r: edit_info(r, data_path="data/{episode_chunk:03d}/{episode_index:06d}.parquet"),
+        r"has the data_path .*: write lerobot's, data/chunk-",
+    ),
+    "a camera in a data path": (lambda r: edit_info(r, data_path="{video_key}"), "write lerobot's, data/"),
+    "a wrong format": (
+        lambda r: edit_info(r, data_path="data/chunk-{chunk_index:s}.parquet"),
+        "write lerobot's, data/chunk-",
+    ),
+    "a field by its place": (lambda r: edit_info(r, data_path="data/{}.parquet"), "write lerobot's, data/"),
+    "a lone brace": (lambda r: edit_info(r, video_path="videos/{video_key}/{"), "write lerobot's, videos/"),
+    "a null byte": (lambda r: edit_info(r, data_path="data\0"), "write lerobot's, data/"),
+    "a path that is a number": (lambda r: edit_info(r, data_path=7), "has the data_path 7: write lerobot's"),
+    "no data path": (lambda r: edit_info(r, data_path=None), "has the data_path None: write lerobot's"),
+    "two cameras in a video": (
+        lambda r: edit_info(r, video_path="videos/{chunk_index}/{file_index}.mp4"),
+        r"write lerobot's, videos/\{video_key\}/",
+    ),
+    "escape by a field": (
+        lambda r: edit_info(r, video_path="videos/{video_key}/../../../{file_index}"),
+        "points outside the dataset",
+    ),
     "a feature that is a path": (
         lambda r: add_feature(r, "../../../outside", dtype="video", shape=[48, 48, 3]),
         r"has a feature '\.\./\.\./\.\./outside', which is no name of a folder",
@@ -235,6 +261,14 @@ BROKEN = {
     "no episodes": (lambda r: shutil.rmtree(r / "meta/episodes"), "meta/episodes holds no parquet"),
     "damaged tasks": (lambda r: truncate(r / "meta/tasks.parquet", 0.3), "tasks.parquet: not readable"),
 }
+
+
+def test_paths_that_info_leaves_out_are_lerobots(video_dataset, tmp_path):
+    root = shutil.copytree(video_dataset, tmp_path / "data")
+    path = root / "meta" / "info.json"
+    info = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in info.items() if k not in ("data_path", "video_path")}))
+    assert Source.open(root).info == info
 
 
 @pytest.mark.parametrize("name", BROKEN)
