@@ -274,7 +274,7 @@ def test_the_papers_row_can_be_chosen(tmp_path, agents, klein):
 
 
 @pytest.mark.process
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_kill_while_answers_are_made_and_while_they_are_judged_asks_nothing_twice(tmp_path, editor):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     planning, judging_ = bench.Gate(bench.agents, 5), bench.Gate(ueval_judge, 3)
@@ -291,7 +291,7 @@ def test_a_kill_while_answers_are_made_and_while_they_are_judged_asks_nothing_tw
 
 
 @pytest.mark.process
-@pytest.mark.long
+@pytest.mark.lab
 def test_at_a_terminal_it_asks_before_it_judges_and_no_is_no(tmp_path, agents, editor):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     with ChatServer(ueval_judge) as judge:

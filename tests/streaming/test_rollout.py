@@ -141,14 +141,14 @@ def test_ctrl_c_lets_the_robot_go_and_is_one_line(bench):
     assert bench.actions[-1] == "let go"
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_policy_that_reads_the_instruction(bench):
     done = json.loads(invoke(*bench.words("--text=instruction", "--json")).stdout)
     assert (done["error"], done["steps"]) == (None, len(EPISODE.goals))
     assert bench.tasks == [EPISODE.instruction]
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_policy_without_the_camera_is_told_in_words(bench, policies):
     bench.policy = policies[1]
     done = invoke(*bench.words())
