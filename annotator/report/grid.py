@@ -10,7 +10,7 @@ import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 
-from goalreel.annotator.report.typeset import Font, font_for, rtl, wrap
+from goalreel.annotator.report.typeset import Typeface, rtl, typeface, wrap
 from goalreel.image import Image
 
 INK: Final = "#1f2327"
@@ -136,9 +136,9 @@ def _picture(cell: Cell, width: int, shape: tuple[int, int]) -> PIL.Image.Image:
 
 
 @functools.lru_cache(maxsize=1024)
-def _laid(line: Line, width: int) -> tuple[Font, tuple[str, ...]]:
-    """The font for a paragraph and its wrapped lines."""
-    font = font_for(line.text, line.size)
+def _laid(line: Line, width: int) -> tuple[Typeface, tuple[str, ...]]:
+    """The fonts for a paragraph and its wrapped lines."""
+    font = typeface(line.text, line.size)
     return font, tuple(wrap(line.text, font, width, line.most))
 
 
@@ -151,7 +151,9 @@ def _text(draw: PIL.ImageDraw.ImageDraw, line: Line, left: int, top: int, width:
     font, parts = _laid(line, width)
     for part in parts:
         x = left + width - font.getlength(part) if rtl(line.text) else left
-        draw.text((x, top), part, fill=line.colour, font=font)
+        for run_font, run in font.runs(part):
+            draw.text((x, top + font.ascent), run, fill=line.colour, font=run_font, anchor="ls")
+            x += run_font.getlength(run)
         top += round(line.size * 1.4)
     return top + 2
 

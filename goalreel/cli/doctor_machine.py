@@ -146,6 +146,12 @@ def _torchcodec() -> Check:
     )
 
 
+def _fonts() -> Check:
+    """Check whether contact sheets show every script and not boxes."""
+    packages = _system("fonts-noto-cjk fonts-noto-core fonts-symbola libfribidi0")
+    return _native("fonts", "PIL", subprocess_probe.FONTS, install_goalreel(), packages)
+
+
 def _ffmpeg() -> Check:
     if shutil.which("ffmpeg") is None:
         return Check("ffmpeg", "missing", "not on the PATH", _system("ffmpeg"))
@@ -235,6 +241,7 @@ def run_checks() -> list[Check]:
         _pyav,
         _torchcodec,
         _ffmpeg,
+        _fonts,
         _mujoco,
         _gpu,
         _ros,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,13 +98,22 @@ def test_the_real_machine_is_described(checks):
     assert checks["goalreel"].status == "ok", checks["goalreel"]
     (lerobot,) = (c for name, c in checks.items() if name.startswith("[lerobot]"))
     assert ("lerobot 0.6" in lerobot.found) == (lerobot.status == "ok")
-    assert {"GPU", "ROS 2", "ffmpeg", "disk", "video: PyAV", "video: torchcodec"} <= checks.keys()
+    assert {"GPU", "ROS 2", "fonts", "ffmpeg", "disk", "video: PyAV", "video: torchcodec"} <= checks.keys()
 
 
 @pytest.mark.process
 def test_whatever_is_not_ok_comes_with_a_remedy(checks):
     assert all(check.found for check in checks.values())
     assert [name for name, check in checks.items() if (check.status == "ok") != (not check.fix)] == []
+
+
+@pytest.mark.process
+def test_fonts_that_contact_sheets_lack_are_named(checks):
+    fonts = checks["fonts"]
+    assert fonts.status == "ok" or re.match(
+        r"none for .*: contact sheets show boxes|no libfribidi", fonts.found
+    )
+    assert fonts.status == "ok" or "fonts-noto-cjk" in fonts.fix
 
 
 @pytest.mark.process
