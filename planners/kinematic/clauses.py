@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.idioms import expand_idioms
 from goalreel.planners.kinematic.nouns import is_noun, is_place
-from goalreel.planners.kinematic.verbs import CONTAINERS, RELATIONS, VERBS, Means, Verb, VerbKind
+from goalreel.planners.kinematic.verbs import (
+    CONTAINERS,
+    DIRECTIONS,
+    RELATIONS,
+    VERBS,
+    Means,
+    Verb,
+    VerbKind,
+)
 
 KEEP = "Keep everything else unchanged."
 _LEAD = re.compile(
@@ -40,6 +48,23 @@ _VERB = re.compile(rf"^({'|'.join(sorted(VERBS, key=len, reverse=True))})\b\s*",
 _RELATION = re.compile(
     rf"\b({'|'.join(sorted(map(re.escape, RELATIONS), key=len, reverse=True))})\b", re.IGNORECASE
 )
+_WAY = "|".join(sorted(DIRECTIONS))
+_DIRECTION = re.compile(
+    rf"^({_WAY})\s+(?=(?:the|a|an|your|this|that)\b)"
+    rf"|(?<!\bthe)(?<!\bto)\s+({_WAY})$"
+    rf"|\s+(?!in|over|left|right|out of|away from)({_WAY})(?=\s+(?:{_RELATION.pattern}))",
+    re.IGNORECASE,
+)
+"""Such as in "push down the lever", "slide the door open" and "pull the plate back out of the rack"."""
+_PURPOSE = re.compile(
+    r"^(.+?) to ((?:open|close|shut|lock|unlock|(?:turn|switch) o(?:n|ff)|move|lift|remove)\s.+)$",
+    re.IGNORECASE,
+)
+_BUTTONS = frozenset(("button", "buttons", "key", "keys", "switch", "switches", "bell", "doorbell", "pedal"))
+"""Things that one presses by pushing them."""
+_COVERS = frozenset(("lid", "cover", "cap", "top"))
+"""Things that close another."""
+_ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +78,21 @@ class Clause:
     several: bool = False
     """It is about more than one object, so it takes more than one grasp."""
     picked: bool = False
-    """The instruction names the picking up as a separate step ("pick X and place it")."""
+    """The instruction names the picking up as a separate step ("pick X and place it").
+
+    With `tool` it names what the hand takes for it ("wipe the table with the sponge"): that is the `object`.
+    """
     means: Means = "grasp"
     """What the hand does to the object: "wipe the table" needs a tool, "open the door" only a push."""
     understood: bool = True
     """A rule has read every word of it."""
     unordered: bool = False
     """It is one of several that the instruction names in one breath ("put A and B in C")."""
+
+    @property
+    def grasps(self) -> bool:
+        """Whether the hand must close on the object."""
+        return self.kind != "act" or self.means == "grasp" or self.picked
 
     @property
     def prompt(self) -> str:
@@ -80,16 +113,27 @@ def read(instruction: str) -> list[Clause]:
     clauses: list[Clause] = []
     for text in _split(expand_idioms(" ".join(instruction.split()))):
         clause = _clause(text, clauses)
-        if (
-            clauses
-            and clauses[-1].kind == "pick"
-            and clause.kind in ("put", "pick")
-            and clause.object == clauses[-1].object
-        ):
-            understood = clause.understood and clauses.pop().understood
-            clause = replace(clause, picked=clause.kind == "put", understood=understood)
-        clauses.append(clause)
+        if clauses and clauses[-1].kind == "pick" and (joined := _join_pick(clauses[-1], clause)):
+            clauses[-1] = joined
+        else:
+            clauses.append(clause)
     return _with_order(clauses, instruction)
+
+
+def _join_pick(pick: Clause, clause: Clause) -> Clause | None:
+    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing."""
+    understood = pick.understood and clause.understood
+    if clause.kind in ("put", "pick") and clause.object == pick.object:
+        return replace(clause, picked=clause.kind == "put", understood=understood)
+    if clause.kind != "act" or not clause.object:
+        return None
+    if clause.object == pick.object:
+        means = clause.means if clause.picked else "grasp"
+        return replace(clause, means=means, picked=True, understood=understood)
+    covers = clause.name.startswith("close ") and pick.object.split()[-1] in _COVERS
+    if not covers and clause.means != "tool":
+        return None
+    return replace(clause, object=pick.object, means="tool", picked=True, understood=understood)
 
 
 def _with_order(clauses: list[Clause], instruction: str) -> list[Clause]:
@@ -156,15 +200,30 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     if not match:
         return _unread(text)
     verb = VERBS[match[1].lower()]
+    if verb.kind == "act" and (purpose := _PURPOSE.match(text)):
+        means, end = _clause(purpose[1], clauses), _clause(purpose[2], clauses)
+        if means.understood and end.understood:
+            return replace(means, name=f"{means.name} to {end.name}", state=end.state)
     antecedent = _antecedent(verb, clauses)
-    thing, rest = _object_and_rest(re.sub(r"\s+(?:up|down)$", "", text[match.end() :]))
+    text, direction = _cut_direction(text[match.end() :]) if verb.kind == "act" else (text[match.end() :], "")
+    thing, rest = _object_and_rest(re.sub(r"\s+(?:up|down)$", "", text))
     thing = antecedent if PRONOUN.match(thing) and antecedent else _with_article(thing)
     if antecedent:
         rest = re.sub(r"\b(?:it|them)$", antecedent, rest)
     if not thing:
         return _unread(text)
-    understood = is_noun(thing) and (not rest or is_place(rest))
-    return replace(_make_clause(verb, thing, rest), understood=understood)
+    clause = _make_clause(verb, thing, rest, direction)
+    return replace(clause, understood=is_noun(thing) and (not rest or is_place(rest)))
+
+
+def _cut_direction(text: str) -> tuple[str, str]:
+    """("the plate into the rack", "sideways"); the second is empty where no direction is named."""
+    match = _DIRECTION.search(text)
+    if not match:
+        return text, ""
+    return f"{text[: match.start()]} {text[match.end() :]}".strip(), next(
+        filter(None, match.group(1, 2, 3))
+    ).lower()
 
 
 def _unread(text: str) -> Clause:
@@ -180,13 +239,22 @@ def _antecedent(verb: Verb, clauses: list[Clause]) -> str:
     return clauses[-1].object if clauses else ""
 
 
-def _make_clause(verb: Verb, thing: str, rest: str) -> Clause:
-    imperative, state, kind = verb.imperative, verb.state, verb.kind
+def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
+    imperative, state, kind, means = verb.imperative, verb.state, verb.kind, verb.means
+    if imperative.startswith(("push ", "flip ")) and (direction == "down" or thing.split()[-1] in _BUTTONS):
+        means = "press"
+    tool = rest.removeprefix("with ") if kind == "act" and rest.startswith(("with the ", "with a ")) else ""
+    if tool:
+        means, state = "tool", state.replace(" {rest}", "")
+        imperative = imperative if "{rest}" in imperative else f"{imperative} {{rest}}"
+    if direction and "{rest}" in imperative:
+        imperative = imperative.replace("{o}", f"{{o}} {direction}")
+        state = f"{{o}} is {_ENDS[direction]}" if direction in _ENDS else state
     if kind == "put":
         imperative, rest = _plain(imperative, thing, rest)
     if kind == "pick":
         rest = ""
-    elif not rest and "{rest}" in state and state.startswith("{o} is {rest}"):
+    elif state == "{o} is" or (not rest and state.startswith("{o} is {rest}")):
         state = f"{{o}} has been {_participle(imperative.split()[0])}"
     several = bool(_SEVERAL.match(thing))
     if kind in ("put", "pick") and several:
@@ -194,7 +262,8 @@ def _make_clause(verb: Verb, thing: str, rest: str) -> Clause:
         state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
     values = {"o": thing, "rest": rest}
     name = imperative.format(**values).strip()
-    return Clause(name, _as_state(state.format(**values)).strip(), kind, thing, several, means=verb.means)
+    state = _as_state(state.format(**values)).strip()
+    return Clause(name, state, kind, tool or thing, several, picked=bool(tool), means=means)
 
 
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
@@ -241,5 +310,8 @@ def _with_article(noun: str) -> str:
 
 
 def _participle(verb: str) -> str:
-    irregular = {"put": "put", "take": "taken", "slide": "slid", "drag": "dragged"}
+    irregular = {verb: verb for verb in ("put", "hit", "cut", "spread")} | {
+        "take": "taken", "slide": "slid", "drag": "dragged", "tug": "tugged", "sweep": "swept",
+        "chop": "chopped", "scrub": "scrubbed", "draw": "drawn", "tip": "tipped", "throw": "thrown",
+    }  # fmt: skip
     return irregular.get(verb, verb + ("d" if verb.endswith("e") else "ed"))

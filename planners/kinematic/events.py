@@ -14,9 +14,6 @@ from goalreel.planners.kinematic.grasp_events import grasp_events, push_clause
 from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion
 
-_PRESS_S = 0.5
-"""Seconds that a press takes, until the hand turns back."""
-
 
 def cut_at_release(parts: Sequence[ClauseSpan]) -> list[ClauseSpan]:
     """Move the cut between two grasps from the end of the retreat to the frame of the release."""
@@ -28,14 +25,9 @@ def cut_at_release(parts: Sequence[ClauseSpan]) -> list[ClauseSpan]:
     return cut
 
 
-def reach_and_act(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
-    """Cut a part at the frame where the hand is at what it touches, if that is seen.
-
-    A press goes on in the direction of the reach: it begins shortly before the hand turns back.
-    """
+def reach_and_act(part: ClauseSpan) -> list[ClauseSpan]:
+    """Cut a part at the frame where the hand is at what it touches, if that is seen."""
     at = part.touch.start if part.touch else None
-    if part.touch and part.clause.means == "press":
-        at = part.touch.end - round(_PRESS_S * motion.fps) if part.touch.end < part.end else None
     if at is None or not part.start < at < part.end:
         return [part]
     thing = part.clause.object or "something"
@@ -71,4 +63,4 @@ def events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMo
         if push:
             pieces.append(ClauseSpan(push_clause(part.clause), push, part.end))
         start = end
-    return [piece for piece in pieces if piece.end > piece.start] or reach_and_act(part, motion)
+    return [piece for piece in pieces if piece.end > piece.start] or reach_and_act(part)

@@ -50,8 +50,17 @@ def _of_words(clauses: Sequence[Clause], explained: bool) -> Iterator[str]:
             yield "no rule reads the whole instruction"
         elif clause.unordered:
             yield f'the instruction does not say when "{clause.name}" comes'
-        elif clause.kind == "act" and not explained:
-            yield f'the motion of a hand does not show "{clause.name}"'
+        elif clause.kind == "act" and not explained and not _takes_tool(clauses):
+            yield _not_shown(clause)
+
+
+def _takes_tool(clauses: Sequence[Clause]) -> bool:
+    """Whether the only clause names what the hand takes to do it."""
+    return len(clauses) == 1 and clauses[0].picked and clauses[0].means == "tool"
+
+
+def _not_shown(clause: Clause) -> str:
+    return f'the motion of a hand does not show "{clause.name}"'
 
 
 def hand_doubts(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterator[str]:
@@ -69,14 +78,17 @@ def hand_doubts(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterato
 def _of_grasps(
     clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion, explained: bool
 ) -> Iterator[str]:
-    if any(clause.kind == "act" for clause in clauses) and not explained:
+    tool = _takes_tool(clauses)
+    if any(clause.kind == "act" for clause in clauses) and not explained and not tool:
         return
-    carried, needed = len(grasps), sum(clause.means == "grasp" for clause in clauses)
+    carried, needed = len(grasps), sum(clause.grasps for clause in clauses)
     collective = [clause for clause in clauses if clause.kind == "many"]
     if collective:
         if len(collective) > 1 or not _counts(collective[0], carried - needed + 1):
             yield f"the words do not tell what the hand takes in each of {carried} grasps"
-    elif carried < needed or (carried > needed and not _again(grasps, motion, carried - needed)):
+    elif not explained and (
+        carried < needed or (carried > needed and not _again(grasps, motion, carried - needed))
+    ):
         yield f"the hand carries something {times_text(carried)}, and the words say {times_text(needed)}"
     if any(map(motion.failed, grasps)):
         yield "a grasp is taken for a success in which the hand carries nothing"
@@ -97,6 +109,8 @@ def end_doubts(
         motion: of the recording.
         returns: the instruction ends with a request to go home.
     """
+    if grasps and _takes_tool(clauses):
+        yield grasps[0].contact + 1, _not_shown(clauses[0])
     if clauses[-1].kind == "put" and grasps and grasps[-1].release is None:
         yield grasps[-1].contact + 1, "the hand does not let go at the end"
     if returns and np.linalg.norm(motion.path[-1] - motion.path[0]) > _AT_HOME * motion.extent:

@@ -53,7 +53,7 @@ def grasp_events(
 def object_name(clause: Clause) -> str:
     """The name of the object that the hand closes on; "" where the clause does not say."""
     if (
-        clause.means != "grasp"
+        not (clause.grasps or clause.means == "pull")
         or PRONOUN.match(clause.object)
         or (clause.kind == "many" and not clause.several)
     ):

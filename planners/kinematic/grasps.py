@@ -48,7 +48,7 @@ def sort_grasps(clauses: Sequence[Clause], motion: ArmMotion) -> tuple[list[Cycl
     if any(_rests(c, motion) for c in sure):
         sure = [c for c in sure if _rests(c, motion)]
     grasps = [c for c in cycles if c in sure or (_doubtful(c, motion) and _on_a_thing(c, sure, motion))]
-    needed = sum(clause.kind != "act" for clause in clauses)
+    needed = sum(clause.kind != "act" or clause.picked for clause in clauses)
     if not needed:  # the words ask for no grasp: only the motion speaks for one
         grasps = [c for c in grasps if has_reached(c, motion) and not motion.closes_on_the_way(c)]
     grasps = sorted(grasps + _find_missed(grasps, needed, motion), key=lambda c: c.contact)

@@ -15,6 +15,12 @@ _HOLD = re.compile(
     re.IGNORECASE,
 )
 """Holding adds nothing to picking up."""
+_REACH = re.compile(
+    r"\breach (?:out )?(?:over|around|behind|into|in|inside|under|through|across|between|towards?) "
+    r"[^,.;]+?,? (?:and then|and|then) (?!it\b)",
+    re.IGNORECASE,
+)
+"""Reaching is part of what the hand does then."""
 _RETURN = re.compile(
     r"(?:[,.;]? *\b(?:and then|then|and|finally|after that)\b,?|[,.;]) +(?:please )?"
     r"(?:go|come|move|return|drive)(?: back)?(?: to)?(?: the| its| your)?"
@@ -29,7 +35,7 @@ def expand_idioms(instruction: str) -> str:
     >>> expand_idioms("sort the red cup and the blue cup into the bowls of their own colour")
     'put the red cup in the red bowl, then put the blue cup in the blue bowl'
     """
-    text = _HOLD.sub(r"\g<pick>", instruction)
+    text = _HOLD.sub(r"\g<pick>", _REACH.sub("", instruction))
     text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
     return _OWN_COLOUR.sub(_sort_clauses, text)
 

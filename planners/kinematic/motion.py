@@ -29,6 +29,10 @@ _SLOW = 0.4
 """Share of the arm's usual speed below which it stands."""
 _NEAR = 0.1
 """Share of the arm's extent within which two places are one."""
+_AHEAD = 0.3
+"""Share of the arm's extent that a commanded place is ahead of the state at most, as a rule."""
+_STRAIN = 0.5
+"""Share of the usual command from which an arm that stands is held back by something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class ArmMotion:
     cycles: tuple[Cycle, ...]
     hand: tuple[int, ...] = ()
     """The gripper's dimensions."""
+    effort: Curve | None = None
+    """How far or how fast the arm is told to go on, in any unit; None without such a command."""
 
     def __len__(self) -> int:
         return len(self.path)
@@ -147,12 +153,15 @@ class ArmMotion:
         above = self.height[start:end] - self.height[start] > share * np.ptp(self.height)
         return start + int(above.argmax()) if above.any() else end
 
-    def drags(self, cycle: Cycle) -> bool:
-        """Whether the hand never rises before the release; False without a height."""
+    def drags(self, cycle: Cycle, share: float = _LOW) -> bool:
+        """Whether the hand never rises before the release, by a share of the height's range.
+
+        False without a height.
+        """
         if self.height is None:
             return False
         heights = self.height[cycle.contact : cycle.release]
-        return bool(heights.max() - heights[0] <= _LOW * np.ptp(self.height))
+        return bool(heights.max() - heights[0] <= share * np.ptp(self.height))
 
     def pushes(self, start: int, end: int) -> int | None:
         """The frame at which the open hand, risen since the release at `start`, is down and moves sideways.
@@ -176,6 +185,12 @@ class ArmMotion:
         """For every frame of [start, end], the length of the way from the first through it to the last."""
         span = self.path[start : end + 1]
         return np.linalg.norm(span - span[0], axis=1) + np.linalg.norm(span - span[-1], axis=1)
+
+    def strains(self, start: int) -> bool:
+        """Whether the arm is told to go on as it usually is, from `start` to the end, where it stands."""
+        if self.effort is None:
+            return False
+        return bool(np.median(self.effort[start:]) > _STRAIN * np.percentile(self.effort, 80) > 0)
 
     def pauses(self) -> list[tuple[int, int]]:
         """Spans of at least 0.3 s within the episode in which the arm nearly stands; longest first."""
@@ -217,7 +232,8 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     if closed is not None:
         grasps = tuple(cycles(closed, recording.fps, _command(recording, layout, closed)))
     speed = arm_speed(path, recording.fps)
-    motion = ArmMotion(recording.fps, path, speed, height, closed, grasps, layout.gripper)
+    effort = _effort(recording, layout)
+    motion = ArmMotion(recording.fps, path, speed, height, closed, grasps, layout.gripper, effort)
     return replace(motion, cycles=tuple(_from_lift(cycle, motion) for cycle in grasps))
 
 
@@ -228,6 +244,17 @@ def _from_lift(cycle: Cycle, motion: ArmMotion) -> Cycle:
     closing = motion.closed[cycle.grasp : cycle.contact + 1]
     half = cycle.grasp + int((closing >= (closing[0] + closing[-1]) / 2).argmax())
     return replace(cycle, contact=min(cycle.contact, motion.rises(half, cycle.contact + 1)))
+
+
+def _effort(recording: Recording, layout: Layout) -> Curve | None:
+    """How far the command of a position lies ahead of the state, or the command of a velocity."""
+    place = list(layout.position)
+    if not place or min(recording.state.shape[1], recording.action.shape[1]) <= max(place):
+        return None
+    state, command = (values[:, place].astype(np.float64) for values in (recording.state, recording.action))
+    ahead = np.linalg.norm(command - state, axis=1)
+    is_place = np.median(ahead) < _AHEAD * np.linalg.norm(np.ptp(state, axis=0))
+    return ahead if is_place else np.linalg.norm(command, axis=1)
 
 
 def _command(recording: Recording, layout: Layout, closed: Curve) -> Curve | None:

@@ -17,8 +17,8 @@ _DETERMINERS = _words(
     "the a an one two three four five six all every each both any some my your its this that these those"
 )
 _ARTICLES = frozenset(("the", "a", "my", "your"))
-_THINGS = frozenset(("cover", "hammer", "plug", "screw"))
-"""Verbs that are things behind an article."""
+_THINGS = _words("cover hammer plug screw lock switch tap brush roll hook spray paint press stack load touch")
+"""Verbs that are things behind an article: "the lock", "the red switch"."""
 _ADJECTIVES = _words("open empty clean closed lower upper")
 _OTHERS = _words(
     "and or but then to from until while so which who is are was be it them him her i you we not no if when "
@@ -89,8 +89,8 @@ def is_place(text: str) -> bool:
 
 def _is_simple(text: str) -> bool:
     words = text.split()
-    if len(words) == 2 and words[0] in _ARTICLES and words[1] in _THINGS:
-        return True
+    if len(words) > 1 and words[0] in _ARTICLES and words[-1] in _THINGS:
+        return len(words) == 2 or _is_simple(f"{' '.join(words[:-1])} thing")
     while words and (words[0] in _DETERMINERS or words[0].isdecimal()):
         words = words[1:]
     if not 0 < len(words) <= _LONGEST or words[-1] in _COLOURS | _ADJECTIVES:

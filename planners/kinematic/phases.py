@@ -23,7 +23,7 @@ def phases(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMo
         end = part.end if i + 1 == len(grasp_list) else event.end
         spans += _spans(list(_marks(part.clause, event, start, end, motion)), end)
         start = end
-    return spans or reach_and_act(part, motion)
+    return spans or reach_and_act(part)
 
 
 def _marks(

@@ -90,7 +90,9 @@ class KinematicPlanner:
         motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
         contacts: Sequence[Cycle | Touch] | None = explain(clauses, grasps, motion)
-        idle = contacts is not None and not _may_grasp(clauses, recording, layout)
+        if contacts is not None:
+            grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
+        idle = contacts is not None and not grasps and not _may_grasp(clauses, recording, layout)
         unread = tuple(hand_doubts(arms, layout, idle))
         reasons = doubts(clauses, grasps, failed_grasps, motion, unread, contacts is not None)
         late = list(end_doubts(clauses, grasps, motion, returns))
@@ -161,9 +163,7 @@ def check(recording: Recording) -> None:
 
 
 def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:
-    """Whether the words ask for a grasp or the motion shows one, whichever end of the gripper is closed."""
-    if any(clause.means == "grasp" for clause in clauses):
-        return True
+    """Whether the motion shows a grasp, whichever end of the gripper is closed."""
     ends = [layout.closed] if layout.closed else ["low", "high"]
     layouts = [hand.model_copy(update={"closed": end}) for hand in layout.hands for end in ends]
     return any(sort_grasps(clauses, read_motion(recording, one))[0] for one in layouts)

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
+from goalreel.planners.kinematic.verbs import Means
 
 _REACH_S = 0.3
 """Seconds before and after a frame that give the directions of the way."""
+_PRESS_S = 0.5
+"""Seconds that a press takes, until the hand stops or turns back."""
 _APART_S = 0.5
 """Seconds within which there is one turn or stop."""
 _TURN = 0.5
@@ -27,8 +30,12 @@ _SHORT = 0.02
 """Share of the arm's extent below which a way has no direction."""
 _WAY = 0.1
 """Share of the arm's extent that a hand goes, at least, to push or to open something."""
+_DRAG = 0.15
+"""Share of the height's range that a hand which drags rises at most."""
 _LOW = 1 / 3
 """Share of the heights at most at which the hand works."""
+_STILL_DOWN = 0.18
+"""Share of its last descent that a hand may still go down when it is at the thing."""
 _RISEN = 0.05
 """Share of the height's range above which the arm has come from below, or goes up."""
 
@@ -42,34 +49,62 @@ class Touch:
     end: int
     """The frame from which it leaves; the end of the span if it does not."""
 
+    def contains(self, frame: int) -> bool:
+        """Whether the hand is at the thing in a frame."""
+        return self.start is not None and self.start <= frame < self.end
+
 
 def explain(
     clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion
 ) -> list[Cycle | Touch] | None:
     """One contact for each clause, in order, where some clause is an act and nothing else fits as well.
 
-    A put, a pick, a pull or a fold needs a grasp, a push or an opened door a touch; None where there are more
-    or fewer, and for what needs a tool.
+    A put, a pick or a fold needs a grasp, a pull a grasp or a touch, and a push or an opened door a touch, or
+    a grasp that drags; None where there are more or fewer, and for what needs a tool.
     """
     if all(c.kind != "act" for c in clauses) or not all(map(_is_plain, clauses)):
         return None
-    gripped = [clause.means == "grasp" for clause in clauses]
-    if sum(gripped) != len(grasps):
+    if len(grasps) == len(clauses) and all(map(_takes, clauses, grasps, itertools.repeat(motion))):
+        pairs = zip(clauses, grasps, strict=True)
+        return [g if c.grasps or c.means == "pull" else _drag(g, motion) for c, g in pairs]
+    if all(c.means == "press" for c in clauses):
+        touches = find_presses(motion, 0, len(motion))
+        squeezed = all(any(t.contains(g.contact) for t in touches) for g in grasps)
+        return [*touches] if squeezed and len(touches) == len(clauses) else None
+    if sum(clause.grasps for clause in clauses) != len(grasps):
         return None
     contacts: list[Cycle | Touch] = []
     rest, start = list(grasps), 0
-    for is_grasp, run in itertools.groupby(gripped):
-        count = len(list(run))
+    for is_grasp, run in itertools.groupby(clauses, lambda clause: clause.grasps):
+        means: list[Means] = [clause.means for clause in run]
         if is_grasp:
-            contacts += rest[:count]
-            start = len(motion) if (free := rest[count - 1].free) is None else free
-            del rest[:count]
+            contacts += rest[: len(means)]
+            start = len(motion) if (free := rest[len(means) - 1].free) is None else free
+            del rest[: len(means)]
         else:
-            touches = find_touches(motion, start, rest[0].grasp if rest else len(motion))
-            if len(touches) != count:
+            touches = _find(means, motion, start, rest[0].grasp if rest else len(motion))
+            if len(touches) != len(means):
                 return None
             contacts += touches
     return contacts
+
+
+def _find(means: Sequence[Means], motion: ArmMotion, start: int, end: int) -> list[Touch]:
+    """Find the touches of clauses in a row; none where some are presses and others are not."""
+    if "press" in means:
+        return find_presses(motion, start, end) if set(means) == {"press"} else []
+    return find_touches(motion, start, end, hooks="push" not in means)
+
+
+def _takes(clause: Clause, grasp: Cycle, motion: ArmMotion) -> bool:
+    """Whether a grasp may be what a clause asks for: a push that drags, too."""
+    is_push = clause.means in ("push", "turn")
+    return clause.grasps or clause.means == "pull" or (is_push and motion.drags(grasp, _DRAG))
+
+
+def _drag(grasp: Cycle, motion: ArmMotion) -> Touch:
+    """A grasp as the touch of a hand that pushes along with its fingers around the thing."""
+    return Touch(grasp.contact + 1, len(motion) if grasp.let_go is None else grasp.let_go)
 
 
 def _is_plain(clause: Clause) -> bool:
@@ -78,16 +113,24 @@ def _is_plain(clause: Clause) -> bool:
     return is_one and clause.means != "tool" and " with " not in clause.name
 
 
-def find_touches(motion: ArmMotion, start: int, end: int) -> list[Touch]:
-    """Find the touches within [start, end), which are apart where the arm rises in between."""
+def find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) -> list[Touch]:
+    """Find the touches within [start, end), which are apart where the arm rises in between.
+
+    With `hooks` the hand comes down to a handle: it is also at it where it is first as low as it goes.
+    """
     touches: list[Touch] = []
     first = last = None
     bends = _bends(motion, start, end)
+    if hooks and motion.height is not None and end > start:
+        heights = motion.height[start:end]
+        low = start + int((heights - heights.min() <= _RISEN * np.ptp(motion.height)).argmax())
+        if low > start and all(abs(low - bend) > _APART_S * motion.fps for bend in bends):
+            bends = sorted((*bends, low))
     for frame in bends:
-        if _comes_from_below(motion, start, frame):
+        if _comes_from_below(motion, start, frame) or (first is not None and _rises(motion, first, frame)):
             if first is not None and _works(motion, first, frame):
                 touches.append(Touch(first, frame if last is None else last))
-            first = last = None
+            first, last = frame if _is_at_a_thing(motion, frame, start, end) else None, None
         elif frame == bends[-1] and _leaves(motion, frame, end):
             is_start = first is not None and _works(motion, first, frame)
             return [*touches, Touch(first if is_start else None, frame)]
@@ -96,6 +139,37 @@ def find_touches(motion: ArmMotion, start: int, end: int) -> list[Touch]:
         elif _is_at_a_thing(motion, frame, start, end):
             first = frame
     return [*touches, Touch(first, end)] if first is not None and _works(motion, first, end) else touches
+
+
+def find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
+    """Find where the hand presses within [start, end): it stops away from where it began, and turns back.
+
+    A hand that stays where it stops presses if its command goes on. The contact begins before the stop.
+    """
+    usual = float(np.percentile(motion.speed, 80)) if len(motion) else 0.0
+    turns = _turns(motion, _near(motion))
+    stops = [
+        frame
+        for frame in _bends(motion, start, end)
+        if (motion.speed[frame] < _STANDS * usual or turns[frame] > 1)
+        and not _comes_from_below(motion, start, frame)
+    ]
+    moving = start + np.flatnonzero(motion.speed[start:end] > _STANDS * usual)
+    rest = int(moving[-1]) + 1 if len(moving) else end
+    if end == len(motion) >= rest + _near(motion) and motion.strains(rest):
+        stops.append(rest)
+    touches: list[Touch] = []
+    for stop in stops:
+        place = motion.path[stop]
+        if np.linalg.norm(place - motion.path[start]) <= _WAY * motion.extent:
+            continue
+        last, before = end if stop == rest else stop, touches[-1].end if touches else start
+        is_near = np.linalg.norm(place - motion.path[before]) <= 2 * _WAY * motion.extent
+        if touches and is_near and not _rises(motion, before, stop):
+            touches[-1] = Touch(touches[-1].start, last)
+        else:
+            touches.append(Touch(max(start, stop - round(_PRESS_S * motion.fps)), last))
+    return touches
 
 
 def _works(motion: ArmMotion, start: int, end: int) -> bool:
@@ -110,7 +184,7 @@ def _bends(motion: ArmMotion, start: int, end: int) -> list[int]:
     moving = start + np.flatnonzero(motion.speed[start:end] > _STANDS * usual)
     if motion.height is None or not len(moving):
         return []
-    near = max(2, round(_REACH_S * motion.fps))
+    near = _near(motion)
     sharpness = np.maximum(_turns(motion, near), np.where(motion.speed < _STANDS * usual, 1.0, 0.0))
     found: list[int] = []
     for frame in np.argsort(-sharpness, kind="stable"):
@@ -120,6 +194,10 @@ def _bends(motion: ArmMotion, start: int, end: int) -> list[int]:
         if is_inside and all(abs(frame - other) > _APART_S * motion.fps for other in found):
             found.append(int(frame))
     return sorted(found)
+
+
+def _near(motion: ArmMotion) -> int:
+    return max(2, round(_REACH_S * motion.fps))
 
 
 def _turns(motion: ArmMotion, near: int) -> NDArray[np.float64]:
@@ -143,18 +221,30 @@ def _comes_from_below(motion: ArmMotion, start: int, frame: int) -> bool:
     return bool(motion.height[frame] - before.min() > _RISEN * np.ptp(motion.height))
 
 
+def _rises(motion: ArmMotion, start: int, end: int) -> bool:
+    """Whether the arm goes up and down again between two frames."""
+    if motion.height is None:
+        return False
+    heights = motion.height[start : end + 1]
+    return bool(heights.max() - max(heights[0], heights[-1]) > 2 * _RISEN * np.ptp(motion.height))
+
+
 def _is_at_a_thing(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
     """Whether the hand is as low as it goes to work, and no longer on its way down."""
     if motion.height is None:
         return False
-    heights, height = motion.height[start:end], motion.height[frame]
-    after = motion.height[frame : min(end, frame + round(_APART_S * motion.fps) + 1)]
+    heights, height, span = motion.height[start:end], motion.height[frame], round(_APART_S * motion.fps)
+    came = motion.height[max(0, frame - span) : frame + 1].max() - height
+    goes = height - motion.height[frame : min(end, frame + span + 1)].min()
     is_low = height - heights.min() <= _LOW * np.ptp(heights)
-    return bool(is_low and height - after.min() <= _RISEN * np.ptp(motion.height))
+    return bool(is_low and goes <= max(_RISEN * np.ptp(motion.height), _STILL_DOWN * came))
 
 
 def _leaves(motion: ArmMotion, frame: int, end: int) -> bool:
-    """Whether the arm goes up from a frame until `end`."""
-    return motion.height is not None and bool(
-        motion.height[end - 1] - motion.height[frame] > _RISEN * np.ptp(motion.height)
-    )
+    """Whether the arm goes up from a frame until `end`, more than along."""
+    if motion.height is None:
+        return False
+    rises = motion.height[frame:end] - motion.height[frame]
+    top = frame + int((rises >= 0.9 * rises.max()).argmax())
+    way = np.linalg.norm(motion.path[top] - motion.path[frame])
+    return bool(rises.max() > max(_RISEN * np.ptp(motion.height), 0.5 * way))

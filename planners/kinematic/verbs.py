@@ -6,7 +6,7 @@
 from typing import Literal, NamedTuple
 
 type VerbKind = Literal["put", "pick", "many", "act"]
-type Means = Literal["grasp", "tool", "push", "press"]
+type Means = Literal["grasp", "pull", "turn", "push", "press", "tool"]
 
 
 class Verb(NamedTuple):
@@ -17,7 +17,15 @@ class Verb(NamedTuple):
     imperative: str
     state: str
     means: Means = "grasp"
-    """What the hand does to `{o}`: it closes on it, works on it with a tool, or pushes or presses it."""
+    """What the hand does to `{o}`.
+
+    - `grasp`: it closes on it.
+    - `pull`: it closes or hooks on it.
+    - `turn`: it hooks on it (a door, a knob), or pushes along with its fingers around it.
+    - `push`: it meets it on its way, or pushes along with its fingers around it.
+    - `press`: it goes up to it and back.
+    - `tool`: it works on it with something else.
+    """
 
 
 _PUT = Verb("put", "put {o} {rest}", "{o} is {rest}")
@@ -25,35 +33,56 @@ _MOVE = Verb("put", "move {o} {rest}", "{o} is {rest}")
 _PICK = Verb("pick", "pick up {o}", "{o} is held in the gripper")
 _TAKE = Verb("put", "take {o} {rest}", "{o} is {rest}")
 _CLOSE = Verb("act", "close {o}", "{o} is closed", means="push")
-_TURN = Verb("act", "turn {o} {rest}", "{o} is turned {rest}", means="push")
+_SWITCH = Verb("act", "toggle {o}", "{o} is switched", means="press")
+_TURN = Verb("act", "turn {o} {rest}", "{o} is turned {rest}", means="turn")
 _ON = Verb("act", "turn on {o}", "{o} is switched on", means="press")
 _OFF = Verb("act", "turn off {o}", "{o} is switched off", means="press")
 _DOWN = Verb("put", "put down {o}", "{o} rests on the surface, released")
 
+_PUSHES = ("slide", "push", "shove", "nudge", "sweep", "roll", "knock over", "tip over", "topple")
+_PULLS = ("pull", "drag", "tug", "straighten")
+_PRESSES = {
+    "press": "is pressed",
+    "click": "has been clicked",
+    "hit": "has been hit",
+    "poke": "has been poked",
+    "tap": "has been tapped",
+    "touch": "has been touched",
+}
+_TOOLS = ("hammer", "cut", "slice", "chop", "scoop", "spread", "brush", "scrub", "spray", "paint", "draw")
+
 VERBS: dict[str, Verb] = {
-    **dict.fromkeys(("put", "place", "set", "drop", "lay", "deposit", "position"), _PUT),
+    **dict.fromkeys(
+        ("put", "place", "set", "drop", "lay", "deposit", "position", "throw", "toss", "load"), _PUT
+    ),
     "stack": Verb("put", "stack {o} {rest}", "{o} is {rest}"),
     "insert": Verb("put", "insert {o} {rest}", "{o} is {rest}"),
     "hang": Verb("put", "hang {o} {rest}", "{o} hangs {rest}"),
     **dict.fromkeys(("move", "bring", "transfer", "carry", "shift", "relocate"), _MOVE),
-    "slide": Verb("act", "slide {o} {rest}", "{o} is {rest}", means="push"),
-    "push": Verb("act", "push {o} {rest}", "{o} is {rest}", means="push"),
-    "pull": Verb("act", "pull {o} {rest}", "{o} is {rest}"),
-    "drag": Verb("act", "drag {o} {rest}", "{o} is {rest}"),
-    **dict.fromkeys(("take", "remove", "get"), _TAKE),
-    **dict.fromkeys(("pick up", "pick", "grasp", "grab", "lift up", "lift"), _PICK),
+    **{verb: Verb("act", f"{verb} {{o}} {{rest}}", "{o} is {rest}", means="push") for verb in _PUSHES},
+    **{verb: Verb("act", f"{verb} {{o}} {{rest}}", "{o} is {rest}", means="pull") for verb in _PULLS},
+    **{verb: Verb("act", f"{verb} {{o}} {{rest}}", "{o} is {rest}", means="tool") for verb in _TOOLS},
+    **{verb: Verb("act", f"{verb} {{o}}", f"{{o}} is {verb}ed", means="turn") for verb in ("lock", "unlock")},
+    **{
+        verb: Verb("act", f"{verb} {{o}}", f"{{o}} {state}", means="press")
+        for verb, state in _PRESSES.items()
+    },
+    **dict.fromkeys(("toggle", "flip on", "flip off"), _SWITCH),
+    "unplug": Verb("put", "unplug {o} {rest}", "{o} is unplugged"),
+    "hook": Verb("put", "hook {o} {rest}", "{o} hangs {rest}"),
+    **dict.fromkeys(("take", "remove", "get", "retrieve", "fetch", "extract"), _TAKE),
+    **dict.fromkeys(("pick up", "pick", "grasp", "grab", "lift up", "lift", "raise", "seize"), _PICK),
     **dict.fromkeys(("put down", "set down"), _DOWN),
-    "open": Verb("act", "open {o}", "{o} is open", means="push"),
+    "open": Verb("act", "open {o}", "{o} is open", means="turn"),
     **dict.fromkeys(("close", "shut"), _CLOSE),
     "fold": Verb("act", "fold {o} {rest}", "{o} is folded {rest}"),
     "unfold": Verb("act", "unfold {o}", "{o} is unfolded"),
     "wipe": Verb("act", "wipe {o} {rest}", "{o} is wiped clean {rest}", means="tool"),
     "clean": Verb("act", "clean {o} {rest}", "{o} is clean", means="tool"),
     "pour": Verb("act", "pour {o} {rest}", "{o} has been poured {rest}", means="tool"),
-    "press": Verb("act", "press {o}", "{o} is pressed", means="press"),
     **dict.fromkeys(("turn on", "switch on"), _ON),
     **dict.fromkeys(("turn off", "switch off"), _OFF),
-    **dict.fromkeys(("turn", "rotate"), _TURN),
+    **dict.fromkeys(("turn", "rotate", "twist", "spin"), _TURN),
     "flip": Verb("act", "flip {o} {rest}", "{o} is flipped {rest}"),
     "stir": Verb("act", "stir {o} {rest}", "{o} is stirred", means="tool"),
     "cover": Verb("act", "cover {o} {rest}", "{o} is covered {rest}", means="tool"),
@@ -66,6 +95,13 @@ VERBS: dict[str, Verb] = {
     "tidy": Verb("many", "tidy {o} {rest}", "{o} is tidy {rest}"),
     "unpack": Verb("many", "unpack {o} {rest}", "{o} is empty {rest}"),
 }
+
+_DIRECTIONS = (
+    "open shut closed in out up down back away aside sideways forward forwards backward backwards left right "
+    "inward inwards outward outwards upward upwards downward downwards over"
+)
+DIRECTIONS = frozenset(_DIRECTIONS.split())
+"""Where a thing is pushed or pulled, without a preposition."""
 
 _CONTAINERS = (
     "bag basket bin bowl box bucket cabinet can carton case container crate cup cupboard drawer fridge glass "

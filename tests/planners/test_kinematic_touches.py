@@ -1,9 +1,12 @@
 """Contact without a closing hand: it has words only where exactly one contact fits each clause."""
 
+import numpy as np
 import pytest
-from support.arms import HOME, UP, A, Arm, B, C
+from support.arms import HOME, UP, A, Arm, B, C, Motions
 
+from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.align import StepOutcome
+from goalreel.types import Task
 
 
 def push(arm: Arm, a, b, grip=1.0) -> Arm:
@@ -102,11 +105,13 @@ def test_a_touch_before_and_after_a_grasp():
         ("wipe the table", push(Arm(), A, B).home()),
         ("push the thermos with the stick", push(Arm(), A, B).home()),
         ("push the cup to the left", Arm().take(A).put(B).home()),
-        ("pull the drawer", push(Arm(), A, B).home()),
+        ("fold the towel", push(Arm(), A, B).home()),
+        ("press the button", press(press(Arm(), A).go(A + UP, 0.6, 1), C).home()),
+        ("close the drawer, then press the button", push(Arm(), A, B).home()),
     ],
 )
 def test_what_does_not_fit_is_silent(instruction, arm):
-    """More or fewer touches than clauses, none at all, a tool, a grasp for a push, a push for a pull."""
+    """More or fewer touches than clauses, none at all, a tool, a lift for a push, a push for a fold."""
     plan = arm.plan(instruction)
     assert all(step.doubts for step in plan.steps)
     assert not any(name.startswith(("reach", "grasp")) for name, _ in said(plan))
@@ -116,6 +121,40 @@ def test_without_a_height_no_touch_is_seen():
     plan = push(Arm(), A, B).home().plan("open the drawer", dims=("a.pos", "b.pos", "c.pos", "gripper.pos"))
     assert said(plan) == [("open the drawer", "done")]
     assert plan.steps[0].doubts
+
+
+def test_a_pull_may_be_a_touch_and_a_push_a_grasp_that_drags():
+    for instruction in ("pull the drawer", "pull the drawer open by the handle", "turn the knob"):
+        plan = push(Arm(), A, B).home().plan(instruction)
+        assert said(plan)[0][0].startswith("reach for the ")
+        assert not any(step.doubts for step in plan.steps)
+    arm = Arm().go(A + UP, 1, 1).go(A, 0.6, 1).close().go(B, 1, 0.4).open().home()
+    plan = arm.plan("push the cup to the left")
+    assert [name for name, _ in said(plan)] == ["reach for the cup", "push the cup to the left"]
+    assert not any(step.doubts for step in plan.steps)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_hand_that_stands_presses_if_its_command_goes_on(told):
+    """A place that is commanded lies ahead of the hand as long as something holds it back."""
+    arm = press(Arm(), A).go(A, 1, 1)
+    state = np.array(arm.rows, np.float32)
+    ahead = np.vstack([state[2:], np.repeat(state[-1:], 2, 0)])
+    if told:
+        ahead[arm.contacts[0] :, 2] -= 0.06
+    recording = Motions("press the button", state, commands=ahead)
+    plan = KinematicPlanner({"it": recording}).plan([Task(id="it", instruction="press the button")])[0]
+    assert [step.name for step in plan.steps] == ["reach for the button", "press the button"][-1 - told :]
+    assert bool(plan.steps[-1].doubts) is not told
+
+
+def test_a_handle_is_reached_where_the_hand_is_first_low():
+    """It comes down forwards and pulls back slowly, so that it neither turns nor stands."""
+    arm = Arm().go(A + 2 * UP, 1, 1)
+    arm.go(A + UP / 2, 0.5, 1).go(A, 0.5, 1)
+    arm.contacts.append(len(arm.rows))
+    plan = arm.go(B, 1, 1).plan("open the drawer")
+    assert near(starts(plan), [0, arm.contacts[0]])
 
 
 def test_one_grasp_explains_a_pull_or_a_fold():

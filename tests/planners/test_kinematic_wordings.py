@@ -93,6 +93,10 @@ def test_a_wording_that_no_rule_reads_whole_stays_word_for_word(instruction):
         ("remove lid from jar", ["take the lid out of the jar"]),
         ("put the cup on the 2nd shelf", ["put the cup on the 2nd shelf"]),
         ("Can you put the cup in the box, please?", ["put the cup in the box"]),
+        ("throw the can in the bin", ["put the can in the bin"]),
+        ("retrieve the cup from the cabinet", ["take the cup out of the cabinet"]),
+        ("unplug the charger from the socket", ["unplug the charger from the socket"]),
+        ("grasp the plug and pull it out of the socket", ["pull the plug out of the socket"]),
     ],
 )
 def test_a_wording_that_a_rule_reads_keeps_its_names(instruction, names):
@@ -100,6 +104,33 @@ def test_a_wording_that_a_rule_reads_keeps_its_names(instruction, names):
     assert all(clause.understood for clause in clauses)
     assert [clause.name for clause in clauses] == names
     assert ONCE.plan(instruction).steps[0].doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("instruction", "name", "means"),
+    [
+        ("push the door shut", "push the door shut", "push"),
+        ("pull open the drawer", "pull the drawer open", "pull"),
+        ("pull the door open by the handle", "pull the door open by the handle", "pull"),
+        ("pull the handle to open the drawer", "pull the handle to open the drawer", "pull"),
+        ("push the plate sideways into the goal", "push the plate sideways in the goal", "push"),
+        ("pull the plate back out of the rack", "pull the plate back out of the rack", "pull"),
+        ("slide the window to the left", "slide the window to the left", "push"),
+        ("sweep the cube into the hole", "sweep the cube in the hole", "push"),
+        ("knock over the can", "knock over the can", "push"),
+        ("lock the door", "lock the door", "turn"),
+        ("turn the lock of the door", "turn the lock of the door", "turn"),
+        ("push the red button in", "push the red button in", "press"),
+        ("push down the lever", "push the lever down", "press"),
+        ("flip the light switch", "flip the light switch", "press"),
+        ("reach over the wall and press the button", "press the button", "press"),
+        ("push the thermos with the stick", "push the thermos with the stick", "tool"),
+        ("hammer the nail", "hammer the nail", "tool"),
+    ],
+)
+def test_what_a_hand_does_without_a_grasp_is_read(instruction, name, means):
+    (clause,) = read(instruction)
+    assert (clause.name, clause.means, clause.understood) == (name, means, True)
 
 
 def test_a_number_in_digits_asks_for_as_many_grasps():

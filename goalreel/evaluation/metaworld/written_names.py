@@ -135,7 +135,7 @@ def _cut(rest: str) -> tuple[str, str, str]:
         match = _RELATION.search(rest)
     if not match:
         return _LOOSE.sub("", rest).strip(), "", ""
-    return _LOOSE.sub("", rest[: match.start()]).strip(), match[1], rest[match.end() :].strip()
+    return _LOOSE.sub("", rest[: match.start()].strip()).strip(), match[1], rest[match.end() :].strip()
 
 
 def _bodies(noun: str, spec: TaskSpec) -> frozenset[str]:
