@@ -27,6 +27,7 @@ from goalreel.datasets.records import Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
+from goalreel.datasets.writing.edits import check_edits
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
 from goalreel.errors import InputError
@@ -63,6 +64,7 @@ def annotate(
     shard: Shard | None = None,
     workers: "Workers | None" = None,
     corrections: Path | None = None,
+    overwrite: bool = False,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
     """Annotate `episodes` (default: all) of the dataset `source` into the new dataset `out`.
@@ -72,7 +74,8 @@ def annotate(
     summary. When a model answers nobody any more, the run stops, and `Summary.stopped` says so. `retry`
     tries recorded episodes again (see `to_retry`); one that then has fewer accepted pictures keeps its
     record. Where a person has corrected an episode, their steps are the plan, and stay; `corrections` names
-    another annotated dataset whose corrections to take over first. `source` is never written to. Of a
+    another annotated dataset whose corrections to take over first. Files of `out` that somebody changed by
+    hand are refused, or with `overwrite` written anew. `source` is never written to. Of a
     `shard`, one of several processes at once, only the records are written;
     `goalreel.annotator.shards.build_records` makes the dataset of all of them. With `workers` these ask the
     models, not this process; `models` then says what they are called.
@@ -104,6 +107,8 @@ def annotate(
         summary.resumed = len(selected) - len(todo)
         replaced = records.recorded() & todo.keys()
         journal = Journal(records.answers, fingerprint.recording)
+        if shard is None:  # before models are asked
+            check_edits(source, out, options.subgoal_key, overwrite=overwrite)
         if todo:
             say_cost(models, source, recorded, list(todo))
         if todo and workers:
@@ -124,7 +129,7 @@ def annotate(
         if replaced:
             records.drop_unused_images()
         if not summary.stopped or records.done():
-            write_dataset(source, out, records, options, recorded.camera, progress)
+            write_dataset(source, out, records, options, recorded.camera, overwrite, progress)
     return summary
 
 
@@ -154,9 +159,17 @@ def annotate_episodes(
 
 
 def write_dataset(
-    source: Source, out: Path, records: Records, options: Options, camera: str, progress: OnProgress
+    source: Source,
+    out: Path,
+    records: Records,
+    options: Options,
+    camera: str,
+    overwrite: bool,
+    progress: OnProgress,
 ) -> None:
     """Write the dataset `out` from `source` and what is recorded, with goal images of `camera`'s size.
+
+    `overwrite` writes anew what somebody changed there by hand.
 
     Raises:
         DatasetError: as `build`.
@@ -170,6 +183,7 @@ def write_dataset(
         use_unverified=options.use_unverified,
         text=options.text,
         form=options.subgoal_form,
+        overwrite=overwrite,
         progress=lambda done, total: progress("write", done, total),
     )
 

@@ -78,6 +78,7 @@ def annotate(
     shard: Shard | None = None,
     workers: "Workers | None" = None,
     corrections: Path | None = None,
+    overwrite: bool = False,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
     """Annotate a recorded LeRobot dataset into the new dataset `out`; `source` is never written to.
@@ -100,6 +101,7 @@ def annotate(
             the dataset.
         workers: processes that ask the models in this one's place; `models` says what they are called.
         corrections: another annotated dataset, whose corrections are taken over first.
+        overwrite: whether to write files anew that somebody changed in `out` by hand.
         progress: is called with a stage's name, how much of it is done, and of how much.
 
     Returns:
@@ -131,6 +133,7 @@ def annotate(
         shard=shard,
         workers=workers,
         corrections=corrections,
+        overwrite=overwrite,
         progress=progress,
     )
 

@@ -9,6 +9,7 @@ from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
+from goalreel.datasets.writing.marks import MARKS
 from goalreel.errors import DatasetError
 from goalreel.files import copy, files_below
 from goalreel.models.journal import Journal
@@ -20,6 +21,8 @@ def build_records(
     source: Path | None = None,
     gathered: Sequence[Path] = (),
     progress: OnProgress = lambda stage, done, total: None,
+    *,
+    overwrite: bool = False,
 ) -> list[int]:
     """Write the dataset `out` from the recorded episodes in it, as `annotate` does at its end.
 
@@ -28,13 +31,14 @@ def build_records(
         source: the dataset annotated; None: where it was when the shards ran.
         gathered: folders of other shards, on no file system in common, whose records are copied into `out`.
         progress: told as files are written.
+        overwrite: write files anew that somebody changed in `out` by hand.
 
     Returns:
         The episodes without a record, in order. They are in the dataset, without goal images.
 
     Raises:
         DatasetError: no records, records of different settings, no `source`, one whose copy lerobot could not
-            read, or a run is still writing.
+            read, a run is still writing, or `out` was changed by hand.
     """
     settings, root = {}, source
     for folder in (out, *gathered):
@@ -57,7 +61,8 @@ def build_records(
         records.remember(root)
         records.drop_unused_images()
         refuse_broken(dataset, sorted(records.done()))
-        write_dataset(dataset, out, records, Options.of(settings), settings["camera"], progress)
+        options = Options.of(settings)
+        write_dataset(dataset, out, records, options, settings["camera"], overwrite, progress)
         missing = sorted(set(dataset.indices) - records.done())
     if not missing:
         Journal(records.answers).remove()
@@ -67,5 +72,5 @@ def build_records(
 def _gather(folder: Path, into: Path) -> None:
     """Pictures first: a record is there only with all that it names."""
     for path in sorted(files_below(folder), key=lambda path: path.suffix == ".json"):
-        if path.name != "settings.json":
+        if path.name != "settings.json" and not path.is_relative_to(folder / MARKS.name):
             copy(path, into / path.relative_to(folder))

@@ -110,7 +110,7 @@ def median_build(out: Path, count: int) -> float:
     for i in range(1, count):
         copy = out.parent / f"copy-{i}"
         shutil.copytree(out / FOLDER, copy / FOLDER)
-        shutil.copytree(out / LOCAL, copy / LOCAL, ignore=shutil.ignore_patterns("build"))
+        shutil.copytree(out / LOCAL, copy / LOCAL)
         seconds.append(build_all(copy))
         shutil.rmtree(copy)
     return median(seconds)

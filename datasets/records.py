@@ -9,6 +9,7 @@ OUT/meta/goalreel/
     episodes/chunk-000/episode_000003.json   the storyboard
     images/ab/<sha256>.png               pictures that are no frame of the recording, by content
     corrections/chunk-000/episode_000003.jsonl   what people changed (`goalreel.datasets.corrections`)
+    files/data/chunk-000/file-000.parquet.json   what a file of OUT was made from (`datasets.writing.marks`)
 
 A record is a storyboard's JSON after a line with the fingerprint of the recording that it tells of. A picture
 in it is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No clock, no path, no random name enters a record,
@@ -48,7 +49,7 @@ log = logging.getLogger(__name__)
 
 FOLDER = Path("meta") / "goalreel"
 LOCAL = Path(".cache") / "huggingface" / "goalreel"
-"""Of this machine alone, and no loss: the lock, the marks of built files, answers that are not recorded yet.
+"""Of this machine alone, and no loss: the lock, answers that are not recorded yet.
 
 Below the one folder that huggingface_hub uploads from nowhere.
 """

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.marks import FileMarks
+from goalreel.datasets.writing.marks import MARKS, FileMarks, content_digest
 from goalreel.errors import DatasetError
 from goalreel.files import copy, digest, files_below, link_or_copy
 
 _LINKED = ("videos", "images")
+_OF_LEROBOT = ("data", "meta", *_LINKED)
 _IGNORED = {".cache", ".git"}
 _PREVIOUS = FOLDER / "previous"
 """Where the records of an earlier pass go: they still tell of the episodes that this pass leaves alone."""
@@ -37,15 +38,26 @@ def meta_digest(root: Path) -> str:
 def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
     """Link or copy what `build` does not write itself; neither does it pass on `besides` (relative).
 
+    A file of OUT that holds the same stays, as in a copy of OUT that shares no files with IN.
+
     Raises:
         DatasetError: the disk is full.
     """
+    digests: dict[str, str] = {}
     for path in dataset_files(root):
         relative = path.relative_to(root)
         if relative.is_relative_to(FOLDER):
-            copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
-        elif not _rebuilt(relative) and relative not in besides:
-            pass_file(path, out / relative, root)
+            if not relative.is_relative_to(MARKS):
+                copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
+            continue
+        if _rebuilt(relative) or relative in besides:
+            continue
+        target, content = out / relative, content_digest(path)
+        if not (target.is_file() and content_digest(target) == content):
+            pass_file(path, target, root)
+        if relative.parts[0] in _OF_LEROBOT:
+            digests[relative.as_posix()] = content
+    FileMarks(out).put_copies(digests)
 
 
 def pass_file(path: Path, target: Path, root: Path) -> None:
@@ -58,16 +70,18 @@ def pass_file(path: Path, target: Path, root: Path) -> None:
 
 
 def drop_gone(source: Source, out: Path, key: str, marks: FileMarks) -> None:
-    """Remove files from OUT that IN no longer has, as after a merge.
+    """Remove files from OUT that IN no longer has, as after a merge."""
+    for path in surplus_files(source, out, key):
+        path.unlink()
+        marks.drop(path)
 
-    Those of the sub-goal camera `key` are left alone.
-    """
+
+def surplus_files(source: Source, out: Path, key: str) -> list[Path]:
+    """The files of OUT that IN does not have, apart from those of the sub-goal camera `key`."""
     cameras = [out / "videos" / camera for camera in source.cameras if camera != key]
     videos = (path for camera in cameras for path in camera.glob("*/*.mp4"))
-    for path in [*data_files(out), *episode_files(out), *videos]:
-        if not (source.root / path.relative_to(out)).exists():
-            path.unlink()
-            marks.drop(path)
+    files = [*data_files(out), *episode_files(out), *videos]
+    return [path for path in files if not (source.root / path.relative_to(out)).exists()]
 
 
 def data_files(root: Path) -> list[Path]:

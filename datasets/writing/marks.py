@@ -1,13 +1,38 @@
-"""Completion marks in LOCAL/build: what each built file was made from, so that it is made once."""
+"""Marks in OUT/meta/goalreel/files: what each file was made from and what it held, so that it is made once.
+
+They travel with OUT, so a copy of it on another machine is not encoded anew. They hold no time of a file:
+copies have other times.
+"""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalreel.datasets.records import LOCAL
-from goalreel.files import write_bytes
+from goalreel.datasets.records import FOLDER
+from goalreel.files import digest, file_digest, write_bytes
+
+MARKS = FOLDER / "files"
+_COPIES = "copies.json"
+_WHOLE = (".parquet", ".json", ".jsonl")
+_BLOCK, _BLOCKS = 1 << 16, 16
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 of a file; of a large video, of its size and of 16 blocks from all over it.
+
+    Terabytes of videos are not read for this. A video that was encoded anew has another size and index.
+    """
+    size = path.stat().st_size
+    if size <= _BLOCK * _BLOCKS or path.suffix in _WHOLE:
+        return file_digest(path)
+    blocks = [str(size).encode()]
+    with path.open("rb") as file:
+        for i in range(_BLOCKS):
+            file.seek((size - _BLOCK) * i // (_BLOCKS - 1))
+            blocks.append(file.read(_BLOCK))
+    return digest(*blocks)
 
 
 @dataclass(frozen=True)
@@ -32,7 +57,7 @@ class FileMarks:
 
     def put(self, file: Path, made_from: str, note: dict[str, Any]) -> None:
         """Mark `file` as complete, with what it was made from and a note to give back."""
-        text = json.dumps({"made_from": made_from, "note": note})
+        text = json.dumps({"made_from": made_from, "content": content_digest(file), "note": note})
         write_bytes(self.path(file), text.encode() + b"\n")
 
     def once(self, file: Path, made_from: str, write: Callable[[], None]) -> None:
@@ -45,4 +70,28 @@ class FileMarks:
     def path(self, file: Path) -> Path:
         """Where the mark of a file of OUT is kept."""
         relative = file.relative_to(self.out)
-        return self.out / LOCAL / "build" / relative.with_name(relative.name + ".json")
+        return self.out / MARKS / relative.with_name(relative.name + ".json")
+
+    def marked(self) -> Iterator[tuple[Path, str]]:
+        """Each marked file of OUT, which may be gone, and the digest of what it held.
+
+        A damaged mark is left out: its file is made anew.
+        """
+        for path in sorted((self.out / MARKS).glob("*/**/*.json")):
+            file = self.out / path.relative_to(self.out / MARKS).with_suffix("")
+            try:
+                yield file, json.loads(path.read_bytes())["content"]
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+
+    def copies(self) -> dict[str, str] | None:
+        """File passed on from IN, relative to OUT -> digest; None where nothing tells, as before a build."""
+        try:
+            return dict(json.loads((self.out / MARKS / _COPIES).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def put_copies(self, digests: Mapping[str, str]) -> None:
+        """Note which files were passed on from IN, and what they hold."""
+        text = json.dumps(dict(digests), indent=1, sort_keys=True)
+        write_bytes(self.out / MARKS / _COPIES, text.encode() + b"\n")

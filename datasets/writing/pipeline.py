@@ -21,6 +21,7 @@ from goalreel.datasets.writing.copies import (
     meta_digest,
     pass_on,
 )
+from goalreel.datasets.writing.edits import check_edits
 from goalreel.datasets.writing.layout import VideoFile, arrange, places
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.datasets.writing.shards import rewrite_shard
@@ -42,6 +43,7 @@ def build(
     use_unverified: bool = False,
     text: TextOptions | None = None,
     form: SubGoalForm = DEFAULT_FORM,
+    overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
@@ -52,11 +54,12 @@ def build(
     black, and True in the column `BuildPlan.pad_key`. Steps without an accepted picture have no sub-task row
     either, unless `use_unverified`. An episode of `source` that has sub-task rows already keeps all its
     language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
-    written, and where. `progress(done, total)` counts files.
+    written, and where. `overwrite` writes anew what somebody changed in `out`. `progress(done, total)`
+    counts files.
 
     Raises:
         DatasetError: `source` or a record is broken, `source` has the camera in another form, `out` overlaps
-            `source`, or the disk is full.
+            `source` or was changed by hand since it was written, or the disk is full.
     """
     root, out = source.root, Path(out)
     check_apart(root, out)
@@ -69,6 +72,7 @@ def build(
 
     with records.reviewing():  # what a review page is storing is no leftover
         sweep(out)
+    check_edits(source, out, camera_key, overwrite=overwrite)
     info = out / "meta" / "info.json"
     everything = job.made_from(meta_digest(root), episodes=sorted(job.clock))
     if job.marks.fresh(info, everything) is None:
@@ -105,7 +109,8 @@ def _steps(
         yield
     write_card(job)
     if job.tasks:
-        write_bytes(job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
+        tasks = partial(write_bytes, job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
+        job.marks.once(job.out / TASKS, everything, tasks)
     yield
     job.marks.once(meta_folder / "stats.json", everything, partial(meta.write_stats, root, job.out, job.key))
     yield

@@ -70,6 +70,14 @@ class RunOptions:
             rich_help_panel=RUN,
         ),
     ] = None
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite",
+            help="Write files anew that somebody changed in OUT by hand.",
+            rich_help_panel=RUN,
+        ),
+    ] = False
     batch_size: Annotated[
         int,
         typer.Option(min=1, help="Requests of one kind in one call, or at a server.", rich_help_panel=RUN),
@@ -171,6 +179,7 @@ def annotate(
                 shard=shard,
                 workers=workers,
                 corrections=run.corrections,
+                overwrite=run.overwrite,
                 progress=progress,
             )
         _report(summary, json_output)

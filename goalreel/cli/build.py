@@ -23,6 +23,9 @@ def build(
     records: Annotated[
         list[Path] | None, typer.Option(help="Other folders of shards whose records to copy into it first.")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Write files anew that somebody changed in OUT by hand.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Write the dataset from what was recorded, by shards too, and what people corrected."""
@@ -31,7 +34,7 @@ def build(
         from goalreel.cli.console import print_json, progress_bars
 
         with progress_bars() as progress:
-            missing = build_records(out, source, records or (), progress)
+            missing = build_records(out, source, records or (), progress, overwrite=overwrite)
         if missing:
             typer.echo(
                 f"without a record, so without goal images: episodes {format_episodes(missing)}", err=True

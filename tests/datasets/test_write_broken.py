@@ -12,7 +12,7 @@ import pytest
 from support.places import SUPPORT
 from support.recordings import storyboard
 
-from goalreel.datasets.records import LOCAL, Records
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
 from goalreel.errors import DatasetError
@@ -113,7 +113,7 @@ def test_a_full_disk_is_one_clear_line_and_is_resumed(sharded_dataset, small_dis
             places.add(place)
             assert not (out / "meta/info.json").exists() or place in (
                 None,
-                out / LOCAL / "build/meta/info.json.json",
+                out / FOLDER / "files/meta/info.json.json",
             )
             assert not list(small_disk.rglob(".goalreel-tmp-*"))
             (small_disk / "filler").unlink()
