@@ -43,9 +43,8 @@ def corrected_plans(records: Records, episodes: Iterable[int]) -> dict[int, Plan
         if not records.is_corrected(episode):
             continue
         from goalreel.datasets.corrections.board import plan
-        from goalreel.datasets.corrections.replay import reviewed
 
-        review = reviewed(records.corrections(episode).entries(records.stand_in))
+        review = records.corrections(episode).read(records.stand_in).replay.review
         if records.recordings and review.recording != records.recordings.get(episode):
             log.warning("episode %d: its recording has changed, so its corrections are left aside", episode)
         elif (corrected := plan(review)) is not None:

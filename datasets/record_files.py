@@ -135,10 +135,8 @@ class RecordFiles:
         Raises:
             DatasetError: its log or its record is damaged.
         """
-        from goalreel.datasets.corrections.log import current, length_of
-
-        entries = self.corrections(episode).entries(self.stand_in)
-        return current(entries, self.begin_log(episode, length_of(entries)), self.corrections(episode).path)
+        replay = self.corrections(episode).read(self.stand_in).replay
+        return replay.on(self.begin_log(episode, replay.review.length))
 
     def begin_log(self, episode: int, length: int) -> "BeginLog":
         """The record as it is, for a log to go on from; `length` is the episode's, in frames.

@@ -1,8 +1,9 @@
 """The routes that the page reads and changes, as JSON."""
 
 from collections.abc import Callable
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -14,11 +15,13 @@ from goalreel.annotator.review.schemas import (
     ConflictAnswer,
     DatasetAnswer,
     EpisodeAnswer,
+    HistoryAnswer,
     ListAnswer,
     RenderRequest,
     Schema,
 )
 from goalreel.annotator.review.session import ReviewSession
+from goalreel.annotator.review.views import HISTORY
 from goalreel.datasets.corrections.log import ConflictError
 
 router = APIRouter(prefix="/api")
@@ -40,6 +43,17 @@ def episodes(session: OpenSession, query: Filters) -> ListAnswer:
 def episode(session: OpenSession, index: EpisodeIndex, query: Filters) -> EpisodeAnswer:
     """The present state of an episode."""
     return session.look(index, query.filters)
+
+
+@router.get("/episodes/{index}/history")
+def history(
+    session: OpenSession,
+    index: EpisodeIndex,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = HISTORY,
+) -> HistoryAnswer:
+    """A page of the history of an episode, which ends before its `offset` newest changes."""
+    return session.history(index, offset, limit)
 
 
 @router.post("/episodes/{index}/events")
@@ -80,7 +94,7 @@ def _respond(
     try:
         return _json(work(), 200)
     except ConflictError as e:
-        return _json(ConflictAnswer(detail=str(e), episode=session.look(index, filters)), 409)
+        return _json(ConflictAnswer(detail=str(e), by=e.by, episode=session.look(index, filters)), 409)
 
 
 def _json(answer: Schema, status: int) -> Response:

@@ -60,7 +60,7 @@ async def _http(_: Request, error: HTTPException) -> Response:
 async def _invalid(_: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or "the request"
-    return JSONResponse({"detail": f"{where}: {first['msg']}"}, 422)
+    return JSONResponse({"detail": f"{where}: {first['msg'].removeprefix('Value error, ')}"}, 422)
 
 
 async def _failed(_: Request, error: Exception) -> Response:

@@ -13,7 +13,6 @@ from typing import Literal, get_args
 
 from goalreel.annotator.review.priority import EpisodeFacts, Priority, facts, priorities
 from goalreel.datasets.corrections.events import GiveVerdict, Opinion
-from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
@@ -172,15 +171,15 @@ def pace(times: Sequence[datetime]) -> float | None:
 
 
 def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
-    review, (entries, _) = reviewed.review, standing(reviewed.entries)
-    times = [entry.at for entry in entries if isinstance(entry.change, GiveVerdict)]
+    review, done = reviewed.review, reviewed.replay.done
+    judged = next((entry.at for entry in reversed(done) if isinstance(entry.change, GiveVerdict)), None)
     return replace(
         row,
         names=tuple(step.step.name for step in review.steps),
         words=_words(board),
         verdict=review.verdict,
         by=review.by,
-        judged=times[-1] if review.verdict is not None and times else None,
+        judged=None if review.verdict is None else judged,
     )
 
 

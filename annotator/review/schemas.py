@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from goalreel.annotator.review.curves import Points
 from goalreel.claims import Claims
@@ -19,6 +19,7 @@ from goalreel.datasets.corrections.events import (
     StepId,
     UndoChange,
     Words,
+    one_line,
 )
 
 type PageEvent = Annotated[
@@ -26,7 +27,13 @@ type PageEvent = Annotated[
     Field(discriminator="kind"),
 ]
 """A change that the page may request; only the server itself adds a rendering."""
-Who = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
+Who = Annotated[str, StringConstraints(min_length=1, max_length=80), AfterValidator(one_line)]
+_TEXTS = ("name", "instruction", "prompt")
+
+
+def _clean(event: PageEvent) -> PageEvent:
+    texts = {name: one_line(text) for name in _TEXTS if (text := getattr(event, name, None)) is not None}
+    return event.model_copy(update=texts)
 
 
 class Schema(BaseModel):
@@ -40,7 +47,7 @@ class ChangeRequest(Schema):
 
     revision: Annotated[int, Field(ge=0)]
     by: Who
-    event: PageEvent
+    event: Annotated[PageEvent, AfterValidator(_clean)]
 
 
 class RenderRequest(Schema):
@@ -49,7 +56,7 @@ class RenderRequest(Schema):
     revision: Annotated[int, Field(ge=0)]
     by: Who
     step: StepId
-    prompt: Words
+    prompt: Annotated[Words, AfterValidator(one_line)]
 
 
 class DatasetAnswer(Schema):
@@ -100,9 +107,11 @@ class CameraAnswer(Schema):
 class AttemptAnswer(Schema):
     """A picture of a step, rendered or from the recording."""
 
+    number: int
+    """Counted from 0; frames that a step ended with once, and nobody chose, are left out."""
     picture: str | None
     prompt: str
-    outcome: Literal["accepted", "rejected", "failed", "person"]
+    outcome: Literal["accepted", "rejected", "failed", "person", "observed"]
     text: str
     probability: float | None
     semantics: float | None
@@ -138,8 +147,16 @@ class HistoryLine(Schema):
     undone: bool
 
 
-class EpisodeAnswer(Schema):
-    """The present state of an episode."""
+class HistoryAnswer(Schema):
+    """A page of the history."""
+
+    changes: int
+    """In the whole history."""
+    history: list[HistoryLine]
+
+
+class EpisodeAnswer(HistoryAnswer):
+    """The present state of an episode, with its last changes."""
 
     episode: int
     revision: int
@@ -157,7 +174,6 @@ class EpisodeAnswer(Schema):
     steps: list[StepAnswer]
     can_undo: bool
     can_redo: bool
-    history: list[HistoryLine]
     previous: int | None
     next: int | None
 
@@ -166,4 +182,6 @@ class ConflictAnswer(Schema):
     """A conflict: the episode after the change that came first."""
 
     detail: str
+    by: str
+    """Whose change it was."""
     episode: EpisodeAnswer

@@ -16,6 +16,7 @@ from goalreel.annotator.review.schemas import (
     CameraAnswer,
     DatasetAnswer,
     EpisodeAnswer,
+    HistoryAnswer,
     ListAnswer,
     PageEvent,
     RowAnswer,
@@ -118,6 +119,10 @@ class ReviewSession:
         """
         return self._answer(index, self.reviews.look(index, self._length(index)), filters)
 
+    def history(self, index: int, offset: int, limit: int) -> HistoryAnswer:
+        """A page of the history of an episode; else as `look`."""
+        return history(self.reviews.look(index, self._length(index)), offset, limit)
+
     def change(
         self, index: int, revision: int, by: str, event: PageEvent, filters: ListFilter
     ) -> EpisodeAnswer:
@@ -199,6 +204,7 @@ class ReviewSession:
         row = self.queue[index]
         previous, following = self.queue.neighbours(index, filters)
         return EpisodeAnswer(
+            **dict(history(reviewed)),
             episode=index,
             revision=reviewed.revision,
             instruction=review.task.instruction,
@@ -216,9 +222,8 @@ class ReviewSession:
                 step_answer(index, step, corrected_step)
                 for step, corrected_step in zip(review.steps, board.steps, strict=True)
             ],
-            can_undo=reviewed.can_undo,
-            can_redo=reviewed.can_redo,
-            history=list(history(reviewed)),
+            can_undo=reviewed.replay.can_undo,
+            can_redo=bool(reviewed.replay.undone),
             previous=previous,
             next=following,
         )

@@ -1,20 +1,20 @@
 """Convert an episode's review to the answers that the page gets."""
 
-from collections.abc import Iterator
 from typing import assert_never
 from urllib.parse import quote
 
-from goalreel.annotator.review.schemas import AttemptAnswer, HistoryLine, StepAnswer
+from goalreel.annotator.review.schemas import AttemptAnswer, HistoryAnswer, HistoryLine, StepAnswer
 from goalreel.datasets.corrections import events
-from goalreel.datasets.corrections.board import WORDS
+from goalreel.datasets.corrections.board import WORDS, has_followed
 from goalreel.datasets.corrections.files import FRAME
-from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.types import Attempt, StoryboardStep
 
 PICTURE_WIDTH = 480
 """Width in pixels of a goal image that is a frame of the recording."""
+HISTORY = 20
+"""Changes in an answer."""
 _VERDICTS = {"accept": "accepted it", "reject": "rejected it", "unsure": "was unsure of it"}
 
 _PLAIN = {
@@ -42,7 +42,11 @@ def step_answer(episode: int, step: ReviewStep, corrected: StoryboardStep) -> St
         issues=step.issues,
         chosen=step.chosen,
         edited=sorted(step.edited),
-        attempts=[_attempt(episode, step, number) for number in range(len(step.attempts))],
+        attempts=[
+            _attempt(episode, step, number)
+            for number, attempt in enumerate(step.attempts)
+            if number == step.chosen or not has_followed(attempt)
+        ],
     )
 
 
@@ -51,8 +55,11 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
     verdict, failure = attempt.verdict, attempt.failure
     picked = number in step.taken or (number == step.chosen and "goal" in step.edited)
     outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
+    if has_followed(attempt):
+        outcome = "observed"
     text = verdict.reasoning if verdict else f"{failure.stage}: {failure.message}" if failure else ""
     return AttemptAnswer(
+        number=number,
         picture=_picture(episode, attempt),
         prompt=attempt.prompt,
         outcome="person" if picked else outcome,
@@ -74,19 +81,27 @@ def _picture(episode: int, attempt: Attempt) -> str | None:
     return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={PICTURE_WIDTH}"
 
 
-def history(reviewed: Reviewed) -> Iterator[HistoryLine]:
-    """List every change except undo and redo, in order; changes that were undone are marked."""
-    effective = {entry.revision for entry in standing(reviewed.entries)[0]}
+def history(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> HistoryAnswer:
+    """List the last changes but undo and redo, in order, leaving out the `offset` newest.
+
+    Changes that were undone are marked.
+    """
+    undo = (events.UndoChange, events.RedoChange)
+    changes = [entry for entry in reviewed.entries[1:] if not isinstance(entry.change, undo)]
+    effective = {entry.revision for entry in reviewed.replay.done}
     names = {step.id: step.step.name for step in reviewed.review.steps}
-    for entry in reviewed.entries[1:]:
-        if not isinstance(entry.change, events.UndoChange | events.RedoChange):
-            yield HistoryLine(
-                revision=entry.revision,
-                at=entry.at,
-                by=entry.by,
-                words=_describe(entry.change, names),
-                undone=entry.revision not in effective,
-            )
+    end = max(0, len(changes) - offset)
+    lines = [
+        HistoryLine(
+            revision=entry.revision,
+            at=entry.at,
+            by=entry.by,
+            words=_describe(entry.change, names),
+            undone=entry.revision not in effective,
+        )
+        for entry in changes[max(0, end - limit) : end]
+    ]
+    return HistoryAnswer(changes=len(changes), history=lines)
 
 
 def _describe(change: events.BeginLog | events.Correction, names: dict[str, str]) -> str:

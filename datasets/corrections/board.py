@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from goalreel.claims import CLAIM_NAMES, PERSON, ClaimName, Claims
+from goalreel.claims import CLAIM_NAMES, NOBODY, PERSON, ClaimName, Claims
 from goalreel.datasets.corrections.events import Issue
 from goalreel.datasets.corrections.state import Review, ReviewPart, ReviewStep
 from goalreel.types import (
@@ -35,6 +35,7 @@ _TOLD: Mapping[Why, str] = {
     "kept_out": "A person keeps the step from the dataset.",
 }
 TOOK = "A person took this frame."
+FOLLOWED = "The last frame of the step, whose end a person set."
 _BY_PEOPLE = {TOOK, *_TOLD.values()}
 _CLAIMS: Mapping[ReviewPart, ClaimName] = {"time": "when", "words": "what", "outcome": "came_off"}
 """The claim that a person makes who sets a part; a goal image stays the recording's or the editor's."""
@@ -85,7 +86,13 @@ def plan(review: Review) -> Plan | None:
     )
 
 
+def has_followed(attempt: Attempt) -> bool:
+    """Whether it is the last frame that a step had at some time, which nobody chose."""
+    return attempt.verdict is not None and attempt.verdict.reasoning == FOLLOWED
+
+
 def _step(review: Review, step: ReviewStep) -> StoryboardStep:
+    step = _without_past_ends(step)
     wording, attempts = _wording(step), _attempts(review, step)
     wording = wording.model_copy(update={"doubts": doubts(review, step)})
     accepted = review.verdict == "accept" and step.segment is not None
@@ -106,12 +113,21 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
     return corrected_step.model_copy(update={"claims": _claims(review, step, corrected_step)})
 
 
+def _without_past_ends(step: ReviewStep) -> ReviewStep:
+    kept = [n for n, attempt in enumerate(step.attempts) if n == step.chosen or not has_followed(attempt)]
+    attempts = tuple(step.attempts[n] for n in kept)
+    chosen = None if step.chosen is None else kept.index(step.chosen)
+    return step.model_copy(update={"attempts": attempts, "chosen": chosen})
+
+
 def _claims(review: Review, step: ReviewStep, corrected_step: StoryboardStep) -> Claims:
     """The step's claims: people made what they set, and checked all of an episode that they accepted."""
     claims, chosen = corrected_step.claims, corrected_step.chosen
     verdict = None if chosen is None else corrected_step.attempts[chosen].verdict
     if verdict is not None and verdict.reasoning in _BY_PEOPLE:
         claims = claims.named({"critic": PERSON})
+    if chosen is not None and has_followed(corrected_step.attempts[chosen]) and claims.looks is not None:
+        claims = claims.model_copy(update={"looks": claims.looks.model_copy(update={"checked": NOBODY})})
     checked: set[ClaimName] = set(CLAIM_NAMES) if _is_accepted(review, step) else set()
     if "goal" in step.edited and not step.issues:
         checked.add("looks")

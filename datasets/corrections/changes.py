@@ -7,7 +7,7 @@ the step's new last frame: it is what the policy is to reach.
 from typing import assert_never
 
 from goalreel.datasets.corrections import events
-from goalreel.datasets.corrections.board import TOOK
+from goalreel.datasets.corrections.board import FOLLOWED, TOOK
 from goalreel.datasets.corrections.files import FRAME, stand_in
 from goalreel.datasets.corrections.state import Review, ReviewPart, ReviewStep
 from goalreel.errors import InputError
@@ -85,22 +85,22 @@ def _timed(review: Review, step: ReviewStep, segment: Segment) -> ReviewStep:
     camera = review.camera if step.goal is None else step.goal.removeprefix(FRAME).rpartition("#")[0]
     pictured = step.goal is not None or step.step.prompt is not None
     if ended and recorded and camera and "goal" not in step.edited and pictured:
-        return _took(step, camera, segment.end - 1)
+        verdict = Verdict(success=True, reasoning=FOLLOWED, pictures_only=True)
+        return _with_frame(step, camera, segment.end - 1, verdict)
     return step
 
 
 def _took(step: ReviewStep, camera: str, frame: int) -> ReviewStep:
+    """The step with a frame that a person took."""
+    taken = _with_frame(step, camera, frame, Verdict(success=True, reasoning=TOOK))
+    return taken.model_copy(update={"taken": step.taken | {len(step.attempts)}})
+
+
+def _with_frame(step: ReviewStep, camera: str, frame: int, verdict: Verdict) -> ReviewStep:
     """The step with a frame of the recording as one more attempt, chosen."""
     prompt = step.step.prompt or step.step.instruction
-    verdict = Verdict(success=True, reasoning=TOOK)
     attempt = Attempt(prompt=prompt, seed=0, image=stand_in(f"{FRAME}{camera}#{frame}"), verdict=verdict)
-    return step.model_copy(
-        update={
-            "attempts": (*step.attempts, attempt),
-            "chosen": len(step.attempts),
-            "taken": step.taken | {len(step.attempts)},
-        }
-    )
+    return step.model_copy(update={"attempts": (*step.attempts, attempt), "chosen": len(step.attempts)})
 
 
 def _chosen(step: ReviewStep, attempt: int) -> ReviewStep:

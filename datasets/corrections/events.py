@@ -4,6 +4,7 @@ A step is named by an id that no other change touches. Frames are counted from 0
 are references as records keep them.
 """
 
+import unicodedata
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -16,6 +17,24 @@ type FrameNumber = Annotated[int, Field(ge=0, lt=2**31)]
 type Words = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 type Issue = Literal["wrong_object", "wrong_time", "missing", "extra", "wrong_picture"]
 type Opinion = Literal["accept", "reject", "unsure"]
+
+
+def one_line(text: str) -> str:
+    """A person's words with single spaces for line breaks, tabs and other white space.
+
+    >>> one_line(" grasp\\nthe  cup ")
+    'grasp the cup'
+
+    Raises:
+        ValueError: nothing is left, or the text holds another control character.
+    """
+    words = " ".join(text.split())
+    control = next((sign for sign in words if unicodedata.category(sign) == "Cc"), None)
+    if control is not None:
+        raise ValueError(f"{words!r} holds the control character U+{ord(control):04X}: remove it")
+    if not words:
+        raise ValueError("a text holds nothing but white space")
+    return words
 
 
 class BeginLog(Frozen):

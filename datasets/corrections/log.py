@@ -8,7 +8,7 @@ a line is no line. One writer at a time holds `Records.reviewing`.
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry, RedoChange, UndoChange
 from goalreel.datasets.corrections.files import reference_of
-from goalreel.datasets.corrections.replay import renewed, reviewed, standing
-from goalreel.datasets.corrections.state import Review
+from goalreel.datasets.corrections.replay import Replay
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import disk
 from goalreel.image import Image
@@ -27,30 +26,23 @@ MAX_BYTES = 64_000_000
 """Of one log; about ten thousand changes."""
 
 
-def length_of(entries: Sequence[LogEntry]) -> int:
-    """Frames of the episode, as a log knows it; it begins with a `Begin`."""
-    return next(e.change.length for e in reversed(entries) if isinstance(e.change, BeginLog))
-
-
-def current(entries: Sequence[LogEntry], base: BeginLog, path: Path) -> Review:
-    """What a log comes to, on the record as it is now.
-
-    Raises:
-        DatasetError: its changes do not fit one another.
-    """
-    try:
-        review = reviewed(entries)
-    except (InputError, StopIteration, IndexError) as e:
-        raise DatasetError(f"{path}: damaged: its lines do not fit one another ({e})") from e
-    return review if review.record == base.record else renewed(review, base)
-
-
 class ConflictError(InputError):
     """Another change came first."""
 
     def __init__(self, revision: int, by: str) -> None:
         super().__init__(f"revision {revision} by {by} came first: look at it, then change that")
-        self.revision = revision
+        self.revision, self.by = revision, by
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    """The whole lines of a log, as they were read."""
+
+    replay: Replay = field(default_factory=Replay)
+    size: int = 0
+    """Bytes of the lines."""
+    last: bytes = b""
+    """The last line."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +51,32 @@ class CorrectionLog:
 
     path: Path
 
-    def entries(self, get_image: Callable[[str], Image]) -> list[LogEntry]:
-        """All lines; none where there is no log.
+    def read(self, get_image: Callable[[str], Image], known: ReadLog | None = None) -> ReadLog:
+        """Read the lines behind `known`, or all of a file that does not go on from there; none of no file.
 
         Raises:
-            DatasetError: a line is damaged.
+            DatasetError: a line is damaged, or does not fit those before it.
         """
+        known = known or ReadLog()
         try:
-            lines = self.path.read_bytes().splitlines(keepends=True)
+            with self.path.open("rb") as file:
+                file.seek(known.size - len(known.last))
+                if file.read(len(known.last)) != known.last:
+                    known = ReadLog()
+                    file.seek(0)
+                lines = file.read().splitlines(keepends=True)
         except FileNotFoundError:
-            return []
+            return ReadLog()
         whole = [line for line in lines if line.endswith(b"\n")]
-        return [self._entry(number, line, get_image) for number, line in enumerate(whole, start=1)]
+        numbered = enumerate(whole, start=len(known.replay.entries) + 1)
+        entries = [self._entry(number, line, get_image) for number, line in numbered]
+        if not entries:
+            return known
+        try:
+            replay = known.replay.added(entries)
+        except (InputError, StopIteration, IndexError) as e:
+            raise DatasetError(f"{self.path}: damaged: its lines do not fit one another ({e})") from e
+        return ReadLog(replay, known.size + sum(map(len, whole)), whole[-1])
 
     def _entry(self, number: int, line: bytes, get_image: Callable[[str], Image]) -> LogEntry:
         try:
@@ -90,43 +96,47 @@ class CorrectionLog:
         revision: int,
         by: str,
         change: Correction,
-        base_of: Callable[[Sequence[LogEntry]], BeginLog | None],
+        base: BeginLog,
         get_image: Callable[[str], Image],
-    ) -> list[LogEntry]:
+        known: ReadLog | None = None,
+    ) -> ReadLog:
         """Add a change to revision `revision` (0: no log yet), and give all lines.
 
-        The caller holds `Records.reviewing`. `base_of` gives the record as it is, where the lines are not of
-        it; it goes before the change.
+        The caller holds `Records.reviewing`. `base`, the record as it is, goes before the change where the
+        lines are not of it. A change that was saved, but whose answer was lost, is not made twice.
 
         Raises:
             ConflictError: the log is at another revision.
             InputError: the change does not fit, or there is nothing to take back.
             DatasetError: the log is damaged, or the disk is full.
         """
-        entries = self.entries(get_image)
+        log = self.read(get_image, known)
+        entries = log.replay.entries
         if len(entries) != revision:
+            if _is_saved(entries[revision:], by, change):
+                return log
             raise ConflictError(len(entries), entries[-1].by if entries else "nobody")
-        new = [item for item in (base_of(entries), change) if item is not None]
+        new = [change] if entries and log.replay.review.record == base.record else [base, change]
         at = datetime.now(UTC)
         added = [
             LogEntry(revision=revision + n, at=at, by=by, change=item) for n, item in enumerate(new, start=1)
         ]
-        _check_stack([*entries, *added[:-1]], change)
-        reviewed([*entries, *added])
-        self._write(added)
-        return [*entries, *added]
+        before = log.replay.added(added[:-1])
+        _check_stack(before, change)
+        replay = before.added(added[-1:])
+        lines = [_line(entry) for entry in added]
+        self._write(b"".join(lines), log.size)
+        return ReadLog(replay, log.size + sum(map(len, lines)), lines[-1])
 
-    def _write(self, added: list[LogEntry]) -> None:
-        """The lines in one write behind the last whole line, and on the disk."""
-        data = b"".join(_line(entry) for entry in added)
+    def _write(self, data: bytes, size: int) -> None:
+        """Write lines at once behind `size` bytes of whole lines, and onto the disk."""
+        if size + len(data) > MAX_BYTES:
+            raise DatasetError(f"{self.path}: too long to go on: more than {MAX_BYTES} bytes")
         with disk(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             new = not self.path.exists()
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                size = _whole_bytes(handle)
-                if size + len(data) > MAX_BYTES:
-                    raise DatasetError(f"{self.path}: too long to go on: more than {MAX_BYTES} bytes")
                 os.ftruncate(handle, size)
                 try:
                     _all(handle, data, size)
@@ -144,6 +154,12 @@ class CorrectionLog:
                     os.close(folder)
 
 
+def _is_saved(entries: Sequence[LogEntry], by: str, change: Correction) -> bool:
+    """Whether the first change of some lines is this one, by the same person."""
+    first = next((entry for entry in entries if not isinstance(entry.change, BeginLog)), None)
+    return first is not None and (first.by, first.change) == (by, change)
+
+
 def _line(entry: LogEntry) -> bytes:
     text = entry.model_dump_json(context={"put_image": reference_of})
     return text.encode() + b"\n"
@@ -155,15 +171,8 @@ def _all(handle: int, data: bytes, offset: int) -> None:
         data, offset = data[written:], offset + written
 
 
-def _whole_bytes(handle: int) -> int:
-    """Bytes up to the last newline."""
-    size = os.fstat(handle).st_size
-    return os.pread(handle, size, 0).rfind(b"\n") + 1
-
-
-def _check_stack(entries: list[LogEntry], change: Correction) -> None:
-    done, undone = standing(entries)
-    if isinstance(change, UndoChange) and all(isinstance(entry.change, BeginLog) for entry in done):
+def _check_stack(replay: Replay, change: Correction) -> None:
+    if isinstance(change, UndoChange) and not replay.can_undo:
         raise InputError("there is nothing to take back")
-    if isinstance(change, RedoChange) and not undone:
+    if isinstance(change, RedoChange) and not replay.undone:
         raise InputError("there is nothing to make again")

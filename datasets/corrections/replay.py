@@ -15,46 +15,92 @@ from goalreel.datasets.corrections.events import (
 from goalreel.datasets.corrections.state import Review, ReviewStep
 from goalreel.types import Segment
 
-
-def reviewed(entries: Sequence[LogEntry]) -> Review:
-    """What a log that begins with a `Begin` comes to.
-
-    Raises:
-        InputError: a change does not fit what it is made to.
-    """
-    done, _ = standing(entries)
-    assert isinstance(done[0].change, BeginLog)
-    review = Review.of(done[0].change)
-    for entry in done[1:]:
-        match entry.change:
-            case BeginLog():
-                review = renewed(review, entry.change)
-            case UndoChange() | RedoChange():
-                continue
-            case GiveVerdict(verdict=verdict):
-                review = review.model_copy(update={"verdict": verdict, "by": entry.by})
-            case FlagIssue() as flag:
-                review = _flagged(review, flag)
-            case edit:
-                review = changed(review, edit, f"r{entry.revision}")
-    return review
+STATES = 100
+"""Changes that can be taken back without making all those before them again."""
 
 
-def standing(entries: Sequence[LogEntry]) -> tuple[list[LogEntry], list[LogEntry]]:
-    """The entries that stand, in order, and the changes that were taken back, the last one last."""
-    done: list[LogEntry] = []
-    undone: list[LogEntry] = []
-    for entry in entries:
+class Replay:
+    """What the lines of a log, which begins with a `Begin`, come to; more lines give another one."""
+
+    def __init__(self) -> None:
+        self.entries: list[LogEntry] = []
+        self.done: list[LogEntry] = []
+        """The entries that stand, in order."""
+        self.undone: list[LogEntry] = []
+        """The changes that were taken back, the last one last."""
+        self._states: list[Review] = []
+
+    @property
+    def review(self) -> Review:
+        """What the lines come to on their own record; there is at least one line."""
+        return self._states[-1]
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether a change stands."""
+        return any(not isinstance(entry.change, BeginLog) for entry in reversed(self.done))
+
+    def on(self, base: BeginLog) -> Review:
+        """What they come to on the record as it is now."""
+        return self.review if self.review.record == base.record else renewed(self.review, base)
+
+    def added(self, entries: Sequence[LogEntry]) -> "Replay":
+        """The same with more lines.
+
+        Raises:
+            InputError, StopIteration, IndexError: a change does not fit what it is made to.
+        """
+        after = Replay()
+        after.entries, after.done, after.undone = [*self.entries], [*self.done], [*self.undone]
+        after._states = [*self._states]
+        for entry in entries:
+            after._add(entry)
+        return after
+
+    def _add(self, entry: LogEntry) -> None:
         if isinstance(entry.change, UndoChange):
-            last = next(i for i in reversed(range(len(done))) if not isinstance(done[i].change, BeginLog))
-            undone.append(done.pop(last))
+            self._undo()
         elif isinstance(entry.change, RedoChange):
-            done.append(undone.pop())
+            self._make(self.undone.pop())
         else:
-            done.append(entry)
             if not isinstance(entry.change, BeginLog):
-                undone.clear()
-    return done, undone
+                self.undone.clear()
+            self._make(entry)
+        self.entries.append(entry)
+
+    def _make(self, entry: LogEntry) -> None:
+        self._states.append(_next(self._states[-1] if self._states else None, entry))
+        del self._states[:-STATES]
+        self.done.append(entry)
+
+    def _undo(self) -> None:
+        last = next(
+            i for i in reversed(range(len(self.done))) if not isinstance(self.done[i].change, BeginLog)
+        )
+        self.undone.append(self.done.pop(last))
+        if last == len(self.done) and len(self._states) > 1:
+            self._states.pop()
+            return
+        done, self.done, self._states = self.done, [], []
+        for entry in done:
+            self._make(entry)
+
+
+def _next(review: Review | None, entry: LogEntry) -> Review:
+    """What an entry makes of an episode; None before the first one."""
+    change = entry.change
+    if isinstance(change, BeginLog):
+        return Review.of(change) if review is None else renewed(review, change)
+    assert review is not None
+    match change:
+        case UndoChange() | RedoChange():
+            return review
+        case GiveVerdict(verdict=verdict):
+            return review.model_copy(update={"verdict": verdict, "by": entry.by})
+        case FlagIssue() as flag:
+            return _flagged(review, flag)
+        case edit:
+            return changed(review, edit, f"r{entry.revision}")
 
 
 def renewed(review: Review, base: BeginLog) -> Review:

@@ -1,17 +1,20 @@
 """Reviewing the episodes of one OUT: looking, changing, and what it comes to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from goalreel.claims import attributed
 from goalreel.datasets.corrections.board import corrected
 from goalreel.datasets.corrections.events import AddRendering, BeginLog, Correction, LogEntry
 from goalreel.datasets.corrections.files import log_episode, stand_in
-from goalreel.datasets.corrections.log import current
-from goalreel.datasets.corrections.replay import reviewed, standing
+from goalreel.datasets.corrections.log import ReadLog
+from goalreel.datasets.corrections.replay import Replay
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import Records
 from goalreel.types import Attempt, Storyboard
+
+LOGS = 16
+"""Logs that are held in memory, so that of a long one only new lines are read."""
 
 
 @dataclass(frozen=True)
@@ -19,20 +22,17 @@ class Reviewed:
     """An episode as it is, and how it came to that."""
 
     review: Review
-    entries: tuple[LogEntry, ...] = ()
+    replay: Replay = field(default_factory=Replay)
+
+    @property
+    def entries(self) -> list[LogEntry]:
+        """All lines of its log."""
+        return self.replay.entries
 
     @property
     def revision(self) -> int:
         """What a change has to name: 0 where nobody has changed anything."""
         return len(self.entries)
-
-    @property
-    def can_undo(self) -> bool:
-        return any(not isinstance(entry.change, BeginLog) for entry in standing(self.entries)[0])
-
-    @property
-    def can_redo(self) -> bool:
-        return bool(standing(self.entries)[1])
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Reviews:
     """The reviews of one OUT, which may be read and changed by several processes at once."""
 
     records: Records
+    _logs: dict[int, ReadLog] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def episodes(self) -> list[int]:
         """Those that a person has said something of, in order."""
@@ -53,12 +54,18 @@ class Reviews:
         Raises:
             DatasetError: no record, or it or the log is damaged.
         """
-        log = self.records.corrections(episode)
-        entries = log.entries(self.records.stand_in)
-        base = self.records.begin_log(episode, length)
-        if not entries:
+        log = self.records.corrections(episode).read(self.records.stand_in, self._logs.get(episode))
+        return self._reviewed(episode, log, self.records.begin_log(episode, length))
+
+    def _reviewed(self, episode: int, log: ReadLog, base: BeginLog) -> Reviewed:
+        """What a log comes to, which is held from now on."""
+        if not log.replay.entries:
             return Reviewed(Review.of(base))
-        return Reviewed(current(entries, base, log.path), tuple(entries))
+        self._logs.pop(episode, None)
+        self._logs[episode] = log
+        for other in list(self._logs)[:-LOGS]:
+            self._logs.pop(other, None)
+        return Reviewed(log.replay.on(base), log.replay)
 
     def corrected(self, review: Review) -> Storyboard:
         """What a review is to the dataset (`goalreel.datasets.corrections.board.corrected`)."""
@@ -68,7 +75,7 @@ class Reviews:
         """Make a change to revision `revision` of an episode; when this returns it is on the disk.
 
         Raises:
-            ConflictError: somebody was first; `look` shows what they did.
+            ConflictError: another change was first; `look` shows what they did.
             InputError: the change does not fit.
             DatasetError: as `look`, or the disk is full.
         """
@@ -76,14 +83,10 @@ class Reviews:
             return self._change(episode, length, revision, by, change)
 
     def _change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
-        base = self.records.begin_log(episode, length)
-
-        def begin(entries: Sequence[LogEntry]) -> BeginLog | None:
-            return None if entries and reviewed(entries).record == base.record else base
-
+        base, known = self.records.begin_log(episode, length), self._logs.get(episode)
         log = self.records.corrections(episode)
-        entries = log.append(revision, by, change, begin, self.records.stand_in)
-        return Reviewed(current(entries, base, log.path), tuple(entries))
+        after = log.append(revision, by, change, base, self.records.stand_in, known)
+        return self._reviewed(episode, after, base)
 
     def render(
         self, episode: int, length: int, revision: int, by: str, step: str, attempts: Sequence[Attempt]

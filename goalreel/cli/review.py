@@ -8,6 +8,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Host, RecordedSource
+from goalreel.errors import InputError
 
 EPILOG = (
     "Examples:\n\n"
@@ -32,15 +33,14 @@ def review(
         from goalreel.cli.console import progress_bars
         from goalreel.http import TOKEN_VARIABLE, listen
 
+        reviewer = _reviewer(by or _login())
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
         with listen(host, port) as socket:
             from goalreel.annotator.review.app import create_review
             from goalreel.annotator.review.session import ReviewSession
 
             with progress_bars() as progress:
-                session = ReviewSession.open(
-                    dataset, source=source, reviewer=by or _login(), progress=progress
-                )
+                session = ReviewSession.open(dataset, source=source, reviewer=reviewer, progress=progress)
             app = create_review(session, access)
             address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}/"
             ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
@@ -49,6 +49,15 @@ def review(
             )
             serve_review(app, socket)
             typer.echo("goalreel: ended; every change is saved", err=True)
+
+
+def _reviewer(name: str) -> str:
+    from goalreel.datasets.corrections.events import one_line
+
+    try:
+        return one_line(name)
+    except ValueError as e:
+        raise InputError(f"--by: {e}") from e
 
 
 def _login() -> str:

@@ -275,6 +275,7 @@ def test_who_comes_second_is_shown_what_was_first(page, out):
     answer = post(page, 0, {"kind": "blank", "step": "0"}, revision=mine, by="bob")
     assert answer.status_code == 409
     assert "ann came first" in answer.json()["detail"]
+    assert answer.json()["by"] == "ann"
     theirs = answer.json()["episode"]
     assert len(theirs["steps"]) == 2
     assert post(page, 0, {"kind": "blank", "step": "0"}, revision=theirs["revision"]).status_code == 200
@@ -292,6 +293,13 @@ def test_who_comes_second_is_shown_what_was_first(page, out):
         ({"kind": "insert", "start": 2, "end": 5, "name": "n"}, "overlap"),
         ({"kind": "rename", "step": "0", "name": "n" * 2001}, "at most 2000"),
         ({"kind": "rename", "step": "0", "name": " "}, "match pattern"),
+        (
+            {"kind": "rename", "step": "0", "name": "take\0it"},
+            "holds the control character U+0000: remove it",
+        ),
+        ({"kind": "rename", "step": "0", "name": "n", "prompt": "\x1b[2J"}, "control character U+001B"),
+        ({"kind": "rename", "step": "0", "name": "\x1c"}, "white space"),
+        ({"kind": "insert", "start": 12, "end": 15, "name": "\x7f"}, "control character U+007F"),
         ({"kind": "choose", "step": "0", "attempt": 4}, "no attempt 4"),
         ({"kind": "render", "step": "0", "attempts": []}, "kind"),
         ({"kind": "begin"}, "kind"),
@@ -304,6 +312,52 @@ def test_a_change_that_does_not_fit_is_refused_in_one_line(page, event, why):
     assert why in answer.json()["detail"]
     assert "\n" not in answer.json()["detail"]
     assert page.get("/api/episodes/0").json()["revision"] == 0
+
+
+def test_names_have_one_line(page):
+    words = {"kind": "rename", "step": "0", "name": " take\nit\t", "instruction": "it is\r\n held"}
+    episode = done(page, 0, words)
+    assert [episode["steps"][0][part] for part in ("name", "instruction")] == ["take it", "it is held"]
+    refused = post(page, 0, {"kind": "merge", "step": "0"}, by="an\x07n")
+    assert (refused.status_code, "U+0007" in refused.json()["detail"]) == (422, True)
+    episode = done(page, 2, {"kind": "insert", "start": 12, "end": 15, "name": "go\nhome"})
+    assert episode["steps"][-1]["name"] == "go home"
+
+
+def test_the_frame_that_moves_along_is_nobodys_choice(page):
+    def outcomes(episode: dict) -> list[list[str]]:
+        return [[attempt["outcome"] for attempt in step["attempts"]] for step in episode["steps"]]
+
+    before = outcomes(page.get("/api/episodes/0").json())
+    split = done(page, 0, {"kind": "split", "step": "0", "frame": 2})
+    assert outcomes(split) == [["observed"], *before]
+    assert split["steps"][0]["edited"] == ["time"]
+    move = {"kind": "move", "step": "0", "edge": "end", "frame": 1}
+    step = done(page, 0, move, move | {"frame": 3})["steps"][0]
+    assert [attempt["number"] for attempt in step["attempts"]] == [step["chosen"]]
+    assert step["attempts"][0]["picture"].startswith(f"/frames/0/{FRONT}/2.jpg")
+
+
+def test_an_answer_does_not_grow_with_the_log_and_the_history_comes_in_pages(page):
+    name = {"kind": "rename", "step": "0"}
+    short = [page.get("/api/episodes/0")]
+    done(page, 0, *({**name, "name": f"name {n:03}"} for n in range(25)))
+    short.append(page.get("/api/episodes/0"))
+    done(page, 0, *({**name, "name": f"name {n:03}"} for n in range(25, 70)), {"kind": "undo"})
+    long = page.get("/api/episodes/0")
+    assert len(long.content) < len(short[1].content) + 100
+    episode = long.json()
+    assert (episode["changes"], len(episode["history"])) == (70, 20)
+    assert [line["undone"] for line in episode["history"]][-2:] == [False, True]
+    pages = [
+        page.get("/api/episodes/0/history", params={"offset": offset}).json()["history"]
+        for offset in (60, 40, 20, 0)
+    ]
+    assert [len(lines) for lines in pages] == [10, 20, 20, 20]
+    assert pages[-1] == episode["history"]
+    told = [line["words"] for lines in pages for line in lines]
+    assert told == [f"words set to “name {n:03}”" for n in range(70)]
+    assert page.get("/api/episodes/0/history", params={"offset": 99}).json() == {"changes": 70, "history": []}
 
 
 class Studio(Scripted):
@@ -538,6 +592,7 @@ def test_the_command_says_in_one_line_what_is_wrong(video_dataset, made, monkeyp
     assert "needs a token: set GOALREEL_TOKEN" in fails("review", made, "--host", "0.0.0.0", "--port", 0)
     monkeypatch.setenv("GOALREEL_TOKEN", "secret")
     assert "no annotated episode" in fails("review", video_dataset, "--port", 0)
+    assert "--by: 'a\\x1bb' holds the control character U+001B" in fails("review", made, "--by", "a\x1bb")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = f"port {port} of 127.0.0.1 is taken: end what listens there, or choose another with --port"

@@ -355,6 +355,72 @@ def test_words_are_edited_with_suggestions(page):
 
 
 @on_narrow
+def test_words_half_typed_outlive_a_reload_back_and_another_step(page):
+    name = "return document.querySelector('[data-form=rename] [name=name]')?.value ?? null"
+
+    def typed(words: str) -> None:
+        page.press("l", Keys.ENTER)
+        page.eventually(lambda: page.script("return document.activeElement.name"), "name")
+        page.press(words)
+        page.eventually(lambda: page.script(name), words)
+
+    typed("half a na")
+    page.driver.refresh()
+    page.eventually(lambda: page.script(name), "half a na")
+    page.sees("#said", "not saved yet")
+    page.sees(".step-item.open .number", "2")
+    page.press(Keys.END, "me")
+    page.eventually(lambda: page.script(name), "half a name")
+    page.click(".title a")
+    page.eventually(lambda: len(page.all(".row")) > 0)
+    page.driver.back()
+    page.eventually(lambda: page.script(name), "half a name")
+    page.click(".step-head[data-step='0']")
+    page.eventually(lambda: page.script(name), None)
+    page.press("l", Keys.ENTER)
+    page.eventually(lambda: page.script(name), "half a name")
+    # What is dropped, and what is saved, does not come back.
+    page.press(Keys.ESCAPE)
+    page.open(page.index)
+    assert page.script(name) is None
+    typed("whole")
+    page.press(Keys.ENTER)
+    page.eventually(lambda: page.step(1)["name"], "whole")
+    page.settled()
+    page.open(page.index)
+    assert page.script(name) is None
+    page.press("g")
+    page.press("another pro")
+    page.driver.refresh()
+    prompt = "return document.querySelector('[data-form=render] [name=prompt]')?.value ?? ''"
+    page.eventually(lambda: page.script(prompt).endswith("another pro"))
+    page.press(Keys.ESCAPE)
+
+
+@on_narrow
+def test_the_history_is_turned_page_by_page(page):
+    for n in range(43):
+        event = {"kind": "rename", "step": "0", "name": f"name {n:02}"}
+        change = {"revision": n + (n > 0), "by": "ann", "event": event}
+        url = f"{page.server.url}/api/episodes/{page.index}/events"
+        assert httpx.post(url, json=change, timeout=60).status_code == 200
+    page.open(page.index)
+    page.sees("#history summary", "43 changes")
+    page.click("#history summary")
+    shown = "return [...document.querySelectorAll('.history li')].map((li) => li.value)"
+    page.eventually(lambda: page.script(shown), [*range(44, 24, -1)])
+    for wanted in (range(24, 4, -1), range(4, 1, -1)):
+        page.click("[data-act=earlier]")
+        page.eventually(lambda wanted=wanted: page.script(shown), [*wanted])
+    assert page.all("[data-act=earlier]") == []
+    page.click("[data-act=newer]")
+    page.eventually(lambda: page.script(shown), [*range(24, 4, -1)])
+    page.click("[data-act=undo]")
+    page.eventually(lambda: page.script(shown), [*range(44, 24, -1)])
+    page.settled()
+
+
+@on_narrow
 def test_goal_images_are_chosen_taken_rendered_and_left_out(page):
     page.press("l", "1")
     page.eventually(lambda: page.step(1)["chosen"], 0)
@@ -529,6 +595,7 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
         two.press("l", "l", Keys.DELETE)
         two.sees("#banner", "Somebody was first")
         two.sees("#banner", "by ann")
+        assert "another window" not in two.text("#banner")
         assert len(two.spans()) == 2
         two.click("[data-act=again]")
         two.settled()

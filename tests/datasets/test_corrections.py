@@ -35,7 +35,7 @@ from goalreel.datasets.corrections.events import (
     UndoChange,
 )
 from goalreel.datasets.corrections.files import reference_of, stand_in
-from goalreel.datasets.corrections.log import ConflictError
+from goalreel.datasets.corrections.log import ConflictError, CorrectionLog
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.fingerprint import Fingerprint
@@ -97,6 +97,9 @@ def test_a_boundary_is_one_number_and_the_goal_follows_the_end(person):
     last = person.does(MoveBoundary(step="2", edge="end", frame=10))
     assert spans(last)[2] == (8, 10)
     assert last.steps[2].goal == f"frame:{FRONT}#9"
+    assert not any(step.taken for step in last.steps)
+    step = person.reviews.corrected(last).steps[2]
+    assert (step.status, step.claims.looks.checked, step.claims.when.by) == ("observed", "nobody", "person")
 
 
 def test_steps_are_split_merged_removed_and_added(person):
@@ -257,7 +260,7 @@ def test_a_step_in_words_alone_can_be_given_a_picture(records, person, board):
     assert records.outline(0).steps[1].status == "text"
     person.does(MergeSteps(step="1"), MoveBoundary(step="1", edge="end", frame=11))
     merged = records.outline(0).steps[1]
-    assert (merged.status, merged.goal_image.frame) == ("verified", f"frame:{FRONT}#10")
+    assert (merged.status, merged.goal_image.frame) == ("observed", f"frame:{FRONT}#10")
 
 
 def test_what_is_flagged_or_rejected_is_no_training_data_whatever_is_used(records, person):
@@ -308,10 +311,71 @@ def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
     with pytest.raises(InputError, match="nothing to make again"):
         other.does(RedoChange())
     person.does(UndoChange(), BlankGoal(step="0"))
-    assert not person.reviews.look(0, LENGTH).can_redo
-    entries = records.corrections(0).entries(records.stand_in)
+    assert not person.reviews.look(0, LENGTH).replay.undone
+    entries = records.corrections(0).read(records.stand_in).replay.entries
     assert [e.by for e in entries[1:6]] == ["ann"] * 5
     assert len(entries) == 1 + 5 + 5 + 5 + 2  # nothing is ever removed from a log
+
+
+def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, person, monkeypatch):
+    """By who knows the lines before, and by who does not, after each change, with few states at hand."""
+    monkeypatch.setattr("goalreel.datasets.corrections.replay.STATES", 3)
+    changes = [MoveBoundary(step="0", edge="end", frame=2 + n % 3) for n in range(8)]
+    changes += [*[UndoChange()] * 7, *[RedoChange()] * 3, FlagIssue(step="1", issue="extra", on=True)]
+    changes += [*[UndoChange()] * 5, GiveVerdict(verdict="accept"), UndoChange()]
+    held = Reviews(records)
+    for change in changes:
+        person.does(change)
+        now, anew = held.look(0, LENGTH), Reviews(records).look(0, LENGTH)
+        assert (now.review, now.entries) == (anew.review, anew.entries)
+        assert (now.replay.done, now.replay.undone) == (anew.replay.done, anew.replay.undone)
+    # A person put another log in its place, or took lines away.
+    path = records.corrections(0).path
+    lines = path.read_bytes().splitlines(keepends=True)
+    for restored in (lines[:4], lines, lines[:1], []):
+        path.write_bytes(b"".join(restored))
+        assert len(held.look(0, LENGTH).entries) == len(restored)
+    path.unlink()
+    assert held.look(0, LENGTH).entries == []
+
+
+def test_only_new_lines_of_a_log_are_read(records, person, monkeypatch):
+    for n in range(5):
+        person.does(RenameStep(step="0", name=f"name {n}"))
+    read, entry_of = [], CorrectionLog._entry
+    monkeypatch.setattr(
+        CorrectionLog,
+        "_entry",
+        lambda log, number, *rest: read.append(number) or entry_of(log, number, *rest),
+    )
+    person.does(RenameStep(step="0", name="last"))
+    assert read == []
+    Person(records, "ben").does(UndoChange())
+    assert read == [1, 2, 3, 4, 5, 6, 7]
+    assert person.reviews.look(0, LENGTH).review.steps[0].step.name == "name 4"
+    assert read[7:] == [8]
+
+
+def test_a_change_whose_answer_was_lost_is_made_once(records, person):
+    seen = person.reviews.look(0, LENGTH).revision
+    change = SplitStep(step="0", frame=2)
+    saved = person.reviews.change(0, LENGTH, seen, "ann", change)
+    again = Reviews(records).change(0, LENGTH, seen, "ann", change)  # a server that was started again
+    assert (again.review, again.revision) == (saved.review, saved.revision)
+    after = person.does(DeleteStep(step="1"))
+    assert person.reviews.change(0, LENGTH, seen, "ann", change).review == after
+    for by, other in (("ben", change), ("ann", SplitStep(step="0", frame=1))):
+        with pytest.raises(ConflictError):
+            person.reviews.change(0, LENGTH, seen, by, other)
+
+
+def test_frames_that_a_step_ended_with_once_are_no_attempts_of_the_dataset(person):
+    moves = [MoveBoundary(step="0", edge="end", frame=frame) for frame in (2, 3, 2, 3)]
+    review = person.does(*moves)
+    (step, *_) = person.reviews.corrected(review).steps
+    assert len(review.steps[0].attempts) == 5  # a log may name any of them
+    assert [a.image.frame for a in step.attempts][1:] == [f"frame:{FRONT}#2"]
+    assert step.chosen == 1
 
 
 def test_the_second_of_two_people_is_told_and_overwrites_nothing(records):

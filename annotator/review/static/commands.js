@@ -1,5 +1,6 @@
 // What each command does to the episode on show. `view` is the EpisodeView.
 
+import * as api from "./api.js";
 import { boundaries, clamp, gap, nearest, stepAt, timed } from "./boundaries.js";
 import { sheet } from "./keys.js";
 import { say } from "./words.js";
@@ -78,12 +79,16 @@ const COMMANDS = {
   },
 
   edit: (view, { step }) => step && view.edit(),
-  cancel: (view) => view.cancel(),
+  cancel(view) {
+    if (view.editing) view.drafts.drop({ form: "rename", step: view.editing });
+    if (view.rendering && !view.busy) view.drafts.drop({ form: "render", step: view.rendering.step });
+    view.cancel();
+  },
   outcome: (view, { step }) =>
     view.change({ kind: "outcome", step: step.id, outcome: step.outcome === "failed" ? "done" : "failed" }),
   choose(view, { step, attempt }) {
     const index = Number(attempt);
-    if (!step?.attempts[index]?.picture) return say(`There is no picture of an attempt ${index + 1}.`);
+    if (!step?.attempts.find(({ number }) => number === index)?.picture) return say(`There is no picture of an attempt ${index + 1}.`);
     if (step.chosen !== index) view.change({ kind: "choose", step: step.id, attempt: index });
   },
   frame: (view, { step }) =>
@@ -105,9 +110,27 @@ const COMMANDS = {
   undo: (view) => view.change({ kind: "undo" }),
   redo: (view) => view.change({ kind: "redo" }),
   again: (view) => view.session.again(),
-  discard: (view) => view.session.discard(),
+  discard(view) {
+    view.drafts.clear();
+    view.session.discard();
+  },
+  earlier: (view) => leaf(view, 1),
+  newer: (view) => leaf(view, -1),
   sheet: () => sheet(),
 };
+
+// Another page of the history.
+async function leaf(view, way) {
+  const { episode, revision, history } = view.session.saved;
+  const offset = Math.max(0, (view.past?.offset ?? 0) + way * history.length);
+  try {
+    view.past = offset ? { revision, offset, ...(await api.history(episode, offset)) } : null;
+  } catch (error) {
+    if (!(error instanceof api.Refusal)) throw error;
+    return say(`Not loaded: ${error.message}.`);
+  }
+  view.draw();
+}
 
 function placed(view, step) {
   if (step && step.start !== null) return true;

@@ -5,10 +5,12 @@ import { boundaries, seen, stepAt, timed } from "./boundaries.js";
 import { NEW, run } from "./commands.js";
 import { fill, find, h } from "./dom.js";
 import { drafted } from "./draft.js";
+import { Drafts } from "./drafts.js";
 import { command } from "./keys.js";
 import { Player } from "./player.js";
 import { Session } from "./session.js";
 import { draggable, setPlayhead, timeline } from "./timeline.js";
+import { goalOf } from "./steps.js";
 import { controls, draw, ends, page } from "./view.js";
 import { say } from "./words.js";
 
@@ -29,6 +31,8 @@ export class EpisodeView {
     this.editing = null;
     this.rendering = null;
     this.nudged = null;
+    this.past = null;
+    this.drafts = new Drafts(dataset.name, episode.episode);
     fill(holder, page());
     fill(find("#names", holder), ...dataset.names.map((name) => h("option", { value: name })));
     this.player = new Player(find("#cameras", holder), {
@@ -39,6 +43,17 @@ export class EpisodeView {
     this.#draw();
     this.player.open(episode);
     this.player.show(this.#start());
+    this.#resume();
+  }
+
+  // Words that were typed here before, and neither saved nor dropped.
+  #resume() {
+    const found = this.drafts.first(this.episode.steps);
+    if (!found) return;
+    this.select(found.step);
+    if (found.form === "rename") this.edit();
+    else if (this.dataset.can_render) this.rerender(this.episode.steps.find((step) => step.id === found.step));
+    say("The words that you had typed are here again, and not saved yet.");
   }
 
   #listen() {
@@ -48,6 +63,7 @@ export class EpisodeView {
     on(document, "keydown", (event) => this.#key(event));
     on(this.holder, "click", (event) => this.#click(event));
     on(this.holder, "submit", (event) => this.#submit(event));
+    on(this.holder, "input", (event) => event.target.form?.dataset.form && this.drafts.keep(event.target.form));
     on(this.holder, "focusin", (event) => this.#focused(event.target));
     on(window, "resize", () => this.draw());
     on(document, "visibilitychange", () => document.hidden || this.session.refresh().catch(() => {}));
@@ -164,14 +180,16 @@ export class EpisodeView {
     this.editing = this.selected;
     this.rendering = null;
     this.#draw();
+    this.drafts.fill(find("form[data-form=rename]", this.holder));
     find("form[data-form=rename] [name=name]", this.holder)?.select();
   }
 
   rerender(step) {
     this.player.pause();
     this.editing = null;
-    this.rendering = { step: step.id, prompt: step.attempts[step.chosen]?.prompt ?? step.prompt ?? step.instruction };
+    this.rendering = { step: step.id, prompt: goalOf(step)?.prompt ?? step.prompt ?? step.instruction };
     this.#draw();
+    this.drafts.fill(find("form[data-form=render]", this.holder));
     const field = find("form[data-form=render] textarea", this.holder);
     field.focus();
     field.setSelectionRange(field.value.length, field.value.length);
@@ -218,7 +236,8 @@ export class EpisodeView {
     if (form === "render") this.#render(given.prompt.trim());
   }
 
-  #rename({ name, instruction, prompt }) {
+  async #rename({ name, instruction, prompt }) {
+    const draft = { form: "rename", step: this.editing };
     const step = this.episode.steps.find((other) => other.id === this.editing);
     const other = (text, before) => {
       // What the step was inserted with goes with its name.
@@ -230,8 +249,8 @@ export class EpisodeView {
     const changed = {
       name: name.trim(), instruction: other(instruction, step.instruction), prompt: other(prompt, step.prompt),
     };
-    if (changed.name === step.name && changed.instruction === null && changed.prompt === null) return;
-    this.change({ kind: "rename", step: step.id, ...changed });
+    const same = changed.name === step.name && changed.instruction === null && changed.prompt === null;
+    if (same || (await this.change({ kind: "rename", step: step.id, ...changed }))) this.drafts.drop(draft);
   }
 
   async #render(prompt) {
@@ -240,6 +259,7 @@ export class EpisodeView {
     this.draw();
     try {
       await this.session.render(step, prompt);
+      this.drafts.drop({ form: "render", step });
       this.rendering = null;
       say("A new picture is there: choose it with its number.");
     } catch (error) {

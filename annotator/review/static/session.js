@@ -73,10 +73,14 @@ export class Session {
         this.refused(error.message);
         return true;
       }
-      item.sent = false;
-      if (typeof item.make === "function") item.event = null;
+      if (error.status === 409) {
+        item.sent = false;
+        if (typeof item.make === "function") item.event = null;
+      }
+      // Without an answer it may have been saved: it is sent again as it was, and then made once.
       this.state = error.status === 409 ? "conflict" : "failed";
       this.detail = error.message;
+      this.first = error.body?.by ?? null;
       this.theirs = error.body?.episode ?? null;
       return false;
     }

@@ -9,6 +9,9 @@ import { CLAIM, EDITED, ISSUE, MARK, OUTCOME, STEP_ISSUES, span } from "./words.
 
 const PICTURE = 360;
 
+// The attempt whose picture is the goal image.
+export const goalOf = (step) => step.attempts.find((attempt) => attempt.number === step.chosen);
+
 export const badge = (status, words = status) =>
   h("span", { class: `badge ${status}` }, h("span", { "aria-hidden": "true" }, MARK[status] ?? "·"), ` ${words}`);
 
@@ -53,7 +56,7 @@ function item(view, step) {
 }
 
 function state(step) {
-  const chosen = step.attempts[step.chosen];
+  const chosen = goalOf(step);
   if (chosen) return badge(chosen.outcome, chosen.outcome);
   return badge(step.prompt === null ? "text" : "skipped", step.prompt === null ? "words alone" : "no picture");
 }
@@ -96,7 +99,7 @@ function form(view, step) {
   const field = (label, control) => h("label", {}, label, control);
   return h(
     "form",
-    { class: "edit-form", "data-key": `edit ${step.id}`, "data-form": "rename", "aria-label": "Words of this step" },
+    { class: "edit-form", "data-key": `edit ${step.id}`, "data-form": "rename", "data-step": step.id, "aria-label": "Words of this step" },
     field("Name", h("input", { name: "name", value: step.name, list: "names", maxlength: 200, required: true })),
     field("What is true afterwards", h("textarea", { name: "instruction", rows: 2, maxlength: 2000 }, step.instruction)),
     field("Prompt for the image editor", h("textarea", { name: "prompt", rows: 2, maxlength: 2000 }, step.prompt ?? "")),
@@ -110,7 +113,7 @@ function form(view, step) {
 }
 
 function goal(step, at) {
-  const chosen = step.attempts[step.chosen];
+  const chosen = goalOf(step);
   const alt = chosen ? `Step ${at}: goal image, ${chosen.outcome}` : "";
   return h(
     "figure",
@@ -152,7 +155,7 @@ function actions({ dataset, busy }, step) {
 function render({ rendering }, step) {
   return h(
     "form",
-    { class: "edit-form", "data-key": `render ${step.id}`, "data-form": "render", "aria-label": "Render again" },
+    { class: "edit-form", "data-key": `render ${step.id}`, "data-form": "render", "data-step": step.id, "aria-label": "Render again" },
     h("label", {}, "Prompt", h("textarea", { name: "prompt", rows: 3, maxlength: 2000, required: true }, rendering.prompt)),
     rendering.busy
       ? h("p", { class: "muted", role: "status" }, "The editor and the Critic are at work …")
@@ -171,11 +174,12 @@ function attempts(step, at) {
   return h(
     "ol",
     { class: "attempt-list", "data-key": "attempts", "aria-label": "Attempts" },
-    step.attempts.map((attempt, index) => one(step, attempt, index, at)),
+    step.attempts.map((attempt) => one(step, attempt, at)),
   );
 }
 
-function one(step, attempt, index, at) {
+function one(step, attempt, at) {
+  const index = attempt.number;
   const chosen = index === step.chosen;
   const alt = `Step ${at}: attempt ${index + 1}, ${attempt.outcome}`;
   // A lone chosen one is the goal image already shown.

@@ -88,7 +88,7 @@ export function banner({ session }) {
   return h(
     "div",
     { class: "note banner", role: "alert" },
-    h("p", {}, h("b", {}, conflict ? "Somebody was first. " : "Not saved. "), session.detail),
+    h("p", {}, h("b", {}, conflict ? first(session) : "Not saved. "), session.detail),
     h("p", {}, `Yours is kept here: ${changes}.`),
     h(
       "p",
@@ -98,6 +98,8 @@ export function banner({ session }) {
     ),
   );
 }
+
+const first = ({ first: by, by: me }) => (by === me() ? "You were first, from another window. " : "Somebody was first. ");
 
 export function cameras({ episode, camera }) {
   return episode.cameras.map((one) =>
@@ -185,13 +187,20 @@ export function whole({ episode }) {
   );
 }
 
-export function history({ episode }) {
+export function history({ episode, past }) {
+  const { offset, history: lines } = past?.revision === episode.revision ? past : { offset: 0, history: episode.history };
   return [
-    h("summary", {}, `History: ${count(episode.history.length, "change")}`),
+    h("summary", {}, `History: ${count(episode.changes, "change")}`),
+    h(
+      "p",
+      { class: "buttons" },
+      offset > 0 && button("newer", "Newer changes", null),
+      offset + lines.length < episode.changes && button("earlier", "Earlier changes", null),
+    ),
     h(
       "ol",
       { class: "history" },
-      [...episode.history].reverse().map((line) =>
+      [...lines].reverse().map((line) =>
         h(
           "li",
           { value: line.revision, class: line.undone ? "undone" : null },

@@ -16,6 +16,7 @@ export const EDITED = {
 export const CLAIM = { when: "When", what: "Words", looks: "Goal image", came_off: "Outcome" };
 export const OUTCOME = {
   accepted: "accepted", rejected: "rejected", failed: "failed", person: "chosen by a person",
+  observed: "the last frame of the step",
 };
 
 export const seconds = (frame, fps) => `${(frame / fps).toFixed(2)} s`;
