@@ -30,6 +30,7 @@ from goalreel.datasets.writing.copies import check_apart
 from goalreel.datasets.writing.edits import check_edits
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
+from goalreel.datasets.writing.progress import check_progress
 from goalreel.errors import InputError
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
@@ -193,6 +194,8 @@ def _check(source: Source, out: Path, selected: Sequence[int], models: Trio, opt
     check_apart(source.root, out)
     source.check_data()
     check_form(source, options.subgoal_key, options.subgoal_form)
+    if options.text.progress:
+        check_progress(source)
     check_rows(source, selected, models.provenance.preset.planner, options.replace_rows)
 
 
@@ -227,6 +230,9 @@ def _facts(models: Trio, options: Options, camera: str, robot: Robot) -> dict[st
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
     settings = asdict(options)
     del settings["accepted"]  # the digest of what is accepted is with the models
+    settings |= {"details": ",".join(options.detail_names)}
+    if not options.detail_names:
+        del settings["details"]  # as before there were any
     return {
         **settings,
         **models.provenance.identified().settings(),

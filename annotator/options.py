@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field
 
 from goalreel.datasets.writing.text import TextOptions
+from goalreel.details import DetailName, parse_details
 from goalreel.errors import InputError
 from goalreel.models.loop_options import PLANNER
 from goalreel.planners.watch.exemplars import Exemplar
@@ -85,13 +86,22 @@ class Options:
         bool, Field(description="Let task_index tell the sub-task of each frame."), _DATASET
     ] = False
     """Without, it tells the instruction."""
+    details: Annotated[
+        str | None,
+        Field(
+            description="What to say of each step beside its words, with commas between: "
+            "progress (docs/datasets.md).",
+        ),
+        _DATASET,
+    ] = None
+    """As `goalreel.details.parse_details` reads it."""
     accepted: tuple[Exemplar, ...] = ()
     """What people have accepted (`goalreel.annotator.exemplars.accepted`), for a planner that watches."""
 
     def __post_init__(self) -> None:
         if not self.language and (self.motion_rows or self.task_aug):
             raise InputError("--motion-rows and --task-aug write language rows: leave out --no-language")
-        _ = self.state_layout  # refuses one that cannot be read
+        _ = self.detail_names, self.state_layout  # refuses one that cannot be read
 
     @property
     def state_layout(self) -> "Layout | None":
@@ -103,9 +113,15 @@ class Options:
         return Layout.parse(self.layout)
 
     @property
+    def detail_names(self) -> tuple[DetailName, ...]:
+        """The details that are asked for, in their usual order."""
+        return parse_details(self.details)
+
+    @property
     def text(self) -> TextOptions:
-        """Which words the dataset is built with."""
-        return TextOptions(self.language, self.replace_rows, self.task_aug, self.task_per_frame)
+        """Which words and numbers the dataset is built with."""
+        progress = "progress" in self.detail_names
+        return TextOptions(self.language, self.replace_rows, self.task_aug, self.task_per_frame, progress)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:

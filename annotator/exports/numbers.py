@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import episode_files
+from goalreel.datasets.writing.progress import PROGRESS
 
 _NUMBERS = ("float", "int", "uint", "bool")
 _AT_ONCE = 256
@@ -22,10 +23,11 @@ class FrameNumbers:
     """Collects the numbers of episode after episode: vectors and scalars, 4 bytes each in memory."""
 
     def __init__(self, features: Mapping[str, Mapping[str, Any]]) -> None:
+        # The progress is NaN on some frames, and nothing to normalise.
         self._kept: dict[str, list[NDArray[np.float32]]] = {
             name: []
             for name, feature in features.items()
-            if feature["dtype"].startswith(_NUMBERS) and len(feature["shape"]) == 1
+            if feature["dtype"].startswith(_NUMBERS) and len(feature["shape"]) == 1 and name != PROGRESS
         }
 
     def add(self, table: pa.Table) -> EpisodeStats:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from goalreel.datasets.writing.plan import BuildPlan
+from goalreel.datasets.writing.progress import PROGRESS, PROGRESS_FILE
 from goalreel.files import write_bytes
 from goalreel.types import ROLES
 
@@ -80,6 +81,11 @@ def _section(job: BuildPlan) -> Iterator[str]:
         yield "- `language_persistent`: the words, as rows of style `plan`, `subtask` and others."
     if job.text.task_per_frame:
         yield "- `task_index`: the sub-task of each frame; without one, the instruction."
+    if job.progress:
+        yield (
+            f"- `{PROGRESS}`: how far each frame is in its task, 0-1, by a rule from the cuts; NaN where a "
+            f"step is in doubt. `{PROGRESS_FILE}` has it for `lerobot-train --sample_weighting.type=rabc`."
+        )
     yield "- `meta/goalreel`: the record of each episode, with every attempt and verdict."
     yield ""
     yield from claim_lines(claim for goals in job.goals.values() for claim in goals.claims)

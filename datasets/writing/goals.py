@@ -27,6 +27,8 @@ class GoalSpan:
     """What the frames are of; None where it may not be said."""
     picture: str | None
     """Reference of the goal image as the records store it; None where none may be used."""
+    failed: bool = False
+    """The recording shows an attempt without success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
         shown = step.goal_image if step.accepted or use_unverified else None
         picture = shown.frame if shown and done else None
         name = intern(step.step.name) if _may_be_named(step, use_unverified) else None
-        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
+        failed = step.step.outcome == "failed"
+        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, failed))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "

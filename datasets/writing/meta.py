@@ -1,7 +1,7 @@
 """meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from goalreel.datasets.writing.copies import episode_files
 from goalreel.datasets.writing.encoder import video_info
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.plan import FORM, BuildPlan
+from goalreel.datasets.writing.progress import FEATURE, PROGRESS, frame_progress, progress_stats
 from goalreel.datasets.writing.schema import LANGUAGE_FEATURE, language_types, put_column
 from goalreel.datasets.writing.stats import Stats, aggregate
 from goalreel.datasets.writing.tasks import listed
@@ -48,6 +49,8 @@ def write_episodes(
             _value(name, placed[e], stats[e]) if e in placed else old[i] for i, e in enumerate(episodes)
         ]
         table = put_column(table, pa.field(name, kind), pa.chunked_array([array(values, kind)], kind))
+    if job.progress:
+        table = _with_progress(table, episodes, job)
     if job.tasks and "tasks" in table.column_names:
         old = zip(table["tasks"].to_pylist(), episodes, strict=True)
         values = [
@@ -58,6 +61,25 @@ def write_episodes(
         table = table.set_column(at, table.schema.field(at), array(values, table.schema.field(at).type))
     with atomic(target) as tmp:
         pq.write_table(table, tmp, compression="snappy", use_dictionary=True)
+
+
+def _with_progress(table: pa.Table, episodes: Sequence[int], job: BuildPlan) -> pa.Table:
+    """The table with the statistics of the progress; an episode of an earlier pass keeps its own."""
+    rows = []
+    for i, e in enumerate(episodes):
+        stats = progress_stats(frame_progress(job.goals.get(e), job.clock[e].frames if e in job.clock else 1))
+        kept = {} if e in job.goals else {name: _kept(table, name, i) for name in stats}
+        rows.append({name: kept.get(name) or value.tolist() for name, value in stats.items()})
+    for name in rows[0] if rows else ():
+        kind = pa.list_(pa.int64() if name == "count" else pa.float64())
+        values = pa.chunked_array([array([row[name] for row in rows], kind)], kind)
+        table = put_column(table, pa.field(f"stats/{PROGRESS}/{name}", kind), values)
+    return table
+
+
+def _kept(table: pa.Table, name: str, row: int) -> object:
+    column = f"stats/{PROGRESS}/{name}"
+    return table[column][row].as_py() if column in table.column_names else None
 
 
 def _ordered(tasks: list[str], source: Source, episode: int) -> list[str]:
@@ -88,29 +110,30 @@ def _value(column: str, place: EpisodePlace, stats: Stats) -> object:
     }[name]
 
 
-def write_stats(root: Path, out: Path, key: str) -> None:
-    """stats.json of IN with the camera `key` aggregated over OUT's episodes.
+def write_stats(root: Path, out: Path, key: str, progress: bool = False) -> None:
+    """stats.json of IN with the camera `key`, and the `progress`, aggregated over OUT's episodes.
 
     The mask gets no entry: it is nothing to normalise.
     """
-    episodes: list[Stats] = []
-    for path in episode_files(out):
-        names = [n for n in pq.read_schema(path).names if n.startswith(f"stats/{key}/")]
-        episodes.append(_arrays(read_table(path, names)))
     path = root / "meta" / "stats.json"
     stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    stats[key] = {name: values.tolist() for name, values in aggregate(episodes).items()}
+    for feature, shape in [(key, (3, 1, 1)), *([(PROGRESS, (1,))] if progress else [])]:
+        episodes: list[Stats] = []
+        for file in episode_files(out):
+            names = [n for n in pq.read_schema(file).names if n.startswith(f"stats/{feature}/")]
+            episodes.append(_arrays(read_table(file, names), shape))
+        stats[feature] = {name: values.tolist() for name, values in aggregate(episodes).items()}
     write_json(out / "meta" / "stats.json", stats)
 
 
-def _arrays(table: pa.Table) -> dict[str, NDArray[np.generic]]:
-    """The numbers of statistics columns by name, (rows, 3, 1, 1) or, of the count, (rows, 1).
+def _arrays(table: pa.Table, item_shape: tuple[int, ...]) -> dict[str, NDArray[np.generic]]:
+    """The numbers of statistics columns by name, (rows, *item_shape) or, of the count, (rows, 1).
 
     Episodes without any are left out. As Python lists the numbers would take 5 KB an episode.
     """
     arrays = {}
     for name in table.column_names:
-        values, shape = table[name].combine_chunks(), (1,) if name.endswith("/count") else (3, 1, 1)
+        values, shape = table[name].combine_chunks(), (1,) if name.endswith("/count") else item_shape
         for _ in shape:
             values = list_items(values)
         arrays[name.rpartition("/")[2]] = to_numpy(values).reshape(-1, *shape)
@@ -135,6 +158,8 @@ def write_info(job: BuildPlan, video: Path | None) -> None:
         camera = features[job.key]
         camera["info"] = {**(camera.get("info") or {}), SUB_TASKS: True}
     features[job.pad_key] = {"dtype": "bool", "shape": [1], "names": None}
+    if job.progress:
+        features[PROGRESS] = FEATURE
     for name in language_types():
         if job.text.language:
             features[name] = LANGUAGE_FEATURE

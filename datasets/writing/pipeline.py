@@ -24,6 +24,7 @@ from goalreel.datasets.writing.copies import (
 from goalreel.datasets.writing.edits import check_edits
 from goalreel.datasets.writing.layout import VideoFile, arrange, places
 from goalreel.datasets.writing.plan import BuildPlan
+from goalreel.datasets.writing.progress import PROGRESS_FILE, write_progress
 from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.stats import Stats
 from goalreel.datasets.writing.tasks import TASKS, tasks_file
@@ -79,7 +80,8 @@ def build(
         job.marks.drop(info)
         info.unlink(missing_ok=True)
     drop_gone(job.source, out, camera_key, job.marks)
-    pass_on(root, out, besides={CARD, TASKS} if text.task_per_frame else {CARD})
+    besides = {CARD, *([TASKS] if text.task_per_frame else []), *([PROGRESS_FILE] if job.progress else [])}
+    pass_on(root, out, besides)
     for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
         if progress:
             progress(done, total)
@@ -112,7 +114,10 @@ def _steps(
         tasks = partial(write_bytes, job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
         job.marks.once(job.out / TASKS, everything, tasks)
     yield
-    job.marks.once(meta_folder / "stats.json", everything, partial(meta.write_stats, root, job.out, job.key))
+    aggregate = partial(meta.write_stats, root, job.out, job.key, job.progress)
+    job.marks.once(meta_folder / "stats.json", everything, aggregate)
+    if job.progress:
+        job.marks.once(job.out / PROGRESS_FILE, everything, partial(write_progress, job.out))
     yield
     probe = None if job.had_camera else min(files)
     describe = partial(meta.write_info, job, probe)

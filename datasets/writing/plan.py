@@ -16,6 +16,7 @@ from goalreel.datasets.writing.encoder import EncoderSettings, goal_encoder, rec
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.datasets.writing.layout import TOLERANCE_S, EpisodeClock, clocks
 from goalreel.datasets.writing.marks import FileMarks
+from goalreel.datasets.writing.progress import check_progress, has_progress
 from goalreel.datasets.writing.tasks import task_indices
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import DatasetError
@@ -86,6 +87,11 @@ class BuildPlan:
         return self.key in self.source.features
 
     @cached_property
+    def progress(self) -> bool:
+        """Whether every frame has its progress; where an earlier pass wrote it, this one keeps it up."""
+        return self.text.progress or has_progress(self.source)
+
+    @cached_property
     def tasks(self) -> dict[str, int]:
         """Text -> task index, where every frame has its sub-task's; else empty."""
         return task_indices(self.source.tasks, self.goals.values()) if self.text.task_per_frame else {}
@@ -126,6 +132,8 @@ class BuildPlan:
                 "name a new camera for them, observation.images.NAME"
             )
         check_form(source, key, form)
+        if text.progress:
+            check_progress(source)
         source.check_data()
         clock = clocks(data_files(source.root), source.fps)
         if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:

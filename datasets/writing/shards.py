@@ -16,6 +16,7 @@ from goalreel.datasets.arrow import array, to_numpy
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.plan import BuildPlan
+from goalreel.datasets.writing.progress import PROGRESS, frame_progress
 from goalreel.datasets.writing.schema import drop_fields, language_types, put_field
 from goalreel.datasets.writing.tasks import frame_tasks
 from goalreel.datasets.writing.text import TextOptions
@@ -43,6 +44,8 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
         written = language_types() if job.text.language else {}
         schema = file.schema_arrow if written else drop_fields(file.schema_arrow, language_types())
         kinds = {**written, job.pad_key: pa.bool_()}
+        if job.progress:
+            kinds[PROGRESS] = pa.float32()
         for name, kind in kinds.items():
             schema = put_field(schema, pa.field(name, kind))
         if job.tasks:
@@ -108,6 +111,9 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
         stored = part[name].combine_chunks() if name in part.column_names else None
         if name == "task_index":
             columns[name] = stored
+        elif name == PROGRESS:
+            nothing = np.full(len(part), np.nan, np.float32)
+            columns[name] = array(nothing, kind) if stored is None else stored.cast(kind)
         elif pa.types.is_boolean(kind):
             columns[name] = stored if stored is not None else array(np.full(len(part), not had_camera), kind)
         elif stored is None:
@@ -125,6 +131,10 @@ def _new_columns(
     pad = np.empty(len(part), bool)
     pad[order] = goal_pad(goals, len(part))
     columns: dict[str, pa.Array] = {job.pad_key: array(pad, pa.bool_())}
+    if job.progress:
+        progress = np.empty(len(part), np.float32)
+        progress[order] = frame_progress(goals, len(part))
+        columns[PROGRESS] = array(progress, pa.float32())
     if job.tasks:
         index = to_numpy(old["task_index"])
         task_index = np.empty_like(index)

@@ -54,14 +54,16 @@ class PictureLevels:
 def aggregate(groups: Sequence[Stats]) -> Stats:
     """Statistics of a whole dataset from those of its episodes, as lerobot's `aggregate_feature_stats`.
 
-    Each group holds the statistics of some episodes, (episodes, 3, 1, 1), and their `count`, (episodes, 1). A
-    quantile of the whole is the mean of the episodes' quantiles, weighted by their frames.
+    Each group holds the statistics of some episodes, (episodes, 3, 1, 1) for pictures and (episodes, 1) for
+    numbers, and their `count`, (episodes, 1), which may be 0. A quantile of the whole is the mean of the
+    episodes' quantiles, weighted by their frames.
     """
     stats = {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
     count = stats.pop("count")
-    total, weight = count.sum(axis=0), count[:, :, None, None]
-    mean = (stats["mean"] * weight).sum(axis=0) / total
-    variance = ((stats["std"] ** 2 + (stats["mean"] - mean) ** 2) * weight).sum(axis=0) / total
+    total, weight = count.sum(axis=0), count.reshape(-1, *(1,) * (stats["mean"].ndim - 1))
+    frames = np.maximum(total, 1)
+    mean = (stats["mean"] * weight).sum(axis=0) / frames
+    variance = ((stats["std"] ** 2 + (stats["mean"] - mean) ** 2) * weight).sum(axis=0) / frames
     quantiles = {name: values for name, values in stats.items() if name.startswith("q")}
     return {
         "min": stats["min"].min(axis=0),
@@ -69,7 +71,7 @@ def aggregate(groups: Sequence[Stats]) -> Stats:
         "mean": mean,
         "std": np.sqrt(variance),
         "count": total,
-        **{name: (values * weight).sum(axis=0) / total for name, values in quantiles.items()},
+        **{name: (values * weight).sum(axis=0) / frames for name, values in quantiles.items()},
     }
 
 
