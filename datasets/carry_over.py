@@ -71,7 +71,7 @@ def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
     for source in sources:
         if not (source.root / FOLDER).is_dir():
             raise DatasetError(f"{source.root}: has no records: name what goalreel annotate wrote")
-    names = [n for n in ("observation.state", "action") if all(n in s.features for s in (target, *sources))]
+    names = [role for role in ("state", "action") if _is_shared(role, (target, *sources))]
     origins: defaultdict[str, list[_Origin]] = defaultdict(list)
     for source in sources:
         records = Records(source.root / FOLDER, source="")
@@ -93,9 +93,15 @@ def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
     return CarryOver(len(recorded), tuple(sorted(without)))
 
 
+def _is_shared(role: str, sources: Sequence[Source]) -> bool:
+    """Whether all datasets have a state, or an action, in the same features."""
+    features = {getattr(source.numbers, role) for source in sources}
+    return len(features) == 1 and features != {()}
+
+
 def _key(episode: Episode, names: Sequence[str]) -> str:
     """Digest of an episode's recorded numbers, which identify it whatever its index and its file."""
-    numbers = {"observation.state": episode.state, "action": episode.action}
+    numbers = {"state": episode.state, "action": episode.action}
     return digest(episode.timestamps.tobytes(), *(numbers[name].tobytes() for name in names))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from goalreel.annotator.robot import stored_layout
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
@@ -32,7 +33,7 @@ class Annotated:
 
     @classmethod
     def open(cls, dataset: Path) -> Self:
-        """Read the metadata and the records of `dataset`.
+        """Read the metadata and the records of `dataset`, and which features are its state and action.
 
         Raises:
             DatasetError: goalreel did not annotate it, it is not written yet, or it is damaged.
@@ -41,6 +42,7 @@ class Annotated:
         if records.folder.is_dir() and not (dataset / "meta" / "info.json").is_file():
             raise DatasetError(f"{dataset}: not written yet: run its goalreel annotate to the end first")
         source = Source.open(dataset)
+        stored_layout(source, records.settings())
         source.check_data()
         lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
         done = sorted(records.done() & set(lengths))

@@ -43,13 +43,17 @@ def export_groot(
     Raises:
         InputError: `out` is there already.
         DatasetError: the dataset was not annotated by goalreel, is not written yet, is damaged, or has no
-            `observation.state` or `action`; the disk is full.
+            vector that is known to be the state or the action; the disk is full.
     """
     annotated = Annotated.open(dataset)
     source = annotated.source
-    for name in ("observation.state", "action"):
-        if len(source.features.get(name, {}).get("shape", ())) != 1:
-            raise DatasetError(f"{dataset}: {name} is no vector, and GR00T wants one")
+    for role, names in (("state", source.numbers.state), ("action", source.numbers.action)):
+        if not names:
+            how = f"annotate it with --layout {role}=NAME"
+            raise DatasetError(f"{dataset}: no feature is known to be the {role}, and GR00T wants one: {how}")
+        for name in names:
+            if len(source.features[name]["shape"]) != 1:
+                raise DatasetError(f"{dataset}: {name} is no vector, and GR00T wants one")
     with annotated.folder(out) as part:
         export = _Export(source, annotated.goals, _texts(source, annotated.goals), part)
         for done, _ in enumerate(export.episodes(), start=1):

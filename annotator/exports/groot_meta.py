@@ -86,16 +86,24 @@ class GrootMeta:
     def _modality(self) -> dict[str, Any]:
         annotations = [name for name in self._features if name.startswith(_ANNOTATION)]
         return {
-            "state": self._parts("observation.state"),
-            "action": self._parts("action"),
+            "state": self._parts(self._source.numbers.state, "observation.state"),
+            "action": self._parts(self._source.numbers.action, "action"),
             "video": {c.removeprefix(_CAMERA): {"original_key": c} for c in self._source.cameras},
             "annotation": {name.removeprefix(_ANNOTATION): {} for name in annotations},
         }
 
-    def _parts(self, name: str) -> dict[str, dict[str, int]]:
-        feature = self._features[name]
-        groups = parts(feature.get("names"), feature["shape"][0])
-        return {part: {"start": start, "end": end} for part, (start, end) in groups.items()}
+    def _parts(self, names: Sequence[str], usual: str) -> dict[str, dict[str, int | str]]:
+        """Name the parts of some features; GR00T looks for them in `usual` where there is no original_key."""
+        found: dict[str, dict[str, int | str]] = {}
+        for name in names:
+            feature = self._features[name]
+            groups = parts(feature.get("names"), feature["shape"][0])
+            own = name.rpartition(".")[2]
+            for part, (start, end) in groups.items():
+                key = part if len(names) == 1 else own if len(groups) == 1 else f"{own}_{part}"
+                elsewhere = {} if name == usual else {"original_key": name}
+                found[name if key in found else key] = {"start": start, "end": end, **elsewhere}
+        return found
 
     def _info(self, root: Path) -> dict[str, Any]:
         info = {key: value for key, value in self._source.info.items() if key not in _OF_V3}

@@ -68,6 +68,9 @@ def export_sarm(
             without,
             len(lengths),
         )
+    if source.numbers.state not in ((), ("observation.state",)):
+        names = " or ".join(source.numbers.state)
+        log.warning("%s: SARM looks for observation.state: set its state_key to %s", dataset, names)
     rewritten = episode_files(source.root)
     files = [path for path in dataset_files(source.root) if path not in rewritten]
     sparse = {e: (SarmStage(WHOLE, 0, length),) for e, length in lengths.items()}

@@ -17,10 +17,11 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from support.cli import fails, goalreel
 from support.killing import tree
-from support.recordings import make_dataset
+from support.recordings import make_dataset, renamed
 
 from goalreel.annotator.exports.groot import export_groot
 from goalreel.annotator.exports.parts import parts
+from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.encoder import recording_encoder
 from goalreel.datasets.writing.text import TextOptions
@@ -42,6 +43,7 @@ class Strict(BaseModel):
 class Part(Strict):
     start: int
     end: int
+    original_key: str | None = None
 
 
 class Camera(Strict):
@@ -126,8 +128,8 @@ class Groot:
         return [self.tasks[index] for index in self.rows(episode)[key]]
 
     def part(self, episode: int, kind: str, name: str) -> np.ndarray:
-        column = {"state": "observation.state", "action": "action"}[kind]
         part = getattr(self.modality, kind)[name]
+        column = part.original_key or {"state": "observation.state", "action": "action"}[kind]
         assert 0 <= part.start < part.end <= len(self.stats[column].mean)
         return np.stack(self.rows(episode)[column])[:, part.start : part.end]
 
@@ -320,6 +322,57 @@ def test_frames_sub_tasks_as_tasks_change_nothing(annotated, video_dataset, tmp_
         assert one.language(episode, TASK) == other.language(episode, TASK)
         assert one.language(episode, SUB_TASK) == other.language(episode, SUB_TASK)
         assert one.episodes[episode] == other.episodes[episode]
+
+
+def set_layout(goals: Path, layout: str) -> None:
+    """As if the dataset had been annotated with this `--layout`."""
+    path = goals / FOLDER / "settings.json"
+    content = json.loads(path.read_text())
+    content["settings"]["layout"] = layout
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("names", "layout"),
+    [
+        ({"observation.state": "state", "action": "actions"}, None),
+        ({"observation.state": "robot", "action": "told"}, "state=robot,action=told"),
+        # What has lerobot's name is something else here.
+        (
+            {"observation.state": "action", "action": "observation.state"},
+            "state=action,action=observation.state",
+        ),
+    ],
+)
+def test_features_of_any_name_are_found_by_their_parts(video_dataset, annotated, tmp_path, names, layout):
+    goals = annotated(renamed(video_dataset, tmp_path / "in", names), tmp_path / "goals", {0: {}})
+    if layout is not None:
+        set_layout(goals, layout)
+    export_groot(goals, tmp_path / "out")
+    groot, recorded = Groot(tmp_path / "out"), Source.open(video_dataset).episode(0)
+    for kind, values in (("state", recorded.state), ("action", recorded.action)):
+        assert list(getattr(groot.modality, kind)) == ["arm", "gripper"]
+        both = [groot.part(0, kind, name) for name in ("arm", "gripper")]
+        assert np.array_equal(np.concatenate(both, axis=1), values)
+    assert {part.original_key for part in groot.modality.state.values()} == {names["observation.state"]}
+
+
+def test_several_features_give_parts_under_their_names(video_dataset, annotated, tmp_path):
+    goals = annotated(video_dataset, tmp_path / "goals", {0: {}})
+    set_layout(goals, "state=observation.state+timestamp")
+    assert "state=timestamp is no feature" in fails("export", goals, "--to", "groot", "--out", tmp_path / "x")
+    set_layout(goals, "state=observation.state+action")
+    export_groot(goals, tmp_path / "out")
+    state = Groot(tmp_path / "out").modality.state
+    assert list(state) == ["state_arm", "state_gripper", "action_arm", "action_gripper"]
+    assert [part.original_key for part in state.values()] == [None, None, "action", "action"]
+
+
+def test_a_state_that_nobody_names_is_asked_for(video_dataset, annotated, tmp_path):
+    source = renamed(video_dataset, tmp_path / "in", {"observation.state": "robot"})
+    goals = annotated(source, tmp_path / "goals", {0: {}})
+    said = fails("export", goals, "--to", "groot", "--out", tmp_path / "out")
+    assert "no feature is known to be the state, and GR00T wants one: annotate it with --layout" in said
 
 
 def test_real_recordings_of_two_robots(real_dataset, annotated, tmp_path):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.cli import fails, goalreel
 from support.killing import tree
+from support.recordings import renamed
 
 from goalreel.annotator.exports.sarm import export_sarm
 from goalreel.annotator.exports.stages import SarmStage, in_order, proportions
@@ -242,3 +243,12 @@ def test_shares_are_means_over_the_episodes_that_have_the_stage():
     whole = [SarmStage("a", 0, 2), SarmStage("b", 2, 10)]
     twice = [SarmStage("a", 0, 3), SarmStage("b", 3, 4), SarmStage("a", 4, 5), SarmStage("b", 9, 9)]
     assert proportions([whole, twice]) == pytest.approx({"a": 0.5, "b": 0.5})
+
+
+def test_a_state_of_another_name_is_said(video_dataset, annotated, tmp_path, caplog):
+    source = renamed(video_dataset, tmp_path / "in", {"observation.state": "state"})
+    export_sarm(annotated(source, tmp_path / "goals", {0: {}}), tmp_path / "out")
+    assert "SARM looks for observation.state: set its state_key to state" in caplog.text
+    caplog.clear()
+    export_sarm(annotated(video_dataset, tmp_path / "usual", {0: {}}), tmp_path / "other")
+    assert "state_key" not in caplog.text

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
 
 from support.cli import fails, goalreel
+from support.recordings import renamed
 from support.rrd import entities, name_of, values, verify
 
 from goalreel.datasets.records import Records
@@ -208,3 +209,10 @@ def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rerun", None)
     assert "rerun is not installed: pip install 'goalreel[rerun]'" in fails("show", data, *out)
+
+
+def test_features_of_another_name_have_their_curves(video_dataset, annotated, tmp_path):
+    source = renamed(video_dataset, tmp_path / "in", {"observation.state": "state", "action": "actions"})
+    annotated(source, tmp_path / "data", {0: {}})
+    goalreel("show", tmp_path / "data", "--rerun", tmp_path / "seen")
+    assert {"curves/gripper", "curves/speed"} <= set(entities(tmp_path / "seen" / "episode_000000.rrd"))

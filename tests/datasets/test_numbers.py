@@ -1,12 +1,8 @@
 """Features of other names than lerobot's hold the state and the action too."""
 
-import json
-import shutil
-from pathlib import Path
-
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
+from support.recordings import renamed
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.robot import question, read_robot, stored_layout
@@ -50,18 +46,6 @@ def test_the_parts_of_a_joined_state_are_named_after_their_features():
     both = features(observation__state__arm=2, observation__state__left_gripper=1)
     assert dimension_names(both, tuple(both)) == ("arm_0", "arm_1", "left_gripper")
     assert dimension_names(both, ("observation.state.arm",)) == ()
-
-
-def renamed(root: Path, out: Path, names: dict[str, str]) -> Path:
-    """A copy of a dataset whose features have other names."""
-    shutil.copytree(root, out)
-    info = json.loads((out / "meta/info.json").read_text())
-    info["features"] = {names.get(k, k): v for k, v in info["features"].items()}
-    (out / "meta/info.json").write_text(json.dumps(info))
-    for path in out.glob("data/**/*.parquet"):
-        table = pq.read_table(path)
-        pq.write_table(table.rename_columns([names.get(c, c) for c in table.column_names]), path)
-    return out
 
 
 def test_a_dataset_with_other_names_is_read_as_the_one_with_lerobots(video_dataset, tmp_path):

@@ -1,10 +1,13 @@
 """Small real LeRobot datasets, made by lerobot itself, and storyboards of their episodes."""
 
+import json
+import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
 
 @cache
@@ -74,6 +77,18 @@ def make_dataset(
         dataset.save_episode(parallel_encoding=False)  # forks otherwise, with threads alive
     dataset.finalize()
     return root
+
+
+def renamed(root: Path, out: Path, names: dict[str, str]) -> Path:
+    """A copy of a dataset whose features have other names."""
+    shutil.copytree(root, out)
+    info = json.loads((out / "meta/info.json").read_text())
+    info["features"] = {names.get(k, k): v for k, v in info["features"].items()}
+    (out / "meta/info.json").write_text(json.dumps(info))
+    for path in out.glob("data/**/*.parquet"):
+        table = pq.read_table(path)
+        pq.write_table(table.rename_columns([names.get(c, c) for c in table.column_names]), path)
+    return out
 
 
 def storyboard(
