@@ -1,0 +1,381 @@
+"""Random LeRobot v3.0 datasets as people have them, written without lerobot: a recipe, and the files."""
+
+import hashlib
+import io
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import strategies as st
+from PIL import Image as Pillow
+
+from goalreel.datasets.arrow import array
+from goalreel.datasets.writing.schema import LANGUAGE_FEATURE, language_types
+
+RATES = (5, 10, 15, 24, 30, 50, 29.97)
+CODECS = ("h264", "h264", "hevc", "libvpx-vp9", "libaom-av1")
+SIZES = ((32, 32), (48, 32), (34, 50), (33, 47), (64, 64))
+TASKS = (
+    "pick up the red block",
+    "USB stick: plug it in",
+    "place",
+    "把红色方块放进蓝色碗里",
+    "Put the cup on the plate, then close the drawer.",
+)
+SUB_TASKS = ("reach", "grasp the red block", "LED lamp on", "place it")
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A camera: how it is stored, and in which of its files each episode is."""
+
+    name: str
+    video: bool
+    size: tuple[int, int]
+    codec: str
+    names: tuple[str, ...] | None
+    files: tuple[int, ...]
+    unused: int
+    """Frames before each episode that no episode has any more, as tools leave that delete without encoding."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that tells a random dataset from another. Plain numbers, so that a failure can be read and rerun."""
+
+    lengths: tuple[int, ...]
+    fps: float
+    clock: str
+    """Of rows and videos alike: `steady`, or `offset` where the episodes do not begin at zero."""
+    cameras: tuple[Camera, ...]
+    data: tuple[int, ...]
+    """The number of the data file of each episode."""
+    meta: tuple[int, ...]
+    chunks_size: int
+    state: tuple[str, ...] | None
+    """Names of its dimensions, None where only their number is known."""
+    keys: tuple[str, str]
+    """What the features of the state and the action are called."""
+    tasks: tuple[str, ...]
+    task_of: tuple[int, ...]
+    rows: tuple[tuple[tuple[int, str, str], ...], ...]
+    """Frame, style and text of each language row of an episode; empty without language columns."""
+    group: int
+    """Rows of a row group; 0 is a group an episode."""
+    fixed: bool
+    """Whether numbers are stored as lists of a fixed size."""
+    stats: bool
+    named_index: bool
+    linked: bool
+
+    def clocks(self) -> list[np.ndarray]:
+        """The timestamps of each episode's frames, (n,)."""
+        first = 0.3 if self.clock == "offset" else 0.0
+        return [first + np.arange(n) / self.fps for n in self.lengths]
+
+
+@st.composite
+def recipes(draw: st.DrawFn) -> Recipe:
+    """Draw what every dataset that lerobot loads may be."""
+    lengths = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
+    episodes = len(lengths)
+
+    def files() -> tuple[int, ...]:
+        steps = draw(st.lists(st.sampled_from((0, 0, 1, 2)), min_size=episodes, max_size=episodes))
+        return tuple(itertools.accumulate(steps))
+
+    cameras = [
+        Camera(
+            name=name,
+            video=draw(st.sampled_from((True, True, False))),
+            size=draw(st.sampled_from(SIZES)),
+            codec=draw(st.sampled_from(CODECS)),
+            names=draw(st.sampled_from((("height", "width", "channels"), ("height", "width", "channel")))),
+            files=files(),
+            unused=draw(st.sampled_from((0, 0, 3))),
+        )
+        for name in draw(st.sampled_from((("front",), ("front", "wrist"), ("wrist", "top", "side"))))
+    ]
+    names = draw(st.sampled_from((("x", "y", "z", "gripper"), ("joint_1", "joint_2", "gripper.pos"), None)))
+    tasks = draw(st.permutations(TASKS))[: draw(st.integers(1, 3))]
+    labels = st.tuples(
+        st.integers(0, 8), st.sampled_from(("subtask", "plan", "memory")), st.sampled_from(SUB_TASKS)
+    )
+    labelled = draw(st.sampled_from((False, False, True)))
+    rows = [
+        draw(st.lists(labels, max_size=4, unique_by=lambda r: r[:2])) if labelled else () for _ in lengths
+    ]
+    return Recipe(
+        lengths=lengths,
+        fps=draw(st.sampled_from(RATES)),
+        clock=draw(st.sampled_from(("steady", "offset"))),
+        cameras=tuple(cameras),
+        data=files(),
+        meta=files(),
+        chunks_size=draw(st.sampled_from((1000, 2))),
+        state=names,
+        keys=draw(st.sampled_from((("observation.state", "action"), ("state", "actions")))),
+        tasks=tuple(tasks),
+        task_of=tuple(draw(st.integers(0, len(tasks) - 1)) for _ in lengths),
+        rows=tuple(tuple(sorted(r for r in rs if r[0] < n)) for rs, n in zip(rows, lengths, strict=True))
+        if labelled
+        else (),
+        group=draw(st.sampled_from((0, 7, 1000))),
+        fixed=draw(st.booleans()),
+        stats=draw(st.booleans()),
+        named_index=draw(st.booleans()),
+        linked=draw(st.booleans()),
+    )
+
+
+def write(recipe: Recipe, folder: Path) -> Path:
+    """Write the dataset below `folder`, and return where it is."""
+    root = folder / "data"
+    features = {**_numbers(recipe), **_pictures(recipe)}
+    if recipe.rows:
+        features |= dict.fromkeys(language_types(), LANGUAGE_FEATURE)
+    places = {f"videos/{_key(c)}": _write_videos(recipe, c, root) for c in recipe.cameras if c.video}
+    _write_data(recipe, root, features)
+    _write_meta(recipe, root, places)
+    info = {
+        "codebase_version": "v3.0",
+        "robot_type": "koch_follower",
+        "total_episodes": len(recipe.lengths),
+        "total_frames": sum(recipe.lengths),
+        "total_tasks": len(recipe.tasks),
+        "chunks_size": recipe.chunks_size,
+        "fps": recipe.fps,
+        "splits": {"train": f"0:{len(recipe.lengths)}"},
+        "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
+        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+        if places
+        else None,
+        "features": features,
+    }
+    (root / "meta/info.json").write_text(json.dumps(info))
+    if recipe.stats:
+        size = {"min": [0.0], "max": [1.0], "mean": [0.5], "std": [0.3], "count": [sum(recipe.lengths)]}
+        (root / "meta/stats.json").write_text(json.dumps({"timestamp": size}))
+    return _linked(root, folder / "hub") if recipe.linked else root
+
+
+def picture(camera: int, frame: int, size: tuple[int, int]) -> np.ndarray:
+    """A picture that tells its frame, of the whole dataset, by a code of bars; the scene stands still."""
+    width, height = size
+    pixels = np.full((height, width, 3), 40 + 30 * camera, np.uint8)
+    pixels[height // 2 :, width // 3 : width // 2] = (200, 60, 30)
+    for bit in range(8):
+        pixels[: height // 3, bit * width // 8 : (bit + 1) * width // 8] = 230 if frame >> bit & 1 else 10
+    return pixels
+
+
+def _key(camera: Camera) -> str:
+    return f"observation.images.{camera.name}"
+
+
+def _place(recipe: Recipe, number: int) -> tuple[int, int]:
+    return divmod(number, recipe.chunks_size)
+
+
+def _file(folder: Path, place: tuple[int, int], suffix: str) -> Path:
+    path = folder / f"chunk-{place[0]:03d}" / f"file-{place[1]:03d}.{suffix}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _starts(recipe: Recipe) -> list[int]:
+    """The first row of each episode, and the end."""
+    return [0, *itertools.accumulate(recipe.lengths)]
+
+
+def _numbers(recipe: Recipe) -> dict[str, Any]:
+    dims = len(recipe.state or ()) or 3
+    own = {"dtype": "float32", "shape": [dims], "names": recipe.state and list(recipe.state)}
+    plain = {"dtype": "int64", "shape": [1], "names": None}
+    return {
+        **{key: dict(own) for key in recipe.keys},
+        "timestamp": {"dtype": "float32", "shape": [1], "names": None},
+        **{name: dict(plain) for name in ("frame_index", "episode_index", "index", "task_index")},
+    }
+
+
+def _pictures(recipe: Recipe) -> dict[str, Any]:
+    return {
+        _key(c): {
+            "dtype": "video" if c.video else "image",
+            "shape": [c.size[1], c.size[0], 3],
+            "names": c.names and list(c.names),
+        }
+        for c in recipe.cameras
+    }
+
+
+def _write_videos(recipe: Recipe, camera: Camera, root: Path) -> list[dict[str, Any]]:
+    """Write the files of a camera; returns what meta/episodes says of each episode."""
+    number = recipe.cameras.index(camera)
+    rows = []
+    for file, episodes in itertools.groupby(range(len(recipe.lengths)), camera.files.__getitem__):
+        place, at = _place(recipe, file), 0.0
+        times, pictures = list[float](), list[np.ndarray]()
+        for episode in episodes:
+            for i in range(camera.unused):
+                times.append(at + i / recipe.fps)
+                pictures.append(np.zeros((camera.size[1], camera.size[0], 3), np.uint8))
+            at += camera.unused / recipe.fps
+            clock = recipe.clocks()[episode]
+            times += (at + clock - clock[0]).tolist()
+            pictures += [
+                picture(number, _starts(recipe)[episode] + i, camera.size) for i in range(len(clock))
+            ]
+            end = at + clock[-1] - clock[0] + 1 / recipe.fps
+            spot = {"chunk_index": place[0], "file_index": place[1]}
+            rows.append({**spot, "from_timestamp": at - clock[0], "to_timestamp": end - clock[0]})
+            at = end
+        _encode(_file(root / "videos" / _key(camera), place, "mp4"), camera, recipe.fps, times, pictures)
+    return rows
+
+
+def _encode(
+    path: Path, camera: Camera, fps: float, times: Sequence[float], pictures: Sequence[np.ndarray]
+) -> None:
+    """Encode pictures shown at `times` (s)."""
+    odd = camera.size[0] % 2 or camera.size[1] % 2
+    # x265 writes beyond its memory on smaller pictures.
+    codec = "h264" if odd or (camera.codec == "hevc" and camera.size != SIZES[-1]) else camera.codec
+    unit = Fraction(1, 90_000)
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream(codec, rate=Fraction(str(fps)), options=_OPTIONS.get(codec, {}))
+        stream.width, stream.height = camera.size
+        stream.pix_fmt = "yuv444p" if odd else "yuv420p"
+        stream.codec_context.thread_count = 1
+        stream.codec_context.time_base = unit
+        for seconds, pixels in zip(times, pictures, strict=True):
+            frame = av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format=stream.pix_fmt)
+            frame.pts, frame.time_base = round(seconds / unit), unit
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+_OPTIONS = {
+    "h264": {"g": "4", "preset": "ultrafast", "qp": "10"},
+    "hevc": {
+        "preset": "ultrafast",
+        "x265-params": "keyint=4:bframes=0:log-level=none:pools=none:frame-threads=1",
+    },
+    "libvpx-vp9": {"g": "4", "deadline": "realtime", "cpu-used": "8", "crf": "20"},
+    "libaom-av1": {"g": "4", "cpu-used": "8", "usage": "realtime"},
+}
+
+
+def _write_data(recipe: Recipe, root: Path, features: dict[str, Any]) -> None:
+    for file, episodes in itertools.groupby(range(len(recipe.lengths)), recipe.data.__getitem__):
+        tables = [_rows(recipe, episode, features) for episode in episodes]
+        with pq.ParquetWriter(
+            _file(root / "data", _place(recipe, file), "parquet"), tables[0].schema
+        ) as writer:
+            for table in tables if recipe.group == 0 else [pa.concat_tables(tables)]:
+                writer.write_table(table, row_group_size=recipe.group or len(table))
+
+
+def _rows(recipe: Recipe, episode: int, features: dict[str, Any]) -> pa.Table:
+    """The rows of an episode: a hand that moves on, closes in its second third, and opens."""
+    length, start = recipe.lengths[episode], _starts(recipe)[episode]
+    clock = recipe.clocks()[episode]
+    frame = np.arange(length)
+    dims = len(recipe.state or ()) or 3
+    motion = np.sin(np.outer(frame + 3 * episode, 1 / np.arange(3, 3 + dims)))
+    motion[:, -1] = np.where((frame >= length // 3) & (frame < 2 * length // 3), 0.0, 1.0)
+    kind = pa.list_(pa.float32(), dims) if recipe.fixed else pa.list_(pa.float32())
+    columns: dict[str, pa.Array] = {
+        key: pa.array(list(values.astype(np.float32)), kind)
+        for key, values in zip(recipe.keys, (motion, motion * 0.9), strict=True)
+    }
+    columns |= {
+        "timestamp": pa.array(clock.astype(np.float32)),
+        "frame_index": pa.array(frame),
+        "episode_index": pa.array(np.full(length, episode)),
+        "index": pa.array(start + frame),
+        "task_index": pa.array(np.full(length, recipe.task_of[episode])),
+    }
+    for number, camera in enumerate(recipe.cameras):
+        if not camera.video:
+            cells = [_png(picture(number, start + i, camera.size)) for i in range(length)]
+            names = [f"{_key(camera)}-{i}.png" for i in range(length)]
+            stored = [{"bytes": cell, "path": name} for cell, name in zip(cells, names, strict=True)]
+            columns[_key(camera)] = pa.array(stored, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+    if recipe.rows:
+        persistent, events = language_types().values()
+        said = [language_row(at, style, text, clock) for at, style, text in recipe.rows[episode]]
+        columns["language_persistent"] = array([said] * length, persistent)
+        columns["language_events"] = array([[]] * length, events)
+    return pa.table({name: columns[name] for name in features if name in columns})
+
+
+def language_row(frame: int, style: str, text: str, clock: np.ndarray) -> dict[str, Any]:
+    """A row of `language_persistent` as lerobot writes it."""
+    seconds = float(clock.astype(np.float32)[frame])
+    said = {"role": "assistant", "content": text, "style": style}
+    return {**said, "timestamp": seconds, "camera": None, "tool_calls": None}
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    data = io.BytesIO()
+    Pillow.fromarray(pixels).save(data, "png", compress_level=1)
+    return data.getvalue()
+
+
+def _write_meta(recipe: Recipe, root: Path, places: dict[str, list[dict[str, Any]]]) -> None:
+    starts = _starts(recipe)
+    rows = []
+    for episode, length in enumerate(recipe.lengths):
+        data, meta = _place(recipe, recipe.data[episode]), _place(recipe, recipe.meta[episode])
+        row: dict[str, Any] = {"episode_index": episode, "tasks": [recipe.tasks[recipe.task_of[episode]]]}
+        row |= {
+            "length": length,
+            "dataset_from_index": starts[episode],
+            "dataset_to_index": starts[episode + 1],
+        }
+        row |= {"data/chunk_index": data[0], "data/file_index": data[1]}
+        row |= {f"{key}/{name}": value for key, of in places.items() for name, value in of[episode].items()}
+        rows.append({**row, "meta/episodes/chunk_index": meta[0], "meta/episodes/file_index": meta[1]})
+    for file, episodes in itertools.groupby(range(len(rows)), recipe.meta.__getitem__):
+        path = _file(root / "meta/episodes", _place(recipe, file), "parquet")
+        pq.write_table(pa.Table.from_pylist([rows[e] for e in episodes]), path)
+    index = "task" if recipe.named_index else "__index_level_0__"
+    texts = {"task_index": pa.array(range(len(recipe.tasks))), index: pa.array(recipe.tasks)}
+    table = pa.table(texts)
+    described = {"index_columns": [index], "column_indexes": [], "columns": [], "pandas_version": "2.2.0"}
+    described["columns"] = [
+        {
+            "name": n if n != index or recipe.named_index else None,
+            "field_name": n,
+            "pandas_type": k,
+            "numpy_type": t,
+            "metadata": None,
+        }
+        for n, k, t in (("task_index", "int64", "int64"), (index, "unicode", "object"))
+    ]
+    pq.write_table(
+        table.replace_schema_metadata({"pandas": json.dumps(described)}), root / "meta/tasks.parquet"
+    )
+
+
+def _linked(root: Path, hub: Path) -> Path:
+    """Lay the files out as the hub's cache does: a snapshot of links to blobs."""
+    snapshot = hub / "snapshots" / "0123abc"
+    (hub / "blobs").mkdir(parents=True)
+    for path in sorted(p for p in root.rglob("*") if p.is_file()):
+        name = hashlib.sha256(path.relative_to(root).as_posix().encode()).hexdigest()
+        path.rename(hub / "blobs" / name)
+        link = snapshot / path.relative_to(root)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(Path("../" * len(link.relative_to(hub).parent.parts)) / "blobs" / name)
+    return snapshot
