@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.wild import Recipe, recipes, write
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
 from goalreel.datasets.records import FOLDER, Records
-from goalreel.errors import UserError
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
@@ -26,17 +26,14 @@ from goalreel.types import Storyboard, StoryboardStep
 PAD = "subgoal_is_pad"
 LANGUAGE = ("language_persistent", "language_events")
 FORMS = ("plain", "bordered", "difference", "beside")
-REFUSALS = ("has subtask rows already",)
-"""What `annotate` may say of a dataset that lerobot loads."""
-
 type Item = dict[str, Any]
 
 
 @st.composite
-def choices(draw: st.DrawFn) -> Options:
-    """How a dataset is annotated."""
+def choices(draw: st.DrawFn) -> tuple[str, Options]:
+    """A planner, and how it is to annotate a dataset."""
     language = draw(st.sampled_from((True, True, True, False)))
-    return Options(
+    options = Options(
         layout="closed=low",
         language=language,
         replace_rows=draw(st.booleans()),
@@ -47,6 +44,7 @@ def choices(draw: st.DrawFn) -> Options:
         subgoal_form=draw(st.sampled_from(FORMS)),
         granularity=draw(st.sampled_from(("event", "phase"))),
     )
+    return draw(st.sampled_from(("kinematic", "kinematic", "rows"))), options
 
 
 same = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -55,42 +53,41 @@ many = settings(same, max_examples=int(os.environ.get("GOALREEL_EXAMPLES", "1000
 
 @same
 @given(recipes(), choices())
-def test_a_random_dataset_is_annotated_whole(recipe, options):
-    check(recipe, options)
+def test_a_random_dataset_is_annotated_whole(recipe, choice):
+    check(recipe, *choice)
 
 
 @pytest.mark.slow
 @many
 @given(recipes(), choices())
-def test_many_random_datasets_are_annotated_whole(recipe, options):
-    check(recipe, options)
+def test_many_random_datasets_are_annotated_whole(recipe, choice):
+    check(recipe, *choice)
 
 
-def check(recipe: Recipe, options: Options) -> None:
+def check(recipe: Recipe, planner: str, options: Options) -> None:
     """Annotate the dataset of a recipe, and compare what lerobot reads before and after."""
-    from datasets import config as huggingface
+    from datasets import config
 
-    with tempfile.TemporaryDirectory() as name:
+    labelled = {e for e, said in enumerate(recipe.rows) if any(row[1] == "subtask" for row in said)}
+    refused = planner == "rows" if options.replace_rows else planner != "rows" and bool(labelled)
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "HF_DATASETS_CACHE", Path(name) / "cache")
         root, out = write(recipe, Path(name)), Path(name) / "out"
-        huggingface.HF_DATASETS_CACHE = Path(name) / "cache"
         old, before = items(root), contents(root)
         source = open_dataset(root)
-        rows = any(recipe.rows) and not options.replace_rows
-        try:
-            models = load(
-                presets.load("hindsight", planner="rows") if rows else "hindsight",
-                recordings=options.recorded(source),
-            )
-            summary = annotate(source, out, models, options)
-        except UserError as e:
-            assert len(str(e).splitlines()) == 1, e
-            assert any(reason in str(e) for reason in REFUSALS), e
-            event("refused")
+        models = load(
+            presets.load("hindsight", planner=planner),
+            recordings=options.recorded(source),
+        )
+        if refused:
+            with pytest.raises(InputError, match=r"\A[^\n]*--replace-rows[^\n]*\Z"):
+                annotate(source, out, models, options)
+            assert not out.exists()
             return
-        labelled = {e for e, said in enumerate(recipe.rows) if any(row[1] == "subtask" for row in said)}
-        assert set(summary.failures) == (set(range(len(recipe.lengths))) - labelled if rows else set())
+        summary = annotate(source, out, models, options)
+        lost = set(range(len(recipe.lengths))) - labelled if planner == "rows" else set()
+        assert set(summary.failures) == lost
         assert contents(root) == before
-        event("annotated")
         new = items(out)
         assert len(new) == len(old)
         records, at = Records(out / FOLDER, source=""), 0

@@ -44,12 +44,12 @@ class Camera:
     names: tuple[str, ...] | None
     files: tuple[int, ...]
     unused: int
-    """Frames before each episode that no episode has any more, as tools leave that delete without encoding."""
+    """Frames before each episode that no episode names, as tools leave that delete without encoding."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that tells a random dataset from another. Plain numbers, so that a failure can be read and rerun."""
+    """All that tells a random dataset from another: a failure prints it, and it can be written again."""
 
     lengths: tuple[int, ...]
     fps: float
@@ -64,6 +64,8 @@ class Recipe:
     """Names of its dimensions, None where only their number is known."""
     keys: tuple[str, str]
     """What the features of the state and the action are called."""
+    extras: bool
+    """Whether there are a reward, a flag and a text a frame too."""
     tasks: tuple[str, ...]
     task_of: tuple[int, ...]
     rows: tuple[tuple[tuple[int, str, str], ...], ...]
@@ -123,6 +125,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
         chunks_size=draw(st.sampled_from((1000, 2))),
         state=names,
         keys=draw(st.sampled_from((("observation.state", "action"), ("state", "actions")))),
+        extras=draw(st.booleans()),
         tasks=tuple(tasks),
         task_of=tuple(draw(st.integers(0, len(tasks) - 1)) for _ in lengths),
         rows=tuple(tuple(sorted(r for r in rs if r[0] < n)) for rs, n in zip(rows, lengths, strict=True))
@@ -139,7 +142,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
 def write(recipe: Recipe, folder: Path) -> Path:
     """Write the dataset below `folder`, and return where it is."""
     root = folder / "data"
-    features = {**_numbers(recipe), **_pictures(recipe)}
+    features = {**_numbers(recipe), **_pictures(recipe), **(_EXTRAS if recipe.extras else {})}
     if recipe.rows:
         features |= dict.fromkeys(language_types(), LANGUAGE_FEATURE)
     places = {f"videos/{_key(c)}": _write_videos(recipe, c, root) for c in recipe.cameras if c.video}
@@ -205,6 +208,13 @@ def _numbers(recipe: Recipe) -> dict[str, Any]:
         "timestamp": {"dtype": "float32", "shape": [1], "names": None},
         **{name: dict(plain) for name in ("frame_index", "episode_index", "index", "task_index")},
     }
+
+
+_EXTRAS: dict[str, Any] = {
+    "next.reward": {"dtype": "float32", "shape": [1], "names": None},
+    "next.done": {"dtype": "bool", "shape": [1], "names": None},
+    "note": {"dtype": "string", "shape": [1], "names": None},
+}
 
 
 def _pictures(recipe: Recipe) -> dict[str, Any]:
@@ -304,6 +314,11 @@ def _rows(recipe: Recipe, episode: int, features: dict[str, Any]) -> pa.Table:
         "episode_index": pa.array(np.full(length, episode)),
         "index": pa.array(start + frame),
         "task_index": pa.array(np.full(length, recipe.task_of[episode])),
+    }
+    columns |= {
+        "next.reward": pa.array(frame.astype(np.float32)),
+        "next.done": pa.array(frame == length - 1),
+        "note": pa.array([f"frame {i}" for i in range(length)]),
     }
     for number, camera in enumerate(recipe.cameras):
         if not camera.video:
