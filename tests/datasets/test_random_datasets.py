@@ -1,4 +1,7 @@
-"""Random datasets as people have them: for each that lerobot loads, OUT loads, and nothing of IN is lost."""
+"""Random datasets as people have them: for each that lerobot loads, OUT loads, and nothing of IN is lost.
+
+GOALREEL_EXAMPLES says how many `make soak` makes, other ones each time: 1,000 without it.
+"""
 
 import os
 import tempfile
@@ -10,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.wild import Recipe, recipes, write
+from support.random_datasets import Recipe, recipes, write
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
@@ -102,7 +105,7 @@ def items(root: Path) -> list[Item]:
     """Every frame as lerobot gives it."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    dataset = LeRobotDataset("local/wild", root=root, video_backend="torchcodec")
+    dataset = LeRobotDataset("local/random", root=root, video_backend="torchcodec")
     return [dataset[i] for i in range(len(dataset))]
 
 
