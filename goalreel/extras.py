@@ -32,6 +32,7 @@ EXTRAS = {
         ("diffusers", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     ),
     "api": Extra("presets api and server: models behind HTTP", ("httpx2", "openai")),
+    "socks": Extra("models behind a SOCKS proxy", ("socksio",)),
     "sim": Extra("the simulated tabletop", ("mujoco",)),
     "metaworld": Extra("the benchmark on Meta-World's tasks", ("metaworld",)),
     "bags": Extra("ROS 2 bags, with no ROS installed", ("apsw", "backports", "rosbags")),

@@ -1,4 +1,4 @@
-"""What the HTTP clients and servers of goalreel share: addresses, keys, statuses, retries, first checks.
+"""What the HTTP servers of goalreel share: their sockets, tokens and first checks.
 
 A server without a token answers to the names of this machine alone. A page in a browser can point a name of
 its own at 127.0.0.1, but it cannot forge the Host header.
@@ -7,88 +7,19 @@ its own at 127.0.0.1, but it cannot forge the Host header.
 import errno
 import hmac
 import ipaddress
-import os
 import re
 import socket
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, copy_context
-from functools import cache
 from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    import ssl
-
     from starlette.types import Message, Receive
 
-REFUSED = frozenset({400, 413, 422})
-"""The server works, but it will never take this very request."""
 UNANSWERED = 424
 """`goalreel serve` works, but its model failed at this very request, which was not refused."""
-_BUSY = frozenset({408, 409, 429})
 TOKEN_VARIABLE = "GOALREEL_TOKEN"
-
-# A model may call its server from any thread or event loop of its own: the listener travels in their context.
-_listener: ContextVar[Callable[[int], None] | None] = ContextVar("goalreel_retries", default=None)
-
-
-@cache
-def certificates() -> "ssl.SSLContext":
-    """Read this machine's certificates once for all clients: it takes 50 ms."""
-    from httpx2 import create_ssl_context
-
-    return create_ssl_context()
-
-
-def is_transient(status: int) -> bool:
-    """Whether the same request may be answered soon: any 5xx, Cloudflare's 520 to 524 too, but not 501."""
-    return status in _BUSY or (status >= 500 and status != 501)
-
-
-def with_retry_listener[Result](call: Callable[[], Result], listener: Callable[[int], None]) -> Result:
-    """Make a call and pass the number of each retry in it, from 1, to `listener`, in the retrying thread."""
-    context = copy_context()
-    context.run(_listener.set, listener)
-    return context.run(call)
-
-
-def report_retry(number: int) -> None:
-    """Tell the listener, if there is one, that a request is sent for another time, the `number`th retry."""
-    if (listener := _listener.get()) is not None:
-        listener(number)
-
-
-def read_key(*variables: str) -> str | None:
-    """Read the first of these environment variables that is set; None where none is.
-
-    Raises:
-        InputError: the value holds a character that no HTTP header can carry.
-    """
-    for name in variables:
-        if key := os.environ.get(name, "").strip():
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise InputError(f"{name} holds a character that no key has")
-            return key
-    return None
-
-
-def check_address(address: str, example: str = "http://HOST:PORT") -> None:
-    """Check that a server may have this address; a message shows how to write it by `example`.
-
-    Raises:
-        InputError: it is no HTTP address, or it holds a password or a query.
-    """
-    import httpx2
-
-    try:
-        url = httpx2.URL(address)
-    except httpx2.InvalidURL as e:
-        raise InputError(f"{address!r} is no address: write {example}") from e
-    if url.scheme not in ("http", "https") or not url.host or url.port == 0:
-        raise InputError(f"{address!r} is no address: write {example}")
-    if url.userinfo or url.query:
-        raise InputError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
 
 
 def is_loopback(host: str) -> bool:

@@ -194,10 +194,22 @@ def _pixels(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
 
 
 def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
-    """RGB; of 16 bits of grey the upper 8, as Pillow does with 16 bits of colour. It would clip the grey."""
-    if not picture.mode.startswith("I"):
+    """RGB, what is transparent on white; of 16 bits of grey the upper 8, and of a float 0 to 1.
+
+    Pillow does so with 16 bits of colour, but it would clip the grey and show what transparency hides.
+    """
+    import PIL.Image
+
+    if picture.has_transparency_data:
+        seen = picture.convert("RGBA")
+        white = PIL.Image.new("RGBA", seen.size, "white")
+        return np.array(PIL.Image.alpha_composite(white, seen).convert("RGB"))
+    if picture.mode == "F":
+        grey = (np.nan_to_num(np.array(picture)).clip(0, 1) * 255).round().astype(np.uint8)
+    elif picture.mode.startswith("I"):
+        grey = (np.array(picture).clip(0, 0xFFFF) >> 8).astype(np.uint8)
+    else:
         return np.array(picture.convert("RGB"))
-    grey = (np.array(picture).clip(0, 0xFFFF) >> 8).astype(np.uint8)
     return np.repeat(grey[:, :, None], 3, axis=2)
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 from typing import Protocol as TypingProtocol
@@ -11,6 +12,7 @@ import httpx2
 import numpy as np
 
 from goalreel.editors.sizes import Size
+from goalreel.http_client import error_text
 from goalreel.image import Image
 from goalreel.types import Edit
 
@@ -23,7 +25,23 @@ class Protocol(TypingProtocol):
 
     @property
     def url(self) -> str: ...
-    def request(self, edit: Edit) -> httpx2.Request: ...
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The fields of a request that a server may refuse."""
+        ...
+
+    def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
+        """Build the request that asks for `edit`, without the fields that were `refused`."""
+        ...
+
+    def picture_address(self, body: bytes) -> str | None:
+        """Where the reply's picture lies, if it is an address; None if the picture is in the reply."""
+        ...
+
+    def fit(self, edit: Edit, picture: Image) -> Image:
+        """Bring a picture of the server into the source's shape."""
+        ...
+
     def image(self, edit: Edit, body: bytes) -> Image:
         """Decode the picture in a reply of status 200, in the source's shape and the server's size.
 
@@ -46,8 +64,13 @@ class OpenAIImages:
     seeded: bool = False
     """Send `seed`, which OpenAI's own API lacks."""
 
-    def request(self, edit: Edit) -> httpx2.Request:
-        """Build the HTTP request that asks for `edit`."""
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The fields that some servers refuse."""
+        return ("response_format", "size", "n", "seed")
+
+    def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
+        """Build the HTTP request that asks for `edit`, without the fields that were `refused`."""
         fields = {"model": self.model, "prompt": edit.prompt, "n": "1"}
         # OpenAI's own models answer with b64_json anyway, and refuse to be told so.
         if "gpt-image" not in self.model:
@@ -56,6 +79,7 @@ class OpenAIImages:
             fields["size"] = f"{SQUARE}x{SQUARE}"
         if self.seeded:
             fields["seed"] = str(edit.seed)
+        fields = {name: value for name, value in fields.items() if name not in refused}
         if edit.image is None:
             numbers = {k: int(fields[k]) for k in ("n", "seed") if k in fields}
             return httpx2.Request("POST", f"{self.url}/images/generations", json={**fields, **numbers})
@@ -65,12 +89,32 @@ class OpenAIImages:
 
     def image(self, edit: Edit, body: bytes) -> Image:
         """Decode the first picture of a reply's `data`, in the source's shape."""
-        data = _object(body).get("data")
-        first = data[0] if isinstance(data, list) and data else None
-        picture = _picture(first, "b64_json")
+        first = self._first(body)
+        address = first.get("url")
+        if not first.get("b64_json") and isinstance(address, str) and address.startswith("data:"):
+            return self.fit(edit, _picture(first, "url"))
+        return self.fit(edit, _picture(first, "b64_json"))
+
+    def picture_address(self, body: bytes) -> str | None:
+        """The http address of a reply's first picture, from a server that stores what it draws."""
+        first = self._first(body)
+        address = first.get("url")
+        has_address = isinstance(address, str) and address.startswith(("http://", "https://"))
+        return address if has_address and not first.get("b64_json") else None
+
+    def fit(self, edit: Edit, picture: Image) -> Image:
+        """Cut the source's part out of a square; a server that does as it is told needs no cut."""
         if edit.image is None or not self.fixed_sizes:
             return picture
         return from_square(picture, edit.image.size)
+
+    def _first(self, body: bytes) -> dict[str, Any]:
+        reply = _object(body)
+        data = reply.get("data")
+        if reply.get("error") and not data:
+            raise ValueError(error_text(body))
+        first = data[0] if isinstance(data, list) and data else None
+        return first if isinstance(first, dict) else {}
 
 
 def goalreel_server(url: str) -> OpenAIImages:
@@ -89,8 +133,13 @@ class InterleaveThinkerServer:
 
     url: str
 
-    def request(self, edit: Edit) -> httpx2.Request:
-        """Build the HTTP request that asks for `edit`."""
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """No field: the server reads all three."""
+        return ()
+
+    def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
+        """Build the HTTP request that asks for `edit`; the server refuses no field."""
         image = None if edit.image is None else base64.b64encode(to_square(edit.image).png()).decode()
         fields = {"image": image, "prompt": edit.prompt, "seed": edit.seed}
         return httpx2.Request("POST", f"{self.url}/edit", json=fields)
@@ -100,7 +149,14 @@ class InterleaveThinkerServer:
         reply = _object(body)
         if reply.get("success") is False:
             raise ValueError(str(reply.get("error") or "it says that it failed"))
-        picture = _picture(reply, "edited_image")
+        return self.fit(edit, _picture(reply, "edited_image"))
+
+    def picture_address(self, body: bytes) -> str | None:
+        """None: the picture is in the reply."""
+        return None
+
+    def fit(self, edit: Edit, picture: Image) -> Image:
+        """Cut the source's part out of the square."""
         return picture if edit.image is None else from_square(picture, edit.image.size)
 
 
@@ -115,25 +171,17 @@ def to_square(image: Image) -> Image:
 
 
 def from_square(image: Image, size: Size) -> Image:
-    """Cut the picture that had `size` (width, height) out of an edited square, at the square's scale."""
-    side, drawn = max(size), max(image.size)
-    square = image.resized((drawn, drawn)).pixels
+    """Cut the picture that had `size` (width, height) out of an edited square, at the square's scale.
+
+    Of a server that drew no square, the middle square is taken: nothing is stretched.
+    """
+    side, drawn = max(size), min(image.size)
+    x, y = ((length - drawn) // 2 for length in image.size)
+    square = image.pixels[y : y + drawn, x : x + drawn]
     left, top, width, height = (
         round(length * drawn / side) for length in ((side - size[0]) // 2, (side - size[1]) // 2, *size)
     )
     return Image(square[top : top + height, left : left + width].copy())
-
-
-def error_text(body: bytes) -> str:
-    """Summarise a refusal in one short line: OpenAI's `error.message`, FastAPI's `detail`, or its text."""
-    try:
-        reply = _object(body)
-    except ValueError:
-        message: object = body[:500].decode(errors="replace")
-    else:
-        error = reply.get("error")
-        message = error.get("message") if isinstance(error, dict) else error or reply.get("detail")
-    return " ".join(str(message or "no message").split())[:200]
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -146,8 +194,10 @@ def _object(body: bytes) -> dict[str, Any]:
     return reply
 
 
-def _picture(reply: object, field: str) -> Image:
-    encoded = reply.get(field) if isinstance(reply, dict) else None
+def _picture(reply: Mapping[str, object], field: str) -> Image:
+    encoded = reply.get(field)
     if not isinstance(encoded, str):
         raise ValueError(f"no {field} in it")
+    if encoded.startswith("data:"):
+        encoded = encoded.partition(",")[2]
     return Image.decode(base64.b64decode(encoded.encode(), validate=True))

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from threading import Semaphore
 
@@ -13,11 +13,21 @@ from goalreel.editors.protocols import (
     InterleaveThinkerServer,
     OpenAIImages,
     Protocol,
-    error_text,
     goalreel_server,
 )
 from goalreel.errors import InputError
-from goalreel.http import REFUSED, certificates, check_address, is_transient, read_key, report_retry
+from goalreel.http_client import (
+    REFUSED,
+    Endpoint,
+    error_text,
+    is_transient,
+    openai_endpoint,
+    refused_field,
+    report_retry,
+    retry_after_s,
+    split_model,
+    true_status,
+)
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
@@ -26,6 +36,8 @@ log = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 64 * 2**20
 CONCURRENCY = 8
 """Edits in progress at once, over all calls."""
+_REFUSALS = (400, 403, 422)
+"""The statuses with which a server may refuse a field."""
 _LOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError, httpx2.ReadError)
 
 
@@ -47,29 +59,38 @@ class Patience:
 
 
 class RemoteEditor:
-    """Sends edits concurrently; each has its own tries, so that one bad edit costs only itself."""
+    """Sends edits concurrently; each has its own tries, so that one bad edit costs only itself.
+
+    An optional field that a server refuses (see `Protocol.optional`) is not sent again. A picture that the
+    server stores is fetched from the server's own host, or from one of `picture_hosts`.
+    """
 
     def __init__(
         self,
         protocol: Protocol,
+        endpoint: Endpoint,
         *,
-        key: str | None = None,
         concurrency: int = CONCURRENCY,
         patience: Patience | None = None,
+        picture_hosts: Collection[str] = (),
     ) -> None:
-        """`key` is sent as a bearer token and kept out of every message."""
+        """The key of `endpoint` is read here, and kept out of every message."""
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         self._protocol = protocol
-        self._key = key
+        self._endpoint = endpoint
         self._concurrency = concurrency
         self._free = Semaphore(concurrency)
         self._patience = patience or Patience()
+        self._hosts = {httpx2.URL(endpoint.address).host, *picture_hosts}
+        self._refused: set[str] = set()
+        self._headers = endpoint.headers
         self._client = httpx2.Client(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=httpx2.Timeout(self._patience.reply_s, connect=self._patience.connect_s),
             limits=httpx2.Limits(max_connections=concurrency),
-            verify=certificates(),
+            follow_redirects=True,
+            event_hooks={"request": [self._check_host]},
+            **endpoint.connection,
         )
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
@@ -78,20 +99,50 @@ class RemoteEditor:
 
     def _edit(self, edit: Edit) -> Image | Failure:
         try:
-            status, body = self._send(self._protocol.request(edit))
+            status, body = self._ask(edit)
             if status != 200:
                 message = f"the server answered {status}: {error_text(body)}"
                 return self._failure(message, refused=status in REFUSED)
+            if address := self._protocol.picture_address(body):
+                return self._protocol.fit(edit, self._fetch(address))
             return self._protocol.image(edit, body)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            return self._failure(self._endpoint.out_of_reach())
         except httpx2.HTTPError as e:
             return self._failure(f"no reply from {self._protocol.url}: {str(e).strip() or type(e).__name__}")
         except ValueError as e:
             return self._failure(f"the server's reply is unusable: {e}")
 
     def _failure(self, message: str, refused: bool = False) -> Failure:
-        line = message.splitlines()[0]
-        line = line.replace(self._key, "***") if self._key else line
-        return Failure(stage="edit", message=line, refused=refused)
+        return Failure(
+            stage="edit", message=self._endpoint.hide_key(message.splitlines()[0]), refused=refused
+        )
+
+    def _ask(self, edit: Edit) -> tuple[int, bytes]:
+        """Status and body of the reply to `edit`, without the fields that the server refuses."""
+        refused = set(self._refused)
+        while True:
+            request = self._protocol.request(edit, refused)
+            request.headers.update(self._headers)
+            request.url = request.url.copy_merge_params(self._endpoint.query)
+            status, body = self._send(request)
+            sent = [name for name in self._protocol.optional if name not in refused]
+            field = refused_field(error_text(body), sent) if status in _REFUSALS else None
+            if field is None:
+                self._refused |= refused if status == 200 else set()
+                return status, body
+            refused.add(field)
+
+    def _fetch(self, address: str) -> Image:
+        """A picture that the server stores; the key stays here."""
+        status, body = self._send(httpx2.Request("GET", address))
+        if status != 200:
+            raise ValueError(f"its picture cannot be fetched: {status}")
+        return Image.decode(body)
+
+    def _check_host(self, request: httpx2.Request) -> None:
+        if (host := request.url.host) not in self._hosts:
+            raise ValueError(f"it points to {host}: allow that with the option picture_host={host}")
 
     def _send(self, request: httpx2.Request) -> tuple[int, bytes]:
         """Status and body of the last try. A late reply is not retried: it may have cost money."""
@@ -113,10 +164,10 @@ class RemoteEditor:
             pause *= 2
 
     def _once(self, request: httpx2.Request) -> tuple[int, bytes, float]:
-        """Status, body and the pause asked for by Retry-After in seconds."""
+        """Status, body and the pause in seconds that the server asks for."""
         late = time.monotonic() + self._patience.reply_s
         content, headers = request.read(), request.headers
-        with self._client.stream("POST", request.url, content=content, headers=headers) as response:
+        with self._client.stream(request.method, request.url, content=content, headers=headers) as response:
             body = bytearray()
             for chunk in response.iter_bytes():
                 body += chunk
@@ -124,49 +175,46 @@ class RemoteEditor:
                     raise ValueError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
                 if time.monotonic() > late:
                     raise httpx2.ReadTimeout(f"not complete after {self._patience.reply_s:g} s")
-            retry_after = response.headers.get("Retry-After", "")
-        return response.status_code, bytes(body), float(retry_after) if retry_after.isdecimal() else 0.0
+        whole = bytes(body)
+        return true_status(response.status_code, whole), whole, retry_after_s(response.headers)
 
 
 def remote_editor(
-    kind: str, rest: str, *, concurrency: int = CONCURRENCY, patience: Patience | None = None
+    kind: str,
+    rest: str,
+    *,
+    concurrency: int = CONCURRENCY,
+    patience: Patience | None = None,
+    picture_hosts: Collection[str] = (),
+    api_version: str | None = None,
 ) -> RemoteEditor:
     """Make the editor that `KIND:REST` names.
 
-    `openai` is followed by MODEL@URL (MODEL alone is OpenAI's own), `server` and `interleavethinker` by URL.
-    The key comes from the environment: GOALREEL_TOKEN for `server`; GOALREEL_API_KEY for all of them, and
-    after it OPENAI_API_KEY for `openai`.
+    `openai` is followed by MODEL@URL (MODEL alone is OPENAI_BASE_URL's, or OpenAI's own), `server` and
+    `interleavethinker` by URL. The key comes from the environment: as `openai_endpoint` says for `openai`;
+    GOALREEL_TOKEN, then GOALREEL_API_KEY for `server`; GOALREEL_API_KEY for `interleavethinker`.
 
     Raises:
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
     """
     if kind == "openai":
-        protocol, key = _openai(rest)
+        model, url = split_model(rest)
+        if not model:
+            raise InputError(
+                "an OpenAI-compatible editor is named openai:MODEL@URL, or openai:MODEL for OpenAI's own"
+            )
+        endpoint = openai_endpoint(url, api_version)
+        protocol = OpenAIImages(endpoint.address, model)
     elif kind == "server":
-        protocol, key = goalreel_server(_address(rest)), read_key("GOALREEL_TOKEN", "GOALREEL_API_KEY")
+        endpoint = Endpoint(rest.rstrip("/"), ("GOALREEL_TOKEN", "GOALREEL_API_KEY"), api_version=api_version)
+        protocol = goalreel_server(endpoint.address)
     elif kind == "interleavethinker":
-        protocol, key = InterleaveThinkerServer(_address(rest)), read_key("GOALREEL_API_KEY")
+        endpoint = Endpoint(rest.rstrip("/"), ("GOALREEL_API_KEY",), api_version=api_version)
+        protocol = InterleaveThinkerServer(endpoint.address)
     else:
         raise InputError(
             f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or interleavethinker:URL"
         )
-    return RemoteEditor(protocol, key=key, concurrency=concurrency, patience=patience)
-
-
-def _openai(name: str) -> tuple[OpenAIImages, str | None]:
-    """The protocol and the key of `openai:NAME`."""
-    model, at, url = name.partition("@")
-    if not model:
-        raise InputError(
-            "an OpenAI-compatible editor is named openai:MODEL@URL, or openai:MODEL for OpenAI's own"
-        )
-    if at:
-        return OpenAIImages(_address(url), model), read_key("GOALREEL_API_KEY", "OPENAI_API_KEY")
-    if key := read_key("OPENAI_API_KEY"):
-        return OpenAIImages("https://api.openai.com/v1", model), key
-    raise InputError(f"{model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address")
-
-
-def _address(text: str) -> str:
-    check_address(text)
-    return text.rstrip("/")
+    return RemoteEditor(
+        protocol, endpoint, concurrency=concurrency, patience=patience, picture_hosts=picture_hosts
+    )

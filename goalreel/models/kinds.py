@@ -138,7 +138,14 @@ def _register_remote(form: str, help: str) -> None:
         )
         concurrency = options.concurrency or CONCURRENCY
         kind = form.partition(":")[0]
-        return remote_editor(kind, spec.name.target, concurrency=concurrency, patience=patience)
+        return remote_editor(
+            kind,
+            spec.name.target,
+            concurrency=concurrency,
+            patience=patience,
+            picture_hosts=[options.picture_host] if options.picture_host else (),
+            api_version=options.api_version,
+        )
 
 
 _register_remote("openai:MODEL@URL", OPENAI)

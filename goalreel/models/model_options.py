@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, Json
 
 from goalreel.terms import Frozen
 
@@ -52,12 +52,15 @@ class HfOptions(DialectOptions):
 class HttpOptions(DialectOptions):
     """What may follow `openai:MODEL@URL?` and `server:URL?`; see `planners.chat.openai.OpenAIChat`."""
 
-    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=100)] | Literal["checkpoint"] | None = None
     max_tokens: int | None = None
     concurrency: Annotated[int | None, Runtime] = None
     timeout_s: Annotated[float | None, Runtime] = None
     retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
     jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
+    extra: Json[dict[str, Any]] | None = None
+    """More fields of each request, as JSON: `?extra={"reasoning_effort":"low"}`."""
+    api_version: Annotated[str | None, Runtime] = None
 
 
 class EditorOptions(ModelOptions):
@@ -77,6 +80,10 @@ class RemoteEditorOptions(ModelOptions):
     concurrency: Annotated[Annotated[int, Field(ge=1)] | None, Runtime] = None
     timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
     retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
+    picture_host: Annotated[str | None, Runtime] = None
+    """Another host that the server may store its pictures at."""
+    api_version: Annotated[str | None, Runtime] = None
+    """Of a classic Azure address."""
 
 
 def _fields(*, runtime: bool) -> Iterator[str]:

@@ -22,6 +22,7 @@ from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest
+from goalreel.http_client import split_model
 from goalreel.models.model_options import PUBLIC_OPTIONS, RUNTIME_OPTIONS
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -91,14 +92,13 @@ class ModelName:
 
     @property
     def model(self) -> str:
-        """The target up to its `@`."""
-        return self.target.partition("@")[0]
+        """The target without the address after its `@`."""
+        return split_model(self.target)[0]
 
     @property
     def url(self) -> str | None:
         """The address after the target's `@`; None without one."""
-        _, at, address = self.target.partition("@")
-        return address if at else None
+        return split_model(self.target)[1]
 
     def plain(self) -> str:
         """The name without its options, and without the credentials that an address in it may carry.
@@ -161,7 +161,8 @@ class ModelName:
         """
         if self.parts:
             return "+".join(part.brief() for part in self.parts)
-        return self.plain().partition("@")[0].rstrip("/").rpartition("/")[2].rpartition(":")[2]
+        model = split_model(self.plain())[0] if self.kind else self.plain().partition("@")[0]
+        return model.rstrip("/").rpartition("/")[2].rpartition(":")[2]
 
     def check_folders(self) -> None:
         """Check that the folders of `hf:DIR` and `diffusers:DIR` exist; a repository's name is not looked up.

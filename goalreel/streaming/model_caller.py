@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol, overload, runtime_checkable
 
 from goalreel.errors import BackendError
-from goalreel.http import with_retry_listener
+from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.trio import Trio
 from goalreel.planners.agents.replan import ReplanContext

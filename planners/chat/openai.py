@@ -1,33 +1,29 @@
 """A chat back end on any OpenAI-compatible server: vLLM, SGLang, goalreel serve, hosted GPT and Gemini.
 
-The key is read from the environment when a call is made and is kept nowhere: OPENAI_API_KEY for OpenAI
-itself, GOALREEL_API_KEY and then OPENAI_API_KEY for any other address. A server without keys needs none.
+Which key an address gets, and when, says `goalreel.http_client`. A server without keys needs none.
 """
 
 import asyncio
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Semaphore
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 import openai
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http import REFUSED, certificates, check_address, read_key, report_retry
+from goalreel.http_client import REFUSED, Endpoint, error_text, openai_endpoint, report_retry, true_status
 from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
 from goalreel.planners.chat.openai_format import (
     TOP,
-    error_text,
     message_json,
     parse_completion,
     refused_argument,
 )
 
-_OFFICIAL = "https://api.openai.com/v1"
 _CONNECT_S = 10.0
 _SERVER_SIDE = (
     openai.APIConnectionError,
@@ -42,7 +38,7 @@ _REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError, openai.Per
 
 
 class _Deadline(openai.DefaultAsyncHttpxClient):
-    """httpx limits each wait, so a server that drips bytes never times out; this limits the whole."""
+    """Limits a whole reply in time, where httpx limits each wait, and reads an error that came as a 200."""
 
     limit_s: float
 
@@ -51,7 +47,9 @@ class _Deadline(openai.DefaultAsyncHttpxClient):
             report_retry(number)
         try:
             async with asyncio.timeout(self.limit_s):
-                return await super().send(request, **options)
+                response = await super().send(request, **options)
+                response.status_code = true_status(response.status_code, await response.aread())
+                return response
         except TimeoutError as e:
             raise httpx2.ReadTimeout("no whole reply in time", request=request) from e
 
@@ -85,7 +83,7 @@ class OpenAIChat:
 
     model: str
     base_url: str | None = None
-    """Up to and with `/v1`; None is OpenAI, or OPENAI_BASE_URL."""
+    """Up to and with `/v1`; None is OPENAI_BASE_URL, or OpenAI."""
     _: KW_ONLY
     concurrency: int = 16
     """Conversations in progress at once, over all calls."""
@@ -93,7 +91,12 @@ class OpenAIChat:
     """For one attempt, from sending to the last byte."""
     retries: int = 5
     max_tokens: int = 4096
-    temperature: float = 0.0
+    temperature: float | Literal["checkpoint"] = 0.0
+    """`checkpoint` sends none: the server's own."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """More fields of each request, such as `{"reasoning_effort": "low"}`."""
+    api_version: str | None = None
+    """Of a classic Azure address."""
     jpeg_quality: int | None = None
     """1-100 sends images as JPEG; None as PNG, without loss."""
     key_variables: tuple[str, ...] | None = None
@@ -101,15 +104,16 @@ class OpenAIChat:
     above."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
     _free: Semaphore = field(init=False, repr=False, compare=False)
+    _endpoint: Endpoint = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
             raise InputError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
-        check_address(self._address, "http://HOST:PORT/v1")
-        if self._address == _OFFICIAL and not self._key():
-            raise InputError(
-                f"{self.model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address"
-            )
+        if self.key_variables is None:
+            self._endpoint = openai_endpoint(self.base_url, self.api_version)
+        else:
+            address = self.base_url or ""
+            self._endpoint = Endpoint(address, self.key_variables, api_version=self.api_version)
         self._free = Semaphore(self.concurrency)
 
     def complete(
@@ -201,7 +205,10 @@ class OpenAIChat:
         while True:
             arguments = self._arguments(optional, refused)
             try:
-                raw = await client.chat.completions.with_raw_response.create(**body, **arguments)
+                create = client.chat.completions.with_raw_response.create
+                raw = await create(
+                    **body, **arguments, extra_headers=self._headers, extra_body=dict(self.extra)
+                )
             except _REFUSALS as e:
                 if (name := refused_argument(e, arguments)) is None:
                     raise
@@ -212,7 +219,9 @@ class OpenAIChat:
 
     def _optional(self, schema: Mapping[str, Any] | None, tokens: bool) -> dict[str, Any]:
         """The arguments that a server may refuse."""
-        optional: dict[str, Any] = {"max_tokens": self.max_tokens, "temperature": self.temperature}
+        optional: dict[str, Any] = {"max_tokens": self.max_tokens}
+        if self.temperature != "checkpoint":
+            optional["temperature"] = self.temperature
         if schema is not None:
             form = {"name": "answer", "schema": dict(schema)}
             optional["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -228,55 +237,47 @@ class OpenAIChat:
             arguments["top_logprobs"] = TOP
         return arguments
 
+    @property
+    def _headers(self) -> dict[str, Any]:
+        """What classic Azure reads in place of the client's own header."""
+        headers = self._endpoint.headers
+        return {"Authorization": openai.Omit(), **headers} if "api-key" in headers else {}
+
     def _read(self, body: str) -> TokenReply | NoReply:
         try:
             reply = parse_completion(body, self.max_tokens)
         except ValueError as e:
-            return NoReply(self._without_key(str(e)))
+            return NoReply(self._endpoint.hide_key(str(e)))
         if isinstance(reply, NoReply):
-            return replace(reply, reason=self._without_key(reply.reason))
+            return replace(reply, reason=self._endpoint.hide_key(reply.reason))
         return reply
 
     def _client(self) -> openai.AsyncOpenAI:
         timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_S))
-        http = _Deadline(timeout=timeout, verify=certificates())
+        # httpx2 takes the bearer's key along to no other host, but it would take Azure's header.
+        follow = self._endpoint.api_version is None
+        http = _Deadline(timeout=timeout, follow_redirects=follow, **self._endpoint.connection)
         http.limit_s = self.timeout_s
         return openai.AsyncOpenAI(
-            api_key=self._key() or "none",
-            base_url=self._address,
+            api_key=self._endpoint.key or "none",
+            base_url=self._endpoint.address,
             timeout=timeout,
             max_retries=self.retries,
             http_client=http,
+            default_query=self._endpoint.query,
         )
 
-    @property
-    def _address(self) -> str:
-        return self.base_url or os.environ.get("OPENAI_BASE_URL") or _OFFICIAL
-
-    def _key(self) -> str | None:
-        return read_key(*self._names)
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        if self.key_variables is not None:
-            return self.key_variables
-        if self._address == _OFFICIAL:
-            return ("OPENAI_API_KEY",)
-        return ("GOALREEL_API_KEY", "OPENAI_API_KEY")
-
-    def _without_key(self, text: str) -> str:
-        key = self._key()
-        return text.replace(key, "***") if key else text
-
     def _reason(self, error: openai.APIError) -> str:
+        address = self._endpoint.address
         match error:
             case openai.APITimeoutError():
-                return f"no answer from {self._address} within {self.timeout_s:g} s"
+                return f"no answer from {address} within {self.timeout_s:g} s"
             case openai.APIConnectionError():
-                return f"cannot reach {self._address}: is the server running?"
+                return self._endpoint.out_of_reach()
             case openai.AuthenticationError():
-                return f"{self._address} wants another key (HTTP 401): set {' or '.join(self._names)}"
+                keys = " or ".join(self._endpoint.variables)
+                return f"{address} wants another key (HTTP 401): set {keys}"
             case openai.APIStatusError():
-                reason = f"HTTP {error.status_code} from {self._address}: {error_text(error)}"
-                return self._without_key(reason)
-        return self._without_key(type(error).__name__)
+                reason = f"HTTP {error.status_code} from {address}: {error_text(error.response.content)}"
+                return self._endpoint.hide_key(reason)
+        return self._endpoint.hide_key(type(error).__name__)

@@ -2,12 +2,14 @@
 
 import base64
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import openai
 from pydantic import BaseModel, Field, ValidationError
 
+from goalreel.http_client import error_text, refused_field
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import Message, NoReply, Token, TokenReply, cut_off
 from goalreel.planners.chat.token_probability import token_reply
@@ -19,9 +21,37 @@ _NATURAL_ENDS = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "compl
 _OPTIONAL = ("max_tokens", "temperature", "response_format", "logprobs")
 
 
+_PARAMETER_WORDS = re.compile(
+    r"schema|json|format|grammar|guided|structured|log_?prob|probabilit|param|argument|field|extra|unknown"
+    r"|unrecognized|(not|un)[ -]?(supported|allowed|available|permitted|enabled)"
+)
+"""A refusal with none of these is about the conversation, not about an optional argument."""
+
+
 class _Message(BaseModel):
-    content: str | None = None
+    content: str | list[Any] | None = None
     refusal: str | None = None
+    reasoning: Any = None
+    reasoning_content: Any = None
+
+    @property
+    def text(self) -> str:
+        """The text, which some servers send in typed parts, thoughts among them."""
+        if not isinstance(self.content, list):
+            return (self.content or "").strip()
+        parts = [part for part in self.content if isinstance(part, dict)]
+        texts = [part.get("text") for part in parts if part.get("type") in ("text", "output_text")]
+        return "".join(text for text in texts if isinstance(text, str)).strip()
+
+    @property
+    def silence(self) -> str | None:
+        """Why there is no text, as far as the message says."""
+        where = next((name for name in ("reasoning", "reasoning_content") if getattr(self, name)), None)
+        if where is None or self.refusal:
+            return self.refusal
+        return (
+            f"its text lies in `{where}`; turn thinking off (?extra=), or the server's parser of thoughts on"
+        )
 
 
 class _Choice(BaseModel):
@@ -78,9 +108,10 @@ def parse_completion(body: str, max_tokens: int | None = None) -> TokenReply | N
     try:
         completion = _Completion.model_validate_json(body)
     except ValidationError:
-        raise ValueError(f"not a chat completion: {body[:200]!r}") from None
+        words = error_text(body.encode()) if '"error"' in body else repr(body[:200])
+        raise ValueError(f"not a chat completion: {words}") from None
     choice = completion.choices[0]
-    text = (choice.message.content or "").strip()
+    text = choice.message.text
     reason = choice.finish_reason
     tokens = completion.usage.completion_tokens if completion.usage else None
     if not reason and max_tokens and tokens and tokens >= max_tokens:
@@ -88,7 +119,7 @@ def parse_completion(body: str, max_tokens: int | None = None) -> TokenReply | N
     if reason and reason.casefold() not in _NATURAL_ENDS:
         return _unfinished(reason, choice.message.refusal, text)
     if not text:
-        raise ValueError(f"the model said nothing: {choice.message.refusal or reason}")
+        raise ValueError(f"the model said nothing: {choice.message.silence or reason}")
     return token_reply(text, _tokens(choice.logprobs))
 
 
@@ -134,24 +165,19 @@ def _texts(tokens: Sequence[_ChosenToken]) -> Iterator[str]:
         yield text
 
 
-def error_text(error: openai.APIStatusError) -> str:
-    """The server's own message about an error, in one line."""
-    body = error.body
-    message = body.get("message") if isinstance(body, dict) else None
-    return " ".join((message if isinstance(message, str) else error.response.text).split())[:300]
-
-
 def refused_argument(error: openai.APIStatusError, arguments: Mapping[str, Any]) -> str | None:
     """The optional argument that a 400, 403 or 422 is about; None where it is about none.
 
     Servers name a schema or log-probabilities in many ways, so these two are the guess where the message
-    names no argument. A 403 may be about the key: there is no guess.
+    speaks of arguments and names none. A 403 may be about the key: there is no guess.
     """
-    message = f"{error.param} {error_text(error)}".casefold()
+    message = f"{error.param} {error_text(error.response.content)}".casefold()
     sent = [name for name in _OPTIONAL if name in arguments]
-    candidates = () if isinstance(error, openai.PermissionDeniedError) else ("response_format", "logprobs")
-    guesses = [name for name in candidates if name in sent]
-    return next((name for name in [*(n for n in sent if n in message), *guesses]), None)
+    if name := refused_field(message, sent):
+        return name
+    if isinstance(error, openai.PermissionDeniedError) or not _PARAMETER_WORDS.search(message):
+        return None
+    return next((name for name in ("response_format", "logprobs") if name in sent), None)
 
 
 def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:

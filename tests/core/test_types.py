@@ -206,6 +206,22 @@ def test_a_grey_picture_of_16_bits_is_brought_down_to_8():
     assert np.array_equal(turned.pixels, wanted[::-1, ::-1])
 
 
+@pytest.mark.parametrize("form", ["png", "webp", "tiff"])
+def test_what_is_transparent_is_white_as_viewers_show_it(form):
+    hidden = PIL.Image.new("RGBA", (8, 4), (255, 0, 255, 0))
+    hidden.paste((10, 20, 30, 255), (4, 0, 8, 4))
+    lossless = {"lossless": True, "exact": True} if form == "webp" else {}
+    shown = Image.decode(file_of(hidden, form, **lossless)).pixels
+    assert (shown[:, :4] == 255).all()
+    assert (shown[:, 4:] == (10, 20, 30)).all()
+
+
+def test_a_picture_of_floats_is_not_black():
+    light = np.array([[0.0, 0.5, 1.0, 2.0, np.nan]], np.float32)
+    shown = Image.decode(file_of(PIL.Image.fromarray(light), "tiff")).pixels
+    assert shown[0, :, 0].tolist() == [0, 128, 255, 255, 0]
+
+
 STEP = Step(name="a", instruction="b", prompt="c")
 WORDS = Step(name="a", instruction="b", prompt=None, auxiliary_text="c")
 PICTURE = Image(np.zeros((2, 2, 3), np.uint8))

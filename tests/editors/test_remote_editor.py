@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.message import Message
 from email.parser import BytesParser
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -25,7 +26,7 @@ from goalreel.editors import remote
 from goalreel.editors.protocols import from_square, to_square
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
-from goalreel.http import with_retry_listener
+from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.build import build_editor
 from goalreel.serving.settings import Models
@@ -43,6 +44,8 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests: list[tuple[str, dict, Message]] = []
         self.reply: Callable[[str, dict], Reply] = lambda path, fields: (404, {}, {})
+        self.stored = b""
+        """What a GET is answered with."""
         self.busy = self.busiest = 0
         self.lock = threading.Lock()
 
@@ -66,6 +69,10 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.busy -= 1
         self._answer(*reply)
+
+    def do_GET(self) -> None:
+        self.server.requests.append((self.path, {}, self.headers))
+        self._answer(200, self.server.stored, {})
 
     def _fields(self, body: bytes) -> dict:
         if self.headers["Content-Type"] == "application/json":
@@ -279,6 +286,89 @@ def test_waits_as_long_as_the_server_asks(server, monkeypatch):
     assert waited == [2, 30, 2]
 
 
+def test_waits_until_the_date_that_the_server_names(server, monkeypatch):
+    waited = []
+    monkeypatch.setattr(remote.time, "sleep", waited.append)
+    answers = iter([(429, {}, {"Retry-After": formatdate(time.time() + 20, usegmt=True)})])
+    server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
+    editor = remote_editor("openai", f"painter@{server.url}", patience=Patience(pause_s=0.5))
+    editor.edit([edit()])
+    assert len(waited) == 1
+    assert 0.5 < waited[0] <= 20
+
+
+@pytest.mark.parametrize("field", ["response_format", "size", "n"])
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_a_field_that_the_server_refuses_is_not_sent_again(server, field, status):
+    def reply(path, fields):
+        unknown = {"error": {"message": f"Unknown parameter: '{field}'.", "param": field}}
+        return (status, unknown, {}) if field in fields else echo(path, fields)
+
+    server.reply = reply
+    editor = openai(server)
+    for _ in range(2):
+        (drawn,) = editor.edit([edit(image=picture(64, 48))])
+        assert isinstance(drawn, Image)
+    assert [field in fields for _, fields, _ in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize("key", ["b64_json", "url"])
+def test_a_picture_as_a_data_url(server, key):
+    data = f"data:image/png;base64,{encoded(picture(1024, 1024))}"
+    server.reply = lambda path, fields: (200, {"data": [{key: data}]}, {})
+    (drawn,) = openai(server).edit([edit()])
+    assert drawn == picture(1024, 1024)
+
+
+def test_a_picture_that_the_server_stores_is_fetched_from_its_own_host(server):
+    server.reply = lambda path, fields: (200, {"data": [{"b64_json": None, "url": f"{server.url}/x"}]}, {})
+    server.stored = picture(1024, 1024).png()
+    (drawn,) = openai(server).edit([edit()])
+    assert drawn == picture(1024, 1024)
+    posted, fetched = server.requests
+    assert posted[2]["Authorization"] == f"Bearer {KEY}"
+    assert fetched[2]["Authorization"] is None
+
+
+def test_a_redirect_within_the_host_is_followed_and_none_to_another(server):
+    target = {"Location": "/v1/moved"}
+    server.reply = lambda path, fields: echo(path, fields) if path == "/v1/moved" else (307, b"", target)
+    (drawn,) = openai(server).edit([edit()])
+    assert isinstance(drawn, Image)
+    target["Location"] = "http://elsewhere.invalid/v1"
+    assert "points to elsewhere.invalid" in message(openai(server))
+
+
+def test_an_error_that_comes_as_a_200_is_tried_again_by_its_code(server):
+    answers = iter([(200, {"error": {"message": "upstream", "code": 502}}, {})])
+    server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
+    (drawn,) = openai(server).edit([edit()])
+    assert isinstance(drawn, Image)
+
+
+def test_openai_base_url_is_the_editors_too(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "gateway")
+    monkeypatch.delenv("GOALREEL_API_KEY")
+    server.reply = echo
+    for name in ("openai:painter", "openai:painter?api_version=2024-10-21"):
+        build_editor(name).edit([edit()])
+    (path, _, bearer), (azure_path, _, azure) = server.requests
+    assert (path, bearer["Authorization"]) == ("/v1/images/generations", "Bearer gateway")
+    assert azure_path == "/v1/images/generations?api-version=2024-10-21"
+    assert (azure["api-key"], azure["Authorization"]) == ("gateway", None)
+
+
+@pytest.mark.parametrize("drawn", [(1536, 1024), (1024, 1536), (900, 1024)])
+def test_a_server_that_draws_no_square_stretches_nothing(drawn):
+    canvas = np.zeros((drawn[1], drawn[0], 3), np.uint8)
+    x, y = drawn[0] // 2, drawn[1] // 2
+    canvas[y - 100 : y + 100, x - 100 : x + 100] = 255
+    for size in ((320, 192), (640, 480)):
+        shown = from_square(Image(canvas), size).pixels[..., 0] > 128
+        assert (shown.any(0).sum(), shown.any(1).sum()) == (200, 200)
+
+
 def test_one_bad_item_fails_alone_and_answers_stay_in_order(server):
     def reply(path, fields):
         prompt = fields["prompt"].decode()
@@ -415,7 +505,12 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(remote, tmp_path):
         (b"[1]", "not a JSON object"),
         (b"[" * 100_000, "not JSON"),
         ({"data": []}, "no b64_json"),
-        ({"data": [{"url": "http://elsewhere/x.png"}]}, "no b64_json"),
+        (
+            {"data": [{"url": "http://elsewhere/x.png"}]},
+            "elsewhere: allow that with the option picture_host=",
+        ),
+        ({"data": [{"url": "ftp://elsewhere/x.png"}]}, "no b64_json"),
+        ({"error": {"message": "Provider returned error"}}, "Provider returned error"),
         ({"data": "x"}, "no b64_json"),
         ({"data": [{"b64_json": "!!!"}]}, "unusable"),
         ({"data": [{"b64_json": "é"}]}, "unusable"),
@@ -443,7 +538,7 @@ def test_a_late_reply_is_a_failure_and_not_asked_for_again(server):
 
 def test_a_server_that_is_not_there():
     editor = remote_editor("server", "http://127.0.0.1:1", patience=HASTE)
-    assert message(editor).startswith("no reply from http://127.0.0.1:1/v1")
+    assert message(editor) == "cannot reach http://127.0.0.1:1: is the server running?"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 from support.chat_server import ChatServer, Reply, error, said
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http import with_retry_listener
+from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.build import build_chat
 from goalreel.planners.chat.conversation import Message, NoReply
@@ -173,7 +173,60 @@ def test_a_bad_conversation_is_not_blamed_on_the_schema(serve):
     assert "response_format" in server.requests[-1].json
 
 
+def test_more_fields_go_with_each_request_and_no_temperature_when_the_checkpoint_decides(serve):
+    server = serve(echo)
+    extra = "%7B%22reasoning_effort%22:%22low%22%7D"
+    name = f"openai:m@{server.url}?temperature=checkpoint&extra={extra}"
+    assert build_chat(name, role="planner").complete(ask("a")) == ["to a"]
+    (request,) = server.requests
+    assert request.json["reasoning_effort"] == "low"
+    assert "temperature" not in request.json
+
+
+def test_a_refusal_of_pictures_is_asked_once(serve):
+    server = serve(lambda r: error(400, "At most 1 image(s) may be provided in one request."))
+    (reply,) = OpenAIChat("m", server.url).complete_tokens(ask("a"), schema=SCHEMA)
+    assert isinstance(reply, NoReply)
+    assert "At most 1 image" in reply.reason
+    assert len(server.requests) == 1
+
+
 # What it survives.
+
+
+def test_an_error_that_comes_as_a_200_is_one(serve, pauses):
+    body = {"error": {"message": "Provider returned error", "code": 429}}
+    server = serve(failing([Reply(body=json.dumps(body).encode())]))
+    assert OpenAIChat("m", server.url).complete(ask("a")) == ["to a"]
+    assert len(pauses) == 1
+    body["error"]["code"] = "overloaded"
+    server = serve(lambda _: Reply(body=json.dumps(body).encode()))
+    (reply,) = OpenAIChat("m", server.url).complete(ask("a"))
+    assert reply == NoReply("not a chat completion: Provider returned error")
+
+
+THOUGHTS = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"type": "text", "text": "yes"}],
+        [THOUGHTS, {"type": "text", "text": " yes"}],
+        [{"type": "output_text", "text": "y"}, {"type": "text", "text": "es"}, {"type": "image"}, 3],
+    ],
+)
+def test_text_in_typed_parts_is_read_and_thoughts_are_not(serve, content):
+    server = serve(lambda r: said(None, message={"role": "assistant", "content": content}))
+    assert OpenAIChat("m", server.url).complete(ask("a")) == ["yes"]
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_an_answer_among_the_thoughts_is_none_and_says_where_it_lies(serve, field):
+    server = serve(lambda r: said(None, message={"role": "assistant", "content": "", field: VERDICT}))
+    (reply,) = OpenAIChat("m", server.url).complete(ask("a"))
+    assert isinstance(reply, NoReply)
+    assert f"its text lies in `{field}`; turn thinking off" in reply.reason
 
 
 @pytest.mark.parametrize("header", [{"Retry-After": "7"}, {"retry-after-ms": "7000"}])
@@ -362,9 +415,7 @@ def test_a_model_that_is_not_there(serve):
 
 def test_a_refused_key_is_not_waited_for(serve):
     server = serve(lambda r: error(401, "no") if r.text == "a" else server.hang())
-    with pytest.raises(
-        BackendError, match=r"another key \(HTTP 401\): set GOALREEL_API_KEY or OPENAI_API_KEY"
-    ):
+    with pytest.raises(BackendError, match=r"another key \(HTTP 401\): set GOALREEL_API_KEY$"):
         OpenAIChat("m", server.url, timeout_s=20, retries=0).complete(ask(*"abc"))
 
 
@@ -406,7 +457,7 @@ def test_inside_a_running_event_loop_as_in_a_notebook(serve):
 
 def test_the_key_goes_to_the_server_and_nowhere_else(serve, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("GOALREEL_API_KEY", KEY)
     replies = {
         "401": error(401, f"Incorrect API key provided: {KEY}."),
         "403": error(403, f"key {KEY} may not"),
@@ -432,9 +483,9 @@ def test_the_key_goes_to_the_server_and_nowhere_else(serve, monkeypatch, caplog)
     ("environment", "sent"),
     [
         ({}, "none"),
-        ({"OPENAI_API_KEY": "a"}, "a"),
+        ({"OPENAI_API_KEY": "a"}, "none"),
         ({"OPENAI_API_KEY": "a", "GOALREEL_API_KEY": "b"}, "b"),
-        ({"OPENAI_API_KEY": " a\n"}, "a"),
+        ({"GOALREEL_API_KEY": " b\n"}, "b"),
     ],
 )
 def test_which_key_an_address_of_your_own_gets(serve, monkeypatch, environment, sent):
@@ -443,6 +494,27 @@ def test_which_key_an_address_of_your_own_gets(serve, monkeypatch, environment, 
     server = serve(echo)
     build_chat(f"openai:m@{server.url}", role="planner").complete(ask("a"))
     assert server.requests[0].headers["authorization"] == f"Bearer {sent}"
+
+
+def test_the_address_of_openai_base_url_gets_openais_key(serve, monkeypatch):
+    server = serve(echo)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "gateway")
+    for name in ("openai:m", f"openai:m@{server.url}"):
+        build_chat(name, role="planner").complete(ask("a"))
+    assert [r.headers["authorization"] for r in server.requests] == ["Bearer gateway"] * 2
+
+
+def test_a_classic_azure_address_gets_its_version_and_a_header_of_its_own(serve, monkeypatch):
+    server = serve(echo)
+    monkeypatch.setenv("GOALREEL_API_KEY", KEY)
+    build_chat(f"openai:m@{server.url}?api_version=2024-10-21", role="planner").complete(ask("a"))
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}?api-version=2024-10-21")
+    build_chat("openai:m", role="planner").complete(ask("a"))
+    for request in server.requests:
+        assert request.path.endswith("/chat/completions?api-version=2024-10-21")
+        assert request.headers["api-key"] == KEY
+        assert "authorization" not in request.headers
 
 
 def test_openai_itself_never_gets_a_servers_key(monkeypatch):
