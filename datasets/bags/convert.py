@@ -1,6 +1,7 @@
 """From bags to a LeRobot v3.0 dataset, through lerobot's own writer; it appears whole or not at all."""
 
 import json
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from goalreel.datasets.bags.files import fingerprint, require_bags
 from goalreel.datasets.bags.reader import Bag
 from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.datasets.writing.encoder import recording_encoder
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, InputError
 from goalreel.files import exclusive
 from goalreel.image import Image
 from goalreel.progress import OnCount
@@ -24,9 +25,13 @@ from goalreel.progress import OnCount
 if TYPE_CHECKING:
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
+log = logging.getLogger(__name__)
+
 PROVENANCE = Path("meta") / "bag.json"
 """In the dataset: which bags, topics and episodes it was made from."""
 
+BROKEN_SHARE = 0.1
+"""Of a camera's pictures, at most so many may be replaced."""
 IN_FLIGHT = 64
 """Pictures on their way to the disk: lerobot's own queue of them has no bound."""
 
@@ -43,6 +48,7 @@ def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
         with Bag.open(each) as bag:
             cuts[each] = cut(bag, request)
         first = cuts[bags[0]]
+        cuts[each] = cuts[each].in_order_of(first)
         for what, value, first_value in (
             ("cameras", list(cuts[each].choice.cameras), list(first.choice.cameras)),
             ("fps", cuts[each].fps, first.fps),
@@ -201,6 +207,8 @@ def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
         for i in range(len(excerpt.moments))
     ]
     uses = Counter((name, place) for frame in frame_places for name, place in frame.items())
+    used = Counter(name for name, _ in uses)
+    decoders = {topic: _Decoder(f"{path}: {topic}", used[name]) for name, topic in cameras.items()}
     of = {topic: name for name, topic in cameras.items()}
     counts: Counter[str] = Counter()
     decoded: dict[tuple[str, int], Image] = {}
@@ -211,23 +219,62 @@ def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
             key = of[topic], counts[topic]
             counts[topic] += 1
             if key in uses:
-                decoded[key] = _decode(path, topic, key[1], message)
+                decoded |= {(of[topic], at): image for at, image in decoders[topic].decode(key[1], message)}
             while frame is not None and all(k in decoded for k in frame.items()):
-                yield {name: decoded[name, place] for name, place in frame.items()}
-                for used in frame.items():
-                    uses[used] -= 1
-                    if not uses[used]:
-                        del decoded[used]
-                frame = next(upcoming, None)
+                current, frame = frame, next(upcoming, None)
+                if frame is None:
+                    for decoder in decoders.values():
+                        decoder.warn()
+                yield {name: decoded[name, place] for name, place in current.items()}
+                for used_key in current.items():
+                    uses[used_key] -= 1
+                    if not uses[used_key]:
+                        del decoded[used_key]
             if frame is None:
                 return
 
 
-def _decode(path: Path, topic: str, place: int, message: Any) -> Image:
-    try:
-        return picture(message)
-    except ValueError as e:
-        raise DatasetError(f"{path}: {topic}: message {place}: {e}") from e
+class _Decoder:
+    """Decodes a camera's pictures; in place of a broken one it gives the one before, or else the next."""
+
+    def __init__(self, where: str, pictures: int) -> None:
+        self._where, self._pictures = where, pictures
+        self._last: Image | None = None
+        self._broken: list[int] = []
+        self._reason = ""
+
+    def decode(self, place: int, message: Any) -> list[tuple[int, Image]]:
+        """The picture of message `place`, and of those before that waited for it.
+
+        Raises:
+            DatasetError: too many are broken, or it is the last one and none can be read.
+        """
+        try:
+            image = picture(message)
+            if self._last is not None and image.size != self._last.size:
+                sizes = " and of ".join(f"{w}x{h}" for w, h in (self._last.size, image.size))
+                raise InputError(f"pictures of {sizes}: cut the bag where the camera changed")
+        except ValueError as e:
+            self._broken.append(place)
+            self._reason = self._reason or f"message {place}: {e}"
+            if len(self._broken) > self._pictures * BROKEN_SHARE:
+                more = f" (and {len(self._broken) - 1} more)" if len(self._broken) > 1 else ""
+                raise DatasetError(f"{self._where}: {self._reason}{more}") from e
+            return [] if self._last is None else [(place, self._last)]
+        waiting = self._broken if self._last is None else []
+        self._last = image
+        return [(at, image) for at in (*waiting, place)]
+
+    def warn(self) -> None:
+        """Say how many pictures were replaced."""
+        if self._broken:
+            log.warning(
+                "%s: %d of %d pictures cannot be used (%s): the one before, or else after, takes their place",
+                self._where,
+                len(self._broken),
+                self._pictures,
+                self._reason,
+            )
 
 
 def cameras_of(cuts: dict[Path, Cut]) -> Sequence[str]:

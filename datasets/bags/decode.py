@@ -9,6 +9,7 @@ from goalreel.pixels import decode_compressed, decode_raw
 type NamedNumbers = tuple[tuple[str, ...], tuple[float, ...]]
 """Names and values, one a dimension."""
 
+JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 STRING = "std_msgs/msg/String"
 SUBGOAL = "goalreel_interfaces/msg/SubGoal"
@@ -23,7 +24,7 @@ def picture(message: Any) -> Image:
     """
     if hasattr(message, "encoding"):
         return decode_raw(message.encoding, message.height, message.width, message.step, message.data)
-    return decode_compressed(message.data)
+    return decode_compressed(message.data, message.format)
 
 
 def stamp(message: Any, received: int) -> int:
@@ -33,7 +34,10 @@ def stamp(message: Any, received: int) -> int:
 
 
 def _joint_state(m: Any) -> NamedNumbers:
-    if not len(m.position) or len(m.name) != len(m.position):
+    """The positions; nothing of a message that has only velocities or efforts, as ROS allows."""
+    if not len(m.position):
+        return (), ()
+    if len(m.name) != len(m.position):
         raise ValueError(f"{len(m.name)} joint names but {len(m.position)} positions")
     return tuple(m.name), tuple(map(float, m.position))
 
@@ -61,7 +65,7 @@ def _twist(m: Any) -> NamedNumbers:
 
 
 NUMBERS: dict[str, Callable[[Any], NamedNumbers]] = {
-    "sensor_msgs/msg/JointState": _joint_state,
+    JOINT_STATE: _joint_state,
     "geometry_msgs/msg/Point": _point,
     "geometry_msgs/msg/PointStamped": lambda m: _point(m.point),
     "geometry_msgs/msg/Pose": _pose,

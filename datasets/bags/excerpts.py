@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from goalreel.datasets.bags.first_pass import Numbers, Track, number_readers, numbers, survey
 from goalreel.datasets.bags.reader import Bag
 from goalreel.datasets.bags.streamed_goals import Sheet, Storyboards, StreamedGoal, StreamedSpan, spans
-from goalreel.datasets.bags.timeline import Indices, Stamps, Timeline, as_of, common_rate, staleness, timeline
+from goalreel.datasets.bags.timeline import (
+    FOREVER,
+    SECOND,
+    Indices,
+    Stamps,
+    Timeline,
+    as_of,
+    common_rate,
+    staleness,
+    timeline,
+)
 from goalreel.datasets.bags.topics import TopicChoice, TopicRequest, choose
 from goalreel.errors import DatasetError
 
@@ -19,7 +29,8 @@ log = logging.getLogger(__name__)
 
 STALE_S = 1.0
 """A value held for longer is worth a warning."""
-_FOREVER = 2**62
+PAUSE = 10 * SECOND
+"""A camera silent for longer ends the episode: its picture standing still would be no recording."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +59,20 @@ class Cut:
     excerpts: tuple[Excerpt, ...]
     storyboards: Storyboards
 
+    def in_order_of(self, other: "Cut") -> "Cut":
+        """The same with the dimensions in the order of `other`, where they are the same."""
+        orders = {
+            feature: [names.index(name) for name in other.names[feature]]
+            for feature, names in self.names.items()
+            if sorted(names) == sorted(other.names.get(feature, ()))
+        }
+        excerpts = []
+        for each in self.excerpts:
+            rows = each.rows | {feature: each.rows[feature][:, order] for feature, order in orders.items()}
+            excerpts.append(replace(each, rows=rows))
+        names = self.names | {feature: other.names[feature] for feature in orders}
+        return replace(self, names=names, excerpts=tuple(excerpts))
+
 
 def cut(bag: Bag, request: TopicRequest) -> Cut:
     """Read everything but the pictures and lay out the episodes.
@@ -72,6 +97,8 @@ class _Window:
     start: int
     end: int
     task: str
+    fresh: int = 0
+    """Values from before this moment are out of date where a newer one comes soon."""
 
 
 class _Cutter:
@@ -84,7 +111,7 @@ class _Cutter:
             "observation.state": numbers(bag, [tracks[t] for t in choice.states]),
             "action": numbers(bag, [tracks[t] for t in choice.actions]),
         }
-        self.spans = spans(tracks[choice.subgoal], _FOREVER) if choice.subgoal else []
+        self.spans = spans(tracks[choice.subgoal], FOREVER) if choice.subgoal else []
 
     def cut(self) -> Cut:
         leading = next(iter(self.cameras.values()))
@@ -93,13 +120,15 @@ class _Cutter:
         except ValueError as e:
             raise DatasetError(f"{self.bag.path}: {leading.topic}: {e}") from e
         laid_out = (
-            self._excerpt(window, timeline(leading.stamps, fps, window.start, window.end))
+            self._excerpt(part, timeline(leading.stamps, fps, part.start, part.end))
             for window in self._windows()
+            for part in self._without_pauses(window, SECOND // fps)
         )
         excerpts = tuple(excerpt for excerpt in laid_out if excerpt is not None)
         if not excerpts:
             raise DatasetError(
-                f"{self.bag.path}: no two frames in a row have all topics asked for: is the bag cut short?"
+                f"{self.bag.path}: no two frames in a row have all topics asked for: is the bag cut "
+                "short, or do their clocks differ (--clock)?"
             )
         names = {feature: _names(parts) for feature, parts in self.numbers.items() if parts}
         sheets = self.tracks[self.choice.storyboard].payloads if self.choice.storyboard else []
@@ -108,17 +137,43 @@ class _Cutter:
     def _windows(self) -> Iterator[_Window]:
         """Yield the time of each episode: the whole bag, or one instruction or storyboard to the next."""
         if self.request.task is not None:
-            yield _Window(0, _FOREVER, self.request.task.strip())
+            yield _Window(0, FOREVER, self.request.task.strip())
         elif self.choice.instruction is not None:
             track = self.tracks[self.choice.instruction]
             starts = track.stamps.tolist()
-            for start, end, task in zip(starts, [*starts[1:], _FOREVER], track.payloads, strict=True):
+            for start, end, task in zip(starts, [*starts[1:], FOREVER], track.payloads, strict=True):
                 yield _Window(start, end, self._checked_task(task, track))
         elif self.choice.subgoal is not None:
             for _, group in groupby(self.spans, key=lambda span: span.goal.id):
                 storyboard_spans = list(group)
                 task = self._checked_task(storyboard_spans[0].goal.task, self.tracks[self.choice.subgoal])
                 yield _Window(storyboard_spans[0].start, storyboard_spans[-1].end, task)
+
+    def _without_pauses(self, window: _Window, period: int) -> Iterator[_Window]:
+        """Cut a window where a camera was silent for longer than PAUSE, as where a clock was set forward."""
+        leading = next(iter(self.cameras.values())).stamps
+        inside = leading[(leading >= window.start) & (leading < window.end)]
+        pauses: list[tuple[int, int, str]] = []
+        for track in self.cameras.values() if len(inside) else ():
+            stamps = np.append(track.stamps, inside[-1])
+            for at in np.flatnonzero(np.diff(stamps) > PAUSE):
+                before, after = stamps[at : at + 2].tolist()
+                if before < inside[-1] and after > inside[0]:
+                    pauses.append((before, after, track.topic))
+        part = window
+        for before, after, topic in sorted(pauses):
+            log.warning(
+                "%s: %s: nothing for %.1f s, %.1f s into the episode, which is cut there: was the recording "
+                "paused, or a clock set? the other --clock may tell",
+                self.bag.path,
+                topic,
+                (after - before) / SECOND,
+                max(0, before - int(inside[0])) / SECOND,
+            )
+            if before + period > part.start:
+                yield replace(part, end=before + period)
+            part = replace(window, start=max(part.start, after), fresh=(before + after) // 2)
+        yield part
 
     def _checked_task(self, task: str, track: Track) -> str:
         if not task:
@@ -131,8 +186,12 @@ class _Cutter:
         sampled = [(part.stamps, frames.moments) for part in self.numbers["observation.state"]]
         sampled += [(track.stamps, frames.moments) for track in others.values()]
         sampled += [(part.stamps, frames.next_moments) for part in self.numbers["action"]]
-        late = [int(np.count_nonzero(as_of(stamps, moments) < 0)) for stamps, moments in sampled]
-        frames = frames.since(max(late, default=0))
+        late = [_late(stamps, moments, window) for stamps, moments in sampled]
+        first = max(late, default=0)
+        if first > STALE_S * SECOND // frames.period:
+            text = "%s: %r: %d frames are left out, for not every topic has spoken"
+            log.warning(text, self.bag.path, window.task, first)
+        frames = frames.since(first)
         if len(frames) < 2:
             log.warning("%s: %r is shorter than two frames: left out", self.bag.path, window.task)
             return None
@@ -156,6 +215,14 @@ class _Cutter:
                     age,
                     at,
                 )
+
+
+def _late(stamps: Stamps, moments: Stamps, window: _Window) -> int:
+    """How many frames are before the first message of a topic; after a pause, before the first since."""
+    first = int(np.searchsorted(stamps, window.fresh))
+    if first == len(stamps) or not len(moments) or stamps[first] > moments[0] + STALE_S * SECOND:
+        first = 0
+    return int(np.count_nonzero(as_of(stamps, moments) < first))
 
 
 def _rows(parts: list[Numbers], moments: Stamps) -> NDArray[np.float32]:

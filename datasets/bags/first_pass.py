@@ -3,18 +3,22 @@
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.bags.decode import NUMBERS, stamp
+from goalreel.datasets.bags.decode import JOINT_STATE, NUMBERS, stamp
 from goalreel.datasets.bags.reader import Bag
-from goalreel.datasets.bags.timeline import Indices, Stamps
+from goalreel.datasets.bags.timeline import FOREVER, SECOND, Indices, Stamps
 from goalreel.datasets.bags.topics import StampClock, TopicChoice
 from goalreel.errors import DatasetError
 
 log = logging.getLogger(__name__)
+
+TO_AND_FRO = 3
+"""Messages between two steps back of the stamps where messages of two times lie between one another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +53,18 @@ def survey(
     Raises:
         DatasetError: the bag is damaged, a message does not fit its topic, or the clock is not usable.
     """
+    taken: dict[str, list[int]] = {topic: [] for topic in choice.all}
     stamps: dict[str, list[int]] = {topic: [] for topic in choice.all}
     payloads: dict[str, list[Any]] = {topic: [] for topic in choice.all}
     for topic, received, message in bag.messages(choice.all):
         where = f"{bag.path}: {topic}: message {len(stamps[topic])}"
         at = received if clock == "received" else stamp(message, received)
-        if not at:
+        if clock == "header" and not at:
             raise DatasetError(f"{where}: its header's stamp is zero: use --clock received")
+        if not 0 <= at < FOREVER:
+            raise DatasetError(f"{where}: its time, {at} ns, is none: use the other --clock")
+        if clock == "header" or topic in choice.cameras.values():
+            taken[topic].append(stamp(message, received))
         try:
             payloads[topic].append(keep[topic](message) if topic in keep else None)
         except ValueError as e:
@@ -63,7 +72,8 @@ def survey(
         stamps[topic].append(at)
     for topic, times in stamps.items():
         _complete(bag, topic, len(times))
-    return {topic: _track(bag, topic, clock, stamps[topic], payloads[topic]) for topic in choice.all}
+        _check_order(f"{bag.path}: {topic}", clock, times, taken[topic])
+    return {topic: _track(topic, stamps[topic], payloads[topic]) for topic in choice.all}
 
 
 def _complete(bag: Bag, topic: str, count: int) -> None:
@@ -75,13 +85,27 @@ def _complete(bag: Bag, topic: str, count: int) -> None:
         log.warning("%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, expected)
 
 
-def _track(bag: Bag, topic: str, clock: StampClock, stamps: list[int], payloads: list[Any]) -> Track:
+def _check_order(where: str, clock: StampClock, times: list[int], taken: list[int]) -> None:
+    """Refuse a clock that jumped back: messages of two times would lie between one another.
+
+    A bag is read in the order of reception, so where that clock jumped, the stamps `taken` go to and fro.
+    Where their own clock jumped, they go back once and stay there.
+    """
+    back = np.flatnonzero(np.diff(taken) < 0) + 1
+    fro = back[1:][np.diff(back) <= TO_AND_FRO]
+    if clock == "header" and back.size and not fro.size:
+        advice = f"header stamps go backwards at message {back[0]}: use --clock received"
+    elif clock == "received" and fro.size:
+        advice = f"header stamps go to and fro at message {fro[0]}: did the clock jump? use --clock header"
+    elif clock == "received" and (back := np.flatnonzero(np.diff(times) < -SECOND)).size:
+        advice = f"times of reception go backwards at message {back[0] + 1}: use --clock header"
+    else:
+        return
+    raise DatasetError(f"{where}: {advice}, or cut the bag there")
+
+
+def _track(topic: str, stamps: list[int], payloads: list[Any]) -> Track:
     times = np.array(stamps, np.int64)
-    if clock == "header" and (back := np.flatnonzero(np.diff(times) < 0)).size:
-        raise DatasetError(
-            f"{bag.path}: {topic}: header stamps go backwards at message {back[0] + 1}: "
-            "use --clock received, or cut the bag there"
-        )
     order = np.argsort(times, kind="stable")
     return Track(topic, times[order], order, [payloads[i] for i in order])
 
@@ -89,24 +113,38 @@ def _track(bag: Bag, topic: str, clock: StampClock, stamps: list[int], payloads:
 def numbers(bag: Bag, tracks: Iterable[Track]) -> list[Numbers]:
     """Turn tracks, whose payloads are rows of named numbers, into arrays.
 
+    Joints are told apart by their names: a message may have them in another order or only some of them, as
+    where two nodes publish theirs on one topic. Each keeps its newest value.
+
     Raises:
-        DatasetError: names or dimensions change along the way, or a value is NaN or infinite.
+        DatasetError: the dimensions of another type change along the way, there are no numbers, or a value is
+            NaN or infinite.
     """
-    arrays = []
-    for track in tracks:
-        names = track.payloads[0][0]
-        for place, (message_names, _) in zip(track.order, track.payloads, strict=True):
-            if message_names != names:
-                raise DatasetError(
-                    f"{bag.path}: {track.topic}: message {place} has {_few(message_names)} "
-                    f"where others have {_few(names)}"
-                )
-        values = np.array([row for _, row in track.payloads], np.float32).reshape(len(track.payloads), -1)
-        if not np.isfinite(values).all():
-            place = track.order[np.argwhere(~np.isfinite(values))[0, 0]]
-            raise DatasetError(f"{bag.path}: {track.topic}: message {place} holds NaN or infinity")
-        arrays.append(Numbers(track.topic, track.stamps, names, values))
-    return arrays
+    return [_numbers(f"{bag.path}: {t.topic}", t, bag.topics[t.topic].type == JOINT_STATE) for t in tracks]
+
+
+def _numbers(where: str, track: Track, joints: bool) -> Numbers:
+    names = tuple(dict.fromkeys(chain.from_iterable(names for names, _ in track.payloads)))
+    if not names:
+        raise DatasetError(f"{where}: there are no {'positions' if joints else 'numbers'} in its messages")
+    columns = {name: at for at, name in enumerate(names)}
+    values = np.full((len(track.payloads), len(names)), np.nan, np.float32)
+    for message_names, run in groupby(enumerate(track.payloads), lambda item: item[1][0]):
+        at, rows = zip(*((at, row) for at, (_, row) in run), strict=True)
+        if not joints and message_names != track.payloads[0][0]:
+            raise DatasetError(
+                f"{where}: message {track.order[at[0]]} has {_few(message_names)} "
+                f"where others have {_few(track.payloads[0][0])}"
+            )
+        block = np.array(rows, np.float32)
+        if not np.isfinite(block).all():
+            place = track.order[at[int(np.argwhere(~np.isfinite(block))[0, 0])]]
+            raise DatasetError(f"{where}: message {place} holds NaN or infinity")
+        values[at[0] : at[-1] + 1, [columns[name] for name in message_names]] = block
+    newest = np.maximum.accumulate(np.where(np.isnan(values), 0, np.arange(len(values))[:, None]), axis=0)
+    values = values[newest, np.arange(len(names))]
+    first = int(np.isnan(values).any(axis=1).sum())  # from here on every joint has spoken
+    return Numbers(track.topic, track.stamps[first:], names, values[first:])
 
 
 def number_readers(bag: Bag, choice: TopicChoice) -> dict[str, Callable[[Any], Any]]:

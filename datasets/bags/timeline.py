@@ -15,6 +15,8 @@ type Stamps = NDArray[np.int64]
 type Indices = NDArray[np.int64]
 
 SECOND = 1_000_000_000
+FOREVER = 2**62
+"""Later than any time in a bag, ns."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalreel.image import Image
-from goalreel.pixels import CHANNELS, decode_compressed, decode_raw
+from goalreel.pixels import ENCODINGS, decode_compressed, decode_raw
 
 RGB = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
 ALPHA = np.full((4, 6, 1), 7, np.uint8)
@@ -38,6 +38,27 @@ def test_grey_becomes_three_equal_channels():
     assert np.array_equal(image.pixels, np.repeat(RGB[:, :, :1], 3, axis=2))
 
 
+RED, BLUE = (81, 90, 240), (41, 240, 110)
+"""Y, U and V of pure colours (ITU-R BT.601, studio range)."""
+_Y = [RED[0]] * 2 + [BLUE[0]] * 2
+YUVS = {
+    "yuyv": [[RED[0], RED[1], RED[0], RED[2], BLUE[0], BLUE[1], BLUE[0], BLUE[2]]] * 2,
+    "uyvy": [[RED[1], RED[0], RED[2], RED[0], BLUE[1], BLUE[0], BLUE[2], BLUE[0]]] * 2,
+    "nv12": [_Y, _Y, [*RED[1:], *BLUE[1:]]],
+    "nv21": [_Y, _Y, [RED[2], RED[1], BLUE[2], BLUE[1]]],
+}
+YUVS |= {"yuv422_yuy2": YUVS["yuyv"], "yuv422": YUVS["uyvy"]}
+
+
+@pytest.mark.parametrize("padding", [0, 4])
+@pytest.mark.parametrize("encoding", YUVS)
+def test_brightness_and_colour_apart_become_rgb(encoding, padding):
+    rows = np.pad(np.array(YUVS[encoding], np.uint8), ((0, 0), (0, padding)), constant_values=99)
+    image = decode_raw(encoding, 2, 4, rows.shape[1], rows.tobytes())
+    want = np.array([[[255, 0, 0]] * 2 + [[0, 0, 255]] * 2] * 2)
+    assert np.abs(image.pixels.astype(int) - want).max() <= 3
+
+
 def test_the_picture_owns_its_pixels():
     data = bytearray(RGB.tobytes())
     image = decode_raw("rgb8", 4, 6, 18, data)
@@ -53,7 +74,12 @@ def test_the_picture_owns_its_pixels():
         ("mono16", 4, 6, 12, 48, "more than 8 bits"),
         ("bayer_rggb8", 4, 6, 6, 24, "debayer"),
         ("8UC3", 4, 6, 18, 72, "order of colours"),
-        ("yuv422_yuy2", 4, 6, 12, 48, "not supported"),
+        ("rgb16", 4, 6, 36, 144, "more than 8 bits"),
+        ("32SC1", 4, 6, 24, 96, "depth map"),
+        ("nv24", 4, 6, 6, 72, "not supported"),
+        ("yuv422_yuy2", 4, 5, 10, 40, "step 10 and 40 bytes do not hold 5x4 pixels"),
+        ("nv12", 3, 6, 6, 27, "do not hold 6x3 pixels"),
+        ("nv21", 4, 6, 6, 35, "step 6 and 35 bytes"),
         ("", 4, 6, 18, 72, "not supported"),
         ("rgb8", 0, 6, 18, 72, "empty image of 6x0"),
         ("rgb8", 4, 0, 18, 72, "empty image of 0x4"),
@@ -69,7 +95,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(encoding, height, width, ste
 
 
 @given(
-    st.sampled_from([*CHANNELS, "16UC1"]),
+    st.sampled_from([*ENCODINGS, "16UC1"]),
     st.integers(0, 9),
     st.integers(0, 9),
     st.integers(0, 40),
@@ -90,6 +116,13 @@ def test_compressed_pictures(form):
     image = decode_compressed(array.array("B", out.getvalue()))
     assert image.size == (8, 8)
     assert np.abs(image.pixels.astype(int) - (200, 30, 60)).max() < 8
+
+
+@pytest.mark.parametrize("form", ["16UC1; compressedDepth png", "bayer_rggb8; jpeg compressed"])
+def test_a_format_that_says_it_is_no_colour_picture(form):
+    with pytest.raises(ValueError, match="no colour picture"):
+        decode_compressed(Image(RGB).png(), form)
+    assert decode_compressed(Image(RGB).png(), "bgr8; png compressed bgr8").size == (6, 4)
 
 
 def test_compressed_refusals():

@@ -14,9 +14,6 @@ from goalreel.image import Image
 from goalreel.pixels import decode_compressed, decode_raw
 from goalreel.streaming.board import Board
 
-NON_COLOUR_PREFIXES = ("bayer", "16", "32", "64")
-"""Prefixes of encodings that lose their meaning in a JPEG or PNG."""
-
 
 def decode(message: RawImage | CompressedImage) -> Image:
     """Decode a camera's picture.
@@ -27,10 +24,7 @@ def decode(message: RawImage | CompressedImage) -> Image:
     data = octets(message.data)
     if isinstance(message, RawImage):
         return decode_raw(message.encoding, message.height, message.width, message.step, data)
-    encoding, transported, _ = message.format.partition(";")
-    if "compressedDepth" in message.format or (transported and encoding.startswith(NON_COLOUR_PREFIXES)):
-        raise InputError(f"format {message.format!r} is no colour picture: choose the camera's colour topic")
-    return decode_compressed(data)
+    return decode_compressed(data, message.format)
 
 
 def octets(data: object) -> Buffer:

@@ -1,0 +1,179 @@
+"""Bags as robots in the field record them: joints of several nodes, clocks that are set, broken pictures."""
+
+import itertools
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import bags as b
+
+from goalreel.datasets.bags.convert import convert, read_bags
+from goalreel.datasets.bags.excerpts import Cut
+from goalreel.datasets.bags.timeline import SECOND
+from goalreel.datasets.bags.topics import TopicRequest
+from goalreel.datasets.source import Source
+
+MS = 1_000_000
+CAMERA = "observation.images.camera"
+STATE = TopicRequest(task="t", states=("/joint_states",))
+
+
+def cut(tmp_path: Path, sent: list[b.Sent], request: TopicRequest = STATE) -> Cut:
+    (found,) = read_bags(b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at)), request).values()
+    return found
+
+
+def camera(frames: int = 20, *, after: int = 0) -> list[b.Sent]:
+    return [b.image(after + i * 100 * MS, b.moving(i)) for i in range(frames)]
+
+
+def shown(out: Path) -> list[int]:
+    episode = Source.open(out).episode(0)
+    return [b.number_of(i.pixels) for i in episode.frames(CAMERA, range(len(episode)))]
+
+
+def rows(found: Cut) -> list[list[float]]:
+    return found.excerpts[0].rows["observation.state"].tolist()
+
+
+# -- joints by their names
+
+
+def test_joints_whose_order_changes_keep_their_columns(tmp_path):
+    orders = itertools.cycle(itertools.permutations("abc"))
+    values = {"a": 1, "b": 2, "c": 3}
+    states = [
+        b.joints(s.at - MS, order, [10 * i + values[n] for n in order])
+        for i, (s, order) in enumerate(zip(camera(), orders, strict=False))
+    ]
+    found = cut(tmp_path, camera() + states)
+    assert found.names["observation.state"] == ("a", "b", "c")
+    assert rows(found) == [[10 * i + 1, 10 * i + 2, 10 * i + 3] for i in range(20)]
+
+
+def test_two_nodes_publish_their_joints_on_one_topic(tmp_path):
+    """The gripper at a fifth of the arm's rate; frames begin when both have spoken."""
+    arm = [b.joints(s.at - 2 * MS, ("a", "b"), (i, -i)) for i, s in enumerate(camera())]
+    gripper = [b.joints(i * 500 * MS + 250 * MS, ("g",), (i,)) for i in range(4)]
+    found = cut(tmp_path, camera() + arm + gripper)
+    assert found.names["observation.state"] == ("a", "b", "g")
+    assert rows(found) == [[i, -i, (i * 100 - 250) // 500] for i in range(3, 20)]
+
+
+def test_messages_without_positions_are_passed_over(tmp_path):
+    arm = [b.joints(s.at - 2 * MS, ("a", "b"), (i, -i)) for i, s in enumerate(camera())]
+    efforts = [b.joints(s.at - 30 * MS, ("a", "b"), ()) for s in camera()]
+    assert rows(cut(tmp_path, camera() + arm + efforts)) == [[i, -i] for i in range(20)]
+
+
+def test_bags_whose_joints_are_in_another_order_go_together(tmp_path):
+    for bag, order in (("a", ("x", "y")), ("b", ("y", "x"))):
+        states = [b.joints(s.at - MS, order, [{"x": 1, "y": 2}[n] for n in order]) for s in camera()]
+        b.write_bag(tmp_path / "bags" / bag, sorted(camera() + states, key=lambda s: s.at))
+    first, second = read_bags(tmp_path / "bags", STATE).values()
+    assert first.names == second.names == {"observation.state": ("x", "y")}
+    assert rows(first) == rows(second) == [[1, 2]] * 20
+
+
+# -- clocks
+
+
+@pytest.mark.parametrize("jump", [3600 * SECOND, 10 * 365 * 86400 * SECOND], ids=["an hour", "ten years"])
+def test_a_clock_that_is_set_forward_cuts_the_episode(jump, tmp_path, caplog):
+    """No still frame is invented, and no state from before the jump is shown behind it."""
+    late = [s for i, s in enumerate(camera(20)) if i >= 10]
+    sent = camera(10) + [b.image(s.at + jump, b.moving(i + 10)) for i, s in enumerate(late)]
+    sent += [b.joints(s.at + (3 if s.at > jump else -3) * MS, ("a",), (i,)) for i, s in enumerate(sent)]
+    with caplog.at_level(logging.WARNING):
+        found = cut(tmp_path, sent)
+    assert [e.pictures["camera"].tolist() for e in found.excerpts] == [[*range(10)], [*range(11, 20)]]
+    assert [e.rows["observation.state"][:, 0].tolist() for e in found.excerpts] == [
+        [*range(10)],
+        [*range(10, 19)],
+    ]
+    (said,) = [r.getMessage() for r in caplog.records]
+    assert (
+        f"/image: nothing for {jump / SECOND + 0.1:.1f} s, 0.9 s into the episode, which is cut there" in said
+    )
+
+
+def test_a_value_that_is_said_once_holds_behind_a_pause(tmp_path):
+    sent = camera(10) + camera(10, after=60 * SECOND) + [b.joints(-MS, ("a",), (7,))]
+    assert [len(e.moments) for e in cut(tmp_path, sent).excerpts] == [10, 10]
+
+
+def test_a_pause_of_ten_seconds_is_no_cut(tmp_path):
+    sent = camera(10) + camera(10, after=10 * SECOND) + [b.joints(-MS, ("a",), (7,))]
+    assert [len(e.moments) for e in cut(tmp_path, sent).excerpts] == [110]
+
+
+def test_a_second_camera_that_stops_ends_the_episode(tmp_path, caplog):
+    sent = camera(200) + [b.image(s.at, b.moving(1), topic="/wrist/image") for s in camera(30)]
+    found = cut(tmp_path, sent, TopicRequest(task="t", images=("/image", "/wrist/image")))
+    assert [len(e.moments) for e in found.excerpts] == [30]
+    assert "/wrist/image: nothing for 17.0 s, 2.9 s into the episode" in caplog.text
+
+
+def test_by_the_header_clock_a_recorder_whose_clock_jumped_back_is_whole(tmp_path):
+    sent = [b.image((i if i < 20 else i - 15) * 100 * MS, b.moving(i), taken=i * 100 * MS) for i in range(30)]
+    found = cut(tmp_path, sent, TopicRequest(task="t", clock="header"))
+    (bag,) = [tmp_path / "bag"]
+    order = [i for _, i in sorted(((i if i < 20 else i - 15), i) for i in range(30))]
+    assert [order[k] for k in found.excerpts[0].pictures["camera"]] == list(range(30))
+    assert bag.exists()
+
+
+def test_zero_stamps_and_a_camera_clock_that_jumps_are_no_matter_by_reception(tmp_path):
+    for name, taken in (
+        ("zero", lambda i: -b.START),
+        ("back", lambda i: (i if i < 10 else i - 8) * 100 * MS),
+    ):
+        sent = [b.image(i * 100 * MS, b.moving(i), taken=taken(i)) for i in range(20)]
+        found = cut(tmp_path / name, sent, TopicRequest(task="t"))
+        assert found.excerpts[0].pictures["camera"].tolist() == list(range(20))
+
+
+def test_a_simulated_clock_begins_at_zero(tmp_path):
+    sent = [b.image(s.at - b.START, b.moving(0)) for s in camera()]
+    assert len(cut(tmp_path, sent, TopicRequest(task="t")).excerpts[0].moments) == 20
+
+
+# -- broken pictures
+
+
+def broken(sent: list[b.Sent], *places: int) -> list[b.Sent]:
+    for place in places:
+        sent[place].fields["data"] = sent[place].fields["data"][:100]
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("places", "want"),
+    [
+        ((7,), [*range(7), 6, *range(8, 20)]),
+        ((7, 8), [*range(7), 6, 6, *range(9, 20)]),
+        ((0, 1), [2, 2, *range(2, 20)]),
+        ((19,), [*range(19), 18]),
+    ],
+    ids=["one", "two", "the first", "the last"],
+)
+def test_a_broken_picture_is_replaced_and_said(places, want, tmp_path, caplog):
+    sent = [b.compressed(i * 100 * MS, b.moving(i)) for i in range(20)]
+    cuts = read_bags(b.write_bag(tmp_path / "bag", broken(sent, *places)), TopicRequest(task="t"))
+    convert(cuts, TopicRequest(task="t"), tmp_path / "out")
+    assert shown(tmp_path / "out") == want
+    assert (
+        f"/image/compressed: {len(places)} of 20 pictures cannot be used (message {places[0]}: "
+        in caplog.text
+    )
+
+
+def test_a_picture_of_another_size_is_replaced_and_said(tmp_path, caplog):
+    sent = camera()
+    sent[7] = b.image(sent[7].at, np.zeros((24, 24, 3), np.uint8))
+    cuts = read_bags(b.write_bag(tmp_path / "bag", sent), TopicRequest(task="t"))
+    convert(cuts, TopicRequest(task="t"), tmp_path / "out")
+    assert shown(tmp_path / "out") == [*range(7), 6, *range(8, 20)]
+    assert "1 of 20 pictures cannot be used (message 7: pictures of 48x48 and of 24x24" in caplog.text
+    assert Source.open(tmp_path / "out").features[CAMERA]["shape"] == [48, 48, 3]
