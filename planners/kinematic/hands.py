@@ -16,6 +16,8 @@ _TWO_LEVELS = 0.85
 """The two levels of a gripper's signal explain at least this share of its variance."""
 _SECOND_HAND = 1 / 3
 """A second hand moves by at least this share of the one that moves most."""
+_TOGETHER = 0.95
+"""Correlation from which two dimensions are fingers of one hand."""
 _SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
 
 type Hand = tuple[Layout, Confidence, str]
@@ -67,6 +69,22 @@ def _find_by_behaviour(recordings: Sequence[Recording], hint: Layout, seen: str)
             (hint.model_copy(update={"gripper": (i,), "source": source}), "likely", reason) for i in hands
         ]
     return []
+
+
+def fingers(recordings: Sequence[Recording], layout: Layout) -> tuple[int, ...]:
+    """The gripper's dimensions and those next to them that go along with them: they are no arm."""
+    values = [values_of(recording, layout.source) for recording in recordings]
+    hand = sorted(layout.gripper)
+    for edge, step in ((hand[0], -1), (hand[-1], 1)):
+        while 0 <= (other := edge + step) < values[0].shape[1] and _go_together(values, edge, other):
+            hand.append(other)
+            edge = other
+    return tuple(sorted(hand))
+
+
+def _go_together(values: Sequence[NDArray[np.floating]], one: int, other: int) -> bool:
+    pairs = [v[:, (one, other)] for v in values if np.ptp(v[:, one]) and np.ptp(v[:, other])]
+    return bool(pairs and abs(np.mean([np.corrcoef(p.T)[0, 1] for p in pairs])) >= _TOGETHER)
 
 
 def _two_levels(columns: Sequence[NDArray[np.floating]]) -> float:

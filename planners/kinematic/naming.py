@@ -1,11 +1,15 @@
-"""Name the objects that an instruction leaves open, from its words, the motion and the pictures."""
+"""Name the objects that an instruction leaves open, from its words, the motion and the pictures.
 
-from collections.abc import Sequence
+Where it names their colour, the pictures may contradict it.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from goalreel.planners.kinematic.align import ClauseSpan
+from goalreel.planners.kinematic.colours import HUED, NAMES
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.object_colour import FrameStack, ObjectMove, find_moved_object, sample
 from goalreel.planners.kinematic.underspecified import open_clause
@@ -13,6 +17,13 @@ from goalreel.types import Recording
 
 COLOUR_NOTE = "The instruction does not name this object; its colour was seen in the recording."
 """The `auxiliary_text` of a step with such a name."""
+_ALIKE = (
+    {"red", "orange", "pink", "brown"},
+    {"orange", "yellow", "brown"},
+    {"pink", "purple"},
+    {"purple", "blue"},
+)
+"""Hues that people or pictures may confuse."""
 _PICTURES = 9
 """Pictures before the grasp, before the release and after it, each."""
 
@@ -28,6 +39,35 @@ def name_by_colour(
         DatasetError: the pictures cannot be read.
     """
     return [_name(part, recording, motion, camera, instructions) for part in parts]
+
+
+def colour_doubts(
+    parts: Sequence[ClauseSpan], recording: Recording, motion: ArmMotion, camera: str
+) -> Iterator[str]:
+    """Say where `camera` shows another colour than the words: of what is put somewhere, or of the place.
+
+    Raises:
+        DatasetError: the pictures cannot be read.
+    """
+    for part in parts:
+        thing, place = part.clause.object, part.clause.name.partition(part.clause.object)[2].strip()
+        named = _colour(thing) if part.clause.kind == "put" else ""
+        move = find_move(part, recording, motion, camera) if named else None
+        if move and not _alike(named, move.colour):
+            yield f'the camera shows that something {move.colour} is moved, and the words say "{thing}"'
+        elif move and move.target_colour and not _alike(_colour(place), move.target_colour):
+            yield f'the camera shows that the place is {move.target_colour}, and the words say "{place}"'
+
+
+def _colour(text: str) -> str:
+    """The one hue that words name; empty where they name none or two."""
+    hues = {NAMES[code] for code in HUED} & set(text.lower().split())
+    return hues.pop() if len(hues) == 1 else ""
+
+
+def _alike(named: str, seen: str) -> bool:
+    """Whether people may give both names to one colour; true where none is named."""
+    return not named or named == seen or any({named, seen} <= hues for hues in _ALIKE)
 
 
 def _name(

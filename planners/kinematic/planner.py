@@ -15,7 +15,7 @@ from goalreel.planners.kinematic.hand_motion import hand_phases
 from goalreel.planners.kinematic.idioms import split_return
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
-from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
+from goalreel.planners.kinematic.naming import COLOUR_NOTE, colour_doubts, name_by_colour
 from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.signals import Cycle
@@ -28,8 +28,9 @@ class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 
     It reads the instruction, `observation.state` and `action`, never an annotation. It reads pictures only of
-    `camera`, and only where a clause does not name its object ("sort the blocks by colour"). The segments of
-    a plan, one for each step, cover the episode without a gap. `task.id` names the recording.
+    `camera`, and only where a clause names a colour, or does not name its object ("sort the blocks by
+    colour"). The segments of a plan, one for each step, cover the episode without a gap. `task.id` names the
+    recording.
     """
 
     def __init__(
@@ -47,9 +48,9 @@ class KinematicPlanner:
             recordings: the episodes by id.
             granularity: where a plan is cut.
             layout: which numbers are the gripper and the position; None finds them.
-            camera: one that stands still, for objects that the instruction does not name; None reads no
-                pictures. A step with such a name says so in its `auxiliary_text`, as it does which of two
-                hands does it.
+            camera: one that stands still, for objects that the instruction does not name and for the colours
+                that it names; None reads no pictures. A step with such a name says so in its
+                `auxiliary_text`, as it does which of two hands does it.
             words: other instructions of the dataset, whose nouns name such objects.
             with_phases: also fill `Plan.phases`, whatever the granularity. Where the words are in doubt, they
                 are filled in any case, and say what the hand does (`hand_motion`).
@@ -104,6 +105,8 @@ class KinematicPlanner:
         parts = align_contacts(clauses, contacts, motion) if contacts else align(clauses, grasps, motion)
         if self._granularity == "event":
             parts = cut_at_release(parts)
+        if self._camera is not None and not reasons:
+            reasons = tuple(colour_doubts(parts, recording, motion, self._camera))
         named_parts = self._name_objects(parts, recording, motion)
         pieces = [
             (piece, _note(piece, arms, named=part is not unnamed))

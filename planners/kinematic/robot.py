@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.planners.kinematic.closed_end import closed_end
 from goalreel.planners.kinematic.commands import Evidence, HandTrace, hold_level
 from goalreel.planners.kinematic.counts import episodes_text
-from goalreel.planners.kinematic.hands import Confidence, Hand, find_hands, names_of, values_of
+from goalreel.planners.kinematic.hands import Confidence, Hand, find_hands, fingers, names_of, values_of
 from goalreel.planners.kinematic.layout import (
     Layout,
     check_layout,
@@ -97,7 +97,7 @@ def infer_robot(
         hands = find_hands(recordings, hint, seen)
     robots = [_infer_hand(recordings, *hand, robot_type, seen, len(hands)) for hand in hands]
     if not robots:
-        layout, found = _find_arm(recordings[0], hint, "")
+        layout, found = _find_arm(recordings[0], hint, "", ())
         nothing = "no dimension is named so or goes between two levels"
         gripper = Finding(field="gripper", value=None, confidence="likely", reason=f"{nothing} in {seen}")
         return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *found))
@@ -129,7 +129,8 @@ def _infer_hand(
     gripper = Finding(
         field=f"{label}gripper", value=written(layout.gripper), confidence=confidence, reason=reason
     )
-    layout, arm = _find_arm(recordings[0], layout, label)
+    hand = fingers(recordings, layout) if confidence == "likely" else layout.gripper
+    layout, arm = _find_arm(recordings[0], layout, label, hand)
     closed = _find_closed(recordings, layout, robot_type, seen, label)
     layout = layout.model_copy(update={"closed": closed.value, "complete": True})
     findings = [gripper, closed, *arm]
@@ -145,15 +146,17 @@ def _infer_hand(
     return layout, findings
 
 
-def _find_arm(recording: Recording, layout: Layout, label: str) -> tuple[Layout, list[Finding]]:
-    """Complete position and vertical axis."""
+def _find_arm(
+    recording: Recording, layout: Layout, label: str, hand: Sequence[int]
+) -> tuple[Layout, list[Finding]]:
+    """Complete position and vertical axis; the dimensions of the `hand` are no arm."""
     field = f"{label}position"
     if layout.position:
         value = written(layout.position)
         return layout, [Finding(field=field, value=value, confidence="given", reason="by --layout")]
     source = "state" if recording.state.shape[1] else "action"
     names, dims = names_of(recording, source), values_of(recording, source).shape[1]
-    position, vertical = find_position(names, dims, layout.gripper if layout.source == source else ())
+    position, vertical = find_position(names, dims, hand if layout.source == source else ())
     confidence: Confidence = "likely" if vertical is None else "certain"
     reason = "named x, y and z"
     if vertical is None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from goalreel.image import Image
-from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.colours import NAMES, name_colours
 from goalreel.planners.kinematic.naming import COLOUR_NOTE
@@ -282,12 +282,32 @@ def test_unsure_is_as_without_a_camera():
 
 
 def test_pictures_are_looked_at_only_where_the_words_leave_it_open():
-    recording = Painted("put the red block in the red bowl")
+    recording = Painted("put the block in the bowl")
     assert plan(recording, camera="front") == plan(recording)
     blind = Painted("sort the blocks by colour")
     plan(blind)
     assert not recording.looked
     assert not blind.looked
+
+
+@pytest.mark.parametrize(
+    ("instruction", "moved", "reason"),
+    [
+        ("put the red block in the red bowl", "red", ""),
+        ("put the orange block in the red bowl", "red", ""),
+        ("put the block in the bowl", "red", ""),
+        ("put the green block in the red bowl", "white", ""),
+        ("put the red and blue block in the red bowl", "green", ""),
+        ("put the green block in the red bowl", "red", "something red is moved"),
+        ("put the red block in the blue bowl", "red", "the place is red"),
+        ("take the green block out of the blue bowl", "red", "something red is moved"),
+    ],
+)
+def test_a_colour_that_is_clearly_another_contradicts_the_words(instruction, moved, reason):
+    steps = plan(Painted(instruction, moved), "event", camera="front", layout=Layout(closed="low")).steps
+    shown = [doubt for step in steps for doubt in step.doubts if "the camera shows" in doubt]
+    assert len(shown) == len(steps) * bool(reason)
+    assert all(reason in doubt for doubt in shown)
 
 
 @pytest.mark.slow

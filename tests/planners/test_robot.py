@@ -112,6 +112,17 @@ def closed(robot: Robot):
     return robot.layout.closed, finding.confidence
 
 
+def test_dimensions_that_go_along_with_an_unnamed_gripper_are_its_fingers_and_no_arm():
+    recordings = dataset(6, "low", command=None)
+    hands = [r.state[:, -1:] * np.array([0.5, -1, 0.8, 1], np.float32) for r in recordings]
+    made = [
+        replace(r, state=np.column_stack([r.state[:, :-1], hand]))
+        for r, hand in zip(recordings, hands, strict=True)
+    ]
+    layout = infer_robot(made).layout
+    assert (layout.gripper, layout.position) == ((8,), (0, 1, 2, 3, 4))
+
+
 @pytest.mark.parametrize("starts_closed", [False, True])
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("command", ["follow", "binary", None])
