@@ -16,7 +16,7 @@ from goalreel.annotator.circuit_breaker import Retry, rule_roles, to_retry
 from goalreel.annotator.corrected_plans import corrected_plans, take_corrections
 from goalreel.annotator.cost_estimate import say_cost
 from goalreel.annotator.job import AnnotationJob
-from goalreel.annotator.label_guard import check_rows
+from goalreel.annotator.label_guard import check_labels
 from goalreel.annotator.options import Options
 from goalreel.annotator.robot import question, read_robot
 from goalreel.annotator.summary import Summary
@@ -36,6 +36,7 @@ from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
+from goalreel.terms import LabelForm
 from goalreel.types import Storyboard
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def annotate(
     models, not this process; `models` then says what they are called.
 
     Raises:
-        InputError: an episode has sub-task rows, and the models would replace them unasked; or what the
+        InputError: an episode has sub-task labels, and the models would replace them unasked; or what the
             data tell of the robot is too little for a planner that reads its motion.
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
         UserError, OSError: a model cannot be loaded.
@@ -91,12 +92,14 @@ def annotate(
     recorded = options.recorded(source)
     selected = source.select(episodes)
     selected = shard.of(selected) if shard else selected
-    _check(source, out, selected, models, options)
+    labels = _check(source, out, selected, models, options)
     if shard is None:  # else it is `build_records` that reads the files of all shards
         refuse_broken(source, selected)
     robot = read_robot(source, options.state_layout, options.camera)
     _ask(robot, models)
-    summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None, robot=robot)
+    summary = Summary(
+        out=out, camera=recorded.camera, shard=str(shard) if shard else None, robot=robot, labels=labels
+    )
     fingerprint = source.fingerprint()
     with Records.open(out, _facts(models, options, recorded.camera, robot), fingerprint, shard) as records:
         records.remember(source.root)
@@ -189,14 +192,17 @@ def write_dataset(
     )
 
 
-def _check(source: Source, out: Path, selected: Sequence[int], models: Trio, options: Options) -> None:
-    """Check that `source` is whole and can be annotated so, before anything is written."""
+def _check(
+    source: Source, out: Path, selected: Sequence[int], models: Trio, options: Options
+) -> dict[LabelForm, int]:
+    """Check that `source` is whole and can be annotated so, and find its labels (`check_labels`)."""
     check_apart(source.root, out)
     source.check_data()
     check_form(source, options.subgoal_key, options.subgoal_form)
     if options.text.progress:
         check_progress(source)
-    check_rows(source, selected, models.provenance.preset.planner, options.replace_rows)
+    planner = models.provenance.preset.planner
+    return check_labels(source, selected, planner, replace=options.replace_rows, form=options.labels)
 
 
 def _retries(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:

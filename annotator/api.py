@@ -109,7 +109,7 @@ def annotate(
         says why the run ended early.
 
     Raises:
-        InputError: no such preset or model, or an option that does not fit; or episodes have sub-task rows,
+        InputError: no such preset or model, or an option that does not fit; or episodes have sub-task labels,
             which the models would replace (`Options.replace_rows`).
         DatasetError: `source` is no dataset or cannot be read, or `out` cannot be written.
         TypeError: an argument of another type.

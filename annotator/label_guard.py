@@ -1,37 +1,74 @@
-"""Sub-task rows that a dataset has already: nobody's labels are replaced unasked."""
+"""Sub-task labels that a dataset has already: nobody's labels are replaced unasked."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 
-from goalreel.datasets.labels import subtask_labels
+from goalreel.datasets.health.issues import spell
+from goalreel.datasets.label_episodes import find_labels
+from goalreel.datasets.labels import LABEL_FORMS
 from goalreel.datasets.source import Source
-from goalreel.errors import DatasetError, InputError
+from goalreel.errors import InputError
 from goalreel.models.provenance import class_name
 from goalreel.planners.recorded.rows import RowsPlanner
+from goalreel.terms import LabelForm
+
+log = logging.getLogger(__name__)
 
 _KEEPING = ("rows", class_name(RowsPlanner({})))
 """The planner by its name, and as a Python object that has none."""
 
 
-def check_rows(source: Source, episodes: Sequence[int], planner: str, replace: bool) -> None:
-    """See that the planner fits the sub-task rows which `episodes` have.
+def check_labels(
+    source: Source, episodes: Sequence[int], planner: str, *, replace: bool, form: LabelForm | None = None
+) -> dict[LabelForm, int]:
+    """See that the planner fits the sub-task labels which `episodes` have.
+
+    Returns:
+        The number of episodes whose labels the planner takes, by their form.
 
     Raises:
-        InputError: the planner would replace them, and `replace` is not asked for; or it is, of the planner
-            that keeps them.
+        InputError: the planner would replace them or contradict them, and `replace` is not asked for; or it
+            is, of the planner that keeps them; or there are none in the `form` that was asked for.
     """
     keeps = planner in _KEEPING
-    if keeps and replace:
+    if form and not keeps:
+        raise InputError("--labels says which labels --planner rows takes: give both, or neither")
+    if keeps and replace and form in (None, "rows"):
         raise InputError("--planner rows keeps the subtask rows: leave --replace-rows out")
-    if keeps or replace or "language_persistent" not in source.features:
-        return
-    selected = set(episodes)
-    for path in dict.fromkeys(map(source.data_path, episodes)):
-        try:
-            labelled = selected & subtask_labels(path).keys()
-        except DatasetError:
-            continue  # its episodes are told so one by one
-        if labelled:
-            raise InputError(
-                f"{source.root}: episode {min(labelled)} has subtask rows already: --planner rows keeps them "
-                "and adds goal images to them; --replace-rows has new ones written in their place"
-            )
+    if replace and not keeps:
+        return {}
+    found = find_labels(source, episodes)
+    if keeps:
+        return _choose(source, found, form, replace)
+    if found:
+        name, labelled = next(iter(found.items()))
+        what = f"episode {labelled[0]} has {LABEL_FORMS[name]} already"
+        place = "in their place" if name == "rows" else "beside them"
+        raise InputError(
+            f"{source.root}: {what}: --planner rows keeps them and adds goal images to them; "
+            f"--replace-rows has new ones written {place}"
+        )
+    return {}
+
+
+def _choose(
+    source: Source, found: Mapping[LabelForm, tuple[int, ...]], form: LabelForm | None, replace: bool
+) -> dict[LabelForm, int]:
+    listed = "; ".join(f"{name} ({LABEL_FORMS[name]}) of {spell(found[name])}" for name in found)
+    if form and form not in found:
+        raise InputError(f"{source.root}: no {LABEL_FORMS[form]}; its labels: {listed or 'none'}")
+    if form and form != "rows" and not replace and (both := set(found.get("rows", ())) & set(found[form])):
+        raise InputError(
+            f"{source.root}: episode {min(both)} has {LABEL_FORMS['rows']} too: --replace-rows writes the "
+            f"labels of --labels {form} in their place"
+        )
+    if len(found) > 1:
+        taken = form or f"the first of {', '.join(found)} that an episode has"
+        log.warning("%s has labels as %s. Taken: %s; --labels chooses", source.root, listed, taken)
+    counts: dict[LabelForm, int] = {}
+    seen: set[int] = set()
+    for name in (form,) if form else found:
+        if others := set(found[name]) - seen:
+            counts[name] = len(others)
+            seen |= others
+    return counts

@@ -12,7 +12,7 @@ from goalreel.errors import InputError
 from goalreel.models.loop_options import PLANNER
 from goalreel.planners.watch.exemplars import Exemplar
 from goalreel.settings import Panel, settings
-from goalreel.terms import DEFAULT_FORM, SUBGOAL, Granularity, OnUnverified, SubGoalForm
+from goalreel.terms import DEFAULT_FORM, SUBGOAL, Granularity, LabelForm, OnUnverified, SubGoalForm
 
 if TYPE_CHECKING:
     from goalreel.datasets.source import Source
@@ -68,8 +68,14 @@ class Options:
         _DATASET,
     ] = False
     replace_rows: Annotated[
-        bool, Field(description="Write new sub-task rows in the place of those the dataset has."), _DATASET
+        bool, Field(description="Write new sub-tasks in the place of those the dataset has."), _DATASET
     ] = False
+    labels: Annotated[
+        LabelForm | None,
+        Field(description="Which labels of a dataset that has several --planner rows takes."),
+        PLANNER,
+    ] = None
+    """As `goalreel.datasets.labels.LABEL_FORMS`; None takes the first of them that an episode has."""
     seed: Annotated[int, Field(ge=0, description="Seed of the pictures."), _RUN] = 0
     language: Annotated[
         bool, Field(description="Write language columns; plain data loaders fail on them."), _DATASET
@@ -158,4 +164,5 @@ class Options:
             self.accepted,
             robot,
             self.last_retreat,
+            self.labels,
         )

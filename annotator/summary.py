@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalreel.claims import ClaimTotals, add_counts, count
 from goalreel.planners.kinematic.robot import Robot
+from goalreel.terms import LabelForm
 from goalreel.types import Storyboard
 
 
@@ -39,6 +41,8 @@ class Summary:
     """Such as "2/3" where the run was a part of one: then the dataset is not written yet."""
     robot: Robot | None = None
     """What was understood of the robot."""
+    labels: Mapping[LabelForm, int] = field(default_factory=dict)
+    """The form of existing labels that the planner takes -> episodes."""
 
     @property
     def ended(self) -> int:
@@ -93,6 +97,7 @@ class Summary:
                 "failures": self.failures,
                 "stopped": self.stopped,
                 "shard": self.shard,
+                "labels": dict(self.labels),
                 "robot": self.robot.settings() if self.robot else None,
             }
         )

@@ -13,18 +13,23 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import array, sort_rows, to_numpy
-from goalreel.datasets.labels import Label, subtask_labels
+from goalreel.datasets.labels import (
+    LABEL_FORMS,
+    Label,
+    frame_labels,
+    has_sub_tasks,
+    joined_tasks,
+    read_labels,
+)
 from goalreel.datasets.numbers import NumberFeatures, dimension_names, find_numbers
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError
 from goalreel.image import Image
+from goalreel.terms import LabelForm
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 """lerobot's own, for an info.json that has none."""
-
-SUB_TASKS = "goalreel.task_per_frame"
-"""What a sub-goal camera's `info` says where frames may have their sub-tasks as tasks (`writing.tasks`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +50,10 @@ class Episode:
     data_path: Path
     row: dict[str, Any]
     info: dict[str, Any]
+    tasks: tuple[tuple[int, str], ...] = ()
+    """(first frame, text) of each run of frames with one task; a text may be empty."""
+    subtask_index: NDArray[np.int64] | None = None
+    """As lerobot 0.4 and 0.5 had it, (n,), -1 where a frame has none; None without such a feature."""
 
     @classmethod
     def read(
@@ -71,14 +80,15 @@ class Episode:
         timestamps = _column(table, "timestamp", where)[:, 0]
         if np.isnan(timestamps).any() or (np.diff(timestamps) <= 0).any():
             raise DatasetError(f"{where}: timestamps in {path.name} do not increase")
-        task = _instruction(table, row, tasks, info["features"])
-        if not (task or "").strip():
-            raise DatasetError(f"{where}: empty instruction: name its task in meta/tasks.parquet")
         features = info["features"]
+        task_runs = frame_labels(_indices(table, "task_index"), tasks)
+        task = _instruction(task_runs, row, features)
+        if not task:
+            raise DatasetError(f"{where}: empty instruction: name its task in meta/tasks.parquet")
         return cls(
             root=root,
             index=index,
-            instruction=str(task).strip(),
+            instruction=task,
             fps=float(info["fps"]),
             timestamps=timestamps,
             state=_columns(table, numbers.state, where),
@@ -88,6 +98,8 @@ class Episode:
             data_path=path,
             row=row,
             info=info,
+            tasks=tuple(task_runs),
+            subtask_index=_indices(table, "subtask_index") if "subtask_index" in features else None,
         )
 
     def __len__(self) -> int:
@@ -126,13 +138,16 @@ class Episode:
             pictures = self._stored_images(camera, indices)
         return [Image(p, frame=f"{camera}#{i}") for p, i in zip(pictures, indices, strict=True)]
 
-    def subtasks(self) -> tuple[Label, ...]:
-        """The subtask rows of `language_persistent`, in order of time; empty without any.
+    def subtasks(self, form: LabelForm | None = None) -> tuple[Label, ...]:
+        """The sub-task labels that it has in a form, in order of time; empty without any.
+
+        None takes the first of `LABEL_FORMS` in which it has some. A label holds until the next one.
 
         Raises:
-            DatasetError: the file cannot be read.
+            DatasetError: a file cannot be read, or labels contradict each other.
         """
-        return subtask_labels(self.data_path).get(self.index, ())
+        forms = LABEL_FORMS if form is None else (form,)
+        return next((labels for name in forms if (labels := read_labels(self, name))), ())
 
     def is_video(self, camera: str) -> bool:
         """Whether a camera is stored as video, and not as a picture a row.
@@ -280,7 +295,7 @@ def _shard(
     Episodes are read in order, so the last file or two serve them all.
     """
     file = pq.ParquetFile(path)
-    columns = ("timestamp", "frame_index", "episode_index", "task_index", *numbers)
+    columns = ("timestamp", "frame_index", "episode_index", "task_index", "subtask_index", *numbers)
     table = file.read(columns=[n for n in columns if n in file.schema_arrow.names]).combine_chunks()
     episodes = to_numpy(table["episode_index"])
     if (np.diff(episodes) < 0).any():
@@ -290,15 +305,22 @@ def _shard(
 
 
 def _instruction(
-    table: pa.Table, row: dict[str, Any], tasks: dict[int, str], features: dict[str, dict[str, Any]]
-) -> str | None:
-    """The task of the first frame; where frames may have their sub-tasks as tasks, the first one that
+    runs: Sequence[tuple[int, str]], row: dict[str, Any], features: Mapping[str, dict[str, Any]]
+) -> str:
+    """The tasks of the frames, joined; where frames may have their sub-tasks as tasks, the first one that
     meta/episodes lists: lerobot lists several in any order.
     """
-    per_frame = any((f.get("info") or {}).get(SUB_TASKS) for f in features.values())
-    if per_frame and len(listed := row.get("tasks") or ()) > 1:
-        return listed[0]
-    return tasks.get(table["task_index"][0].as_py()) if "task_index" in table.column_names else None
+    if has_sub_tasks(features) and len(listed := row.get("tasks") or ()) > 1:
+        return str(listed[0]).strip()
+    return joined_tasks(runs)
+
+
+def _indices(table: pa.Table, name: str) -> NDArray[np.int64]:
+    """A column of indices, (n,); -1 where there is none."""
+    if name not in table.column_names:
+        return np.full(len(table), -1)
+    values = table[name].to_pylist()
+    return np.array([-1 if v is None or v != v else int(v) for v in values], np.int64)
 
 
 def _columns(table: pa.Table, names: Sequence[str], where: str) -> NDArray[np.float32]:

@@ -1,20 +1,85 @@
-"""The sub-task labels that a LeRobot dataset has already: rows of `language_persistent` of style subtask."""
+"""The sub-task labels that a LeRobot dataset has already, in each form in which tools write them."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import to_numpy
+from goalreel.datasets.arrow import read_table, to_numpy
 from goalreel.errors import DatasetError
+from goalreel.terms import LabelForm
+
+if TYPE_CHECKING:
+    from goalreel.datasets.episode import Episode
 
 type Label = tuple[float, str]
 """Seconds since the episode's start, and the text, which may be empty."""
 type Labels = dict[int, tuple[Label, ...]]
+
+LABEL_FORMS: Mapping[LabelForm, str] = {
+    "rows": "subtask rows in language_persistent",
+    "annotations": "meta/lerobot_annotations.json",
+    "subtask_index": "subtask_index and meta/subtasks.parquet",
+    "tasks": "a task per frame in task_index",
+    "stages": "SARM's stages in meta/episodes",
+}
+"""Each form for a reader. Where an episode has several, the first of them is taken."""
+ANNOTATIONS, SUBTASKS = Path("meta") / "lerobot_annotations.json", Path("meta") / "subtasks.parquet"
+SUB_TASKS = "goalreel.task_per_frame"
+"""What a sub-goal camera's `info` says where frames may have their sub-tasks as tasks (`writing.tasks`)."""
+WHOLE = "task"
+"""The only stage of an episode where nobody named any: lerobot's `SARMConfig` has the same."""
+STAGE_PREFIXES = ("dense_", "sparse_", "")
+"""Of the columns of SARM's stages; the empty one is the older name of the sparse ones, written beside it."""
+
+
+def read_labels(episode: "Episode", form: LabelForm) -> tuple[Label, ...]:
+    """The sub-task labels that an episode has in a form, in order of time; empty without any.
+
+    Raises:
+        DatasetError: a file cannot be read, or labels contradict each other.
+    """
+    if form == "rows":
+        return subtask_labels(episode.data_path).get(episode.index, ())
+    if form == "annotations":
+        return annotation_labels(episode.root, episode.index, episode.timestamps)
+    where = f"{episode.root}: episode {episode.index}"
+    if form == "stages":
+        return stage_labels(episode.row, episode.timestamps, where)
+    runs = episode.tasks
+    if form == "subtask_index":
+        indices = episode.subtask_index
+        runs = () if indices is None else _old_subtasks(episode.root / SUBTASKS, indices, where)
+    elif not has_several(text for _, text in runs) or has_sub_tasks(episode.info["features"]):
+        return ()
+    labels = tuple((float(episode.timestamps[frame]), text) for frame, text in runs)
+    return labels if any(text for _, text in labels) else ()
+
+
+def has_several(texts: Iterable[str]) -> bool:
+    """Whether the tasks of an episode's frames are sub-tasks: one alone is the instruction."""
+    return len({text for text in texts if text}) > 1
+
+
+def has_sub_tasks(features: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether frames may have their sub-tasks as tasks because `--task-per-frame` wrote them."""
+    return any((feature.get("info") or {}).get(SUB_TASKS) for feature in features.values())
+
+
+def _old_subtasks(path: Path, indices: NDArray[np.int64], where: str) -> list[tuple[int, str]]:
+    if (indices < 0).all() or not path.is_file():
+        return []
+    texts = read_texts(path, "subtask")
+    if unknown := sorted(set(indices[indices >= 0].tolist()) - set(texts)):
+        raise DatasetError(f"{where}: subtask_index {unknown[0]} has no row in {path.name}: add it")
+    return frame_labels(indices, texts)
 
 
 def subtask_labels(path: Path) -> Labels:
@@ -42,7 +107,7 @@ def _read(path: Path, mtime_ns: int, size: int) -> Labels:
     for first in _first_frames(path):
         rows = [row for row in first["language_persistent"] or () if row["style"] == "subtask"]
         if rows:
-            labels = ((float(row["timestamp"]), row["content"] or "") for row in rows)
+            labels = {(float(row["timestamp"]), row["content"] or "") for row in rows}
             labels_by_episode[first["episode_index"]] = tuple(sorted(labels))
     return labels_by_episode
 
@@ -55,3 +120,144 @@ def _first_frames(path: Path) -> Iterator[dict[str, Any]]:
             if len(starts := np.flatnonzero(frames == 0)):
                 table = file.read_row_group(group, ["episode_index", "language_persistent"])
                 yield from (table.slice(start, 1).to_pylist()[0] for start in starts)
+
+
+def read_texts(path: Path, column: str) -> dict[int, str]:
+    """Index -> text, of meta/tasks.parquet (`column` is task) or meta/subtasks.parquet (subtask).
+
+    Raises:
+        DatasetError: the file cannot be read, or has other columns.
+    """
+    try:
+        table = read_table(path)
+    except (pa.ArrowException, OSError) as e:
+        message = str(e).splitlines()[0] if str(e) else type(e).__name__
+        raise DatasetError(f"{path}: not readable as parquet ({message})") from e
+    # lerobot writes the pandas index: the text is in `column`, or in an unnamed index column.
+    text = next((n for n in (column, "__index_level_0__") if n in table.column_names), None)
+    if text is None or f"{column}_index" not in table.column_names:
+        raise DatasetError(f"{path}: misses the columns {column} and {column}_index")
+    return dict(zip(table[f"{column}_index"].to_pylist(), table[text].to_pylist(), strict=True))
+
+
+def frame_labels(indices: NDArray[np.int64], texts: Mapping[int, str]) -> list[tuple[int, str]]:
+    """(first frame, text) of each run of frames with one text; `indices` are those of the frames, (n,).
+
+    An index without a text is an empty one.
+    """
+    starts = np.flatnonzero(np.diff(indices, prepend=indices[:1] - 1)).tolist()
+    runs = [(start, (texts.get(int(indices[start])) or "").strip()) for start in starts]
+    return [next(same) for _, same in groupby(runs, key=lambda run: run[1])]
+
+
+def joined_tasks(labels: Iterable[tuple[int, str]]) -> str:
+    """The tasks of an episode's frames as one instruction, word for word.
+
+    >>> joined_tasks([(0, ""), (5, "pick up the block."), (9, "put it down")])
+    'pick up the block; put it down'
+    >>> joined_tasks([(0, "pick up the block.")])
+    'pick up the block.'
+    """
+    texts = [text for text, _ in groupby(text for _, text in labels if text)]
+    return texts[0] if len(texts) == 1 else "; ".join(text.rstrip(".; ") for text in texts)
+
+
+def annotation_labels(root: Path, episode: int, times: NDArray[np.float32]) -> tuple[Label, ...]:
+    """The sub-tasks in `meta/lerobot_annotations.json` of lerobot's visualizer; empty without any.
+
+    Version 2 has rows as they are in `language_persistent`, version 1 has `subtasks` with start and end.
+
+    Raises:
+        DatasetError: the file is damaged, or two sub-tasks overlap.
+    """
+    try:
+        rows = annotated_subtasks(root).get(episode, [])
+        if rows and "content" in rows[0]:
+            return tuple(sorted({(float(row["timestamp"]), str(row["content"] or "")) for row in rows}))
+        spans = [(float(row["start"]), float(row["end"]), str(row["label"] or "")) for row in rows]
+    except (KeyError, TypeError, ValueError) as e:
+        raise DatasetError(f"{root / ANNOTATIONS}: episode {episode} is damaged ({e!r}): mend it") from e
+    return _spans(spans, times, f"{root / ANNOTATIONS}: episode {episode}")
+
+
+def annotated_subtasks(root: Path) -> Mapping[int, list[dict[str, Any]]]:
+    """Episode -> its sub-tasks in `meta/lerobot_annotations.json`, as they are there; empty without the file.
+
+    Raises:
+        DatasetError: the file is damaged.
+    """
+    path = root / ANNOTATIONS
+    try:
+        return _annotations(path, path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as e:
+        raise DatasetError(f"{path}: damaged ({e!r}): mend it, or take it away") from e
+
+
+@lru_cache(maxsize=2)
+def _annotations(path: Path, mtime_ns: int) -> dict[int, list[dict[str, Any]]]:
+    subtasks: dict[int, list[dict[str, Any]]] = {}
+    for episode, entry in (json.loads(path.read_bytes()).get("episodes") or {}).items():
+        atoms = [atom for atom in entry.get("atoms") or () if atom.get("style") == "subtask"]
+        if rows := atoms or list(entry.get("subtasks") or ()):
+            subtasks[int(episode)] = rows
+    return subtasks
+
+
+def stage_labels(row: Mapping[str, Any], times: NDArray[np.float32], where: str) -> tuple[Label, ...]:
+    """The stages of a row of meta/episodes: SARM's dense ones, else its sparse ones; empty without any.
+
+    Raises:
+        DatasetError: the columns do not fit each other, or two stages overlap.
+    """
+    for prefix in STAGE_PREFIXES:
+        names = row.get(f"{prefix}subtask_names")
+        if not are_stages(names):
+            continue
+        starts, ends = (row.get(f"{prefix}subtask_{edge}_times") for edge in ("start", "end"))
+        frames = [row.get(f"{prefix}subtask_{edge}_frames") for edge in ("start", "end")]
+        if None not in frames:  # what SARM reads
+            starts, ends = (_seconds(edges, times) for edges in frames)
+        if not len(names) == len(starts or ()) == len(ends or ()):
+            raise DatasetError(f"{where}: {prefix}subtask_names and its times differ in number: mend them")
+        return _spans(list(zip(starts or (), ends or (), names, strict=True)), times, where)
+    return ()
+
+
+def are_stages(names: Sequence[str] | None) -> bool:
+    """Whether somebody named an episode's stages: one called "task" stands for the whole episode."""
+    return bool(names) and names != [WHOLE]
+
+
+def _seconds(frames: Sequence[int], times: NDArray[np.float32]) -> list[float]:
+    step = float(times[-1] - times[0]) / max(len(times) - 1, 1)
+    return [float(times[f]) if 0 <= f < len(times) else float(times[0]) + f * step for f in frames]
+
+
+def _spans(
+    spans: Iterable[tuple[float, float, str]], times: NDArray[np.float32], where: str
+) -> tuple[Label, ...]:
+    """Labels of spans in seconds; one without a text begins a gap. A span without length is none.
+
+    An end on the last frame is the episode's end.
+    """
+    middles = (times[1:].astype(np.float64) + times[:-1]) / 2
+
+    def frame(seconds: float) -> int:
+        return int(np.searchsorted(middles, seconds, side="right"))
+
+    labels: list[Label] = []
+    stop = 0.0
+    for start, end, text in sorted({span for span in spans if span[0] < span[1]}):
+        if labels and frame(start) < frame(stop):
+            raise DatasetError(
+                f"{where}: the sub-tasks {labels[-1][1]!r} and {text!r} overlap at {start:g} s: mend one"
+            )
+        if labels and frame(stop) < frame(start):
+            labels.append((stop, ""))
+        labels.append((start, text))
+        stop = end
+    if labels and frame(stop) < len(middles):
+        labels.append((stop, ""))
+    return tuple(labels)

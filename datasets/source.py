@@ -13,12 +13,11 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
-import pyarrow as pa
 
-from goalreel.datasets.arrow import read_table
-from goalreel.datasets.episode import DATA_PATH, SUB_TASKS, VIDEO_PATH, Episode, check_template, stored
-from goalreel.datasets.episode_rows import EpisodeRows, line
+from goalreel.datasets.episode import DATA_PATH, VIDEO_PATH, Episode, check_template, stored
+from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.labels import SUB_TASKS, read_texts
 from goalreel.datasets.numbers import NumberFeatures, find_numbers
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
@@ -49,7 +48,7 @@ class Source:
         """Read the metadata of the dataset in `root`."""
         root = Path(root)
         info = _read_info(root)
-        return cls(root, info, EpisodeRows.read(root), _read_tasks(root))
+        return cls(root, info, EpisodeRows.read(root), read_texts(root / "meta" / "tasks.parquet", "task"))
 
     @property
     def fps(self) -> float:
@@ -218,19 +217,6 @@ def _note_sub_tasks(root: Path, info: dict[str, Any]) -> None:
                 features[camera]["info"] = {**(features[camera].get("info") or {}), SUB_TASKS: True}
             return
         folder /= "previous"
-
-
-def _read_tasks(root: Path) -> dict[int, str]:
-    path = root / "meta" / "tasks.parquet"
-    try:
-        table = read_table(path)
-    except (pa.ArrowException, OSError) as e:
-        raise DatasetError(f"{path}: not readable as parquet ({line(e)})") from e
-    # lerobot writes the pandas index: the text is in `task`, or in an unnamed index column.
-    text = next((n for n in ("task", "__index_level_0__") if n in table.column_names), None)
-    if text is None or "task_index" not in table.column_names:
-        raise DatasetError(f"{path}: misses the columns task and task_index")
-    return dict(zip(table["task_index"].to_pylist(), table[text].to_pylist(), strict=True))
 
 
 def _on_wrist(camera: str) -> bool:

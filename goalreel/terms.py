@@ -31,6 +31,9 @@ type Granularity = Literal["event", "subtask", "phase"]
 instruction, and after the picking up where it is named; `phase` into reach, grasp, lift, move, place,
 retreat."""
 
+LabelForm = Literal["rows", "annotations", "subtask_index", "tasks", "stages"]
+"""A form in which a dataset may have sub-task labels already (`goalreel.datasets.labels.LABEL_FORMS`)."""
+
 SUBGOAL = "observation.images.subgoal"
 """The feature that the sub-goal camera is, unless it is given another name."""
 SubGoalForm = Literal["plain", "bordered", "difference", "beside"]

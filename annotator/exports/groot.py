@@ -11,16 +11,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.annotator.exports.groot_meta import DATA, VIDEO, GrootMeta
+from goalreel.datasets.labels import frame_labels, has_sub_tasks, joined_tasks
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.cut import cut_video
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.schema import drop_fields, put_column
 from goalreel.datasets.writing.shards import episode_tables
-from goalreel.datasets.writing.tasks import frame_tasks, task_indices
+from goalreel.datasets.writing.tasks import sub_task_indices, task_indices
 from goalreel.errors import DatasetError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
@@ -32,13 +34,20 @@ SUB_TASK = "annotation.goalreel.action.sub_task"
 
 
 def export_groot(
-    dataset: Path, out: Path, *, progress: OnProgress = lambda stage, done, total: None
+    dataset: Path,
+    out: Path,
+    *,
+    task_per_frame: bool = False,
+    progress: OnProgress = lambda stage, done, total: None,
 ) -> Exported:
     """Write the annotated `dataset` into the new folder `out` for GR00T.
 
     Videos are copied without encoding them anew where that can be (`cut_video`), and stored pictures become
     videos. Depth maps, language columns and records are left out. The numbers of all frames are held in
     memory, for exact quantiles.
+
+    `task_index` is each frame's task as its owner has it; with `task_per_frame` its sub-task, for readers of
+    no other words.
 
     Raises:
         InputError: `out` is there already.
@@ -55,7 +64,7 @@ def export_groot(
             if len(source.features[name]["shape"]) != 1:
                 raise DatasetError(f"{dataset}: {name} is no vector, and GR00T wants one")
     with annotated.folder(out) as part:
-        export = _Export(source, annotated.goals, _texts(source, annotated.goals), part)
+        export = _Export(source, annotated.goals, _texts(source, annotated.goals), part, task_per_frame)
         for done, _ in enumerate(export.episodes(), start=1):
             progress("export", done, len(source.rows))
         export.meta.write(part)
@@ -65,7 +74,8 @@ def export_groot(
 def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
     """Give each text that a frame may have its task index."""
     indices = task_indices(source.tasks, goals.values())
-    for text in (goals[episode].instruction for episode in sorted(goals)):
+    written = has_sub_tasks(source.features)
+    for text in (goals[episode].instruction for episode in sorted(goals) if written):
         indices.setdefault(text, max(*indices.values(), *source.tasks) + 1)
     return indices
 
@@ -73,8 +83,16 @@ def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
 class _Export:
     """Writes the episodes, and collects the content of meta/."""
 
-    def __init__(self, source: Source, goals: dict[int, Goals], texts: dict[str, int], root: Path) -> None:
+    def __init__(
+        self,
+        source: Source,
+        goals: dict[int, Goals],
+        texts: dict[str, int],
+        root: Path,
+        task_per_frame: bool,
+    ) -> None:
         self._source, self._goals, self._texts, self._root = source, goals, texts, root
+        self._task_per_frame = task_per_frame
         self._dropped = {
             name for name, f in source.features.items() if f["dtype"] in ("image", "video", "language")
         }
@@ -90,12 +108,11 @@ class _Export:
                     yield episode
 
     def _write(self, episode: int, table: pa.Table) -> None:
-        task = table["task_index"].to_numpy()
-        sub_task, goals = task, self._goals.get(episode)
-        if goals is not None:
-            task = np.full_like(task, self._texts[goals.instruction])
-            sub_task = frame_tasks(goals, self._texts, task)
-        for name, values in (("task_index", task), (TASK, task), (SUB_TASK, sub_task)):
+        goals = self._goals.get(episode)
+        task = self._tasks(table["task_index"].to_numpy(), goals)
+        sub_task = task if goals is None else sub_task_indices(goals, self._texts, task)
+        index = sub_task if self._task_per_frame else task
+        for name, values in (("task_index", index), (TASK, task), (SUB_TASK, sub_task)):
             table = put_column(table, pa.field(name, pa.int64()), pa.chunked_array([values]))
         table = table.replace_schema_metadata(drop_fields(table.schema, self._dropped).metadata)
         with atomic(self._root / self.meta.path(DATA, episode)) as tmp:
@@ -103,4 +120,14 @@ class _Export:
         recorded = self._source.episode(episode)
         for camera in self._source.cameras:
             cut_video(recorded, camera, self._root / self.meta.path(VIDEO, episode, camera))
-        self.meta.add(episode, table, task, goals)
+        self.meta.add(episode, table, index, goals)
+
+    def _tasks(self, stored: NDArray[np.int64], goals: Goals | None) -> NDArray[np.int64]:
+        """The owner's task of each frame, where `stored` may be sub-tasks that `--task-per-frame` wrote."""
+        if goals is None or not has_sub_tasks(self._source.features):
+            return stored
+        runs = frame_labels(stored, self._source.tasks)
+        if joined_tasks(runs) == goals.instruction:
+            return stored
+        empty = [index for index in np.unique(stored).tolist() if not self._source.tasks[index].strip()]
+        return np.where(np.isin(stored, empty), stored, self._texts[goals.instruction])

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.annotator.exports.stages import SarmStage, proportions, stages
+from goalreel.datasets.labels import STAGE_PREFIXES, WHOLE
 from goalreel.datasets.writing.copies import dataset_files, episode_files, pass_file
 from goalreel.datasets.writing.schema import put_column
 from goalreel.errors import DatasetError
@@ -24,10 +25,6 @@ from goalreel.progress import OnProgress
 
 log = logging.getLogger(__name__)
 
-WHOLE = "task"
-"""lerobot's name of the only sparse stage; `SARMConfig` has the same."""
-_PREFIXES = ("sparse_", "dense_", "")
-"""The empty prefix gives the older names of the sparse columns, which lerobot writes too."""
 _COLUMNS: dict[str, tuple[pa.DataType, Callable[[SarmStage, float], object]]] = {
     "subtask_names": (pa.list_(pa.string()), lambda stage, fps: stage.name),
     "subtask_start_times": (pa.list_(pa.float64()), lambda stage, fps: stage.start / fps),
@@ -96,7 +93,7 @@ def _write_episodes(
     """Rewrite one file of meta/episodes with the columns of stages, of the same types in every file."""
     table = pq.read_table(original)
     episodes = table["episode_index"].to_pylist()
-    for prefix in _PREFIXES:
+    for prefix in STAGE_PREFIXES:
         stage_lists = [(dense if prefix == "dense_" else sparse).get(episode) for episode in episodes]
         for name, (kind, value) in _COLUMNS.items():
             lists = [

@@ -1,24 +1,23 @@
 """The instructions of a dataset, and the sub-tasks and goals that it has already."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from goalreel.datasets.arrow import read_table
-from goalreel.datasets.episode import SUB_TASKS
 from goalreel.datasets.health.frames import MISSING, FrameRows
 from goalreel.datasets.health.issues import HealthIssue, spell
-from goalreel.datasets.labels import subtask_labels
+from goalreel.datasets.label_episodes import find_labels
+from goalreel.datasets.labels import ANNOTATIONS, LABEL_FORMS, SUBTASKS
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
-from goalreel.errors import DatasetError
+from goalreel.terms import LabelForm
 
 _TASKS = "meta/tasks.parquet"
 
 
 def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
-    """Tasks that frames have and the dataset does not, and instructions that are empty or several."""
+    """Tasks that frames have and the dataset does not, and instructions that are empty."""
     known = read_table(source.root / "meta" / "tasks.parquet")["task_index"].to_pylist()
     if not source.info.get("total_tasks", len(known)):
         text = "meta/info.json says total_tasks 0, so lerobot reads no task: write their number"
@@ -41,17 +40,16 @@ def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Ite
 
 
 def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
-    empty, several = [], []
+    empty, partly = [], []
     for episode in chosen:
         tasks = rows.task[rows.of_episode[episode]]
-        is_known = tasks[0] < 0 or int(tasks[0]) in source.tasks
-        if is_known and tasks[0] != MISSING and not source.tasks.get(int(tasks[0]), "").strip():
-            empty.append(episode)
-        if (tasks != tasks[0]).any():
-            several.append(episode)
+        different = [tasks[0]] if (tasks == tasks[0]).all() else np.unique(tasks)
+        known = [source.tasks[int(task)].strip() for task in different if int(task) in source.tasks]
+        if not all(known):
+            (partly if any(known) else empty).append(episode)
     if empty:
         all_empty = len(empty) == len(chosen)
-        text = "no episode has" if all_empty else f"{spell(empty)}: the first frame does not have"
+        text = "no episode has" if all_empty else f"{spell(empty)}: no frame has"
         text = f"{text} an instruction, so annotate leaves {'all' if all_empty else 'that'} out"
         yield HealthIssue(
             kind="no_instruction",
@@ -60,49 +58,47 @@ def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
             episodes=tuple(empty),
             group="Instructions",
         )
-    written = any((f.get("info") or {}).get(SUB_TASKS) for f in source.features.values())
-    if several and not written:
-        text = f"{spell(several)}: frames of one episode have several tasks, which are its owner's sub-tasks"
+    if partly:
+        text = f"{spell(partly)}: some frames have an empty task, and keep it"
         yield HealthIssue(
-            kind="task_per_frame",
+            kind="empty_task",
             level="warning",
-            text=f"{text}: annotate takes the first for the instruction; write the whole task there",
-            episodes=tuple(several),
+            text=f"{text}: annotate takes the others' for the instruction",
+            episodes=tuple(partly),
             group="Instructions",
         )
+
+
+_LABEL_KINDS: Mapping[LabelForm, str] = {
+    "rows": "subtask_rows",
+    "annotations": "annotations",
+    "subtask_index": "subtask_index",
+    "tasks": "task_per_frame",
+    "stages": "stages",
+}
 
 
 def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """Sub-tasks and sub-goals that somebody wrote before, in any form."""
     features = source.features
-    if rows := _rows(source, chosen):
-        text = f"{spell(rows)}: sub-task rows in language_persistent: keep them with --planner rows"
-        yield _label("subtask_rows", f"{text}, or write new ones with --replace-rows", rows)
-    if "subtask_index" in features or (source.root / "meta" / "subtasks.parquet").is_file():
-        text = "sub-tasks in subtask_index and meta/subtasks.parquet, which annotate leaves as they are"
-        yield _label("subtask_index", f"{text} and does not read")
-    if (source.root / "meta" / "lerobot_annotations.json").is_file():
-        yield _label("annotations", "meta/lerobot_annotations.json has labels, which annotate does not read")
-    names = source.rows.names
-    if stages := [name for name in ("sparse_subtask_names", "dense_subtask_names") if name in names]:
-        yield _label("stages", f"SARM's stages in meta/episodes ({', '.join(stages)}), which annotate keeps")
+    found = find_labels(source, chosen)
+    for form, episodes in found.items():
+        how = "--planner rows" if form == next(iter(found)) else f"--planner rows --labels {form}"
+        text = f"{spell(episodes)}: sub-task labels in {LABEL_FORMS[form]}: {how} keeps them"
+        yield _label(_LABEL_KINDS[form], f"{text}, --replace-rows writes new ones", episodes)
+    there: Mapping[LabelForm, bool] = {
+        "annotations": (source.root / ANNOTATIONS).is_file(),
+        "subtask_index": "subtask_index" in features or (source.root / SUBTASKS).is_file(),
+    }
+    for form in there:
+        if there[form] and form not in found:
+            text = f"{LABEL_FORMS[form]}: no sub-task there can be read, and annotate leaves it as it is"
+            yield _label(_LABEL_KINDS[form], text)
     goals = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" in features]
     if goals:
         records = " and its records" if (source.root / FOLDER).is_dir() else ""
         text = f"the sub-goal camera {', '.join(goals)}{records} of an earlier run: annotate replaces"
         yield _label("subgoal_camera", f"{text} what it shows in the episodes it annotates")
-
-
-def _rows(source: Source, chosen: Sequence[int]) -> tuple[int, ...]:
-    if "language_persistent" not in source.features:
-        return ()
-    labelled: set[int] = set()
-    for path in dict.fromkeys(map(source.data_path, chosen)):
-        try:
-            labelled |= subtask_labels(path).keys()
-        except (DatasetError, pa.ArrowException):
-            continue  # said of the file itself
-    return tuple(sorted(labelled & set(chosen)))
 
 
 def _label(kind: str, text: str, episodes: tuple[int, ...] = ()) -> HealthIssue:

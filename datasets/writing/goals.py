@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING
 
-from goalreel.claims import TITLES
+from goalreel.claims import ROWS, TITLES
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -92,9 +92,10 @@ def read_goals(
     """Episode -> goals, for those with a record that holds a plan, or that a person has taken its steps from.
 
     Any other episode stays exactly as it was. Steps without an accepted picture, or tried in vain,
-    give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone
-    keep their name. Steps whose words are in doubt give their picture alone. Steps that were never aligned to
-    frames have no span; those that were looked for in the recording and not found have no name either.
+    give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone,
+    and labels that the dataset had, keep their name. Steps whose words are in doubt give their picture alone.
+    Steps that were never aligned to frames have no span; those that were looked for in the recording and not
+    found have no name either.
 
     Raises:
         DatasetError: a record does not fit its episode.
@@ -170,5 +171,7 @@ def _phase_edges(
 
 def _may_be_named(step: StoryboardStep, use_unverified: bool) -> bool:
     """Whether a policy may be told that this is what happened."""
-    done = step.step.outcome == "done" and step.usable and not step.step.doubts
+    # The owner's labels hold whether or not a picture was accepted.
+    words_hold = step.usable or step.claims.what.by == ROWS
+    done = step.step.outcome == "done" and words_hold and not step.step.doubts
     return not step.unaligned and (use_unverified or done)

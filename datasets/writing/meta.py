@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import array, list_items, read_table, to_numpy
-from goalreel.datasets.episode import SUB_TASKS, VIDEO_PATH
+from goalreel.datasets.episode import VIDEO_PATH
+from goalreel.datasets.labels import SUB_TASKS
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import episode_files
 from goalreel.datasets.writing.encoder import video_info

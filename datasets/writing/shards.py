@@ -3,6 +3,7 @@
 One episode is in memory at a time, however many a file holds.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import array, to_numpy
+from goalreel.datasets.labels import has_sub_tasks
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.plan import BuildPlan
@@ -138,7 +140,8 @@ def _new_columns(
     if job.tasks:
         index = to_numpy(old["task_index"])
         task_index = np.empty_like(index)
-        task_index[order] = frame_tasks(goals, job.tasks, index[order])
+        replace = job.text.replace_rows or goals.corrected or has_sub_tasks(job.source.features)
+        task_index[order] = frame_tasks(goals, job.tasks, index[order], job.source.tasks, replace)
         columns["task_index"] = array(task_index, old["task_index"].type)
     if job.text.language:
         timestamps = to_numpy(part["timestamp"])[order]
@@ -155,22 +158,37 @@ def _rows(
 ) -> pa.Array:
     """The episode's rows on each of its frames; `timestamps` are in frame order.
 
-    Where it has subtask rows that stay, so does its plan. Where a person corrected it, none stay, even where
-    there is nothing to say instead.
+    Unasked, rows of the owner's are never replaced: where it has subtask rows, its plan stays too. Where a
+    person corrected it, none of both stay, even where there is nothing to say instead.
     """
-    old_rows = old["language_persistent"][0].as_py() or []
+    old_rows = _old_rows(old["language_persistent"])
     rows = language.goal_rows(goals, timestamps, text.task_aug)
     dropped = ("subtask", "plan") if goals.corrected else ()
-    if not (text.replace_rows or dropped) and any(row["style"] == "subtask" for row in old_rows):
-        rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
-    if _are_of_hand(rows, goals) and not _are_of_hand(old_rows, goals):
-        # They are written unasked, so they replace no row of the owner's.
-        rows = [row for row in rows if row["style"] != "motion"]
+    theirs = {row["style"] for row in old_rows} - set(dropped)
+    kept: set[str] = set()
+    if not text.replace_rows:
+        kept = {"subtask", "plan"} if "subtask" in theirs else {"plan"} & theirs
+    if not _are_of_hand(old_rows, goals) and (not text.replace_rows or _are_of_hand(rows, goals)):
+        kept.add("motion")
+    rows = [row for row in rows if row["style"] not in kept]
+    if text.task_aug and not text.replace_rows:
+        own = [row for row in old_rows if row["style"] == "task_aug"]
+        said = {row["content"] for row in own}
+        rows = own + [row for row in rows if row["style"] != "task_aug" or row["content"] not in said]
     if not rows and not any(row["style"] in dropped for row in old_rows):
         return old["language_persistent"]
     interjected = _interjected(old["language_events"], to_numpy(part["timestamp"]))
     merged = language.merge_rows(old_rows, rows, interjected, dropped)
     return language.broadcast(merged, len(part), old["language_persistent"].type)
+
+
+def _old_rows(column: pa.Array) -> list[language.LanguageRow]:
+    """The rows of an episode: lerobot has them all on every frame, others may have them where they hold."""
+    first: list[language.LanguageRow] = column[0].as_py() or []
+    if column.equals(language.broadcast(first, len(column), column.type)):
+        return first
+    rows = {json.dumps(row): row for frame in column.to_pylist() for row in frame or ()}
+    return list(rows.values())
 
 
 def _are_of_hand(rows: Sequence[language.LanguageRow], goals: Goals) -> bool:

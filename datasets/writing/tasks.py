@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import array
+from goalreel.datasets.labels import has_several
 from goalreel.datasets.writing.goals import Goals
 from goalreel.extras import version
 
@@ -29,13 +30,30 @@ def task_indices(source_tasks: Mapping[int, str], goals: Iterable[Goals]) -> dic
     return indices
 
 
-def frame_tasks(goals: Goals, indices: Mapping[str, int], old: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The task index of each frame of an episode, (n,), in frame order like `old`.
+def frame_tasks(
+    goals: Goals, indices: Mapping[str, int], old: NDArray[np.int64], tasks: Mapping[int, str], replace: bool
+) -> NDArray[np.int64]:
+    """The task index of each frame of an episode, (n,), in frame order like `old`, the one that it has.
 
-    A frame without a sub-task that may be said has the instruction, or its own task where IN has no such.
+    A frame without a sub-task that may be said keeps its own. So does one whose task in `tasks` is empty, and
+    every frame of an episode with several: those are its owner's. With `replace` none keeps its own: without
+    a sub-task it has the instruction, where `indices` have it.
     """
-    instruction = indices.get(goals.instruction)
-    new = old.copy() if instruction is None else np.full_like(old, instruction)
+    if replace:
+        instruction = indices.get(goals.instruction)
+        return sub_task_indices(
+            goals, indices, old if instruction is None else np.full_like(old, instruction)
+        )
+    texts = {index: (tasks.get(index) or "").strip() for index in np.unique(old).tolist()}
+    if has_several(texts.values()):
+        return old
+    empty = [index for index, text in texts.items() if not text]
+    return np.where(np.isin(old, empty), old, sub_task_indices(goals, indices, old))
+
+
+def sub_task_indices(goals: Goals, indices: Mapping[str, int], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The index of each frame's sub-task, (n,); where none may be said, that in `other`."""
+    new = other.copy()
     for span in goals.spans:
         if span.name is not None:
             new[span.start : span.end] = indices[span.name]

@@ -106,6 +106,8 @@ def show_summary(summary: "Summary") -> None:
         table.add_row("... not found in the recording", str(summary.unaligned))
     for finding in summary.robot.findings if summary.robot else ():
         table.add_row(finding.field, f"{finding.value or '-'} ({finding.confidence}: {finding.reason})")
+    for form, episodes in summary.labels.items():
+        table.add_row("labels", f"{form}: those of {episodes} episode{'s' if episodes != 1 else ''}")
     table.add_row("goal images from", summary.camera)
     table.add_row("dataset", str(summary.out))
     console = Console()

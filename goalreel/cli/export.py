@@ -17,7 +17,8 @@ EPILOG = (
     "- `goalreel export pusht-goals --to table --out steps.csv`\n\n"
     "- `goalreel export pusht-goals --to table --out steps.parquet`\n\n"
     "- `goalreel export pusht-goals --to sarm --out pusht-sarm`\n\n"
-    "- `goalreel export pusht-goals --to groot --out pusht-groot`"
+    "- `goalreel export pusht-goals --to groot --out pusht-groot`\n\n"
+    "- `goalreel export pusht-goals --to groot --out pusht-groot --task-per-frame`"
 )
 INTERRUPTED = "interrupted; nothing was written: run the same command again"
 type Shape = Literal["table", "sarm", "groot"]
@@ -40,6 +41,9 @@ def export(
             help="table: what DATASET is made from, while it is not written. [default: as its run knows]"
         ),
     ] = None,
+    task_per_frame: Annotated[
+        bool, typer.Option(help="groot: let task_index tell the sub-task of each frame, not its task.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Write what an annotated dataset holds in a shape that others read."""
@@ -47,7 +51,7 @@ def export(
         from goalreel.cli.console import print_json, progress_bars
 
         with progress_bars() as progress:
-            counts = _export(dataset, to, out, source, progress)
+            counts = _export(dataset, to, out, source, task_per_frame, progress)
         if json_output:
             print_json({"to": to, "out": str(out), **counts})
         else:
@@ -55,9 +59,16 @@ def export(
 
 
 def _export(
-    dataset: Path, to: "Shape", out: Path, source: Path | None, progress: "OnProgress"
+    dataset: Path,
+    to: "Shape",
+    out: Path,
+    source: Path | None,
+    task_per_frame: bool,
+    progress: "OnProgress",
 ) -> dict[str, int]:
     """Write the export; return counts by what they count."""
+    if task_per_frame and to != "groot":
+        raise InputError("--task-per-frame goes with --to groot: the others have the sub-tasks anyway")
     if to == "table":
         from goalreel.annotator.exports.table import export_table
 
@@ -67,7 +78,9 @@ def _export(
     from dataclasses import asdict
 
     if to == "sarm":
-        from goalreel.annotator.exports.sarm import export_sarm as write
-    else:
-        from goalreel.annotator.exports.groot import export_groot as write
-    return asdict(write(dataset, out, progress=progress))
+        from goalreel.annotator.exports.sarm import export_sarm
+
+        return asdict(export_sarm(dataset, out, progress=progress))
+    from goalreel.annotator.exports.groot import export_groot
+
+    return asdict(export_groot(dataset, out, task_per_frame=task_per_frame, progress=progress))

@@ -70,7 +70,7 @@ def written_names(episode: Episode) -> list[tuple[str, Segment]]:
     Raises:
         DatasetError: the file cannot be read.
     """
-    labels = episode.subtasks()
+    labels = episode.subtasks("rows")
     starts = np.searchsorted(episode.timestamps, [time - 1e-4 for time, _ in labels]).tolist()
     ends = [*starts, len(episode)][1:]
     return [

@@ -71,14 +71,15 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
 
 @planners.kind(
     "rows",
-    "Takes the subtask rows that the dataset has, and leaves them as they are.",
+    "Takes the sub-task labels that the dataset has, in any form, and leaves them as they are.",
     ModelOptions,
     needs_recording=True,
 )
 def _rows(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.recorded.rows import RowsPlanner
 
-    return RowsPlanner(spec.required_recordings.recordings)
+    context = spec.required_recordings
+    return RowsPlanner(context.recordings, context.labels)
 
 
 @planners.kind(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from goalreel.terms import LabelForm
 from goalreel.types import Recordings
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class RecordingContext:
     """How `layout` and `camera` were found."""
     last_retreat: bool = False
     """Let the planner that reads motion cut at the last release too."""
+    labels: LabelForm | None = None
+    """Which labels of the recordings the planner `rows` takes; None takes the first that one has."""
 
     @property
     def watched(self) -> tuple[str, ...]:

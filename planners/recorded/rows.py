@@ -7,6 +7,7 @@ import numpy as np
 
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.clauses import KEEP, read
+from goalreel.terms import LabelForm
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
 
@@ -14,8 +15,11 @@ from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, 
 class LabelledRecording(Protocol):
     """A recording with sub-task labels of its own."""
 
-    def subtasks(self) -> Sequence[tuple[float, str]]:
-        """(seconds since the start, text) in order of time: each is valid until the next one."""
+    def subtasks(self, form: LabelForm | None = None) -> Sequence[tuple[float, str]]:
+        """(seconds since the start, text) in order of time: each is valid until the next one.
+
+        `form` is given only where there may be several, and one was asked for.
+        """
         ...
 
 
@@ -26,7 +30,9 @@ class RowsPlanner:
     others. Frames before the first label and in such gaps belong to no step. `task.id` names the recording.
     """
 
-    def __init__(self, recordings: Recordings) -> None:
+    def __init__(self, recordings: Recordings, form: LabelForm | None = None) -> None:
+        """`form`: which labels to take, where a recording has several; None takes its first."""
+        self._form: LabelForm | None = form
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
@@ -39,7 +45,7 @@ class RowsPlanner:
         except KeyError:
             return _failure(f"no recording {task.id!r}")
         try:
-            labels = _labels(recording)
+            labels = self._labels(recording)
         except DatasetError as e:
             return _failure(str(e))
         pieces = _pieces(labels, recording, task.instruction)
@@ -48,9 +54,10 @@ class RowsPlanner:
         steps, segments = zip(*((labelled_step(text), segment) for text, segment in pieces), strict=True)
         return Plan(steps=steps, segments=segments)
 
-
-def _labels(recording: Recording) -> Sequence[tuple[float, str]]:
-    return recording.subtasks() if isinstance(recording, LabelledRecording) else ()
+    def _labels(self, recording: Recording) -> Sequence[tuple[float, str]]:
+        if not isinstance(recording, LabelledRecording):
+            return ()
+        return recording.subtasks(self._form) if self._form else recording.subtasks()
 
 
 def _pieces(
@@ -62,10 +69,10 @@ def _pieces(
     frames: list[int] = []
     for seconds, text in labels:
         if not times[0] - half <= seconds <= times[-1] + half:
-            return f"its subtask row {text!r} at {seconds:g} s is outside the recording"
+            return f"its sub-task label {text!r} at {seconds:g} s is outside the recording"
         frame = int(np.abs(times - seconds).argmin())
         if frames and frame == frames[-1]:
-            return f"it has two subtask rows at {seconds:g} s: keep one of them"
+            return f"it has two sub-task labels at {seconds:g} s: keep one of them"
         frames.append(frame)
     ends = [*frames, len(times)][1:]
     pieces = [
@@ -73,7 +80,7 @@ def _pieces(
         for (_, text), start, end in zip(labels, frames, ends, strict=True)
         if text.strip() and (len(labels) == 1 or text.strip() != instruction)
     ]
-    return pieces or "it has no subtask rows: use another --planner for it"
+    return pieces or "it has no sub-task labels: use another --planner for it"
 
 
 def labelled_step(text: str) -> Step:

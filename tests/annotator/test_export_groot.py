@@ -28,10 +28,10 @@ from goalreel.datasets.writing.text import TextOptions
 from goalreel.datasets.writing.video import encoding
 
 STATUSES = ("verified", "unverified", "verified")
-EPISODES = {0: {"tail": 2, "drawn": (2,)}, 1: {"statuses": STATUSES}}
-"""The others have no annotation."""
-TOLD = "put the block in the bowl"
 RECORDED = "put the red block in the blue bowl"
+TOLD = {"instruction": RECORDED}
+EPISODES = {0: {"tail": 2, "drawn": (2,), **TOLD}, 1: {"statuses": STATUSES, **TOLD}}
+"""The others have no annotation."""
 TASK = "annotation.human.action.task_description"
 SUB_TASK = "annotation.goalreel.action.sub_task"
 
@@ -220,14 +220,14 @@ def test_columns_are_those_that_info_names_and_only_annotations_are_called_so(pa
 def test_the_words_of_each_frame_are_what_may_be_said(pair):
     _, groot = pair
     names = ["reach the block", "grasp the block", "put it in the bowl"]
-    assert groot.language(0, TASK) == [TOLD] * 12
+    assert groot.language(0, TASK) == [RECORDED] * 12
     told = [names[0]] * 3 + [names[1]] * 3 + [names[2]] * 4
-    assert groot.language(0, SUB_TASK) == [*told, TOLD, TOLD]
-    told = [names[0]] * 3 + [TOLD] * 3 + [names[2]] * 3
+    assert groot.language(0, SUB_TASK) == [*told, RECORDED, RECORDED]
+    told = [names[0]] * 3 + [RECORDED] * 3 + [names[2]] * 3
     assert groot.language(1, SUB_TASK) == told
     assert groot.language(2, TASK) == groot.language(2, SUB_TASK) == [RECORDED] * 15
     assert groot.rows(0)["task_index"].equals(groot.rows(0)[TASK])
-    assert [e.tasks for e in groot.episodes[:3]] == [[TOLD], [TOLD], [RECORDED]]
+    assert [e.tasks for e in groot.episodes[:3]] == [[RECORDED]] * 3
     spans = [(s.start, s.end, s.text) for s in groot.episodes[1].sub_tasks]
     assert spans == [(0, 3, names[0]), (6, 9, names[2])]
     assert groot.episodes[2].sub_tasks == []

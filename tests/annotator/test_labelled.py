@@ -10,7 +10,7 @@ import pytest
 from support.cli import fails, goalreel, invoke
 
 from goalreel.annotator.annotate import annotate, open_dataset
-from goalreel.annotator.label_guard import check_rows
+from goalreel.annotator.label_guard import check_labels
 from goalreel.annotator.options import Options
 from goalreel.datasets.corrections.events import (
     Correction,
@@ -74,7 +74,7 @@ def test_goal_images_are_added_and_the_rows_stay(labelled, tmp_path):
     summary = json.loads(result.stdout.splitlines()[-1])
     assert summary["annotated"] == 2
     assert summary["failures"] == {
-        "2": "episode_000002: it has no subtask rows: use another --planner for it"
+        "2": "episode_000002: it has no sub-task labels: use another --planner for it"
     }
     assert language(out) == language(labelled)
     (path,) = (out / "data").glob("*/*.parquet")
@@ -195,7 +195,7 @@ def test_a_rejected_episode_does_not_get_its_replaced_rows_back(labelled, tmp_pa
 def test_rows_are_never_replaced_unasked(labelled, tmp_path):
     out = tmp_path / "out"
     line = fails("annotate", labelled, "--out", out)
-    assert "episode 0 has subtask rows already: --planner rows keeps them" in line
+    assert "episode 0 has subtask rows in language_persistent already: --planner rows keeps them" in line
     assert "--replace-rows" in line
     assert not out.exists()
     assert "leave --replace-rows out" in fails(
@@ -209,6 +209,6 @@ def test_rows_are_never_replaced_unasked(labelled, tmp_path):
 
 def test_a_planner_object_that_keeps_rows_may_have_them(labelled):
     source = open_dataset(labelled)
-    check_rows(source, [0], class_name(RowsPlanner({})), replace=False)
-    with pytest.raises(InputError, match="has subtask rows already"):
-        check_rows(source, [0], class_name(KinematicPlanner({})), replace=False)
+    check_labels(source, [0], class_name(RowsPlanner({})), replace=False)
+    with pytest.raises(InputError, match="has subtask rows in language_persistent already"):
+        check_labels(source, [0], class_name(KinematicPlanner({})), replace=False)

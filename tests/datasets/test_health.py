@@ -64,6 +64,7 @@ def slow(frame: int) -> float:
 
 
 DOUBTFUL_TASKS = pa.table({"task_index": [0, 1], "task": ["pick up the block", " "]})
+TWO_TASKS = pa.table({"task_index": [0, 1], "task": ["pick up the block", "put it down"]})
 
 FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
     "a stray file below data/": (write("data/chunk-000/.tmp.parquet", "none"), "data_file", "broken", FAILS),
@@ -156,8 +157,14 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         None,  # there is nothing to annotate
     ),
     "a task for each frame": (
-        both(table(TASKS, lambda _: DOUBTFUL_TASKS), start("task_index", 0, 0, 0, 1, 1)),
+        both(table(TASKS, lambda _: TWO_TASKS), start("task_index", 0, 0, 0, 1, 1)),
         "task_per_frame",
+        "note",
+        READ,
+    ),
+    "frames with an empty task": (
+        both(table(TASKS, lambda _: DOUBTFUL_TASKS), start("task_index", 0, 0, 0, 1, 1)),
+        "empty_task",
         "warning",
         READ,
     ),

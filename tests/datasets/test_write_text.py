@@ -185,7 +185,7 @@ def test_older_datasets_tell_by_their_runs_settings_whether_frames_have_tasks_of
     told = json.loads((out / "meta/info.json").read_text())
     del told["features"]["observation.images.subgoal"]["info"]["goalreel.task_per_frame"]
     (out / "meta/info.json").write_text(json.dumps(told))
-    assert Source.open(out).episode(0).instruction == "reach the block"
+    assert Source.open(out).episode(0).instruction == f"reach the block; grasp the block; {TASK}"
     settings = out / folder / "settings.json"
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(json.dumps({"settings": {"task_per_frame": True}}))

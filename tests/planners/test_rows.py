@@ -45,10 +45,10 @@ def test_one_label_may_be_the_instruction():
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ((), "a: it has no subtask rows: use another --planner"),
-        (((0.0, " "),), "no subtask rows"),
+        ((), "a: it has no sub-task labels: use another --planner"),
+        (((0.0, " "),), "no sub-task labels"),
         (((0.0, "go"), (2.2, "stop")), "'stop' at 2.2 s is outside the recording"),
-        (((0.0, "go"), (0.04, "stop")), "two subtask rows at 0.04 s"),
+        (((0.0, "go"), (0.04, "stop")), "two sub-task labels at 0.04 s"),
     ],
 )
 def test_labels_that_cut_nothing_are_a_failure(labels, words):

@@ -1,0 +1,267 @@
+"""Labels of a dataset's owner in every form: taken as the steps, kept in OUT, never lost unasked."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.cli import fails, invoke
+from support.faults import DATA, EPISODES, TASKS, both, column, info, table
+
+from goalreel.annotator.annotate import annotate as annotate_source
+from goalreel.annotator.annotate import open_dataset
+from goalreel.annotator.exports.sarm import export_sarm
+from goalreel.annotator.options import Options
+from goalreel.datasets.label_episodes import find_labels
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.text import TextOptions
+from goalreel.errors import DatasetError
+from goalreel.models import presets
+from goalreel.models.load import load
+from goalreel.terms import LabelForm
+from goalreel.types import Verdict
+
+REACH, PUT = "PnP: reach the red block", "put it in the blue bowl"
+TASK = "put the red block in the blue bowl"
+INT = {"dtype": "int64", "shape": [1], "names": None}
+
+
+def frames(texts: Sequence[int]):
+    """Give the 12 frames of episode 0 these tasks."""
+    return column(DATA, "task_index", lambda old: [*texts, *old[12:]])
+
+
+def named_tasks(*texts: str):
+    return table(TASKS, lambda _: pa.table({"task_index": range(len(texts)), "task": texts}))
+
+
+def tasks(root: Path) -> None:
+    both(named_tasks(TASK, REACH, PUT), frames([1] * 5 + [2] * 7))(root)
+    info(lambda i: i.update(total_tasks=3))(root)
+
+
+def subtask_index(root: Path, values: Sequence[int | None] = (0,) * 5 + (1,) * 7) -> None:
+    def add(rows: pa.Table) -> pa.Table:
+        return rows.append_column(
+            "subtask_index", pa.array([*values, *[-1] * (len(rows) - len(values))], pa.int64())
+        )
+
+    table(DATA, add)(root)
+    info(lambda i: i["features"].update(subtask_index=INT))(root)
+    texts = pa.table({"subtask_index": [0, 1], "subtask": [REACH, PUT]})
+    pq.write_table(texts, root / "meta/subtasks.parquet")
+
+
+def annotations(root: Path, **episode: Any) -> None:
+    content = {"version": 2, "episodes": {"0": episode, "77": {"atoms": []}}}
+    (root / "meta/lerobot_annotations.json").write_text(json.dumps(content))
+
+
+def atoms(root: Path) -> None:
+    rows = [(0.5, "subtask", PUT), (0.0, "plan", "their plan"), (0.0, "subtask", REACH)]
+    annotations(
+        root, atoms=[{"role": "assistant", "timestamp": t, "style": s, "content": c} for t, s, c in rows]
+    )
+
+
+def segments(root: Path) -> None:
+    """As the first version of lerobot's annotation tool wrote them."""
+    spans = [{"label": PUT, "start": 0.5, "end": 1.1}, {"label": REACH, "start": 0, "end": 0.5}]
+    annotations(root, subtasks=spans, high_levels=[{"start": 0.2, "user_prompt": "hurry"}])
+
+
+def stages(root: Path, prefix: str = "dense_", **edges: Any) -> None:
+    names, starts, ends = [[REACH, PUT], None, None], [[0, 5], None, None], [[5, 12], None, None]
+
+    def add(rows: pa.Table) -> pa.Table:
+        for name, values in {"names": names, "start_frames": starts, "end_frames": ends, **edges}.items():
+            rows = rows.append_column(f"{prefix}subtask_{name}", pa.array(values))
+        return rows
+
+    table(EPISODES, add)(root)
+
+
+def sparse_stages(root: Path) -> None:
+    """In seconds alone, beside dense stages that nobody named."""
+    stages(root, "dense_", names=pa.array([["task"]] * 3), start_frames=[[0]] * 3, end_frames=[[9]] * 3)
+    times = {"start_times": [[0.0, 0.52], None, None], "end_times": [[0.52, 1.2], None, None]}
+    missing = {"start_frames": pa.nulls(3), "end_frames": pa.nulls(3)}
+    stages(root, "sparse_", **times, **missing)
+
+
+FORMS: dict[str, tuple[Any, LabelForm]] = {
+    "tasks": (tasks, "tasks"),
+    "subtask_index": (subtask_index, "subtask_index"),
+    "atoms": (atoms, "annotations"),
+    "segments": (segments, "annotations"),
+    "dense stages": (stages, "stages"),
+    "sparse stages": (sparse_stages, "stages"),
+}
+
+
+@pytest.fixture
+def data(video_dataset, tmp_path) -> Path:
+    return Path(shutil.copytree(video_dataset, tmp_path / "in"))
+
+
+def rows(root: Path, style: str = "subtask") -> list[tuple[str, float]]:
+    said = pq.read_table(root / DATA, columns=["language_persistent"])["language_persistent"][0].as_py()
+    return [(r["content"], round(r["timestamp"], 3)) for r in said if r["style"] == style]
+
+
+def told(root: Path) -> list[str]:
+    """The task of each frame of episode 0."""
+    texts = {row["task_index"]: row["task"] for row in pq.read_table(root / TASKS).to_pylist()}
+    return [texts[i] for i in pq.read_table(root / DATA)["task_index"].to_pylist()[:12]]
+
+
+def annotate(root: Path, *words: str) -> dict[str, Any]:
+    out = root.parent / "out"
+    result = invoke("annotate", root, "--out", out, "--episodes", "0", "--json", *words)
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_labels_of_each_form_become_the_steps_and_stay(name, data):
+    label, form = FORMS[name]
+    label(data)
+    assert find_labels(Source.open(data), [0, 1, 2]) == {form: (0,)}
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    summary = annotate(data, "--planner", "rows", "--task-per-frame")
+    out = data.parent / "out"
+    assert summary["labels"] == {form: 1}
+    board = Records(out / FOLDER, source="").outline(0)
+    assert [step.step.name for step in board.steps] == [REACH, PUT]
+    assert [(s.segment.start, s.segment.end) for s in board.steps] == [(0, 5), (5, 12)]
+    assert {step.claims.what.by for step in board.steps} == {"rows"}
+    assert rows(out) == [(REACH, 0.0), (PUT, 0.5)]
+    assert told(out) == [REACH] * 5 + [PUT] * 7
+    assert (
+        Source.open(out).episode(0).subtasks(form) == Source.open(data).episode(0).subtasks(form)
+        or form == "tasks"
+    )
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_labels_of_no_form_are_ignored_unasked(name, data):
+    FORMS[name][0](data)
+    line = fails("annotate", data, "--out", data.parent / "out")
+    assert "episode 0 has" in line
+    assert "--planner rows keeps them" in line
+    assert "--replace-rows has new ones written beside them" in line
+    assert not (data.parent / "out").exists()
+
+
+def test_tasks_of_one_text_and_empty_ones_are_no_sub_tasks(data):
+    """The index may differ: the words count. Frames without a task keep none, whatever is written."""
+    both(named_tasks(TASK, "", f" {TASK}"), frames([1, 1, 0, 0, 2, 2, 2, 0, 0, 0, 0, 1]))(data)
+    info(lambda i: i.update(total_tasks=3))(data)
+    assert Source.open(data).episode(0).instruction == TASK
+    assert find_labels(Source.open(data), [0]) == {}
+    annotate(data, "--task-per-frame")
+    words = told(data.parent / "out")
+    assert words[:2] == [words[11]] * 2 == ["", ""]
+    assert set(words[2:11]) == {"grasp the red block", TASK}
+
+
+def test_new_sub_tasks_take_the_place_of_the_owners_where_they_are_asked_for(data):
+    tasks(data)
+    assert Source.open(data).episode(0).instruction == f"{REACH}; {PUT}"
+    annotate(data, "--replace-rows")
+    assert told(data.parent / "out") == [REACH] * 5 + [PUT] * 7
+
+
+class Refusal:
+    def judge(self, candidates):
+        return [Verdict(success=False, reasoning="cannot see it") for _ in candidates]
+
+
+def test_a_label_whose_picture_is_rejected_stays(data):
+    subtask_index(data)
+    source, options = open_dataset(data), Options(task_per_frame=True)
+    models = load(presets.load("hindsight", planner="rows"), recordings=options.recorded(source))
+    annotate_source(source, data.parent / "out", replace(models, critic=Refusal()), options, episodes=[0])
+    assert rows(data.parent / "out") == [(REACH, 0.0), (PUT, 0.5)]
+    assert told(data.parent / "out") == [REACH] * 5 + [PUT] * 7
+
+
+def test_of_several_forms_one_is_taken_and_said(data, caplog):
+    subtask_index(data)
+    stages(data, names=[["move", "let go"], None, None])
+    summary = annotate(data, "--planner", "rows")
+    assert summary["labels"] == {"subtask_index": 1}
+    assert "stages (SARM's stages in meta/episodes) of episode 0" in caplog.text
+    assert "Taken: the first of subtask_index, stages that an episode has; --labels chooses" in caplog.text
+    assert rows(data.parent / "out") == [(REACH, 0.0), (PUT, 0.5)]
+    shutil.rmtree(data.parent / "out")
+    annotate(data, "--planner", "rows", "--labels", "stages")
+    assert rows(data.parent / "out") == [("move", 0.0), ("let go", 0.5)]
+    line = fails("annotate", data, "--out", data.parent / "x", "--planner", "rows", "--labels", "annotations")
+    assert "no meta/lerobot_annotations.json; its labels: subtask_index" in line
+    assert "--labels says which labels --planner rows takes" in fails(
+        "annotate", data, "--out", data.parent / "x", "--labels", "stages"
+    )
+
+
+def test_labels_of_another_form_replace_rows_where_that_is_asked_for(data):
+    atoms(data)
+    annotate(data, "--planner", "rows")
+    second = data.parent / "second"
+    shutil.copytree(data.parent / "out", second / "in")
+    annotations(second / "in", subtasks=[{"label": "all of it", "start": 0, "end": 1}])
+    words = ("--planner", "rows", "--labels", "annotations")
+    line = fails("annotate", second / "in", "--out", second / "out", "--episodes", "0", *words)
+    assert "episode 0 has subtask rows in language_persistent too: --replace-rows writes" in line
+    annotate(second / "in", *words, "--replace-rows")
+    assert rows(second / "out") == [("all of it", 0.0), (TASK, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("label", "labels"),
+    [
+        (lambda r: subtask_index(r, [-1, -1, 0, 0, 0, -1, None, 1, 1, 1, 1, -1]),
+         [(0, ""), (2, REACH), (5, ""), (7, PUT), (11, "")]),
+        (lambda r: stages(r, start_frames=[[2, 7, 9], None, None], end_frames=[[5, 9, 9], None, None],
+                          names=[[REACH, PUT, PUT], None, None]), [(2, REACH), (5, ""), (7, PUT), (9, "")]),
+        (lambda r: annotations(r, subtasks=[{"label": PUT, "start": 0.7, "end": 0.93},
+                                            {"label": REACH, "start": 0.2, "end": 0.5}]),
+         [(2, REACH), (5, ""), (7, PUT), (9, "")]),
+    ],
+)  # fmt: skip
+def test_gaps_between_labels_are_no_step(label, labels, data):
+    label(data)
+    found = Source.open(data).episode(0).subtasks()
+    assert [(round(10 * seconds), text) for seconds, text in found] == labels
+
+
+@pytest.mark.parametrize(
+    ("label", "line"),
+    [
+        (lambda r: annotations(r, subtasks=[{"label": REACH, "start": 0, "end": 0.8},
+                                            {"label": PUT, "start": 0.5, "end": 1}]), "overlap at 0.5 s"),
+        (lambda r: annotations(r, subtasks=[{"label": REACH, "start": 0}]), "episode 0 is damaged"),
+        (lambda r: (r / "meta/lerobot_annotations.json").write_text("{"), "annotations.json: damaged"),
+        (lambda r: stages(r, start_frames=[[0], None, None]), "differ in number"),
+        (lambda r: subtask_index(r, [7] * 12), "subtask_index 7 has no row in subtasks.parquet"),
+    ],
+)  # fmt: skip
+def test_labels_that_contradict_each_other_are_refused_in_one_line(label, line, data):
+    label(data)
+    with pytest.raises(DatasetError, match=line):
+        Source.open(data).episode(0).subtasks()
+
+
+def test_the_stages_of_an_export_are_read_again(annotated, video_dataset, tmp_path):
+    goals = annotated(video_dataset, tmp_path / "goals", {0: {"tail": 3}}, text=TextOptions(language=False))
+    export_sarm(goals, tmp_path / "sarm")
+    steps = [(0, "reach the block"), (3, "grasp the block"), (6, "put it in the bowl"), (9, "")]
+    episode = Source.open(tmp_path / "sarm").episode(0)
+    assert [(round(10 * seconds), text) for seconds, text in episode.subtasks("stages")] == steps
