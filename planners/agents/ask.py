@@ -47,9 +47,10 @@ def ask[T](
     """Answer i belongs to question i; a question that is already a Failure stays one.
 
     Only unreadable answers are asked for again, in one batch: each with the question, the last bad reply and
-    its problem; where there was no reply, with the question alone. A reply that was cut off is unreadable,
-    whatever it holds. After `replies` replies a Failure holds the last one. Only repeats carry the schema, as
-    enforcing it keeps a model from thinking aloud first.
+    its problem; where there was no reply, with the question alone. A conversation that the server refuses is
+    not sent again. A reply that was cut off is unreadable, whatever it holds. After `replies` replies a
+    Failure holds the last one. Only repeats carry the schema, as enforcing it keeps a model from thinking
+    aloud first.
 
     Raises:
         BackendError: the model could not be called the first time. A later error costs no readable answer.
@@ -79,6 +80,8 @@ def ask[T](
                 log.info("it said: %s", echo)
                 turns[i] = unread[i].conversation + _repeat(echo, unread[i].correction(answer))
             refused = isinstance(reply, NoReply) and reply.refused
+            if refused:
+                del turns[i]
             answers[i] = Failure(
                 stage=stage, message=_line(answer, number + 1), reply=raw.get(i), refused=refused
             )

@@ -135,6 +135,15 @@ def test_no_reply_is_asked_again_as_it_was_then_is_a_failure():
     assert ChatPlanner(silent, replies=1).plan([task()])[0].reply is None
 
 
+def test_what_the_server_refuses_is_asked_once():
+    chat = ScriptedChat([NoReply("at most 1 image", refused=True), "no"], [reply("a")])
+    refused, good = ChatPlanner(chat).plan([task("1"), task("2")])
+    assert [len(call) for call in chat.calls] == [2, 1]
+    assert refused.refused
+    assert "no usable answer in 1 reply: at most 1 image" in refused.message
+    assert names(good) == ["a"]
+
+
 def test_a_back_end_that_dies_while_asking_again_keeps_what_was_read():
     chat = ScriptedChat([reply("a"), "no"], BackendError("out of memory"), BackendError("out of memory"))
     good, bad = ChatPlanner(chat).plan([task("1"), task("2")])
