@@ -67,6 +67,16 @@ _COVERS = frozenset(("lid", "cover", "cap", "top"))
 _ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
 
 
+def sentence(text: str) -> str:
+    """`text` with a capital in front, but for a name that has a capital of its own.
+
+    >>> sentence("put it down"), sentence("iPad: put it down")
+    ('Put it down', 'iPad: put it down')
+    """
+    first, _, _ = text.partition(" ")
+    return f"{text[0].upper()}{text[1:]}" if first.islower() else text
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """One request. `name` is its label, `state` what a camera sees when it is done."""
@@ -101,7 +111,7 @@ class Clause:
         >>> read("place blue cube into the bowl")[0].prompt
         'Put the blue cube in the bowl. Keep everything else unchanged.'
         """
-        return f"{self.name[0].upper()}{self.name[1:]}. {KEEP}"
+        return f"{sentence(self.name)}. {KEEP}"
 
 
 def read(instruction: str) -> list[Clause]:

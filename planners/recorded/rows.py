@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.clauses import KEEP, read
+from goalreel.planners.kinematic.clauses import KEEP, read, sentence
 from goalreel.terms import LabelForm
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -97,7 +97,7 @@ def labelled_step(text: str) -> Step:
 
 
 def _order(text: str) -> str:
-    return f"{text[0].upper()}{text[1:].rstrip('.')}. {KEEP}"
+    return f"{sentence(text.rstrip('.'))}. {KEEP}"
 
 
 def _failure(message: str) -> Failure:

@@ -375,6 +375,50 @@ def test_a_state_that_nobody_names_is_asked_for(video_dataset, annotated, tmp_pa
     assert "no feature is known to be the state, and GR00T wants one: annotate it with --layout" in said
 
 
+def indexed(groot: Groot, episode: int) -> list[str]:
+    return [groot.tasks[index] for index in groot.rows(episode)["task_index"]]
+
+
+def test_frames_may_have_their_sub_tasks_as_task_index(annotated, video_dataset, tmp_path):
+    goals = annotated(video_dataset, tmp_path / "goals", EPISODES)
+    goalreel("export", goals, "--to", "groot", "--out", tmp_path / "out", "--task-per-frame")
+    groot = Groot(tmp_path / "out")
+    for episode in range(3):
+        assert indexed(groot, episode) == groot.language(episode, SUB_TASK)
+        assert groot.language(episode, TASK) == [RECORDED] * groot.episodes[episode].length
+    assert groot.episodes[1].tasks == ["reach the block", RECORDED, "put it in the bowl"]
+    assert "goes with --to groot" in fails(
+        "export", goals, "--to", "sarm", "--out", tmp_path / "sarm", "--task-per-frame"
+    )
+
+
+@pytest.mark.parametrize("per_frame", [False, True])
+def test_every_task_of_an_episode_is_there_on_its_frames(annotated, video_dataset, tmp_path, per_frame):
+    """The owner's, with sub-tasks beside them that may or may not have been written as tasks."""
+    import shutil
+
+    source = shutil.copytree(video_dataset, tmp_path / "in")
+    tasks = pd.DataFrame(
+        {"task_index": [0, 1, 2, 3]}, index=pd.Index([RECORDED, "pick it up", "", "drop it"])
+    )
+    tasks.rename_axis("task").to_parquet(source / "meta/tasks.parquet")
+    (path,) = (source / "data").glob("*/*.parquet")
+    rows = pd.read_parquet(path)
+    rows.loc[:11, "task_index"] = [2] * 2 + [1] * 4 + [3] * 6
+    rows.loc[12:13, "task_index"] = 2
+    rows.to_parquet(path)
+    episodes = {0: {"instruction": "pick it up; drop it"}, 1: TOLD}
+    text = TextOptions(task_per_frame=per_frame)
+    goals = annotated(source, tmp_path / "goals", episodes, text=text)
+    export_groot(goals, tmp_path / "out")
+    groot = Groot(tmp_path / "out")
+    theirs = [""] * 2 + ["pick it up"] * 4 + ["drop it"] * 6
+    assert indexed(groot, 0) == groot.language(0, TASK) == theirs
+    assert groot.episodes[0].tasks == ["", "pick it up", "drop it"]
+    assert groot.language(0, SUB_TASK)[:4] == ["reach the block"] * 4
+    assert indexed(groot, 1) == [""] * 2 + [RECORDED] * 7
+
+
 def test_real_recordings_of_two_robots(real_dataset, annotated, tmp_path):
     goals = annotated(real_dataset, tmp_path / "goals", {0: {}})
     export_groot(goals, tmp_path / "out")

@@ -4,13 +4,16 @@ import json
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from goalreel.datasets.arrow import array
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
+from goalreel.datasets.writing.language import language_row
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
 from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
@@ -230,6 +233,43 @@ def test_the_motion_of_the_hand_takes_the_place_of_no_row_of_the_owner(video_dat
         {0: {"phases": [(OPENS, 3, 5)], "doubts": ["two hands move"]}},
     )
     assert said(again, 0, "motion") == [(OPENS, 3), (STORY, 5)]
+
+
+OTHERS = [("plan", "their plan"), ("memory", "it was red"), ("motion", "theirs"), ("task_aug", "theirs")]
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_rows_of_other_styles_are_carried_over(video_dataset, annotated, tmp_path, broadcast):
+    """Of an owner who has no sub-tasks: on every frame, as lerobot has them, or where each begins."""
+    own = annotated(video_dataset, tmp_path / "own", {2: {}})
+    (path,) = (own / "data").glob("*/*.parquet")
+    table = pq.read_table(path)
+    times = table["timestamp"].to_pylist()
+    rows = [language_row(style, text, np.float32(times[at])) for at, (style, text) in enumerate(OTHERS)]
+    shown = [rows if broadcast else rows[i : i + 1] for i in range(12)] + [[]] * (len(table) - 12)
+    event = {"role": "user", "content": "stop", "style": "interjection", "camera": None, "tool_calls": None}
+    events = [[event] if i == 7 else [] for i in range(len(table))]
+    for name, values in (("language_persistent", shown), ("language_events", events)):
+        at = table.column_names.index(name)
+        table = table.set_column(at, name, array(values, table.schema.field(name).type))
+    pq.write_table(table, path)
+    options = TextOptions(task_aug=True)
+    episodes = {0: {"phases": [("reach", 0, 12)], "instruction": TASK}}
+    out = annotated(own, tmp_path / "out", episodes, text=options)
+    (path,) = (out / "data").glob("*/*.parquet")
+    frames = pq.read_table(path).slice(0, 12).to_pylist()
+    assert all(frame["language_persistent"] == frames[0]["language_persistent"] for frame in frames)
+    styles = [style for style, _ in OTHERS]
+    said = [(row["style"], row["content"]) for row in frames[0]["language_persistent"]]
+    assert [pair for pair in said if pair[0] in styles[:3]] == OTHERS[:3]
+    assert ("task_aug", "theirs") in said
+    assert ("task_aug", TASK) in said
+    assert [text for style, text in said if style == "subtask"] == [
+        "reach the block",
+        "grasp the block",
+        "put it in the bowl",
+    ]
+    assert [frame["language_events"] for frame in frames] == events[:12]
 
 
 def test_the_instruction_in_other_words(video_dataset, annotated, tmp_path):

@@ -33,6 +33,25 @@ def test_labels_become_steps_word_for_word():
     assert [(s.start, s.end) for s in made.segments] == [(0, 12), (12, 20)]
 
 
+NAMES = [
+    "USB stick: plug it into the hub",
+    "LED lamp on",
+    "PnPBottleToCabinetClose",
+    "I want the red block in the blue bowl",
+    "iPad: put it in the box",
+    "PICK_UP_BLOCK",
+    "Öffne die Schublade",
+]
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_capitals_and_identifiers_of_a_label_stay_as_they_are(text):
+    (step,) = plan((0.0, text)).steps
+    assert step.name == text
+    assert step.instruction == f'"{text}" is done'
+    assert step.prompt == f"{text}. Keep everything else unchanged."
+
+
 def test_a_label_between_two_frames_is_the_nearest_ones_and_holds_until_the_next():
     made = plan((0.33, "open the box"), (1.04, ""), (1.5, "tidy up"), (1.7, "close it"))
     assert [(s.start, s.end) for s in made.segments] == [(3, 10), (17, 20)]
