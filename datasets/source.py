@@ -47,7 +47,7 @@ class Source:
     def open(cls, root: Path) -> Self:
         """Read the metadata of the dataset in `root`."""
         root = Path(root)
-        info = _read_info(root)
+        info = read_info(root)
         return cls(root, info, EpisodeRows.read(root), read_texts(root / "meta" / "tasks.parquet", "task"))
 
     @property
@@ -166,7 +166,12 @@ class Source:
         return WeakValueDictionary()
 
 
-def _read_info(root: Path) -> dict[str, Any]:
+def read_info(root: Path) -> dict[str, Any]:
+    """Read meta/info.json.
+
+    Raises:
+        DatasetError: it is missing or damaged, or of a version or a form that goalreel does not read.
+    """
     path = root / "meta" / "info.json"
     if root.is_file():
         raise DatasetError(f"{root}: is a file, and a LeRobot dataset is a folder with meta/info.json")

@@ -33,7 +33,7 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         text = f"{text}: name them with --layout state=NAME,action=NAME"
         yield HealthIssue(kind="no_numbers", level="warning", text=text)
     for name in names:
-        parts = in_threads(partial(_column, name), rows.paths)
+        parts = in_threads(partial(read_numbers, name), rows.paths)
         if any(len(part) != int((rows.file == i).sum()) for i, part in enumerate(parts)):
             continue  # said of the column
         values = np.concatenate([part.reshape(len(part), -1) for part in parts])
@@ -55,7 +55,7 @@ def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[He
         yield HealthIssue(kind="constant", level=level, text=f"{name} never changes in {which}")
 
 
-def _column(name: str, path: Path) -> NDArray[np.floating]:
+def read_numbers(name: str, path: Path) -> NDArray[np.floating]:
     """A column of numbers of one file, (rows, dims)."""
     with pq.ParquetFile(path) as file:
         if name not in file.schema_arrow.names:

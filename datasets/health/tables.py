@@ -18,7 +18,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files, episode_files
 from goalreel.errors import DatasetError
 
-_NUMERIC = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"))
+NUMERIC = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"))
 _COPY = "copy the dataset again"
 _RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
 
@@ -54,9 +54,9 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield HealthIssue(kind="columns", level="warning", text=f"{text}; remove it from features")
-    for name, (count, nulls) in _values(metadata).items():
+    for name, (count, nulls) in count_values(path).items():
         feature = features.get(name)
-        size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in _NUMERIC else 0
+        size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in NUMERIC else 0
         if size < 2 or count == size * metadata.num_rows:
             continue
         if nulls:
@@ -67,8 +67,9 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
             yield HealthIssue(kind="columns", level="broken", text=f"{text}: mend its shape there")
 
 
-def _values(metadata: pq.FileMetaData) -> dict[str, tuple[int, int]]:
+def count_values(path: Path) -> dict[str, tuple[int, int]]:
     """Column -> the numbers in it, of lists those in all lists, and how many of them are empty."""
+    metadata = pq.read_metadata(path)
     counts: dict[str, tuple[int, int]] = {}
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):

@@ -119,12 +119,18 @@ def write_stats(root: Path, out: Path, key: str, progress: bool = False) -> None
     path = root / "meta" / "stats.json"
     stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     for feature, shape in [(key, (3, 1, 1)), *([(PROGRESS, (1,))] if progress else [])]:
-        episodes: list[Stats] = []
-        for file in episode_files(out):
-            names = [n for n in pq.read_schema(file).names if n.startswith(f"stats/{feature}/")]
-            episodes.append(_arrays(read_table(file, names), shape))
-        stats[feature] = {name: values.tolist() for name, values in aggregate(episodes).items()}
+        episodes = aggregate(episode_stats(out, feature, shape))
+        stats[feature] = {name: values.tolist() for name, values in episodes.items()}
     write_json(out / "meta" / "stats.json", stats)
+
+
+def episode_stats(root: Path, feature: str, shape: tuple[int, ...]) -> list[Stats]:
+    """The statistics of a feature in each file of meta/episodes, of the form that `aggregate` takes."""
+    episodes: list[Stats] = []
+    for file in episode_files(root):
+        names = [n for n in pq.read_schema(file).names if n.startswith(f"stats/{feature}/")]
+        episodes.append(_arrays(read_table(file, names), shape))
+    return episodes
 
 
 def _arrays(table: pa.Table, item_shape: tuple[int, ...]) -> dict[str, NDArray[np.generic]]:

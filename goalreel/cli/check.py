@@ -8,6 +8,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Episodes, Json, parse_episodes
+from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,11 +23,13 @@ EPILOG = (
     "`warnings`, `notes` (how many); `robot`, objects with `field`, `value`, `confidence` and `reason`; "
     "`issues`, objects with `kind`, `level` (broken, warning, note), `group`, `text` and `episodes`; "
     "`sampled`, `named`, `silent` (episodes whose words and motion were compared, will be named, will keep "
-    "their instruction) and `reasons`, why and how many.\n\n"
+    "their instruction) and `reasons`, why and how many. With `--fix`, all of it is about the copy, and "
+    "`mended` holds a line for each thing that was mended.\n\n"
     "Examples:\n\n"
     "- `goalreel check droid`\n\n"
     "- `goalreel check droid --episodes 0-99 --layout gripper=6,closed=high`\n\n"
-    "- `goalreel check droid --json`"
+    "- `goalreel check droid --json`\n\n"
+    "- `goalreel check droid --fix --out droid-mended`"
 )
 _STYLES = {"broken": "red", "warning": "yellow", "note": "dim", "unknown": "yellow"}
 _ALIKE = 3
@@ -42,14 +45,25 @@ def check(
     layout: Annotated[
         str | None, typer.Option(help="As for annotate, such as gripper=6,position=0:3,closed=high.")
     ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Mend what needs no person, in a copy, and check that.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="With --fix: the copy, a new folder.")] = None,
     json_output: Json = False,
 ) -> None:
     """Say what is understood of a dataset, and how healthy it is, before you annotate it."""
-    with one_line_errors():
+    with one_line_errors("interrupted; nothing was written: run the same command again"):
         from goalreel.annotator.check import check as check_dataset
         from goalreel.cli.console import print_json, progress_bars
 
+        mended: tuple[str, ...] = ()
+        if fix != (out is not None):
+            raise InputError("--fix and --out COPY go together: the dataset itself is never changed")
         with progress_bars() as progress:
+            if out is not None:
+                from goalreel.datasets.health.mend import mend
+
+                mended, dataset = mend(dataset, out, progress=progress), out
             report = check_dataset(
                 dataset,
                 episodes=parse_episodes(episodes),
@@ -60,8 +74,12 @@ def check(
     broken = report.count("broken")
     if json_output:
         counts = {"broken": broken, "warnings": report.count("warning"), "notes": report.count("note")}
-        print_json({**counts, **report.model_dump()})
+        print_json({**counts, **report.model_dump(), **({"mended": mended} if fix else {})})
     else:
+        for line in mended:
+            typer.echo(f"mended  {line}")
+        if fix and not mended:
+            typer.echo("nothing to mend without a person")
         _show(report)
     if broken:
         raise typer.Exit(1)

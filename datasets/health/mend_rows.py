@@ -1,0 +1,99 @@
+"""Mend the rows of a copy: their order, and the columns that number them.
+
+A number is mended where the other numbers of the rows leave one value for it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from goalreel.datasets.arrow import array, read_table
+from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.health.frames import FrameRows
+from goalreel.datasets.health.issues import spell
+from goalreel.datasets.source import read_info
+from goalreel.datasets.writing.copies import data_files
+from goalreel.datasets.writing.schema import put_column
+from goalreel.files import atomic
+
+
+def write_rows(path: Path, table: pa.Table) -> None:
+    """Write a data file anew, in row groups as large as before.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    groups = pq.read_metadata(path)
+    size = groups.row_group(0).num_rows if groups.num_row_groups else None
+    with atomic(path) as tmp:
+        pq.write_table(table, tmp, compression="snappy", use_dictionary=True, row_group_size=size)
+
+
+def set_column(rows: FrameRows, name: str, values: NDArray[np.generic]) -> None:
+    """Write the values of a column of numbers, one a row of all files, where they differ from those there."""
+    for number, path in enumerate(rows.paths):
+        table = read_table(path)
+        field = table.schema.field(name)
+        column = pa.chunked_array([array(values[rows.file == number], field.type)])
+        if not column.equals(table[name]):
+            write_rows(path, put_column(table, field, column))
+
+
+def sort_files(root: Path) -> Iterator[str]:
+    """Sort the rows of a file by episode and frame, where `frame_index` has each frame of an episode once."""
+    rows, lengths = FrameRows.read(data_files(root)), _lengths(root)
+    for number, path in enumerate(rows.paths):
+        at = np.flatnonzero(rows.file == number)
+        order = np.lexsort((rows.frame[at], rows.episode[at]))
+        if np.array_equal(order, np.arange(len(at))):
+            continue
+        episodes = np.unique(rows.episode[at]).tolist()
+        if all(_is_whole(rows, rows.of_episode[e], lengths.get(e)) for e in episodes):
+            write_rows(path, read_table(path).take(array(order, pa.int64())))
+            yield f"{path.relative_to(root)}: rows sorted by episode and frame"
+
+
+def _is_whole(rows: FrameRows, at: NDArray[np.int64], length: int | None) -> bool:
+    """Whether rows are in one file and have each frame of an episode of this length once."""
+    one_file = len(np.unique(rows.file[at])) == 1
+    return one_file and len(at) == length and np.array_equal(np.sort(rows.frame[at]), np.arange(len(at)))
+
+
+def number_rows(root: Path) -> Iterator[str]:
+    """Number rows and frames anew, and write `frame_index` / fps where times do not increase."""
+    rows, fps = FrameRows.read(data_files(root)), float(read_info(root)["fps"])
+    if not are_together(rows):
+        return
+    if not np.array_equal(rows.index, np.arange(len(rows))):
+        set_column(rows, "index", np.arange(len(rows)))
+        yield "index: rows numbered from 0 on"
+    frame, time, renumbered, timed = rows.frame.copy(), rows.time.copy(), list[int](), list[int]()
+    for episode, at in rows.of_episode.items():
+        counts = np.array_equal(frame[at], np.arange(len(at)))
+        increases = bool(np.isfinite(time[at]).all() and (np.diff(time[at]) > 0).all())
+        if increases and not counts:
+            frame[at] = np.arange(len(at))
+            renumbered.append(episode)
+        elif counts and not increases:
+            time[at] = np.arange(len(at)) / fps
+            timed.append(episode)
+    if renumbered:
+        set_column(rows, "frame_index", frame)
+        yield f"frame_index: {spell(renumbered)} numbered from 0 on, in the order of the timestamps"
+    if timed:
+        set_column(rows, "timestamp", time)
+        yield f"timestamp: frame_index / fps written in {spell(timed)}, where times did not increase"
+
+
+def are_together(rows: FrameRows) -> bool:
+    """Whether the rows of each episode lie together."""
+    return all(at[-1] - at[0] + 1 == len(at) for at in rows.of_episode.values())
+
+
+def _lengths(root: Path) -> dict[int, int]:
+    rows = EpisodeRows.read(root)
+    return dict(zip(rows.indices.tolist(), rows.column("length"), strict=True))
