@@ -23,6 +23,7 @@ from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import refuse_broken
+from goalreel.datasets.links import check_links
 from goalreel.datasets.records import Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
@@ -187,6 +188,7 @@ def write_dataset(
         use_unverified=options.use_unverified,
         text=options.text,
         form=options.subgoal_form,
+        follow_links=options.follow_links,
         overwrite=overwrite,
         progress=lambda done, total: progress("write", done, total),
     )
@@ -197,6 +199,8 @@ def _check(
 ) -> dict[LabelForm, int]:
     """Check that `source` is whole and can be annotated so, and find its labels (`check_labels`)."""
     check_apart(source.root, out)
+    if not options.follow_links:
+        check_links(source.root)
     source.check_data()
     check_form(source, options.subgoal_key, options.subgoal_form)
     if options.text.progress:
@@ -239,6 +243,8 @@ def _facts(models: Trio, options: Options, camera: str, robot: Robot) -> dict[st
     settings |= {"details": ",".join(options.detail_names)}
     if not options.detail_names:
         del settings["details"]  # as before there were any
+    if not options.follow_links:
+        del settings["follow_links"]
     return {
         **settings,
         **models.provenance.identified().settings(),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from goalreel.datasets.corrections.files import corrections_path, log_episode
+from goalreel.datasets.links import check_links
 from goalreel.datasets.record_files import RecordFiles
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
@@ -65,6 +66,7 @@ def take_corrections(records: Records, reviewed_out: Path) -> int:
     episodes = [e for e in map(log_episode, logs) if e is not None and reviewed_records.is_corrected(e)]
     if not episodes:
         raise DatasetError(f"{reviewed_out}: holds no corrections: name what goalreel review was given")
+    check_links(reviewed_records.folder)
     for episode in episodes:
         if records.is_corrected(episode):
             continue

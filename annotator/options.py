@@ -101,6 +101,11 @@ class Options:
         _DATASET,
     ] = None
     """As `goalreel.details.parse_details` reads it."""
+    follow_links: Annotated[
+        bool,
+        Field(description="Take files over that lie outside the dataset, behind links; OUT publishes them."),
+        _RUN,
+    ] = False
     accepted: tuple[Exemplar, ...] = ()
     """What people have accepted (`goalreel.annotator.exemplars.accepted`), for a planner that watches."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from goalreel.annotator.annotate import write_dataset
 from goalreel.annotator.options import Options
 from goalreel.datasets.health.inspect import refuse_broken
+from goalreel.datasets.links import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
@@ -71,6 +72,7 @@ def build_records(
 
 def _gather(folder: Path, into: Path) -> None:
     """Pictures first: a record is there only with all that it names."""
+    check_links(folder)
     for path in sorted(files_below(folder), key=lambda path: path.suffix == ".json"):
         if path.name != "settings.json" and not path.is_relative_to(folder / MARKS.name):
             copy(path, into / path.relative_to(folder))

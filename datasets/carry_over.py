@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from goalreel.datasets.episode import Episode
+from goalreel.datasets.links import check_links
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
@@ -71,6 +72,7 @@ def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
     for source in sources:
         if not (source.root / FOLDER).is_dir():
             raise DatasetError(f"{source.root}: has no records: name what goalreel annotate wrote")
+        check_links(source.root / FOLDER)
     names = [role for role in ("state", "action") if _is_shared(role, (target, *sources))]
     origins: defaultdict[str, list[_Origin]] = defaultdict(list)
     for source in sources:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from goalreel.annotator.robot import stored_layout
+from goalreel.datasets.links import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
@@ -55,6 +56,7 @@ class Annotated:
     def folder(self, out: Path) -> Iterator[Path]:
         """Make an empty folder that becomes `out` on a clean exit: see `atomic_folder`."""
         check_apart(self.source.root, out)
+        check_links(self.source.root)
         with atomic_folder(out) as part:
             yield part
 

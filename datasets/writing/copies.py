@@ -10,8 +10,8 @@ from goalreel.errors import DatasetError
 from goalreel.files import copy, digest, files_below, link_or_copy
 
 _LINKED = ("videos", "images")
-_OF_LEROBOT = ("data", "meta", *_LINKED)
 _IGNORED = {".cache", ".git"}
+_OF_LEROBOT = ("data", "meta", *_LINKED)
 _PREVIOUS = FOLDER / "previous"
 """Where the records of an earlier pass go: they still tell of the episodes that this pass leaves alone."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from goalreel.datasets.links import check_links
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing import meta
@@ -45,6 +46,7 @@ def build(
     text: TextOptions | None = None,
     form: SubGoalForm = DEFAULT_FORM,
     overwrite: bool = False,
+    follow_links: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
@@ -55,15 +57,17 @@ def build(
     black, and True in the column `BuildPlan.pad_key`. Steps without an accepted picture have no sub-task row
     either, unless `use_unverified`. An episode of `source` that has sub-task rows already keeps all its
     language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
-    written, and where. `overwrite` writes anew what somebody changed in `out`. `progress(done, total)`
-    counts files.
+    written, and where. `overwrite` writes anew what somebody changed in `out`. `follow_links` takes
+    over what links out of `source` lead to. `progress(done, total)` counts files.
 
     Raises:
-        DatasetError: `source` or a record is broken, `source` has the camera in another form, `out` overlaps
-            `source` or was changed by hand since it was written, or the disk is full.
+        DatasetError: `source` or a record is broken, `source` has the camera in another form or links that
+            lead out of it (see `check_links`), `out` overlaps `source` or was changed by hand since it was
+            written, or the disk is full.
     """
     root, out = source.root, Path(out)
     check_apart(root, out)
+    check_links(root, follow=follow_links)
     text = text or TextOptions()
     job = BuildPlan.prepare(source, out, records, camera, camera_key, use_unverified, text, form)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)

@@ -153,7 +153,7 @@ def test_linked_folders_are_passed_on_whole(video_dataset, annotated, tmp_path):
     (root / "videos").symlink_to(disk)
     (disk / "back").symlink_to(root)
     assert Source.open(root).fingerprint() == Source.open(video_dataset).fingerprint()
-    out = annotated(root, tmp_path / "out", {0: {}})
+    out = annotated(root, tmp_path / "out", {0: {}}, follow_links=True)
     assert tree(out / "videos" / FRONT) == tree(video_dataset / "videos" / FRONT)
     assert not (out / "videos" / "back").exists()
     assert shown(out, 20, FRONT).shape == (3, 48, 48)
