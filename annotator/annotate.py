@@ -120,7 +120,7 @@ def annotate(
             workers.run(records, source, options, limits or Limits(), todo, summary, progress)
         elif todo:
             models.prepare()
-            plans = corrected_plans(records, todo)
+            plans = corrected_plans(records, source, todo)
             job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
             annotate_episodes(job, records, journal, todo, summary, progress)
         summary.failures = dict(sorted(summary.failures.items()))

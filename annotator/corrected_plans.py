@@ -7,7 +7,9 @@ from pathlib import Path
 from goalreel.datasets.corrections.files import corrections_path, log_episode
 from goalreel.datasets.links import check_links
 from goalreel.datasets.record_files import RecordFiles
+from goalreel.datasets.recording_id import same_frames, same_words
 from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.files import copy, write_bytes
 from goalreel.middleware import Middleware
@@ -33,8 +35,10 @@ def use_corrected_plans(plans: Mapping[str, Plan]) -> Middleware:
     return wrap
 
 
-def corrected_plans(records: Records, episodes: Iterable[int]) -> dict[int, Plan]:
+def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -> dict[int, Plan]:
     """Read the plan that a person made of each episode whose recording is still the one they saw.
+
+    Where its instruction has changed since, their steps stay.
 
     Raises:
         DatasetError: a log is damaged.
@@ -46,9 +50,13 @@ def corrected_plans(records: Records, episodes: Iterable[int]) -> dict[int, Plan
         from goalreel.datasets.corrections.board import plan
 
         review = records.corrections(episode).read(records.stand_in).replay.review
-        if records.recordings and review.recording != records.recordings.get(episode):
+        recording = (records.recordings or {}).get(episode, review.recording)
+        if not same_frames(review.recording, recording):
             log.warning("episode %d: its recording has changed, so its corrections are left aside", episode)
-        elif (corrected := plan(review)) is not None:
+            continue
+        if not same_words(review.recording, recording):
+            review = review.with_instruction(source.episode(episode).instruction)
+        if (corrected := plan(review)) is not None:
             plans[episode] = corrected
     return plans
 

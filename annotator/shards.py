@@ -64,7 +64,7 @@ def build_records(
         refuse_broken(dataset, sorted(records.done()))
         options = Options.of(settings)
         write_dataset(dataset, out, records, options, settings["camera"], overwrite, progress)
-        missing = sorted(set(dataset.indices) - records.done())
+        missing = sorted(set(dataset.indices) - records.done(corrected=True))
     if not missing:
         Journal(records.answers).remove()
     return missing

@@ -152,7 +152,7 @@ class _Worker:
             part.add_board(records.outline(index))
         todo = {index: max(n, 0) for index, n in accepted.items() if index not in done}
         journal = Journal(records.answers, Fingerprint(order.source, recordings).recording)
-        plans = corrected_plans(records, todo)
+        plans = corrected_plans(records, source, todo)
         job = AnnotationJob(source, recorded, models, order.options, order.limits, journal, plans)
         annotate_episodes(job, records, journal, todo, part)
 

@@ -1,15 +1,17 @@
 """What tells a recording from another: an episode keeps its annotation for as long as this stays the same.
 
-Where an episode lies does not count, so one keeps its fingerprint in a dataset that grew or was merged, in
-other files of which all else may differ.
+A recording is its frames and rows. Where an episode lies does not count, nor its number: one keeps its
+fingerprint in a dataset that grew or was merged, in other files of which all else may differ. Its words count
+apart (`goalreel.datasets.recording_id`).
 """
 
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -25,6 +27,8 @@ from numpy.typing import NDArray
 from goalreel.datasets.arrow import list_items, to_numpy
 from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
+from goalreel.datasets.recording_id import make_id
 from goalreel.datasets.video import ffmpeg_url
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -35,6 +39,9 @@ type Row = dict[str, Any]
 
 _BATCH_ROWS = 512
 """Read at once: stored images are large."""
+_PLACE = ("index", "episode_index")
+_WORDS = ("task_index", "subtask_index", "language_persistent", "language_events")
+"""Columns of words, or that number them."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +49,26 @@ class Fingerprint:
     """What a dataset's annotation depends on."""
 
     shared: str
-    """Digest of what its episodes have in common: the rate, and the features' types, shapes and names."""
+    """Digest of what its episodes have in common: the rate, and the names and kinds of features but words."""
     episodes: Mapping[int, str]
-    """Episode -> digest of its rows, its instruction, and its first and last keyframe in each video."""
+    """Episode -> what names its recording (`recording_id`): rows, first and last keyframes, and words."""
+    former: str | None = None
+    """`shared` as older settings have it: with shapes and names of all features."""
 
     @classmethod
     def of(cls, root: Path, info: Info, rows: EpisodeRows, tasks: Mapping[int, str]) -> Self:
         """The fingerprint of a `Source`; a data file is read when one of its episodes is asked for."""
-        features = {k: [f["dtype"], f.get("shape"), f.get("names")] for k, f in info["features"].items()}
-        shared = json.dumps([float(info["fps"]), features], sort_keys=True)
-        return cls(digest(shared), _Episodes(root, info, rows, tasks))
+        features: dict[str, Info] = info["features"]
+        kinds = {k: f["dtype"] for k, f in features.items() if k not in _WORDS}
+        all_of = {k: [f["dtype"], f.get("shape"), f.get("names")] for k, f in features.items()}
+        shared, former = (
+            digest(json.dumps([float(info["fps"]), part], sort_keys=True)) for part in (kinds, all_of)
+        )
+        return cls(shared, _Episodes(root, info, rows, tasks), former)
 
     def recording(self, id: str) -> str:
-        """The fingerprint of the recording with this id (`Episode.id`)."""
-        return self.episodes[int(id.removeprefix("episode_"))]
+        """What answers on the recording with this id (`Episode.id`) depend on: its frames, rows and words."""
+        return self.episodes[int(id.removeprefix("episode_"))].rsplit("-", 1)[0]
 
 
 class _Episodes(Mapping[int, str]):
@@ -91,13 +104,37 @@ class _Episodes(Mapping[int, str]):
         """
         path = stored(self._root, self._info["data_path"], rows[0], "data")
         try:
-            numbers = dict(_row_digests(path, self._tasks))
+            runs = dict(_runs(path, self._tasks))
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
         videos = sorted(k for k, f in self._info["features"].items() if f["dtype"] == "video")
         cameras = [self._keyframes(rows, camera) for camera in videos]
-        indices = [row["episode_index"] for row in rows]
-        return {i: digest(numbers.get(i, ""), *(camera.get(i, "") for camera in cameras)) for i in indices}
+        ids: dict[int, str] = {}
+        for row in rows:
+            index = row["episode_index"]
+            run, frames = runs.get(index, _Run(self._tasks)), [camera.get(index, "") for camera in cameras]
+            words = digest(run.words(), self._sub_tasks, self._labels(row))
+            ids[index] = make_id(digest(run.numbers(), *frames), words, digest(run.all_rows(), *frames))
+        return ids
+
+    @cached_property
+    def _sub_tasks(self) -> str:
+        """The texts to which `subtask_index` points; what is wrong with them shows when they are read."""
+        try:
+            return str(sorted(read_texts(self._root / SUBTASKS, "subtask").items()))
+        except DatasetError:
+            return ""
+
+    def _labels(self, row: Row) -> str:
+        """What tells of an episode's words outside of its rows (`goalreel.datasets.labels`)."""
+        stages = {name: row[name] for name in sorted(row) if "subtask_" in name}
+        per_frame = has_sub_tasks(self._info["features"])
+        instruction = list(row.get("tasks") or ())[:1] if per_frame else []
+        try:
+            annotations = annotated_subtasks(self._root).get(row["episode_index"])
+        except DatasetError:
+            annotations = None
+        return json.dumps([stages, instruction, annotations], default=str)
 
     def _keyframes(self, rows: Sequence[Row], camera: str) -> dict[int, str]:
         """Episode -> digest of the first and the last keyframe in its part of a video, as stored.
@@ -124,10 +161,10 @@ class _Episodes(Mapping[int, str]):
         return digests
 
 
-def _row_digests(path: Path, tasks: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """The digest of each run of rows of one episode, however the file is cut into batches."""
+def _runs(path: Path, tasks: Mapping[int, str]) -> Iterator[tuple[int, "_Run"]]:
+    """Each run of rows of one episode, however the file is cut into batches."""
     file = pq.ParquetFile(path)
-    columns = [name for name in file.schema_arrow.names if name != "index"]  # counted through the dataset
+    columns = [name for name in file.schema_arrow.names if name != "index"]
     at, run = None, _Run(tasks)
     for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
         episodes = to_numpy(batch.column("episode_index"))
@@ -136,12 +173,12 @@ def _row_digests(path: Path, tasks: Mapping[int, str]) -> Iterator[tuple[int, st
             if start == end:
                 continue
             if at is not None and episodes[start] != at:
-                yield at, run.digest()
+                yield at, run.end()
                 run = _Run(tasks)
             at = int(episodes[start])
             run.add(batch.slice(start, end - start))
     if at is not None:
-        yield at, run.digest()
+        yield at, run.end()
 
 
 class _Run:
@@ -149,19 +186,60 @@ class _Run:
 
     def __init__(self, tasks: Mapping[int, str]) -> None:
         self._tasks = tasks
-        self._columns: dict[str, Any] = {}
+        self._columns: dict[tuple[str, str], Any] = {}
+        """By column and leaf."""
+        self._task_runs: list[tuple[str, int]] = []
+        """Text of the task, and for how many frames."""
         self._task_indices: set[int] = set()
+        self._waiting: list[pa.RecordBatch] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
+        """Add rows; they are hashed in batches counted from the episode's start, for nulls change a batch."""
+        self._waiting.append(rows)
+        while sum(map(len, self._waiting)) >= _BATCH_ROWS:
+            table = pa.Table.from_batches(self._waiting).combine_chunks()
+            self._waiting = table.slice(_BATCH_ROWS).to_batches()
+            self._add(table.slice(0, _BATCH_ROWS).to_batches()[0])
+
+    def end(self) -> Self:
+        """Hash what is left, once all rows are there."""
+        if self._waiting:
+            self._add(pa.Table.from_batches(self._waiting).combine_chunks().to_batches()[0])
+            self._waiting = []
+        return self
+
+    def _add(self, rows: pa.RecordBatch) -> None:
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             for leaf, data in _leaves(name, column):
-                self._columns.setdefault(leaf, hashlib.sha256()).update(data)
+                self._columns.setdefault((name, leaf), hashlib.sha256()).update(data)
         if "task_index" in rows.schema.names:
-            self._task_indices |= set(rows.column("task_index").to_pylist())
+            indices = rows.column("task_index").to_pylist()
+            self._task_indices |= set(indices)
+            for index, frames in itertools.groupby(indices):
+                self._add_task((self._tasks.get(index) or "").strip(), len(list(frames)))
 
-    def digest(self) -> str:
+    def _add_task(self, text: str, count: int) -> None:
+        if self._task_runs and self._task_runs[-1][0] == text:
+            count += self._task_runs.pop()[1]
+        self._task_runs.append((text, count))
+
+    def numbers(self) -> str:
+        """Digest of the rows without words and place."""
+        return self._digest(lambda name: name not in (*_WORDS, *_PLACE))
+
+    def words(self) -> str:
+        """Digest of the tasks by their texts, whatever their numbers, and of the sub-task labels."""
+        labels = self._digest(lambda name: name in ("subtask_index", "language_persistent"))
+        return digest(labels, json.dumps(self._task_runs))
+
+    def all_rows(self) -> str:
+        """Digest of all of it, as records from before have it."""
         tasks = [f"{task} {self._tasks.get(task)}" for task in sorted(self._task_indices)]
-        return digest(*(f"{name} {sha.hexdigest()}" for name, sha in sorted(self._columns.items())), *tasks)
+        return self._digest(lambda name: True, *tasks)
+
+    def _digest(self, takes: Callable[[str], bool], *parts: str) -> str:
+        leaves = sorted((leaf, sha) for (name, leaf), sha in self._columns.items() if takes(name))
+        return digest(*(f"{leaf} {sha.hexdigest()}" for leaf, sha in leaves), *parts)
 
 
 def _leaves(name: str, column: pa.Array) -> Iterator[tuple[str, bytes]]:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 BEFORE = {"subgoal_form": "plain"}
 """What was so before settings told it."""
-HEAD_BYTES = 128
+HEAD_BYTES = 256
 """So much of a record holds the line of its recording."""
-RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f]*)",')
+RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f-]*)",')
 STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
 
@@ -144,16 +144,20 @@ class RecordFiles:
         Raises:
             DatasetError: as `outline`.
         """
-        with self.path(episode).open("rb") as file:
-            match = RECORDING.match(file.read(HEAD_BYTES))
         from goalreel.datasets.corrections.events import BeginLog
 
         return BeginLog(
             record=self.record_digest(episode),
-            recording=match[1].decode() if match else None,
+            recording=self.recording(episode),
             length=length,
             board=self.original(episode),
         )
+
+    def recording(self, episode: int) -> str | None:
+        """What names the recording that a record tells of (`recording_id`); None where it does not say."""
+        with self.path(episode).open("rb") as file:
+            match = RECORDING.match(file.read(HEAD_BYTES))
+        return match[1].decode() if match else None
 
     def image(self, reference: str) -> Image:
         """A stored picture, its bytes checked against its name.

@@ -21,7 +21,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,14 +31,8 @@ from pydantic_core import from_json
 
 from goalreel.datasets.corrections.files import log_episode
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.record_files import (
-    BEFORE,
-    HEAD_BYTES,
-    RECORDING,
-    RecordFiles,
-    error_line,
-    reference_and_png,
-)
+from goalreel.datasets.record_files import BEFORE, RecordFiles, error_line, reference_and_png
+from goalreel.datasets.recording_id import same_frames, same_words
 from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
 from goalreel.files import exclusive, file_lock, sweep, write_bytes
@@ -65,7 +59,7 @@ class Records(RecordFiles):
     source: str
     """What the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
     recordings: Mapping[int, str] | None = None
-    """Episode -> fingerprint of its recording; None where the records are only read."""
+    """Episode -> what names its recording (`recording_id`); None where the records are only read."""
 
     @classmethod
     @contextmanager
@@ -96,9 +90,9 @@ class Records(RecordFiles):
                     sweep(folder)
             # One after the other: of two shards that begin at once, the second agrees with the first.
             with file_lock(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
-                _agree(folder / "settings.json", settings, source.shared, Path(out))
+                _agree(folder / "settings.json", settings, source, Path(out))
                 recorded = records.recorded()
-                if recorded and all(map(records.outdated, sorted(recorded))):
+                if recorded and not any(map(records.is_of_recording, sorted(recorded))):
                     raise DatasetError(f"{out}: made from another dataset: choose another --out")
                 _agree_on_robot(folder / "settings.json", settings, Path(out))
             yield records
@@ -145,11 +139,12 @@ class Records(RecordFiles):
         numbers = (path.stem.removeprefix("episode_") for path in paths)
         return {int(number) for number in numbers if number.isdecimal()}
 
-    def done(self, among: Collection[int] | None = None) -> set[int]:
-        """Episodes, or those `among` them, with a whole record of the recording as it is now.
+    def done(self, among: Collection[int] | None = None, *, corrected: bool = False) -> set[int]:
+        """Episodes, or those `among` them, with a whole record of the recording, and its words, as it is now.
 
         Any other record is reported. Whole is a JSON object whose pictures are all there; whether it is a
-        storyboard shows when it is read.
+        storyboard shows when it is read. With `corrected`, an episode whose words alone have changed counts
+        too where a person has corrected its steps: these stay.
         """
         episodes, recorded = set(), self.recorded()
         for episode in sorted(recorded if among is None else recorded.intersection(among)):
@@ -159,18 +154,32 @@ class Records(RecordFiles):
                 log.warning("%s; the episode will be annotated again", error_line(e))
                 continue
             if self.outdated(episode):
-                log.warning("%s: its recording has changed and is to be annotated again", self.path(episode))
-                continue
+                of_recording = self.is_of_recording(episode)
+                what = "instruction or labels have" if of_recording else "recording has"
+                if corrected and of_recording and self._has_steps_of_person(episode):
+                    log.warning("%s: its %s changed; a person's steps stay", self.path(episode), what)
+                else:
+                    log.warning("%s: its %s changed: annotate it again", self.path(episode), what)
+                    continue
             episodes.add(episode)
         return episodes
 
     def outdated(self, episode: int) -> bool:
-        """Tell whether an episode's record tells of another recording than the dataset now has."""
-        if self.recordings is None:
-            return False
-        with self.path(episode).open("rb") as file:
-            match = RECORDING.match(file.read(HEAD_BYTES))
-        return match is not None and match[1].decode() != self.recordings.get(episode)
+        """Tell whether an episode's record tells of another recording, or of other words, than the dataset
+        now has.
+        """
+        return not self._agrees(episode, same_words)
+
+    def is_of_recording(self, episode: int) -> bool:
+        """Tell whether an episode's record tells of the recording that the dataset now has."""
+        return self._agrees(episode, same_frames)
+
+    def _agrees(self, episode: int, same: Callable[[str | None, str | None], bool]) -> bool:
+        recording = None if self.recordings is None else self.recording(episode)
+        return recording is None or same(recording, (self.recordings or {}).get(episode))
+
+    def _has_steps_of_person(self, episode: int) -> bool:
+        return self.is_corrected(episode) and self.review(episode).corrected
 
     def commit(self, episode: int, storyboard: Storyboard) -> None:
         """Store an episode's storyboard, pictures first: the record appears only when all of it is there.
@@ -219,10 +228,10 @@ class Records(RecordFiles):
             raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
 
 
-def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> None:
+def _agree(path: Path, settings: Mapping[str, Any], source: Fingerprint, out: Path) -> None:
     """Write settings.json, or hold this run to the one that is there."""
     text = json.dumps(
-        {"format": FORMAT, "settings": dict(settings), "source": source}, indent=2, sort_keys=True
+        {"format": FORMAT, "settings": dict(settings), "source": source.shared}, indent=2, sort_keys=True
     )
     if not path.is_file():
         write_bytes(path, text.encode() + b"\n")
@@ -232,7 +241,7 @@ def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> N
         old, old_source, old_format = dict(content["settings"]), content["source"], content["format"]
     except (ValueError, KeyError, TypeError) as e:
         raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
-    if old_source != source:
+    if old_source not in (source.shared, source.former):
         raise DatasetError(f"{out}: made from another dataset: choose another --out")
     new = BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
     old = BEFORE | old | {"format": old_format, "robot": new.get("robot")}
@@ -241,6 +250,9 @@ def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> N
         raise DatasetError(
             f"{out}: annotated with other settings ({what}): keep them or choose another --out"
         )
+    if old_source != source.shared:
+        text = json.dumps(content | {"source": source.shared}, indent=2, sort_keys=True)
+        write_bytes(path, text.encode() + b"\n")
 
 
 def _agree_on_robot(path: Path, settings: Mapping[str, Any], out: Path) -> None:

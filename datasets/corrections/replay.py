@@ -13,6 +13,7 @@ from goalreel.datasets.corrections.events import (
     UndoChange,
 )
 from goalreel.datasets.corrections.state import Review, ReviewStep
+from goalreel.datasets.recording_id import same_frames
 from goalreel.types import Segment
 
 STATES = 100
@@ -110,8 +111,9 @@ def renewed(review: Review, base: BeginLog) -> Review:
     images take the place of those that nobody set. A verdict, or an issue, stays with what it was said of.
     """
     fresh = Review.of(base)
-    if base.recording != review.recording or base.length != review.length:
+    if not same_frames(base.recording, review.recording) or base.length != review.length:
         return fresh
+    review = review.with_instruction(fresh.task.instruction)
     if _outline(review) == _outline(fresh):
         pairs = zip(review.steps, fresh.steps, strict=True)
         steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in pairs)
@@ -121,7 +123,8 @@ def renewed(review: Review, base: BeginLog) -> Review:
         return fresh.model_copy(update={"steps": steps} | review_fields | opinion)
     if not review.corrected:
         return fresh
-    return review.model_copy(update={"record": fresh.record, "task": fresh.task})
+    newer = {"record": fresh.record, "recording": fresh.recording, "task": fresh.task}
+    return review.model_copy(update=newer)
 
 
 def _renewed(old: ReviewStep, new: ReviewStep) -> ReviewStep:

@@ -96,6 +96,18 @@ class Review(Frozen):
             phases=board.phases,
         )
 
+    def with_instruction(self, text: str) -> "Review":
+        """The same steps under another instruction; those that repeat it, and that nobody worded, follow."""
+        old = self.task.instruction
+        steps = tuple(
+            step.model_copy(update={"step": _reworded(step.step, old, text)})
+            if "words" not in step.edited
+            else step
+            for step in self.steps
+        )
+        task = self.task.model_copy(update={"instruction": text})
+        return self.model_copy(update={"task": task, "steps": steps})
+
     @property
     def camera(self) -> str | None:
         """The camera whose frames become goal images; None where no frame of a recording is shown."""
@@ -118,3 +130,8 @@ class Review(Frozen):
     def replaced(self, number: int, *steps: ReviewStep) -> "Review":
         """The same with other steps in a step's place."""
         return self.model_copy(update={"steps": (*self.steps[:number], *steps, *self.steps[number + 1 :])})
+
+
+def _reworded(step: Step, old: str, new: str) -> Step:
+    names = ("name", "instruction", "prompt", "auxiliary_text")
+    return step.model_copy(update={name: new for name in names if getattr(step, name) == old})

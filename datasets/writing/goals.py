@@ -2,9 +2,9 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import intern
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from goalreel.claims import ROWS, TITLES
 from goalreel.datasets.records import Records
@@ -60,6 +60,13 @@ class Goals:
     def names(self) -> tuple[str, ...]:
         """The names of its sub-tasks, each once, in order."""
         return tuple(dict.fromkeys(span.name for span in self.spans if span.name is not None))
+
+    def with_instruction(self, text: str) -> Self:
+        """The same steps of an episode whose instruction has changed; those that repeat it follow."""
+        repeated = self.instruction
+        spans = tuple(replace(span, name=text) if span.name == repeated else span for span in self.spans)
+        plan = tuple(text if step == repeated else step for step in self.plan)
+        return replace(self, instruction=text, plan=plan, spans=spans, digest=digest(self.digest, text))
 
     def edges(self, length: int) -> list[tuple[int, str | None]]:
         """The frames, of `length`, at which another span begins, and its name; None where it may not be said.

@@ -142,8 +142,10 @@ class BuildPlan:
                 source.root,
                 late[0],
             )
-        chosen = sorted(records.done() & set(clock))
+        chosen = sorted(records.done(corrected=True) & set(clock))
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
+        for episode in [e for e in goals if goals[e].corrected and records.outdated(e)]:
+            goals[episode] = goals[episode].with_instruction(source.episode(episode).instruction)
         size = picture_size(feature or source.features[name])
         return cls(source, out, records, key, name, size, goals, clock, text, form)
 

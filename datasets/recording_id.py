@@ -1,0 +1,29 @@
+"""How records and logs name a recording: `FRAMES-WORDS-FORMER`, three digests in hex.
+
+FRAMES is of frames and rows, and says which recording it is. WORDS is of its tasks and sub-task labels, on
+which a plan depends. FORMER is of all of it, and once stood alone: records and logs of that time have it.
+"""
+
+_FRAMES, _WORDS = 1, 2
+
+
+def make_id(frames: str, words: str, former: str) -> str:
+    """Join the three digests; 128 bits of the first two are enough."""
+    return f"{frames[:32]}-{words[:32]}-{former}"
+
+
+def same_frames(one: str | None, other: str | None) -> bool:
+    """Tell whether both name the same recording, whatever its words are now."""
+    return _same(one, other, _FRAMES)
+
+
+def same_words(one: str | None, other: str | None) -> bool:
+    """Tell whether both name the same recording with the same words."""
+    return _same(one, other, _WORDS)
+
+
+def _same(one: str | None, other: str | None, parts: int) -> bool:
+    if one is None or other is None:
+        return one == other
+    a, b = one.split("-"), other.split("-")
+    return a[:parts] == b[:parts] if len(a) == len(b) else a[-1] == b[-1]

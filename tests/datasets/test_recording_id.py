@@ -1,0 +1,167 @@
+"""A recording is its frames and rows: where they lie, and what its words are, do not make another of it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.recording_id import make_id, same_frames, same_words
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.schema import LANGUAGE_FEATURE
+from goalreel.errors import DatasetError
+
+DATA = "data/chunk-000/file-000.parquet"
+DROID = Path(__file__).parents[1] / "data/real/droid_new_setup"
+FORMER = (
+    "1081abd6d7c50e62e4c101e2e007e8154c05d5641035b3f7e69dfaae0e1aa773",
+    {0: "9f62114aa92d3c6c2f57d9391e3c3f1bc6f4e7b68de32a596a73e4a25d4bf20a"},
+)
+"""What b1bb9ae computed of it: of all columns but `index`, and of the tasks that they name."""
+
+
+def prints(root: Path) -> Fingerprint:
+    return Source.open(root).fingerprint()
+
+
+def write_tasks(root: Path, tasks: dict[str, int]) -> None:
+    index = pd.Index(list(tasks), name="task")
+    pd.DataFrame({"task_index": list(tasks.values())}, index=index).to_parquet(root / "meta/tasks.parquet")
+
+
+def set_column(path: Path, name: str, values: list, kind: pa.DataType | None = None) -> None:
+    table = pq.read_table(path)
+    if name in table.column_names:
+        kind = kind or table.schema.field(name).type
+        table = table.drop_columns(name)
+    pq.write_table(table.append_column(name, pa.array(values, kind)), path)
+
+
+def edit_info(root: Path, **features: object) -> None:
+    info = json.loads((root / "meta/info.json").read_text())
+    for name, feature in features.items():
+        info["features"][name.replace("__", ".")] = feature
+    (root / "meta/info.json").write_text(json.dumps(info))
+
+
+def rename_task(root: Path) -> None:
+    write_tasks(root, {"put the red block in the blue basket": 0})
+
+
+def add_labels(root: Path) -> None:
+    rows = [[{"content": "reach", "style": "subtask"}]] * len(pq.read_table(root / DATA))
+    set_column(root / DATA, "language_persistent", rows)
+    edit_info(root, language_persistent=LANGUAGE_FEATURE)
+
+
+def split_tasks(root: Path) -> None:
+    write_tasks(root, {"put the red block in the blue bowl": 0, "and go home": 1})
+    episodes = pq.read_table(root / DATA)["frame_index"].to_pylist()
+    set_column(root / DATA, "task_index", [int(frame > 6) for frame in episodes])
+
+
+def renumber_tasks(root: Path) -> None:
+    write_tasks(root, {"open the drawer": 0, "put the red block in the blue bowl": 7})
+    set_column(root / DATA, "task_index", [7] * len(pq.read_table(root / DATA)))
+
+
+def write_with_pandas(root: Path) -> None:
+    pd.read_parquet(root / DATA).to_parquet(root / DATA, row_group_size=5)
+
+
+def move_folder(root: Path) -> None:
+    root.rename(root.with_name("moved"))
+    shutil.copytree(root.with_name("moved"), root)
+
+
+def mend_shapes(root: Path) -> None:
+    edit_info(
+        root,
+        observation__images__front={"dtype": "video", "shape": [3, 48, 48], "names": None},
+        action={"dtype": "float32", "shape": [4], "names": ["a", "b", "c", "d"]},
+    )
+
+
+@pytest.mark.parametrize("edit", [rename_task, add_labels, split_tasks])
+def test_other_words_are_no_other_recording(video_dataset, tmp_path, edit):
+    before, root = prints(video_dataset), shutil.copytree(video_dataset, tmp_path / "in")
+    edit(root)
+    now = prints(root)
+    assert now.shared == before.shared
+    assert all(same_frames(now.episodes[e], before.episodes[e]) for e in before.episodes)
+    assert not any(same_words(now.episodes[e], before.episodes[e]) for e in before.episodes)
+    assert not {now.recording(f"episode_{e}") for e in range(3)} & {
+        before.recording(f"episode_{e}") for e in range(3)
+    }, "models are asked again"
+
+
+@pytest.mark.parametrize("edit", [renumber_tasks, write_with_pandas, move_folder, mend_shapes])
+def test_other_numbers_files_and_descriptions_change_nothing(video_dataset, tmp_path, edit):
+    before, root = prints(video_dataset), shutil.copytree(video_dataset, tmp_path / "in")
+    edit(root)
+    now = prints(root)
+    assert now.shared == before.shared
+    assert all(same_words(now.episodes[e], before.episodes[e]) for e in before.episodes)
+
+
+def test_files_may_be_cut_otherwise(sharded_dataset, tmp_path):
+    """All rows in one file, of which some have no value: no batch of rows begins where it did."""
+    root = shutil.copytree(sharded_dataset, tmp_path / "in")
+    files = sorted((root / "data").glob("*/*.parquet"))
+    for path in files:
+        frames = pq.read_table(path)["frame_index"].to_pylist()
+        set_column(path, "force", [None if f % 5 == 3 else 0.5 * f for f in frames], pa.float32())
+    before = dict(prints(root).episodes)
+    together = pa.concat_tables([pq.read_table(path) for path in files])
+    for path in files:
+        path.unlink()
+    pq.write_table(together, root / DATA, row_group_size=7)
+    for path in (root / "meta/episodes").glob("*/*.parquet"):
+        for name in ("data/chunk_index", "data/file_index"):
+            set_column(path, name, [0] * len(pq.read_table(path)))
+    assert dict(prints(root).episodes) == before
+
+
+def test_equal_recordings_are_equal_whatever_their_numbers(video_dataset, tmp_path):
+    root = shutil.copytree(video_dataset, tmp_path / "in")
+    for path in (root / DATA, *(root / "meta/episodes").glob("*/*.parquet")):
+        numbers = pq.read_table(path)["episode_index"].to_pylist()
+        set_column(path, "episode_index", [10 + number for number in numbers])
+    moved, before = prints(root).episodes, prints(video_dataset).episodes
+    assert all(same_words(moved[10 + e], before[e]) for e in before)
+
+
+def test_names_of_recordings_are_compared_part_by_part():
+    now, renamed = make_id("a" * 64, "b" * 64, "c" * 64), make_id("a" * 64, "e" * 64, "f" * 64)
+    assert same_frames(now, renamed)
+    assert not same_words(now, renamed)
+    assert same_words(now, make_id("a" * 64, "b" * 64, "d" * 64)), "tasks have other numbers"
+    former = "c" * 64
+    assert same_frames(former, now)
+    assert same_words(now, former)
+    assert not same_frames(renamed, former)
+    assert same_words(former, former)
+    assert same_frames(None, None)
+    assert not same_frames(None, now)
+
+
+def test_records_of_before_are_known_again(board, tmp_path):
+    """Their settings and their lines have one digest, which the instruction and all numbers went into."""
+    now, out = prints(DROID), tmp_path / "out"
+    former = Fingerprint(*FORMER)
+    assert now.former == former.shared
+    assert same_words(now.episodes[0], former.episodes[0])
+    for fingerprint in (former, now, now):
+        with Records.open(out, {"test": 1}, fingerprint) as records:
+            assert records.done() == (set() if fingerprint is former else {0})
+            records.commit(0, board(12))
+    with (
+        pytest.raises(DatasetError, match="made from another dataset"),
+        Records.open(out, {"test": 1}, Fingerprint("another", {})),
+    ):
+        pass
