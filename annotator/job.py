@@ -15,6 +15,7 @@ from goalreel.annotator.align import align
 from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
 from goalreel.annotator.corrected_plans import use_corrected_plans
 from goalreel.annotator.crash_isolation import CrashIsolation, report_bug
+from goalreel.annotator.details import with_details
 from goalreel.annotator.options import Options
 from goalreel.annotator.redaction import without_addresses
 from goalreel.batch import Limits, run
@@ -135,6 +136,7 @@ class AnnotationJob:
         aligned = _or_lost(partial(self._aligned, board, episode), episode.id)
         if isinstance(aligned, _Lost):
             return aligned
+        aligned = with_details(aligned, episode, self._layout, self._options.detail_names)
         return keep(episode, attributed(without_addresses(aligned, self._preset), self._makers))
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:

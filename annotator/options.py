@@ -95,8 +95,8 @@ class Options:
     details: Annotated[
         str | None,
         Field(
-            description="What to say of each step beside its words, with commas between: "
-            "progress (docs/datasets.md).",
+            description="What to say of each step beside its words, with commas between: motion, pose, "
+            "scene, reasoning, failure, progress (docs/datasets.md).",
         ),
         _DATASET,
     ] = None
@@ -170,4 +170,5 @@ class Options:
             robot,
             self.last_retreat,
             self.labels,
+            self.detail_names,
         )

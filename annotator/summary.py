@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalreel.claims import ClaimTotals, add_counts, count
+from goalreel.claims import ClaimTotals, add_counts, count, count_details
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.terms import LabelForm
 from goalreel.types import Storyboard
@@ -31,6 +31,8 @@ class Summary:
     """Steps whose words may be untrue: their frames keep the instruction."""
     claims: ClaimTotals = field(default_factory=dict)
     """Their claims by maker and by checker (`goalreel.claims.count`)."""
+    details: ClaimTotals = field(default_factory=dict)
+    """Their details by maker and by checker."""
     unaligned: int = 0
     """Steps that were looked for in a recording and not found, whatever their status."""
     failures: dict[int, str] = field(default_factory=dict)
@@ -59,6 +61,7 @@ class Summary:
         self.steps.update(step.status for step in board.steps)
         self.doubtful += sum(bool(step.step.doubts) for step in board.steps)
         add_counts(self.claims, count(board.steps))
+        add_counts(self.details, count_details(board.steps))
         self.unaligned += sum(step.unaligned for step in board.steps)
 
     def add(self, part: str) -> None:
@@ -71,6 +74,7 @@ class Summary:
         self.unaligned += counts["unaligned"]
         self.steps.update(counts["steps"])
         add_counts(self.claims, counts["claims"])
+        add_counts(self.details, counts["details"])
         self.failures |= {int(episode): why for episode, why in counts["failures"].items()}
         self.stopped = self.stopped or counts["stopped"]
 
@@ -93,6 +97,7 @@ class Summary:
                 "steps": dict(self.steps),
                 "doubtful": self.doubtful,
                 "claims": self.claims,
+                "details": self.details,
                 "unaligned": self.unaligned,
                 "failures": self.failures,
                 "stopped": self.stopped,

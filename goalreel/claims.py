@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from goalreel.terms import ROLES, Frozen, Role
 
 if TYPE_CHECKING:
-    from goalreel.types import Storyboard, StoryboardStep
+    from goalreel.details import Detail
+    from goalreel.types import Step, Storyboard, StoryboardStep
 
 type ClaimName = Literal["when", "what", "looks", "came_off"]
 CLAIM_NAMES: tuple[ClaimName, ...] = ("when", "what", "looks", "came_off")
@@ -130,9 +131,19 @@ def makers(name_of: Callable[[Role], object]) -> Makers:
 
 
 def attributed(board: "Storyboard", names: Makers) -> "Storyboard":
-    """The storyboard with the names of models (`makers`) in its claims, where these are `unknown`."""
-    steps = tuple(step.model_copy(update={"claims": step.claims.named(names)}) for step in board.steps)
+    """The storyboard with models' names (`makers`) in claims and details, where these are `unknown`."""
+    steps = tuple(
+        step.model_copy(update={"claims": step.claims.named(names), "step": _with_named_details(step, names)})
+        for step in board.steps
+    )
     return board.model_copy(update={"steps": steps})
+
+
+def _with_named_details(step: "StoryboardStep", names: Makers) -> "Step":
+    details = step.step.details
+    if details is None:
+        return step.step
+    return step.step.model_copy(update={"details": details.named(names.get("planner"))})
 
 
 def has_unknown(board: "Storyboard") -> bool:
@@ -150,12 +161,21 @@ def count(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
     >>> count(())
     {}
     """
+    return _count(item for step in steps for item in step.claims.items())
+
+
+def count_details(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
+    """Count the details of steps (`goalreel.details`) as `count` does their claims."""
+    details = (step.step.details for step in steps)
+    return _count(item for detail in details if detail is not None for item in detail.items())
+
+
+def _count(items: "Iterable[tuple[str, Claim | Detail]]") -> ClaimTotals:
     counts: ClaimTotals = {}
-    for step in steps:
-        for name, claim in step.claims.items():
-            for key, value in (("by", claim.by), ("checked", claim.checked)):
-                values = counts.setdefault(name, {}).setdefault(key, {})
-                values[value] = values.get(value, 0) + 1
+    for name, item in items:
+        for key, value in (("by", item.by), ("checked", item.checked)):
+            values = counts.setdefault(name, {}).setdefault(key, {})
+            values[value] = values.get(value, 0) + 1
     return counts
 
 

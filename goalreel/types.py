@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from goalreel.claims import Claims, claims_of
+from goalreel.details import Details
 from goalreel.image import Image
 from goalreel.terms import ROLE_OF_STAGE as ROLE_OF_STAGE
 from goalreel.terms import ROLES as ROLES
@@ -100,6 +101,8 @@ class Step(Frozen):
     """`failed` where a recording shows an attempt without success, which is no example of the step."""
     doubts: tuple[Text, ...] = ()
     """Why the words may be untrue, in one line each. Such words are shown, and are no training data."""
+    details: Details | None = Field(default=None, exclude_if=lambda details: details is None)
+    """What was asked for beside the words; records without any do not mention them."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Step":

@@ -12,6 +12,7 @@ from pyarrow import csv, parquet
 
 from goalreel.annotator.show import open_annotated, select
 from goalreel.claims import CLAIM_NAMES
+from goalreel.details import ASPECTS, FailureDetail
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
@@ -42,12 +43,15 @@ SCHEMA = pa.schema(
         ("quality", pa.float64()),
         ("reasoning", pa.string()),
         *((f"{name}_{part}", pa.string()) for name in CLAIM_NAMES for part in ("by", "checked", "doubts")),
+        *((f"detail_{name}{part}", pa.string()) for name in ASPECTS for part in ("", "_by", "_checked")),
+        *((name, pa.string()) for name in ("error_cause", "error_cause_by", "error_cause_checked")),
+        ("restorable", pa.bool_()),
     ]
 )
 """`end_frame` and `end_s` are exclusive. `chosen` counts from 0; `success` to `reasoning` are the verdict on
-that attempt; `unaligned` is why the step was not found in the recording. The last columns are the claims
-(`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated by "; ". Null is what there is
-none of."""
+that attempt; `unaligned` is why the step was not found in the recording. The claims follow
+(`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated by "; ". Last are the details
+(`goalreel.details`). Null is what there is none of."""
 WRITERS = {".csv": csv.write_csv, ".parquet": parquet.write_table}
 
 
@@ -105,6 +109,10 @@ def _step(step: StoryboardStep, fps: float) -> dict[str, object]:
     for name, claim in step.claims.items():
         row |= {f"{name}_by": claim.by, f"{name}_checked": claim.checked}
         row[f"{name}_doubts"] = "; ".join(claim.doubts) or None
+    for name, detail in step.step.details.items() if step.step.details else ():
+        column = "error_cause" if name == "failure" else f"detail_{name}"
+        row |= {column: detail.text, f"{column}_by": detail.by, f"{column}_checked": detail.checked}
+        row |= {"restorable": detail.restorable} if isinstance(detail, FailureDetail) else {}
     if segment is not None:
         row |= {"start_frame": segment.start, "end_frame": segment.end}
         row |= {"start_s": segment.start / fps, "end_s": segment.end / fps}

@@ -71,6 +71,8 @@ class StepCard:
     """Why the words may be untrue."""
     claims: str
     """Who made what the step claims, and who checked it."""
+    details: tuple[str, ...]
+    """What else was told of it, in one line each."""
     status: Status
     span: str | None
     goal: Picture | None
@@ -221,6 +223,7 @@ def _step(view: EpisodeView, i: int, step: StoryboardStep, goal: Image | None) -
         caption=step.step.auxiliary_text,
         doubts=step.step.doubts,
         claims=claim_text(step),
+        details=tuple(step.step.details.lines()) if step.step.details else (),
         status=step.status,
         span=when(step, view.fps),
         goal=_picture(goal, f"{label}: goal image, {step.status}"),

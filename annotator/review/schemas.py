@@ -21,6 +21,7 @@ from goalreel.datasets.corrections.events import (
     Words,
     one_line,
 )
+from goalreel.details import Details
 
 type PageEvent = Annotated[
     StepEdit | InsertStep | RenameStep | FlagIssue | GiveVerdict | UndoChange | RedoChange,
@@ -28,7 +29,7 @@ type PageEvent = Annotated[
 ]
 """A change that the page may request; only the server itself adds a rendering."""
 Who = Annotated[str, StringConstraints(min_length=1, max_length=80), AfterValidator(one_line)]
-_TEXTS = ("name", "instruction", "prompt")
+_TEXTS = ("name", "instruction", "prompt", "text")
 
 
 def _clean(event: PageEvent) -> PageEvent:
@@ -131,6 +132,7 @@ class StepAnswer(Schema):
     unaligned: str | None
     doubts: tuple[str, ...]
     claims: Claims
+    details: Details
     issues: tuple[Issue, ...]
     chosen: int | None
     edited: list[str]

@@ -9,6 +9,7 @@ from goalreel.datasets.corrections.board import WORDS, has_followed
 from goalreel.datasets.corrections.files import FRAME
 from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import ReviewStep
+from goalreel.details import Details
 from goalreel.types import Attempt, StoryboardStep
 
 PICTURE_WIDTH = 480
@@ -39,6 +40,7 @@ def step_answer(episode: int, step: ReviewStep, corrected: StoryboardStep) -> St
         unaligned=step.alignment.reason if step.alignment else None,
         doubts=corrected.step.doubts,
         claims=corrected.claims,
+        details=plan_step.details or Details(),
         issues=step.issues,
         chosen=step.chosen,
         edited=sorted(step.edited),
@@ -135,6 +137,8 @@ def _describe_step_change(change: events.StepEdit | events.AddRendering | events
             return _PLAIN[change.kind]
         case events.SetOutcome(outcome=outcome):
             return "tried in vain" if outcome == "failed" else "done"
+        case events.DescribeStep(detail=detail, text=text):
+            return f"has no {detail}" if text is None else f"has the {detail} “{text}”"
         case events.ChooseAttempt(attempt=attempt):
             return f"has attempt {attempt + 1} as its goal image"
         case events.TakeFrame(frame=frame):

@@ -53,6 +53,7 @@ def step_text(number: int, step: StoryboardStep, fps: float) -> str:
     label = f"{number}. {step.step.name}"
     doubts = "\n".join(f"The words may be untrue: {doubt}." for doubt in step.step.doubts)
     claims = claim_text(step).replace(" · ", "\n")
+    details = "\n".join(step.step.details.lines()) if step.step.details else ""
     lines = (
         label,
         step.step.instruction,
@@ -60,6 +61,7 @@ def step_text(number: int, step: StoryboardStep, fps: float) -> str:
         step.step.auxiliary_text,
         step.status,
         claims,
+        details,
         doubts,
     )
     attempts = (attempt_text(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))

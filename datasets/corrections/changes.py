@@ -4,12 +4,15 @@ Where a step's end is set and its goal image is a frame of the recording that no
 the step's new last frame: it is what the policy is to reach.
 """
 
+from collections.abc import Collection
 from typing import assert_never
 
+from goalreel.claims import PERSON
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import FOLLOWED, TOOK
 from goalreel.datasets.corrections.files import FRAME, stand_in
 from goalreel.datasets.corrections.state import Review, ReviewPart, ReviewStep
+from goalreel.details import ASPECTS, Detail, Details, FailureDetail
 from goalreel.errors import InputError
 from goalreel.types import Attempt, Segment, Step, Verdict
 
@@ -55,7 +58,11 @@ def _changed(review: Review, change: events.StepCorrection, name: str) -> Review
             return review.replaced(at, _set(step, "words", step=_worded(step.step, change)))
         case events.SetOutcome():
             renamed = step.step.model_copy(update={"outcome": change.outcome})
+            if change.outcome == "done":
+                renamed = renamed.model_copy(update={"details": _whole_details(renamed, failure=None)})
             return review.replaced(at, _set(step, "outcome", step=renamed))
+        case events.DescribeStep():
+            return review.replaced(at, step.model_copy(update={"step": _described(step.step, change)}))
         case events.ChooseAttempt():
             return review.replaced(at, _chosen(step, change.attempt))
         case events.TakeFrame():
@@ -72,7 +79,9 @@ def _changed(review: Review, change: events.StepCorrection, name: str) -> Review
 
 
 def _set(target: ReviewStep, part: ReviewPart, **fields: object) -> ReviewStep:
-    """The step with a part of it set by a person."""
+    """The step with a part of it set by a person; what was told of other frames goes."""
+    if part == "time":
+        fields["step"] = _without(target.step, (*ASPECTS, "failure"))
     issues = tuple(issue for issue in target.issues if issue not in _MENDED[part])
     return target.model_copy(update={"edited": target.edited | {part}, "issues": issues} | fields)
 
@@ -115,7 +124,29 @@ def _worded(step: Step, change: events.RenameStep) -> Step:
         texts["instruction"] = change.instruction.strip()
     if change.prompt is not None:
         texts["prompt"] = change.prompt.strip()
-    return step.model_copy(update=texts)
+    return _without(step.model_copy(update=texts), ("reasoning",))
+
+
+def _without(step: Step, names: Collection[str]) -> Step:
+    """The step without the details `names` that models or rules told of it."""
+    return step.model_copy(update={"details": step.details and step.details.without(names)})
+
+
+def _whole_details(step: Step, **fields: object) -> Details | None:
+    """The step's details with some of them set; None where none is left."""
+    details = (step.details or Details()).model_copy(update=fields)
+    return None if details == Details() else details
+
+
+def _described(step: Step, change: events.DescribeStep) -> Step:
+    if change.detail == "failure" and step.outcome != "failed":
+        raise InputError("the step is done: say that it failed before you say why")
+    detail: Detail | None = None
+    if change.text is not None:
+        who = {"text": change.text.strip(), "by": PERSON, "checked": PERSON}
+        failure = change.detail == "failure"
+        detail = FailureDetail(**who, restorable=change.restorable) if failure else Detail(**who)
+    return step.model_copy(update={"details": _whole_details(step, **{change.detail: detail})})
 
 
 def _moved(review: Review, change: events.MoveBoundary) -> Review:

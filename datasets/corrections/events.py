@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from goalreel.details import Aspect
 from goalreel.types import Attempt, Frozen, Storyboard, Text
 
 type StepId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")]
@@ -118,6 +119,18 @@ class SetOutcome(Frozen):
     outcome: Literal["done", "failed"]
 
 
+class DescribeStep(Frozen):
+    """Set a detail of a step (`goalreel.details`)."""
+
+    kind: Literal["describe"] = "describe"
+    step: StepId
+    detail: Aspect | Literal["failure"]
+    text: Words | None
+    """None removes it."""
+    restorable: bool | None = None
+    """Of a failure: whether the robot could still mend it."""
+
+
 class ChooseAttempt(Frozen):
     """Take another attempt's picture as the goal image."""
 
@@ -185,6 +198,7 @@ type StepEdit = (
     | MergeSteps
     | DeleteStep
     | SetOutcome
+    | DescribeStep
     | ChooseAttempt
     | TakeFrame
     | BlankGoal

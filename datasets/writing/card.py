@@ -86,7 +86,9 @@ def _section(job: BuildPlan) -> Iterator[str]:
             f"- `{PROGRESS}`: how far each frame is in its task, 0-1, by a rule from the cuts; NaN where a "
             f"step is in doubt. `{PROGRESS_FILE}` has it for `lerobot-train --sample_weighting.type=rabc`."
         )
-    yield "- `meta/goalreel`: the record of each episode, with every attempt and verdict."
+    told = job.records.settings().get("details")
+    besides = f", and details of its steps ({told.replace(',', ', ')})" if told else ""
+    yield f"- `meta/goalreel`: the record of each episode, with every attempt and verdict{besides}."
     yield ""
     yield from claim_lines(claim for goals in job.goals.values() for claim in goals.claims)
     yield ""

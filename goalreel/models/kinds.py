@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from goalreel.checkpoints import located
+from goalreel.details import WATCHED
 from goalreel.models.model_options import (
     EditorOptions,
     HfOptions,
@@ -94,7 +95,12 @@ def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
 
     context = spec.required_recordings
     return WatchPlanner(
-        context.recordings, spec.required_chat, context.watched, context.layout, exemplars=context.exemplars
+        context.recordings,
+        spec.required_chat,
+        context.watched,
+        context.layout,
+        exemplars=context.exemplars,
+        details=set(context.details).intersection(WATCHED),
     )
 
 

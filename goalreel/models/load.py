@@ -41,7 +41,7 @@ def load(
 
     Raises:
         InputError: the editor takes pictures from a recording, and the planner reads no segments off it; or
-            there are exemplars, and the planner does not watch.
+            there are exemplars or details for a planner that watches, and it does not.
         UserError, OSError, ModuleNotFoundError: a model cannot be built; the first two say why in one line.
     """
     chosen = presets.load(preset) if isinstance(preset, str) else preset
@@ -53,6 +53,9 @@ def load(
             "--exemplars are shown to a planner that watches: use --planner watch:CHAT, not "
             f"{chosen.model_name('planner').public()}"
         )
+    seen = [name for name in (recordings.details if recordings else ()) if name in ("scene", "reasoning")]
+    if seen and role_kinds["planner"].name != "watch":
+        raise InputError(f"--details {seen[0]} needs a model that watches: use --planner watch:CHAT")
     dialects = dialects_of(chosen)
     planner, editor, critic, live_critic = _lazy_models(chosen, dialects, recordings)
     notes: dict[Role, str] = {

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from goalreel.details import DetailName
 from goalreel.terms import LabelForm
 from goalreel.types import Recordings
 
@@ -36,6 +37,8 @@ class RecordingContext:
     """Let the planner that reads motion cut at the last release too."""
     labels: LabelForm | None = None
     """Which labels of the recordings the planner `rows` takes; None takes the first that one has."""
+    details: tuple[DetailName, ...] = ()
+    """What a planner that watches is to tell of each step besides."""
 
     @property
     def watched(self) -> tuple[str, ...]:

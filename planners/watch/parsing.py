@@ -32,7 +32,7 @@ def _require_words(text: str) -> str:
     return text
 
 
-def _nullable(value: object) -> object:
+def nullable(value: object) -> object:
     """Clean a text; None for a word such as "none" or "n/a"."""
     value = _clean(value)
     empty = isinstance(value, str) and (value.casefold() in ("none", "null", "n/a") or not _has_words(value))
@@ -52,7 +52,7 @@ class _Segment(BaseModel):
     state: _Words
     outcome: Literal["done", "failed"] = "done"
     agrees: bool = True
-    seen: Annotated[Text | None, BeforeValidator(_nullable)] = None
+    seen: Annotated[Text | None, BeforeValidator(nullable)] = None
 
 
 class _Reply(BaseModel):

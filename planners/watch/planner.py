@@ -4,9 +4,10 @@ An episode usually takes one call. One that needs more than MOMENTS frames is wa
 segment of a window is watched again at the beginning of the next, so that no cut is due to a window's end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
 from goalreel.planners.agents.ask import Question, ask
 from goalreel.planners.agents.json_reply import Problem
@@ -17,6 +18,7 @@ from goalreel.planners.chat.interleave import interleave, plain
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.proposals import Cue, Proposal, proposals
 from goalreel.planners.watch.contact_sheet import CONTACTS, TILES, contact_sheet, moments
+from goalreel.planners.watch.details import Watched, describe
 from goalreel.planners.watch.exemplars import Exemplar, likest
 from goalreel.planners.watch.parsing import parse_watch_reply, snap, watch_schema
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
@@ -40,7 +42,7 @@ class WatchPlanner:
     step, cover the episode without a gap. A step that the pictures show to fail has the `outcome` `failed`;
     one that contradicts the instruction says so in its `auxiliary_text`. `task.id` names the recording. A
     model gives at most `replies` replies to a window (see `agents.ask`). Its prompt has the most similar
-    `exemplars` as examples.
+    `exemplars` as examples. With `details` it is asked once more about each step (`watch.details`).
 
     Raises:
         ValueError: there is no camera, or `replies` is less than 1.
@@ -54,6 +56,7 @@ class WatchPlanner:
         layout: Layout | None = None,
         replies: int = 3,
         exemplars: Sequence[Exemplar] = (),
+        details: Collection[DetailName] = (),
     ) -> None:
         if replies < 1 or not cameras:
             raise ValueError(f"a watching planner needs cameras and replies, got {cameras} and {replies}")
@@ -63,6 +66,7 @@ class WatchPlanner:
         self._layout = layout
         self._replies = replies
         self._exemplars = exemplars
+        self._details = details
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none.
@@ -82,6 +86,14 @@ class WatchPlanner:
                     answers[i] = answer
                     del open_watches[i]
             first = False
+        if self._details:
+            watched = {
+                i: Watched(w.recording, w.instruction, plan)
+                for i, w in enumerate(watches)
+                if isinstance(w, _Watch) and isinstance(plan := answers[i], Plan)
+            }
+            plans = describe(self._chat, list(watched.values()), self._cameras, self._details, self._replies)
+            answers |= dict(zip(watched, plans, strict=True))
         return [answers[i] for i in range(len(tasks))]
 
     def _watch(self, task: Task) -> "_Watch | Failure":

@@ -21,6 +21,7 @@ from goalreel.datasets.corrections.events import (
     BlankGoal,
     ChooseAttempt,
     DeleteStep,
+    DescribeStep,
     FlagIssue,
     GiveVerdict,
     InsertStep,
@@ -44,6 +45,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.goals import read_goals
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.text import TextOptions
+from goalreel.details import Detail, Details, FailureDetail
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
 from goalreel.types import Alignment, Attempt, Failure, StoryboardStep, Verdict
@@ -100,6 +102,34 @@ def test_a_boundary_is_one_number_and_the_goal_follows_the_end(person):
     assert not any(step.taken for step in last.steps)
     step = person.reviews.corrected(last).steps[2]
     assert (step.status, step.claims.looks.checked, step.claims.when.by) == ("observed", "nobody", "person")
+
+
+def test_a_person_describes_a_step_and_what_holds_no_longer_goes(records, board):
+    told = Details(
+        motion=Detail(text="the arm rests", by="rule"),
+        reasoning=Detail(text="it is next", by="model m"),
+        failure=FailureDetail(text="it slipped", by="model m", restorable=True),
+    )
+    steps = list(board(LENGTH).steps)
+    words = steps[0].step.model_copy(update={"details": told, "outcome": "failed"})
+    steps[0] = steps[0].model_copy(update={"step": words})
+    records.commit(0, board(LENGTH).model_copy(update={"steps": tuple(steps)}))
+    assert records.outline(0).steps[0].step.details == told
+    person = Person(records)
+    cause = DescribeStep(step="0", detail="failure", text="the cup fell over", restorable=False)
+    person.does(cause, DescribeStep(step="0", detail="scene", text="a cup"))
+    person.does(RenameStep(step="0", name="reach the cup"))
+    details = records.outline(0).steps[0].step.details
+    assert [name for name, _ in details.items()] == ["motion", "scene", "failure"]
+    assert (details.failure.text, details.failure.restorable) == ("the cup fell over", False)
+    assert (details.failure.by, details.scene.by, details.motion.by) == ("person", "person", "rule")
+    person.does(MoveBoundary(step="0", edge="end", frame=3))
+    details = records.outline(0).steps[0].step.details
+    assert [name for name, _ in details.items()] == ["scene", "failure"]
+    person.does(SetOutcome(step="0", outcome="done"), DescribeStep(step="0", detail="scene", text=None))
+    assert records.outline(0).steps[0].step.details is None
+    with pytest.raises(InputError, match="the step is done"):
+        person.does(cause)
 
 
 def test_steps_are_split_merged_removed_and_added(person):

@@ -87,12 +87,21 @@ function words(step) {
       step.edited.map((what) => badge("edited", EDITED[what])),
     ),
     h("p", { class: "muted claims" }, claims(step).join(" · ")),
+    details(step).map((line) => h("p", { class: "muted", dir: "auto" }, line)),
   );
 }
 
 function claims(step) {
   const made = Object.entries(step.claims).filter(([, claim]) => claim);
   return made.map(([name, claim]) => `${CLAIM[name]}: by ${claim.by}, checked by ${claim.checked}`);
+}
+
+function details(step) {
+  const told = Object.entries(step.details ?? {}).filter(([, detail]) => detail);
+  return told.map(([name, { text, by, checked, restorable }]) => {
+    const mend = restorable == null ? "" : restorable ? ", restorable" : ", not restorable";
+    return `${name}: ${text}${mend} (by ${by}, checked by ${checked})`;
+  });
 }
 
 function form(view, step) {

@@ -41,6 +41,7 @@ export function told(event) {
     case "delete": return "a step taken out";
     case "rename": return `the words “${event.name}”`;
     case "outcome": return event.outcome === "failed" ? "a step tried in vain" : "a step done";
+    case "describe": return event.text ? `${event.detail}: “${event.text}”` : `no ${event.detail}`;
     case "choose": return `attempt ${event.attempt + 1} as the goal image`;
     case "frame": return `frame ${event.frame} as the goal image`;
     case "blank": return "a step without a goal image";
