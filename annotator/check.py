@@ -13,6 +13,7 @@ from goalreel.annotator.robot import goal_camera, question, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.issues import HealthIssue, by_level, of_episodes, spell
+from goalreel.datasets.health.merging import merge_issues
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Layout
@@ -65,6 +66,7 @@ def check(
     episodes: Sequence[int] | None = None,
     layout: str | None = None,
     camera: str | None = None,
+    merge: Source | str | PathLike[str] | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CheckReport:
     """Tell what is understood of a dataset, and how healthy it is. Nothing is written.
@@ -79,11 +81,12 @@ def check(
         episodes: which matter (default: all).
         layout: as `Options.layout`.
         camera: of the goal images, as `Options.camera`.
+        merge: another dataset that lerobot is to merge with it: what keeps it from that is among the issues.
         progress: is called with a stage, and how much of it is done.
 
     Raises:
         InputError: the layout cannot be read, or does not fit the dataset.
-        DatasetError: there is no such episode or camera.
+        DatasetError: there is no such episode or camera, or `merge` is no dataset.
     """
     hint = Layout.parse(layout) if layout else None
     try:
@@ -94,6 +97,9 @@ def check(
     selected = source.select(episodes)
     source.read_numbers(*((hint.state, hint.action) if hint else ((), ())))
     issues = inspect(source, selected, progress=progress)
+    if merge is not None:
+        other = merge if isinstance(merge, Source) else Source.open(Path(merge))
+        issues += merge_issues(source, other)
     facts = {"dataset": str(source.root), "robot_type": source.info.get("robot_type")}
     facts |= {"episodes": len(selected), "fps": source.fps}
     if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):

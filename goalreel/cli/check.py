@@ -28,6 +28,7 @@ EPILOG = (
     "Examples:\n\n"
     "- `goalreel check droid`\n\n"
     "- `goalreel check droid --episodes 0-99 --layout gripper=6,closed=high`\n\n"
+    "- `goalreel check droid-goals --merge pusht-goals`\n\n"
     "- `goalreel check droid --json`\n\n"
     "- `goalreel check droid --fix --out droid-mended`"
 )
@@ -49,6 +50,10 @@ def check(
         bool, typer.Option("--fix", help="Mend what needs no person, in a copy, and check that.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="With --fix: the copy, a new folder.")] = None,
+    merge: Annotated[
+        Path | None,
+        typer.Option(metavar="OTHER", help="Also say what keeps lerobot from merging OTHER with it."),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Say what is understood of a dataset, and how healthy it is, before you annotate it."""
@@ -69,6 +74,7 @@ def check(
                 episodes=parse_episodes(episodes),
                 layout=layout,
                 camera=camera,
+                merge=merge,
                 progress=progress,
             )
     broken = report.count("broken")
