@@ -5,7 +5,7 @@ Nothing is ever written; timestamps are those of the parquet, never recomputed. 
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,9 @@ from goalreel.datasets.numbers import NumberFeatures, find_numbers
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
 
+_TRIES = 10
+"""Episodes of which one picture is looked for."""
+_CHANNELS = (1, 3, 4)
 CONVERTERS = {
     "v2.0": "first lerobot 0.3's lerobot/datasets/v21/convert_dataset_v20_to_v21.py, then "
     "python -m lerobot.scripts.convert_dataset_v21_to_v30",
@@ -85,6 +88,19 @@ class Source:
             if name in (camera, camera.removeprefix("observation.images.")):
                 return camera
         raise DatasetError(f"{self.root}: no camera {name!r}; it has {', '.join(self.cameras)}")
+
+    def picture_size(self, camera: str, episodes: Sequence[int] = ()) -> tuple[int, int]:
+        """(width, height) of a camera's pictures as they load: what info.json says may be wrong.
+
+        It is that of the first picture that can be read, of the first episodes or else of `episodes`; where
+        none can be read, what info.json says.
+        """
+        for index in dict.fromkeys((*self.indices[:_TRIES], *episodes[:_TRIES])):
+            try:
+                return self.episode(index).frames(camera, [0])[0].size
+            except DatasetError:
+                continue
+        return declared_size(self.features[camera])
 
     def views(self, camera: str) -> tuple[str, ...]:
         """The cameras that show an episode: `camera`, then those on a wrist, then the others."""
@@ -164,6 +180,24 @@ class Source:
     @cached_property
     def _open(self) -> WeakValueDictionary[str, Episode]:
         return WeakValueDictionary()
+
+
+def declared_size(feature: Mapping[str, Any]) -> tuple[int, int]:
+    """(width, height) of a camera by its shape in info.json, whether channels come first or last."""
+    shape = list(feature["shape"])
+    name = next(iter(feature.get("names") or ()), None)
+    if name in ("channel", "channels") or (shape[0] in _CHANNELS and shape[-1] not in _CHANNELS):
+        shape = shape[1:] + shape[:1]
+    return shape[1], shape[0]
+
+
+def declares(feature: Mapping[str, Any], size: tuple[int, int]) -> bool:
+    """Tell whether info.json gives a camera this (width, height) as lerobot's `dataset_to_policy_features`
+    reads it: channels are last where the third name says so, and else first.
+    """
+    shape, names = list(feature["shape"]), list(feature.get("names") or ())
+    edges = shape[:2] if names[2:] and names[2] in ("channel", "channels") else shape[1:]
+    return len(names) == 3 and edges == [size[1], size[0]]
 
 
 def read_info(root: Path) -> dict[str, Any]:

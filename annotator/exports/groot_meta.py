@@ -16,7 +16,7 @@ from goalreel.datasets.writing.card import CARD, before_goalreel, claim_lines
 from goalreel.datasets.writing.copies import dataset_files
 from goalreel.datasets.writing.encoder import video_info
 from goalreel.datasets.writing.goals import Goals
-from goalreel.datasets.writing.plan import FORM, picture_size
+from goalreel.datasets.writing.plan import FORM
 from goalreel.files import copy, write_bytes
 
 DATA = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
@@ -132,7 +132,7 @@ def _features(source: Source, annotations: Sequence[str]) -> dict[str, dict[str,
     features: dict[str, dict[str, Any]] = {}
     for name, feature in source.features.items():
         if name in source.cameras:
-            width, height = picture_size(feature)
+            width, height = source.picture_size(name)
             names = ["height", "width", "channels"]
             features[name] = {"dtype": "video", "shape": [height, width, 3], "names": names}
         elif feature["dtype"] not in ("image", "video", "language"):

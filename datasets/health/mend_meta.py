@@ -17,11 +17,10 @@ from goalreel.datasets.health.frames import MISSING, FrameRows
 from goalreel.datasets.health.mend_rows import are_together, set_column
 from goalreel.datasets.health.tables import NUMERIC, count_values
 from goalreel.datasets.records import FOLDER
-from goalreel.datasets.source import read_info
+from goalreel.datasets.source import declares, read_info
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.copies import data_files, episode_files
 from goalreel.datasets.writing.meta import VIDEO_PATH, write_json
-from goalreel.datasets.writing.plan import picture_size
 from goalreel.datasets.writing.tasks import TASKS, tasks_file
 from goalreel.errors import DatasetError
 from goalreel.files import atomic, write_bytes
@@ -202,7 +201,7 @@ def measure_cameras(root: Path) -> Iterator[str]:
         except DatasetError:
             continue
         feature = info["features"][camera]
-        if len(sizes) == 1 and (size := sizes.pop()) and size != picture_size(feature):
+        if len(sizes) == 1 and (size := sizes.pop()) and not declares(feature, size):
             channels = 1 if 1 in feature["shape"] else 3
             feature |= {"shape": [size[1], size[0], channels], "names": ["height", "width", "channels"]}
             yield f"{_INFO}: {camera} given the size of its videos, {size[0]}x{size[1]}"

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from goalreel.datasets.episode import stored
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, spell
-from goalreel.datasets.source import Source
+from goalreel.datasets.source import Source, declares
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.layout import TOLERANCE_S
-from goalreel.datasets.writing.plan import picture_size
 from goalreel.errors import DatasetError
 
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
@@ -81,12 +80,18 @@ def _file_issues(
             HealthIssue(kind="video_file", level=level, text=text, episodes=tuple(concerned or file.start))
         ]
     issues = list(_frame_issues(source.fps, rows, concerned, file, video))
-    declared = picture_size(source.features[file.camera])
-    if video.size and video.size != declared:
-        sizes = "its frames are {}x{}, and meta/info.json says {}x{}".format(*video.size, *declared)
-        text = f"{file.path}: {sizes}: write the shape of {file.camera} as [height, width, channels] there"
-        issues.append(HealthIssue(kind="camera_size", level="warning", text=text))
+    if video.size:
+        issues += _size_issues(source, file.camera, video.size, file.path)
     return issues
+
+
+def _size_issues(source: Source, camera: str, size: tuple[int, int], where: Path) -> Iterator[HealthIssue]:
+    feature = source.features[camera]
+    if not declares(feature, size):
+        says = f"meta/info.json says shape {list(feature['shape'])}, names {feature.get('names')}"
+        right = f"shape [{size[1]}, {size[0]}, 3], names [height, width, channels]"
+        text = f"{where}: frames of {camera} are {size[0]}x{size[1]}, and {says}: write {right} there"
+        yield HealthIssue(kind="camera_size", level="warning", text=text)
 
 
 def _frame_issues(
@@ -152,6 +157,8 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
             if lost := _lost(metadata, f"{camera}.bytes"):
                 text = f"{path}: {lost} pictures of {camera} are not stored: copy the dataset again"
                 yield HealthIssue(kind="images", level="broken", text=text)
+    for camera in cameras:
+        yield from _size_issues(source, camera, source.picture_size(camera), source.root)
 
 
 def _lost(metadata: pq.FileMetaData, column: str) -> int:

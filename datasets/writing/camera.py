@@ -13,7 +13,7 @@ from goalreel.concurrency import prefetch
 from goalreel.datasets.episode import VIDEO_PATH, stored
 from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile
-from goalreel.datasets.writing.plan import BuildPlan, picture_size
+from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.datasets.writing.stats import PictureLevels, Stats
 from goalreel.datasets.writing.video import PictureRun, write_video
 from goalreel.errors import DatasetError
@@ -97,9 +97,10 @@ def _pictures(build: BuildPlan, episode: int) -> dict[str, NDArray[np.uint8]]:
         for camera, indices in frames.items():
             for image in build.source.episode(episode).frames(camera, indices):
                 images[f"frame:{image.frame}"] = image
-        size = picture_size(build.source.features[build.camera])
         # What an editor drew has the shape that it works in, not quite the camera's.
-        images |= {r: build.records.image(r).resized(size) for r in references if r not in images}
+        for reference in references:
+            if reference not in images:
+                images[reference] = build.records.image(reference).resized(build.camera_size)
     except (ValueError, IndexError) as e:
         raise DatasetError(f"{build.records.path(episode)}: a goal image is lost: {e}") from e
     return {reference: fit(image.pixels, build.size) for reference, image in images.items()}

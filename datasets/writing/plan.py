@@ -75,6 +75,11 @@ class BuildPlan:
         return FileMarks(self.out)
 
     @cached_property
+    def camera_size(self) -> tuple[int, int]:
+        """(width, height) of the pictures of `camera`."""
+        return self.source.picture_size(self.camera, sorted(self.goals))
+
+    @cached_property
     def inside(self) -> dict[Path, list[int]]:
         """The episodes of each data file."""
         episodes: dict[Path, list[int]] = {}
@@ -146,7 +151,7 @@ class BuildPlan:
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
         for episode in [e for e in goals if goals[e].corrected and records.outdated(e)]:
             goals[episode] = goals[episode].with_instruction(source.episode(episode).instruction)
-        size = picture_size(feature or source.features[name])
+        size = source.picture_size(key if feature else name, chosen)
         return cls(source, out, records, key, name, size, goals, clock, text, form)
 
 
@@ -166,11 +171,3 @@ def check_form(source: Source, key: str, form: SubGoalForm) -> None:
             f"{source.root}: {key!r} shows goals in the form {existing!r}, not {form!r}: "
             f"take --subgoal-form {existing}, or another --subgoal-key"
         )
-
-
-def picture_size(feature: dict) -> tuple[int, int]:
-    """(width, height) of a camera's pictures."""
-    shape = list(feature["shape"])
-    if next(iter(feature.get("names") or ()), "") in ("channel", "channels"):
-        shape = shape[1:] + shape[:1]
-    return shape[1], shape[0]
