@@ -17,6 +17,7 @@ from goalreel.datasets.health.mend_meta import (
     name_features,
     number_episodes,
     order_episodes,
+    place_videos,
 )
 from goalreel.datasets.health.mend_rows import number_rows, sort_files
 from goalreel.datasets.health.mend_stats import compute_stats
@@ -33,6 +34,7 @@ _STEPS: tuple[Callable[[Path], Iterator[str]], ...] = (
     number_episodes,
     index_tasks,
     measure_cameras,
+    place_videos,
     count_totals,
 )
 

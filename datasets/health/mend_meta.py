@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from goalreel.datasets.arrow import array, read_table, to_numpy
 from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.frames import MISSING, FrameRows
+from goalreel.datasets.health.issues import spell
 from goalreel.datasets.health.mend_rows import are_together, set_column
 from goalreel.datasets.health.tables import NUMERIC, count_values
+from goalreel.datasets.labels import read_texts
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import declares, read_info
 from goalreel.datasets.video import VideoIndex
@@ -29,7 +31,7 @@ _INFO = Path("meta") / "info.json"
 _PLACE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet$")
 
 
-def _set_numbers(table: pa.Table, name: str, values: Sequence[int | None]) -> pa.Table:
+def _set_numbers(table: pa.Table, name: str, values: Sequence[float | None]) -> pa.Table:
     at = table.schema.get_field_index(name)
     field = table.schema.field(at)
     return table.set_column(at, field, array(values, field.type))
@@ -114,23 +116,21 @@ def index_tasks(root: Path) -> Iterator[str]:
     """Make meta/tasks.parquet from meta/episodes where it is lost, and sort it where it is out of order."""
     path, rows = root / TASKS, FrameRows.read(data_files(root))
     try:
-        table = read_table(path)
-        text = next(name for name in ("task", "__index_level_0__") if name in table.column_names)
-        indices, texts = table["task_index"].to_pylist(), table[text].to_pylist()
-    except (pa.ArrowException, OSError, KeyError, StopIteration):
+        texts = read_texts(path, "task")
+    except DatasetError:
         if (tasks := _tasks_of_episodes(root, rows)) is not None:
             write_bytes(path, tasks_file(tasks, {}))
             yield f"{TASKS}: made from the tasks in meta/episodes"
         return
-    if indices == list(range(len(indices))) or len(set(indices)) < len(indices):
+    indices = list(texts)
+    if indices == list(range(len(indices))) or len(indices) < pq.read_metadata(path).num_rows:
         return
     known = np.sort(np.array(indices, np.int64))
     if not np.array_equal(known, np.arange(len(known))):
         if not np.isin(rows.task, known).all():
             return
         set_column(rows, "task_index", np.searchsorted(known, rows.task))
-    ordered = [task for _, task in sorted(zip(indices, texts, strict=True))]
-    write_bytes(path, tasks_file(dict(enumerate(ordered)), {}))
+    write_bytes(path, tasks_file(dict(enumerate(texts[index] for index in sorted(indices))), {}))
     yield f"{TASKS}: row k is task k"
 
 
@@ -207,6 +207,53 @@ def measure_cameras(root: Path) -> Iterator[str]:
             yield f"{_INFO}: {camera} given the size of its videos, {size[0]}x{size[1]}"
     if json.dumps(info) != before:
         write_json(root / _INFO, info)
+
+
+type _Place = tuple[int, int, float | None]
+"""Of an episode in a video: index, frames, and where it is said to begin, in seconds."""
+
+
+def place_videos(root: Path) -> Iterator[str]:
+    """Write where episodes begin in a video that has just their frames, in the order of the episodes."""
+    info, episodes = read_info(root), EpisodeRows.read(root)
+    fps, template = float(info["fps"]), info.get("video_path") or VIDEO_PATH
+    for camera in [n for n, f in info["features"].items() if f["dtype"] == "video"]:
+        name, starts = f"videos/{camera}/from_timestamp", dict[int, float]()
+        of_file: dict[Path, list[_Place]] = {}
+        for row in episodes:
+            if (path := _video(root, template, row, camera)) is not None:
+                of_file.setdefault(path, []).append((row["episode_index"], row["length"], row[name]))
+        for path, places in of_file.items():
+            starts |= _starts(path, places, fps)
+        if starts:
+            _write_starts(root, camera, starts, fps)
+            yield f"meta/episodes: {camera} of {spell(starts)} begins where its video has the first frame"
+
+
+def _starts(path: Path, places: Sequence[_Place], fps: float) -> dict[int, float]:
+    """Where the episodes of a video begin, in seconds; none where that is known, or nothing tells it."""
+    episodes, lengths, said = zip(*places, strict=True)
+    try:
+        times = VideoIndex.read(path).times
+    except DatasetError:
+        return {}
+    if len(times) != sum(lengths) or None in said or list(said) != sorted(said):
+        return {}
+    begin = times[np.cumsum([0, *lengths[:-1]])].tolist()
+    is_off = any(abs(a - b) > 0.5 / fps for a, b in zip(said, begin, strict=True))
+    return dict(zip(episodes, begin, strict=True)) if is_off else {}
+
+
+def _write_starts(root: Path, camera: str, starts: Mapping[int, float], fps: float) -> None:
+    for path in episode_files(root):
+        table = read_table(path)
+        lengths = table["length"].to_pylist()
+        for name, share in (("from_timestamp", 0.0), ("to_timestamp", 1 / fps)):
+            column = f"videos/{camera}/{name}"
+            rows = zip(table["episode_index"].to_pylist(), lengths, table[column].to_pylist(), strict=True)
+            values = [starts[e] + share * length if e in starts else old for e, length, old in rows]
+            table = _set_numbers(table, column, values)
+        _write_episodes(path, table)
 
 
 def _are_there(root: Path, episodes: EpisodeRows, cameras: list[str]) -> bool:

@@ -1,4 +1,7 @@
-"""Compute meta/stats.json of a copy anew, as lerobot's recompute_stats does, of numbers and of cameras."""
+"""Compute meta/stats.json of a copy anew, of numbers and of cameras.
+
+Quantiles are those of all rows, where lerobot averages those of its episodes.
+"""
 
 from collections.abc import Iterator
 from functools import partial

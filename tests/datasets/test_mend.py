@@ -110,6 +110,10 @@ MENDED: dict[str, tuple[Fault, str]] = {
     "a vector of another size": (shape("action", [7]), "given the size of the column: action"),
     "a camera of another size": (shape(FRONT, [480, 640, 3]), "given the size of its videos, 48x48"),
     "no path of videos": (info(lambda i: i.update(video_path=None)), "video_path written"),
+    "frames of the neighbour": (
+        column(EPISODES, f"videos/{WRIST}/from_timestamp", lambda _: [0.0, 1.0, 2.1]),
+        f"{WRIST} of episodes 0-2 begins where",
+    ),
     "no tasks": (unlink(TASKS), "made from the tasks in meta/episodes"),
     "tasks in another order": (two_tasks([1, 0]), "row k is task k"),
     "tasks with a hole": (two_tasks([0, 4]), "row k is task k"),
@@ -135,7 +139,7 @@ def frames(root: Path) -> list[list[bytes]]:
 
     dataset = LeRobotDataset("local/test", root=root, video_backend="pyav")
     assert len(dataset) == 36
-    keys = ("episode_index", "frame_index", "index", "timestamp", "observation.state", FRONT)
+    keys = ("episode_index", "frame_index", "index", "timestamp", "observation.state", FRONT, WRIST)
     items = [dataset[index] for index in (0, 11, 12, 20, 21, 35)]
     return [[np.asarray(item[key]).tobytes() for key in keys] for item in items]
 
@@ -207,6 +211,12 @@ def test_statistics_are_lerobots(video_dataset, tmp_path):
             # lerobot makes pictures smaller first, and loses extremes.
             for part in ("mean", "std") if pictured else ("min", "max", "mean", "std"):
                 assert np.ravel(after[name][part]) == pytest.approx(np.ravel(stats[part]), **near)
+
+
+def test_where_an_episode_begins_is_left_where_the_video_does_not_tell(video_dataset, tmp_path):
+    root = shutil.copytree(video_dataset, tmp_path / "data")
+    column(EPISODES, f"videos/{WRIST}/from_timestamp", lambda _: [1.5, 0.0, 0.9])(root)
+    assert mend(root, tmp_path / "out") == ()
 
 
 def test_episodes_with_records_keep_their_numbers(video_dataset, annotated, tmp_path):
