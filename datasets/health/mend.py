@@ -21,6 +21,7 @@ from goalreel.datasets.health.mend_meta import (
 )
 from goalreel.datasets.health.mend_rows import number_rows, sort_files
 from goalreel.datasets.health.mend_stats import compute_stats
+from goalreel.datasets.links import check_links
 from goalreel.datasets.source import read_info
 from goalreel.datasets.writing.copies import check_apart, data_files, dataset_files, pass_file
 from goalreel.files import atomic_folder
@@ -48,12 +49,13 @@ def mend(
 
     Raises:
         InputError: `out` is there already.
-        DatasetError: meta/info.json or meta/episodes cannot be read, `out` overlaps the dataset, or the disk
-            is full.
+        DatasetError: meta/info.json or meta/episodes cannot be read, a link leads out of the dataset, `out`
+            overlaps it, or the disk is full.
     """
     read_info(dataset)
     EpisodeRows.read(dataset)
     check_apart(dataset, out)
+    check_links(dataset)
     files = list(dataset_files(dataset))
     with atomic_folder(out) as part:
         for done, path in enumerate(files, start=1):

@@ -105,6 +105,15 @@ def test_an_export_refuses_a_link_out_of_its_dataset(root, private, annotated, t
         assert not (tmp_path / "exported").exists()
 
 
+def test_a_mended_copy_refuses_a_link_out_of_its_dataset(root, private, tmp_path):
+    from goalreel.datasets.health.mend import mend
+
+    (root / "notes.txt").symlink_to(private)
+    with pytest.raises(DatasetError, match=r"notes.txt is a link out of the dataset"):
+        mend(root, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
 def hub(root: Path, cache: Path) -> Path:
     """The dataset as huggingface_hub keeps it."""
     repository = cache / "datasets--me--arm"

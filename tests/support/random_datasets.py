@@ -167,7 +167,7 @@ def write(recipe: Recipe, folder: Path) -> Path:
     if recipe.stats:
         size = {"min": [0.0], "max": [1.0], "mean": [0.5], "std": [0.3], "count": [sum(recipe.lengths)]}
         (root / "meta/stats.json").write_text(json.dumps({"timestamp": size}))
-    return _linked(root, folder / "hub") if recipe.linked else root
+    return _linked(root, folder / "datasets--me--arm") if recipe.linked else root
 
 
 def picture(camera: int, frame: int, size: tuple[int, int]) -> np.ndarray:
