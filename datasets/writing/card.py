@@ -11,6 +11,7 @@ import yaml
 
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.datasets.writing.progress import PROGRESS, PROGRESS_FILE
+from goalreel.details import parse_details
 from goalreel.files import write_bytes
 from goalreel.types import ROLES
 
@@ -86,8 +87,9 @@ def _section(job: BuildPlan) -> Iterator[str]:
             f"- `{PROGRESS}`: how far each frame is in its task, 0-1, by a rule from the cuts; NaN where a "
             f"step is in doubt. `{PROGRESS_FILE}` has it for `lerobot-train --sample_weighting.type=rabc`."
         )
-    told = job.records.settings().get("details")
-    besides = f", and details of its steps ({told.replace(',', ', ')})" if told else ""
+    told = parse_details(job.records.settings().get("details"))
+    texts = ", ".join(name for name in told if name != PROGRESS)
+    besides = f", and details of its steps ({texts})" if texts else ""
     yield f"- `meta/goalreel`: the record of each episode, with every attempt and verdict{besides}."
     yield ""
     yield from claim_lines(claim for goals in job.goals.values() for claim in goals.claims)
