@@ -29,6 +29,7 @@ from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.mend import mend
 from goalreel.datasets.source import Source
 
+pytestmark = pytest.mark.long
 NAN = float("nan")
 
 
