@@ -36,7 +36,7 @@ def relink(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
-PLANTED: dict[str, tuple[str, Callable[[Path, Path], None]]] = {
+PLANTED: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
     "a file beside": ("notes.txt", lambda root, private: (root / "notes.txt").symlink_to(private)),
     "the card": ("README.md", lambda root, private: (root / "README.md").symlink_to(private)),
     "a relative link": (
