@@ -223,6 +223,15 @@ def test_words_outcomes_and_issues_are_set(page):
     assert "take it" in page.get("/api/dataset").json()["names"]
 
 
+def test_a_failure_is_explained(page):
+    cause = {"kind": "describe", "step": "1", "detail": "failure", "restorable": True}
+    cause["text"] = "it \n slipped"
+    episode = done(page, 0, {"kind": "outcome", "step": "1", "outcome": "failed"}, cause)
+    told = {"text": "it slipped", "by": "person", "checked": "person", "restorable": True}
+    assert episode["steps"][1]["details"]["failure"] == told
+    assert episode["history"][-1]["words"].endswith("has the failure “it slipped”")
+
+
 def test_goal_images_are_chosen_taken_and_left_out(page):
     episode = done(page, 0, {"kind": "frame", "step": "1", "camera": WRIST, "frame": 5})
     step = episode["steps"][1]
