@@ -10,12 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cli import fails, invoke
+from support.cli import fails, goalreel, invoke
 from support.faults import DATA, EPISODES, TASKS, both, column, info, table
 
 from goalreel.annotator.annotate import annotate as annotate_source
 from goalreel.annotator.annotate import open_dataset
+from goalreel.annotator.exports.groot import export_groot
 from goalreel.annotator.exports.sarm import export_sarm
+from goalreel.annotator.exports.table import export_table
 from goalreel.annotator.options import Options
 from goalreel.datasets.label_episodes import find_labels
 from goalreel.datasets.records import FOLDER, Records
@@ -265,3 +267,27 @@ def test_the_stages_of_an_export_are_read_again(annotated, video_dataset, tmp_pa
     steps = [(0, "reach the block"), (3, "grasp the block"), (6, "put it in the bowl"), (9, "")]
     episode = Source.open(tmp_path / "sarm").episode(0)
     assert [(round(10 * seconds), text) for seconds, text in episode.subtasks("stages")] == steps
+
+
+@pytest.mark.parametrize(
+    "text", ["USB stick: plug it in", "LED lamp on", "PnPBottleToCabinetClose", "I want tea"]
+)
+def test_the_capitals_of_an_instruction_stay_in_all_that_is_written(data, text):
+    named_tasks(text)(data)
+    annotate(data, "--task-per-frame", "--task-aug")
+    out = data.parent / "out"
+    export_groot(out, out.parent / "groot")
+    export_table(out, out.parent / "steps.csv")
+    goalreel("show", out, "--out", out.parent / "report")
+    assert set(told(out)) == {text}
+    assert rows(out, "task_aug") == [(text, 0.0)]
+    assert {words for style in ("subtask", "plan") for words, _ in rows(out, style)} <= {text}
+    written = [
+        *(out.parent / "report").rglob("*.html"),
+        out.parent / "groot/meta/tasks.jsonl",
+        out.parent / "steps.csv",
+    ]
+    for path in written:
+        content = path.read_text()
+        assert content.lower().count(text.lower()) == content.count(text), path
+    assert sum(text in path.read_text() for path in written) >= 3
