@@ -30,6 +30,8 @@ from goalreel.terms import LabelForm
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 """lerobot's own, for an info.json that has none."""
+RATE_SLACK = 0.02
+"""Share by which the rate of a video may be off its dataset's before it is called another rate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +191,11 @@ class Episode:
                     f"{np.abs(times - steady).max():.3f} s off a constant {self.fps:g} frames a second, "
                     "which the video has, so they do not tell its frames apart: "
                     "write frame_index / fps into timestamp"
+                )
+            if (rate := video.rate()) and abs(rate / self.fps - 1) > RATE_SLACK:
+                raise DatasetError(
+                    f"{path}: the video has {rate:.4g} frames a second and the dataset {self.fps:g} "
+                    f"(episode {self.index}): encode it at {self.fps:g}, or take another camera"
                 )
             raise DatasetError(
                 f"{path}: frame count mismatch in episode {self.index}: "

@@ -66,6 +66,10 @@ class VideoIndex:
         pts = np.sort(packets["pts"])
         return cls(path, pts, pts * time_base, np.sort(packets["pts"][packets["key"]]), time_base)
 
+    def rate(self) -> float | None:
+        """Frames a second, by the median of their distances; None of a single frame."""
+        return 1 / float(np.median(np.diff(self.times))) if len(self.times) > 1 else None
+
     def find(self, seconds: NDArray[np.float64], tolerance_s: float) -> list[int | None]:
         """The frame nearest to each time, as pts; None where none is within the tolerance (s)."""
         times = self.times

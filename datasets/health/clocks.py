@@ -7,7 +7,7 @@ import numpy as np
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.layout import TOLERANCE_S
+from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
 
 _GAP = 1.5
 """Frames from one row to the next that make a gap."""
@@ -49,19 +49,19 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
         text = f"{text}: write frame_index / fps"
         yield of_episodes("time_order", "warning", text, backwards)
     if gaps:
-        yield _off("gaps", f"{spell(gaps)}: timestamps jump over frames that are not there", gaps, fps)
+        yield _off("gaps", f"{spell(gaps)}: timestamps jump over frames that are not there", gaps)
+    if long := [episode for episode, deviation in gaps.items() if deviation > MAX_SPAN_S]:
+        text = f"{spell(long)}: timestamps jump by hours, which no video can: write frame_index / fps"
+        yield of_episodes("time_span", "broken", text, long)
     if off:
         rate = float(np.median(rates))
         drifts = abs(rate / fps - 1) > _DRIFT
         what = f"run at {rate:.4g} frames a second, and meta/info.json says {fps:g}" if drifts else "jitter"
-        yield _off("drift" if drifts else "jitter", f"{spell(off)}: timestamps {what}", off, fps)
+        yield _off("drift" if drifts else "jitter", f"{spell(off)}: timestamps {what}", off)
 
 
-def _off(kind: str, what: str, deviations: dict[int, float], fps: float) -> HealthIssue:
-    """What deviates by more than half a frame has no goal image of its own in a copy."""
-    worst = max(deviations.values())
-    text = f"{what}: up to {1000 * worst:.3g} ms off a constant rate, which goal images have"
-    advice = "let frame i be at i / fps, in timestamp and in the videos"
-    if is_readable := worst <= 0.5 / fps:
-        advice = f"train with --tolerance_s={np.ceil(worst * 10_500) / 10_000:g}, or {advice}"
-    return of_episodes(kind, "warning" if is_readable else "broken", f"{text}: {advice}", list(deviations))
+def _off(kind: str, what: str, deviations: dict[int, float]) -> HealthIssue:
+    text = f"{what}: up to {1000 * max(deviations.values()):.3g} ms off a constant rate"
+    advice = "goal images follow, but lerobot's streaming reader will not find them: "
+    advice += "let frame i be at i / fps, in timestamp and in the videos"
+    return of_episodes(kind, "warning", f"{text}: {advice}", list(deviations))

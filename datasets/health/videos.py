@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.episode import stored
+from goalreel.datasets.episode import RATE_SLACK, stored
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, spell
 from goalreel.datasets.source import Source, declares
@@ -130,9 +130,9 @@ def _frame_issues(
 
 
 def _missing(episodes: Sequence[int], file: CameraFile, video: VideoIndex, fps: float) -> HealthIssue:
-    rate = 1 / float(np.median(np.diff(video.times))) if len(video.times) > 1 else fps
+    rate = video.rate() or fps
     kind, what = "video_frames", f"the video does not have all frames of {spell(episodes)}: {_DELETE}"
-    if abs(rate / fps - 1) > 0.02:
+    if abs(rate / fps - 1) > RATE_SLACK:
         kind = "video_rate"
         what = f"the video has {rate:.4g} frames a second and the dataset {fps:g} ({spell(episodes)})"
         what = f"{what}: encode it at {fps:g}, or remove {file.camera} with lerobot-edit-dataset"

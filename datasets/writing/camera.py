@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from goalreel.concurrency import prefetch
 from goalreel.datasets.episode import VIDEO_PATH, stored
 from goalreel.datasets.writing.cut import AT_ONCE
-from goalreel.datasets.writing.layout import VideoFile
+from goalreel.datasets.writing.layout import VideoFile, ticks
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.datasets.writing.stats import PictureLevels, Stats
 from goalreel.datasets.writing.video import PictureRun, write_video
 from goalreel.errors import DatasetError
+from goalreel.files import digest
 from goalreel.image import Image
 from goalreel.subgoal_camera import fit, in_form
 
@@ -27,13 +28,15 @@ def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stat
     row = {f"{prefix}/chunk_index": video.chunk, f"{prefix}/file_index": video.file}
     path = stored(build.out, template, row, prefix, video_key=build.key)
     lengths = [build.clock[e].frames for e in video.episodes]
-    made_from = build.made_from(video.chunk, video.file, lengths, episodes=video.episodes)
+    times = ticks(video, build.clock, build.source.fps)
+    clock = () if times is None else (digest(times.tobytes()),)
+    made_from = build.made_from(video.chunk, video.file, lengths, *clock, episodes=video.episodes)
     note = build.marks.fresh(path, made_from)
     if note is None:
         build.marks.drop(path)
         stats: dict[int, Stats] = {}
         fps = Fraction(str(build.source.info["fps"]))
-        write_video(path, build.encoder, _runs(build, video, stats), build.size, fps)
+        write_video(path, build.encoder, _runs(build, video, stats), build.size, fps, times)
         note = {str(e): {name: value.tolist() for name, value in s.items()} for e, s in stats.items()}
         build.marks.put(path, made_from, note)
     return path, {int(e): {n: np.array(v) for n, v in s.items()} for e, s in note.items()}

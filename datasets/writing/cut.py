@@ -5,13 +5,15 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError
 
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.video import VideoIndex, ffmpeg_url, opened
 from goalreel.datasets.writing.encoder import recording_encoder
-from goalreel.datasets.writing.video import encoding
+from goalreel.datasets.writing.layout import TOLERANCE_S
+from goalreel.datasets.writing.video import TICKS, encoding
 from goalreel.errors import DatasetError
 from goalreel.files import atomic
 
@@ -75,8 +77,12 @@ def _packets(video: VideoIndex, source: InputContainer, pts: Sequence[int]) -> l
 def _encoded(episode: Episode, camera: str, path: Path) -> None:
     size = episode.frames(camera, [0])[0].size
     fps = Fraction(str(episode.info["fps"]))
-    first = round(float(episode.timestamps[0]) * episode.fps)
-    with encoding(path, recording_encoder(size), size, fps, first) as encode:
+    seconds = episode.timestamps.astype(np.float64)
+    steady = np.rint(seconds * episode.fps)
+    times, unit = steady, None
+    if np.abs(steady / episode.fps - seconds).max() > TOLERANCE_S:
+        times, unit = np.rint(seconds * TICKS), Fraction(1, TICKS)
+    with encoding(path, recording_encoder(size), size, fps, times.astype(int).tolist(), unit) as encode:
         for start in range(0, len(episode), AT_ONCE):
             chosen = range(start, min(start + AT_ONCE, len(episode)))
             for image in episode.frames(camera, chosen):

@@ -1,19 +1,28 @@
 """The place of each episode in the files of the sub-goal camera."""
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import read_table, to_numpy
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.video import LEAD_S, TICKS
 from goalreel.errors import DatasetError
 
 TOLERANCE_S = 1e-4
 """lerobot's loader wants a frame this close to its timestamp."""
+MAX_SPAN_S = 12 * 3600
+"""Seconds from the first to the last row of an episode without a constant rate: an mp4 may have no longer
+gap.
+"""
+_PLACES = 1024
+"""Episodes begin at such fractions of a second, so that float32 rounds no timestamp that it holds."""
 MAX_SECONDS = 512
 """A file's length at most (s): what a killed run has to redo. So far float32 seconds are exact to 3e-5."""
 
@@ -25,8 +34,10 @@ class EpisodeClock:
     frames: int
     first: float
     """Timestamp of its first frame, s."""
-    jitter_s: float
-    """How far a timestamp is from the constant rate at most."""
+    seconds: float
+    """From its first frame to the end of its last."""
+    is_steady: bool
+    """Whether frame i is i / fps after the first, near enough for lerobot."""
     shard: Path
     """The data file it is in."""
 
@@ -40,6 +51,9 @@ class VideoFile:
     shard: Path
     episodes: list[int] = field(default_factory=list)
     frames: int = 0
+    """How many there are, or how many there would be at a constant rate."""
+    is_steady: bool = True
+    """Whether its frames are at a constant rate; else each is shown at the time of its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +70,43 @@ def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
     """Episode -> its frames' clock, in the order of the data files.
 
     Raises:
-        DatasetError: a data file is not readable, or an episode's rows in it are not together.
+        DatasetError: a data file is not readable, an episode's rows in it are not together, or they jump by
+            hours.
     """
     episode_clocks = {}
     for path in shards:
-        try:
-            table = read_table(path, ["episode_index", "timestamp"])
-        except (pa.ArrowException, OSError) as e:
-            raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
-        episode, time = to_numpy(table["episode_index"]), to_numpy(table["timestamp"])
-        if np.count_nonzero(np.diff(episode)) >= len(np.unique(episode)) > 0:
-            raise DatasetError(f"{path}: its episodes are mixed up: sort its rows by index")
-        order = np.lexsort((time, episode))
-        episode, time = episode[order], time[order].astype(np.float64)
-        starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
-        for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
-            times = time[start:stop]
+        for episode, times in row_times(path):
             jitter = np.abs(times - times[0] - np.arange(len(times)) / fps).max()
-            episode_clocks[int(episode[start])] = EpisodeClock(
-                len(times), float(times[0]), float(jitter), path
-            )
+            is_steady = not jitter > max(TOLERANCE_S / 2, np.spacing(np.float32(abs(times).max())))
+            span = float(times[-1] - times[0])
+            if not is_steady and not span < MAX_SPAN_S:
+                raise DatasetError(
+                    f"{path}: the timestamps of episode {episode} span {span:g} s: "
+                    "write frame_index / fps into timestamp"
+                )
+            seconds = len(times) / fps if is_steady else span + 1 / fps
+            episode_clocks[episode] = EpisodeClock(len(times), float(times[0]), seconds, is_steady, path)
     return episode_clocks
+
+
+def row_times(path: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Episode, and the timestamps of its rows in order of time: seconds as lerobot reads them, in float32.
+
+    Raises:
+        DatasetError: the data file is not readable, or an episode's rows in it are not together.
+    """
+    try:
+        table = read_table(path, ["episode_index", "timestamp"])
+    except (pa.ArrowException, OSError) as e:
+        raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
+    episode, time = to_numpy(table["episode_index"]), to_numpy(table["timestamp"])
+    if np.count_nonzero(np.diff(episode)) >= len(np.unique(episode)) > 0:
+        raise DatasetError(f"{path}: its episodes are mixed up: sort its rows by index")
+    order = np.lexsort((time, episode))
+    episode, time = episode[order], time[order].astype(np.float32).astype(np.float64)
+    starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
+    for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
+        yield int(episode[start]), time[start:stop]
 
 
 def arrange(
@@ -92,11 +122,13 @@ def arrange(
     for index, has in clock.items():
         if index not in episodes:
             continue
-        if not files or files[-1].shard != has.shard or files[-1].frames + has.frames > limit:
+        frames = has.frames if has.is_steady else math.ceil(has.seconds * source.fps)
+        if not files or files[-1].shard != has.shard or files[-1].frames + frames > limit:
             at = _next(at, int(source.info.get("chunks_size", 1000)))
             files.append(VideoFile(*at, has.shard))
         files[-1].episodes.append(index)
-        files[-1].frames += has.frames
+        files[-1].frames += frames
+        files[-1].is_steady &= has.is_steady
     return files
 
 
@@ -104,13 +136,30 @@ def places(files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float
     """Where lerobot's loader finds each episode: a frame at `from_timestamp` plus its own timestamp."""
     place_by_episode = {}
     for file in files:
-        at = 0
+        at, seconds = 0, LEAD_S
         for index in file.episodes:
             has = clock[index]
             start, end = at / fps - has.first, (at + has.frames) / fps - has.first
-            place_by_episode[index] = EpisodePlace(file.chunk, file.file, start, end)
             at += has.frames
+            if not file.is_steady:
+                start = math.ceil((seconds - has.first) * _PLACES) / _PLACES
+                end = start + has.seconds
+                seconds = end + has.first
+            place_by_episode[index] = EpisodePlace(file.chunk, file.file, start, end)
     return place_by_episode
+
+
+def ticks(video: VideoFile, clock: Mapping[int, EpisodeClock], fps: float) -> NDArray[np.int64] | None:
+    """When the frames of a file are shown, in units of `1 / TICKS` s; None of those at a constant rate.
+
+    Raises:
+        DatasetError: as `row_times`.
+    """
+    if video.is_steady:
+        return None
+    placed, times = places([video], clock, fps), dict(row_times(video.shard))
+    parts = [np.rint((placed[e].from_timestamp + times[e]) * TICKS) for e in video.episodes]
+    return np.concatenate(parts).astype(np.int64)
 
 
 def _last(rows: EpisodeRows, key: str) -> tuple[int, int] | None:

@@ -159,7 +159,7 @@ def write_info(job: BuildPlan, video: Path | None) -> None:
             "dtype": "video",
             "shape": [job.size[1], job.size[0], 3],
             "names": ["height", "width", "channels"],
-            "info": video_info(video, job.encoder) | {FORM: job.form},
+            "info": video_info(video, job.encoder) | {"video.fps": int(job.source.fps), FORM: job.form},
         }
     if job.text.task_per_frame:
         camera = features[job.key]

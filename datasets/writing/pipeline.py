@@ -4,7 +4,7 @@ A pure function: run twice it changes no byte, killed and run again it ends with
 goes first and comes last, so a half-built OUT is no dataset.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -23,14 +23,14 @@ from goalreel.datasets.writing.copies import (
     pass_on,
 )
 from goalreel.datasets.writing.edits import check_edits
-from goalreel.datasets.writing.layout import VideoFile, arrange, places
+from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.datasets.writing.progress import PROGRESS_FILE, write_progress
 from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.stats import Stats
 from goalreel.datasets.writing.tasks import TASKS, tasks_file
 from goalreel.datasets.writing.text import TextOptions
-from goalreel.files import file_digest, sweep, write_bytes
+from goalreel.files import digest, file_digest, sweep, write_bytes
 from goalreel.terms import DEFAULT_FORM, SubGoalForm
 from goalreel.terms import SUBGOAL as SUBGOAL
 
@@ -79,20 +79,27 @@ def build(
         sweep(out)
     check_edits(source, out, camera_key, overwrite=overwrite)
     info = out / "meta" / "info.json"
-    everything = job.made_from(meta_digest(root), episodes=sorted(job.clock))
+    placed = places(videos, job.clock, job.source.fps)
+    where = digest(repr(sorted(placed.items())))
+    everything = job.made_from(meta_digest(root), where, episodes=sorted(job.clock))
     if job.marks.fresh(info, everything) is None:
         job.marks.drop(info)
         info.unlink(missing_ok=True)
     drop_gone(job.source, out, camera_key, job.marks)
     besides = {CARD, *([TASKS] if text.task_per_frame else []), *([PROGRESS_FILE] if job.progress else [])}
     pass_on(root, out, besides)
-    for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
+    for done, _ in enumerate(_steps(job, shards, videos, episodes, placed, everything), start=1):
         if progress:
             progress(done, total)
 
 
 def _steps(
-    job: BuildPlan, shards: list[Path], videos: list[VideoFile], episodes: list[Path], everything: str
+    job: BuildPlan,
+    shards: list[Path],
+    videos: list[VideoFile],
+    episodes: list[Path],
+    placed: Mapping[int, EpisodePlace],
+    everything: str,
 ) -> Iterator[None]:
     """Make one file after the other, skipping those that are made."""
     root, meta_folder = job.source.root, job.out / "meta"
@@ -107,7 +114,6 @@ def _steps(
         stats |= file_stats
         yield
     prune(job, set(files))
-    placed = places(videos, job.clock, job.source.fps)
     for path in episodes:
         target = job.out / path.relative_to(root)
         write = partial(meta.write_episodes, path, target, placed, stats, job)

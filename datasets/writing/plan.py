@@ -1,7 +1,6 @@
 """What a build of OUT reads, what it writes, and what each file is made from."""
 
 import json
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -14,7 +13,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.encoder import EncoderSettings, goal_encoder, recording_encoder
 from goalreel.datasets.writing.goals import Goals, read_goals
-from goalreel.datasets.writing.layout import TOLERANCE_S, EpisodeClock, clocks
+from goalreel.datasets.writing.layout import EpisodeClock, clocks
 from goalreel.datasets.writing.marks import FileMarks
 from goalreel.datasets.writing.progress import check_progress, has_progress
 from goalreel.datasets.writing.tasks import task_indices
@@ -24,9 +23,8 @@ from goalreel.files import digest
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
 
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
-log = logging.getLogger(__name__)
 
-FORMAT = "6"
+FORMAT = "7"
 """Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
 FORM = "goalreel.subgoal_form"
 """What a sub-goal camera's `info` says of its pictures; one without it is from before there were forms."""
@@ -141,12 +139,6 @@ class BuildPlan:
             check_progress(source)
         source.check_data()
         clock = clocks(data_files(source.root), source.fps)
-        if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:
-            log.warning(
-                "%s: episode %d is not at a constant rate: lerobot's loader may refuse its frames",
-                source.root,
-                late[0],
-            )
         chosen = sorted(records.done(corrected=True) & set(clock))
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
         for episode in [e for e in goals if goals[e].corrected and records.outdated(e)]:

@@ -185,14 +185,26 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         ),
         "drift",
         "warning",
-        None,  # the goal images of a copy are at a constant rate
+        READ,
     ),
     "timestamps that jitter": (start("timestamp", 0.0, 0.103, 0.2, 0.303), "jitter", "warning", FAILS),
     "a gap in the clock": (
         column(DATA, "timestamp", lambda o: [*o[:6], *(t + 0.5 for t in o[6:12]), *o[12:]]),
         "gaps",
+        "warning",
+        FAILS,  # the videos have no gap
+    ),
+    "a clock that jumps by years": (
+        column(DATA, "timestamp", lambda o: [*o[:6], *(t + 1e8 for t in o[6:12]), *o[12:]]),
+        "time_order",  # float32 holds no tenths of a second there
+        "warning",
+        FAILS,
+    ),
+    "a clock that jumps by hours": (
+        column(DATA, "timestamp", lambda o: [*o[:6], *(t + 5e4 for t in o[6:12]), *o[12:]]),
+        "time_span",
         "broken",
-        None,
+        FAILS,
     ),
     "another camera's file is missing": (unlink(video(WRIST)), "video_file", "broken", FAILS),
     "another camera's file is cut off": (truncate(video(WRIST)), "video_frames", "broken", FAILS),

@@ -432,7 +432,7 @@ def test_long_files_are_split_and_every_timestamp_is_found(tmp_path):
     class Sparse:
         rows, info, fps = EpisodeRows(pa.table({"episode_index": [0]})), {"chunks_size": 2}, 30.0
 
-    clock = {e: EpisodeClock(30 * 60 + 7, 0.0, 0.0, Path("a")) for e in range(40)}
+    clock = {e: EpisodeClock(30 * 60 + 7, 0.0, 60 + 7 / 30, True, Path("a")) for e in range(40)}
     files = arrange(Sparse, clock, set(clock), KEY)
     assert [e for f in files for e in f.episodes] == list(clock)
     assert all(f.frames <= MAX_SECONDS * 30 for f in files)
