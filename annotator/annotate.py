@@ -201,7 +201,7 @@ def _check(
     check_apart(source.root, out)
     if not options.follow_links:
         check_links(source.root)
-    source.check_data()
+    source.check_data(selected)
     check_form(source, options.subgoal_key, options.subgoal_form)
     if options.text.progress:
         check_progress(source)

@@ -1,6 +1,6 @@
 """`meta/episodes` of a dataset, kept as columns: as Python objects 100,000 rows would take 250 MB."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,13 +14,17 @@ from goalreel.errors import DatasetError
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _AT_ONCE = 1000
+type Place = tuple[int, int]
+"""`data/chunk_index` and `data/file_index`."""
 
 
 class EpisodeRows:
     """A row an episode, without its statistics, in episode order; each is made when it is asked for."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, moved: frozenset[int] = frozenset()) -> None:
         self._table = table.combine_chunks()
+        self.moved = moved
+        """The episodes of which meta/episodes names another data file than they are in."""
         self.indices: NDArray[np.int64] = to_numpy(self._table["episode_index"])
         """Of the rows' episodes, ascending, (rows,)."""
 
@@ -66,6 +70,24 @@ class EpisodeRows:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for start in range(0, len(self), _AT_ONCE):
             yield from self._table.slice(start, _AT_ONCE).to_pylist()
+
+    def __contains__(self, episode: int) -> bool:
+        at = int(np.searchsorted(self.indices, episode))
+        return at < len(self) and self.indices[at] == episode
+
+    def places(self) -> list[Place]:
+        """The data file of each row."""
+        return list(zip(self.column("data/chunk_index"), self.column("data/file_index"), strict=True))
+
+    def move(self, places: Mapping[int, Place]) -> "EpisodeRows":
+        """Rows with other places of these episodes."""
+        table, moved = self._table, zip(self.indices.tolist(), self.places(), strict=True)
+        values = [places.get(episode, place) for episode, place in moved]
+        for name, column in zip(("chunk_index", "file_index"), zip(*values, strict=True), strict=True):
+            at = table.schema.get_field_index(f"data/{name}")
+            field = table.schema.field(at)
+            table = table.set_column(at, field, pa.array(column, field.type))
+        return EpisodeRows(table, frozenset(places))
 
     def of(self, episode: int) -> dict[str, Any]:
         """The row of an episode.

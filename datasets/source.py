@@ -5,7 +5,7 @@ Nothing is ever written; timestamps are those of the parquet, never recomputed. 
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from goalreel.datasets.data_places import locate
 from goalreel.datasets.episode import DATA_PATH, VIDEO_PATH, Episode, check_template, stored
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.fingerprint import Fingerprint
@@ -51,7 +52,8 @@ class Source:
         """Read the metadata of the dataset in `root`."""
         root = Path(root)
         info = read_info(root)
-        return cls(root, info, EpisodeRows.read(root), read_texts(root / "meta" / "tasks.parquet", "task"))
+        rows = locate(root, EpisodeRows.read(root))
+        return cls(root, info, rows, read_texts(root / "meta" / "tasks.parquet", "task"))
 
     @property
     def fps(self) -> float:
@@ -111,14 +113,15 @@ class Source:
         """What tells this dataset and each of its episodes from others."""
         return Fingerprint.of(self.root, self.info, self.rows, self.tasks)
 
-    def check_data(self) -> None:
-        """Find the data files of all episodes: without one of them no copy of the dataset is whole.
+    def check_data(self, episodes: Collection[int] | None = None) -> None:
+        """Find the data files of the episodes (None: all).
 
         Raises:
             DatasetError: one is missing; the line names it and an episode in it.
         """
-        chunks, files = (self.rows.column(f"data/{name}") for name in ("chunk_index", "file_index"))
-        first = {place: at for at, place in reversed(list(enumerate(zip(chunks, files, strict=True))))}
+        chosen = set(self.indices if episodes is None else episodes)
+        pairs = reversed(list(enumerate(zip(self.indices, self.rows.places(), strict=True))))
+        first = {place: at for at, (episode, place) in pairs if episode in chosen}
         for _, at in sorted(first.items()):
             row = self.rows[at]
             path = stored(self.root, self.info["data_path"], row, "data")

@@ -36,7 +36,7 @@ def inspect(
             before it begins: metadata, rows, clocks and the frames in video files.
         progress: is called with the stage `check`.
     """
-    issues = list(file_issues(source))
+    issues = list(file_issues(source, episodes))
     if not source.cameras:
         text = "the dataset has no camera, so there is nothing to show as a goal"
         issues.append(HealthIssue(kind="no_camera", level="broken", text=text))

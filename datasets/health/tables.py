@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import read_table, to_numpy
-from goalreel.datasets.episode import stored
 from goalreel.datasets.health.frames import FrameRows, in_threads, unreadable
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
 from goalreel.datasets.source import Source
@@ -23,10 +21,10 @@ _COPY = "copy the dataset again"
 _RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
 
 
-def file_issues(source: Source) -> Iterator[HealthIssue]:
+def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Data files that are missing, unreadable, or that lerobot would refuse for their columns."""
     try:
-        source.check_data()
+        source.check_data(chosen)
     except DatasetError as e:
         yield HealthIssue(kind="data_file", level="broken", text=str(e))
     paths = data_files(source.root)
@@ -90,16 +88,21 @@ def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iter
     if unknown := present - known:
         text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
         yield HealthIssue(kind="episode_rows", level="broken", text=text)
-    if lost := known - present:
-        text = f"the data files have no row of {spell(lost)}: {_COPY}, or delete the episodes"
-        yield of_episodes("episode_rows", "broken", text, lost)
+    lost = known - present
+    if needed := lost & set(chosen):
+        text = f"the data files have no row of {spell(needed)}: {_COPY}, or delete the episodes"
+        yield of_episodes("episode_rows", "broken", text, needed)
+    elif lost:
+        text = f"the data files have no row of {spell(lost)}: lerobot reads a copy only where it is given"
+        yield of_episodes("episode_rows", "warning", f"{text} episodes, and none of these", lost)
     mixed = list(_mixed(rows))
     yield from mixed
     if mixed:
         return
-    yield from _totals(source, rows)
-    yield from _counts(source, rows, chosen)
-    yield from _stale(source, rows, chosen)
+    if not lost:
+        yield from _totals(source, rows)
+    yield from _counts(source, rows, chosen, is_whole=not lost)
+    yield from _stale(source, rows, chosen, is_whole=not lost)
 
 
 def _row_order(root: Path) -> NDArray[np.int64]:
@@ -134,7 +137,9 @@ def _mixed(rows: FrameRows) -> Iterator[HealthIssue]:
         yield of_episodes("row_order", "broken", text, twice)
 
 
-def _counts(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
+def _counts(
+    source: Source, rows: FrameRows, chosen: Collection[int], *, is_whole: bool
+) -> Iterator[HealthIssue]:
     lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
     off = [e for e in chosen if e in rows.of_episode and len(rows.of_episode[e]) != lengths[e]]
     if off:
@@ -142,6 +147,8 @@ def _counts(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterato
         text = f"meta/episodes says {lengths[first]} frames, and there are {len(rows.of_episode[first])}"
         text = f"{spell(off)}: {text}: annotate leaves {_them(off)} out; mend length"
         yield of_episodes("row_count", "warning", text, off)
+    if not is_whole:
+        return
     beyond, other = [], []
     ends = zip(
         source.indices, *map(source.rows.column, ("dataset_from_index", "dataset_to_index")), strict=True
@@ -160,23 +167,22 @@ def _counts(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterato
         yield of_episodes("episode_span", "warning", text, other)
 
 
-def _stale(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
-    if not np.array_equal(rows.index, np.arange(len(rows))):
+def _stale(
+    source: Source, rows: FrameRows, chosen: Collection[int], *, is_whole: bool
+) -> Iterator[HealthIssue]:
+    if is_whole and not np.array_equal(rows.index, np.arange(len(rows))):
         at = int(np.argmax(rows.index != np.arange(len(rows))))
         text = f"the column index is not the number of the row from row {at} on, and lerobot takes action"
         text = f"{text} chunks and earlier frames from other places: number the rows from 0 on"
         yield HealthIssue(kind="index", level="warning", text=text)
     misnumbered, misplaced = [], []
-    named = zip(source.rows.column("data/chunk_index"), source.rows.column("data/file_index"), strict=True)
-    said = dict(zip(source.indices, named, strict=True))
-    places = {place: _numbered(source, rows, place) for place in set(said.values())}
     for episode in chosen:
         at = rows.of_episode.get(episode)
         if at is None:
             continue
         if not np.array_equal(rows.frame[at], np.arange(len(at))):
             misnumbered.append(episode)
-        if places[said[episode]] != rows.file[at[0]]:
+        if episode in source.rows.moved:
             misplaced.append(episode)
     if misnumbered:
         text = f"{spell(misnumbered)}: frame_index does not count 0, 1, 2, ... in the order of the rows"
@@ -186,13 +192,6 @@ def _stale(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator
         text = f"{spell(misplaced)}: meta/episodes names another data file than has the rows"
         text = f"{text}: mend data/chunk_index and data/file_index"
         yield of_episodes("stale_file", "warning", text, misplaced)
-
-
-def _numbered(source: Source, rows: FrameRows, place: tuple[int, int]) -> int | None:
-    """The number of the data file at a place; None where there is none."""
-    row: dict[str, Any] = {"data/chunk_index": place[0], "data/file_index": place[1]}
-    path = stored(source.root, source.info["data_path"], row, "data")
-    return rows.paths.index(path) if path in rows.paths else None
 
 
 def _names(names: Collection[str]) -> str:

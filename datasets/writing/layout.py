@@ -17,7 +17,7 @@ from goalreel.errors import DatasetError
 
 TOLERANCE_S = 1e-4
 """lerobot's loader wants a frame this close to its timestamp."""
-MAX_SPAN_S = 12 * 3600
+MAX_SPAN_S = 6 * 3600
 """Seconds from the first to the last row of an episode without a constant rate: an mp4 may have no longer
 gap.
 """

@@ -137,7 +137,7 @@ class BuildPlan:
         check_form(source, key, form)
         if text.progress:
             check_progress(source)
-        source.check_data()
+        source.check_data(records.done() & set(source.indices))
         clock = clocks(data_files(source.root), source.fps)
         chosen = sorted(records.done(corrected=True) & set(clock))
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)

@@ -27,8 +27,8 @@ type PictureRun = tuple[int, NDArray[np.uint8], bool]
 """So many frames of one (height, width, 3) picture, and whether the first must be a keyframe."""
 TICKS = 90_000
 """Units a second of a video whose frames have times of their own."""
-LEAD = np.cumsum([900 + int(2700 * (i * 0.618034 % 1)) for i in range(32)])
-"""Times of the frames before the first episode of such a video, in ticks.
+LEAD = np.cumsum([0, *(900 + int(2700 * (i * 0.618034 % 1)) for i in range(31))])
+"""Times of the frames before the first episode of such a video, in ticks; torchcodec counts from the first.
 
 They fit no frame rate. FFmpeg would take the nearest common rate for that of the file otherwise; now it takes
 the rate of the clock.

@@ -201,7 +201,7 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         FAILS,
     ),
     "a clock that jumps by hours": (
-        column(DATA, "timestamp", lambda o: [*o[:6], *(t + 5e4 for t in o[6:12]), *o[12:]]),
+        column(DATA, "timestamp", lambda o: [*o[:6], *(t + 3e4 for t in o[6:12]), *o[12:]]),
         "time_span",
         "broken",
         FAILS,

@@ -11,6 +11,10 @@ import pytest
 from support.faults import DATA, EPISODES, FRONT, WRIST, Fault, both, column, info, reshow, table, video
 from support.recordings import make_dataset, moving_square
 
+from goalreel.datasets.source import Source
+from goalreel.datasets.video import VideoIndex
+from goalreel.datasets.writing.cut import cut_video
+
 KEY = "observation.images.subgoal"
 LENGTHS = (12, 9, 15)
 STARTS = np.cumsum([0, *LENGTHS])
@@ -174,8 +178,6 @@ def test_out_loads_where_in_loads(pair, way):
 
 def test_what_meta_says_of_the_camera(pair):
     _, source, out = pair
-    from goalreel.datasets.source import Source
-
     fps = Source.open(source).fps
     camera = Source.open(out).features[KEY]
     assert camera["info"]["video.fps"] == fps
@@ -186,3 +188,12 @@ def test_what_meta_says_of_the_camera(pair):
         span = times[stop - 1] - times[first] + 1 / fps
         assert end - start == pytest.approx(span, abs=1e-3)
     assert all(b >= a - 1e-6 for (_, a), (b, _) in itertools.pairwise(ends))
+
+
+def test_a_video_of_one_episode_keeps_the_times_of_its_rows(pair, tmp_path):
+    source = Source.open(pair[2])
+    for recorded in map(source.episode, source.indices):
+        for camera in (KEY, FRONT):
+            cut_video(recorded, camera, tmp_path / f"{camera}{recorded.index}.mp4")
+            times = VideoIndex.read(tmp_path / f"{camera}{recorded.index}.mp4").times
+            assert np.abs(times - recorded.timestamps).max() < 1e-4

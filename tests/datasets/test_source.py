@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.faults import reshow
 
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
@@ -211,6 +212,10 @@ BROKEN = {
     "jittered time": (
         lambda r: edit_table(data(r), "timestamp", jitter),
         r"timestamps of episode 0 are up to 0\.060 s off a constant 10 frames a second",
+    ),
+    "a video at half the rate": (
+        lambda r: reshow("videos/observation.images.front/chunk-000/file-000.mp4", lambda i: i / 5)(r),
+        r"the video has 5 frames a second and the dataset 10 \(episode 0\): encode it at 10, or take another",
     ),
     "lance": (lambda r: edit_info(r, storage_format="lance"), r"info.json: stored as lance, .*parquet"),
     "old version": (

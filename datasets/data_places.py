@@ -1,0 +1,60 @@
+"""Which data file holds each episode, as lerobot finds it: by the column episode_index."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from goalreel.datasets.arrow import to_numpy
+from goalreel.datasets.episode_rows import EpisodeRows, Place
+
+_FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
+
+
+def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
+    """The rows of meta/episodes with the places of the files that hold the episodes.
+
+    An episode that is nowhere, or in a file that is not readable, keeps its place. A single file is not read,
+    and of several only the headers, unless one of them holds other episodes than it should.
+    """
+    named: dict[Place, list[int]] = {}
+    for episode, place in zip(rows.indices.tolist(), rows.places(), strict=True):
+        named.setdefault(place, []).append(episode)
+    paths: dict[Place, Path] = {}
+    for path in sorted((root / "data").glob("*/*.parquet")):
+        if match := _FILE.fullmatch(path.relative_to(root / "data").as_posix()):
+            paths[int(match[1]), int(match[2])] = path
+    if (len(paths) < 2 and named.keys() == paths.keys()) or all(
+        _span(path) == (min(named.get(place, [-1])), max(named.get(place, [-1])))
+        for place, path in paths.items()
+    ):
+        return rows
+    inside = {place: _episodes(path) for place, path in paths.items()}
+    moved = {episode: place for place, episodes in inside.items() for episode in episodes}
+    for place, episodes in named.items():
+        for episode in inside.get(place, set()).intersection(episodes):
+            del moved[episode]
+    return rows.move({e: place for e, place in moved.items() if e in rows}) if moved else rows
+
+
+def _span(path: Path) -> tuple[int, int] | None:
+    """The first and the last episode of a data file by its header; None where that does not tell."""
+    try:
+        metadata = pq.read_metadata(path)
+        column = metadata.schema.names.index("episode_index")
+        groups = (metadata.row_group(i).column(column).statistics for i in range(metadata.num_row_groups))
+        spans = [(s.min, s.max) for s in groups if s is not None and s.has_min_max]
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+    return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
+
+
+def _episodes(path: Path) -> set[int]:
+    try:
+        with pq.ParquetFile(path) as file:
+            batches = file.iter_batches(columns=["episode_index"])
+            return {e for b in batches for e in np.unique(to_numpy(b["episode_index"])).tolist()}
+    except (pa.ArrowException, OSError, KeyError):
+        return set()
