@@ -224,7 +224,7 @@ def read_info(root: Path) -> dict[str, Any]:
         raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
     if info.get("storage_format") == "lance":
         raise DatasetError(
-            f"{path}: stored as lance, but goalreel reads parquet and mp4: convert it to those"
+            f"{path}: stored as lance, which lerobot 0.6 does not read either: convert it to parquet and mp4"
         )
     if fps <= 0 or not features:
         raise DatasetError(f"{path}: fps {fps} and {len(features)} features make no dataset")
