@@ -16,11 +16,11 @@ from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.cut import cut_video
 
 KEY = "observation.images.subgoal"
-LENGTHS = (12, 9, 15)
+LENGTHS = (6, 4, 8)
 STARTS = np.cumsum([0, *LENGTHS])
 RANDOM = np.random.default_rng(3)
-JITTER = np.round(RANDOM.uniform(-0.003, 0.003, 36), 3)
-WANDER = RANDOM.uniform(-0.04, 0.04, 36)
+JITTER = np.round(RANDOM.uniform(-0.003, 0.003, sum(LENGTHS)), 3)
+WANDER = RANDOM.uniform(-0.04, 0.04, sum(LENGTHS))
 
 
 def clock(shown: Callable[[int], float], first: float = 0.0) -> Fault:
@@ -56,12 +56,11 @@ ODD: dict[str, tuple[str, Fault]] = {
     "a healthy one": ("video", lambda root: None),
     "9.9 frames a second": ("video", clock(lambda i: 0.101 * i)),
     "jitter of 3 ms": ("video", clock(lambda i: i / 10 + (JITTER[i] if i not in STARTS else 0))),
-    "29.97 for 30, from 5 s on": (
+    "29.97 for 30, lost frames, from 5 s on": (
         "image",
-        both(info(lambda i: i.update(fps=30)), clock(lambda i: i / 29.97, first=5.0)),
+        both(info(lambda i: i.update(fps=30)), clock(lambda i: (i + 9 * (i % 6 > 3)) / 29.97, first=5.0)),
     ),
     "frames at any time": ("image", clock(lambda i: i / 10 + WANDER[i], first=0.7)),
-    "frames that were lost": ("image", clock(lambda i: (i + 7 * (i % 12 > 5) + 30 * (i // 12)) / 10)),
     "stale places": (
         "video",
         both(
@@ -115,7 +114,8 @@ def ways(root: Path) -> dict[str, Callable[[], Iterator[Callable[[], dict]]]]:
     }
 
 
-WAYS = ("torchcodec", "pyav", "episodes", "windows", "bytes", "sampler", "several datasets", "streaming")
+EACH = ("torchcodec", "pyav", "episodes", "windows")
+SOME = ("bytes", "sampler", "several datasets")
 
 
 @pytest.fixture(scope="module")
@@ -159,21 +159,35 @@ def goal(episode: int, frame: int) -> tuple[int, int]:
     return episode, next(cut for cut in CUTS[episode] if cut > frame) - 1
 
 
-@pytest.mark.parametrize("way", WAYS)
+def check(before: dict, after: dict, scale: int = 255) -> None:
+    """See that OUT loads where IN loads, and that each frame shows its own goal."""
+    assert after
+    assert after.keys() == before.keys()
+    for (episode, frame), picture in after.items():
+        shown = picture.transpose(1, 2, 0).astype(float) * scale
+        nearest = min(GOALS, key=lambda at: np.abs(shown - GOALS[at]).mean())
+        assert nearest == goal(episode, frame)
+
+
+@pytest.mark.parametrize("way", EACH)
 def test_out_loads_where_in_loads(pair, way):
     name, source, out = pair
     before, after = read(source, way), read(out, way)
-    stored = 1 if way == "bytes" else 255
-    if way == "streaming" and name not in ("a healthy one", "stale places"):
-        # lerobot looks for frame k of all at k / fps there, and at the row's time everywhere else.
-        assert after.keys() < before.keys() or not before
-    else:
-        assert after.keys() == before.keys()
+    check(before, after)
+    if way != "windows" or name != "jitter of 3 ms":  # torchcodec loses some frames of that, IN's too
         assert len(after) == (LENGTHS[1] if way == "episodes" else sum(LENGTHS))
-    for (episode, frame), picture in after.items():
-        shown = picture.transpose(1, 2, 0).astype(float) * stored
-        nearest = min(GOALS, key=lambda at: np.abs(shown - GOALS[at]).mean())
-        assert nearest == goal(episode, frame)
+
+
+@pytest.mark.parametrize("way", SOME)
+@pytest.mark.parametrize("pair", ["9.9 frames a second", "frames at any time"], indirect=True)
+def test_out_loads_in_other_ways(pair, way):
+    check(*(read(root, way) for root in pair[1:]), scale=1 if way == "bytes" else 255)
+
+
+@pytest.mark.parametrize("pair", ["a healthy one"], indirect=True)
+def test_out_is_streamed(pair):
+    """lerobot looks for frame k at k / fps there, so for nothing else than a constant rate."""
+    check(*(read(root, "streaming") for root in pair[1:]))
 
 
 def test_what_meta_says_of_the_camera(pair):
@@ -182,12 +196,15 @@ def test_what_meta_says_of_the_camera(pair):
     camera = Source.open(out).features[KEY]
     assert camera["info"]["video.fps"] == fps
     rows = pq.read_table(out / EPISODES).to_pylist()
-    ends = [(r[f"videos/{KEY}/from_timestamp"], r[f"videos/{KEY}/to_timestamp"]) for r in rows]
+    prefix = f"videos/{KEY}"
+    ends = [(r[f"{prefix}/from_timestamp"], r[f"{prefix}/to_timestamp"]) for r in rows]
+    files = [r[f"{prefix}/file_index"] for r in rows]
     times = pq.read_table(out / "data")["timestamp"].to_numpy()
     for (start, end), first, stop in zip(ends, STARTS, STARTS[1:], strict=False):
         span = times[stop - 1] - times[first] + 1 / fps
         assert end - start == pytest.approx(span, abs=1e-3)
-    assert all(b >= a - 1e-6 for (_, a), (b, _) in itertools.pairwise(ends))
+    followed = zip(itertools.pairwise(ends), itertools.pairwise(files), strict=True)
+    assert all(b >= a - 1e-6 or file != other for ((_, a), (b, _)), (file, other) in followed)
 
 
 def test_a_video_of_one_episode_keeps_the_times_of_its_rows(pair, tmp_path):
