@@ -58,6 +58,7 @@ def keep_first_files(root: Path) -> None:
                 path.unlink()
 
 
+@pytest.mark.long
 def test_a_part_of_a_dataset_is_annotated_where_it_is_whole(sharded_dataset, annotated, tmp_path):
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
