@@ -161,11 +161,10 @@ def test_linked_folders_are_passed_on_whole(video_dataset, annotated, tmp_path):
 
 def test_a_dataset_without_one_of_its_data_files_is_one_line(sharded_dataset, annotated, tmp_path):
     root = shutil.copytree(sharded_dataset, tmp_path / "in")
-    (root / "data/chunk-000/file-001.parquet").unlink()
-    with pytest.raises(
-        DatasetError, match=r"episode \d: .*file-001.parquet is missing: copy the dataset again"
-    ):
-        annotated(root, tmp_path / "out", {0: {}})
+    annotated(sharded_dataset, tmp_path / "out", {3: {}})
+    Source.open(root).data_path(3).unlink()
+    with pytest.raises(DatasetError, match=r"episode 3: .*parquet is missing: copy the dataset again"):
+        annotated(root, tmp_path / "out", {})
     assert not (tmp_path / "out/meta/info.json").exists()
 
 
