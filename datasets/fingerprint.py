@@ -105,6 +105,8 @@ class _Episodes(Mapping[int, str]):
         path = stored(self._root, self._info["data_path"], rows[0], "data")
         try:
             runs = dict(_runs(path, self._tasks))
+        except FileNotFoundError as e:
+            raise DatasetError(f"{path} is missing: copy the dataset again") from e
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
         videos = sorted(k for k, f in self._info["features"].items() if f["dtype"] == "video")
