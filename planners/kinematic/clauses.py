@@ -11,6 +11,7 @@ from goalreel.planners.kinematic.nouns import is_noun, is_place
 from goalreel.planners.kinematic.verbs import (
     CONTAINERS,
     DIRECTIONS,
+    FIXTURES,
     RELATIONS,
     VERBS,
     Means,
@@ -253,6 +254,8 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
     imperative, state, kind, means = verb.imperative, verb.state, verb.kind, verb.means
     if imperative.startswith(("push ", "flip ")) and (direction == "down" or thing.split()[-1] in _BUTTONS):
         means = "press"
+    if kind == "pick" and thing.split()[-1] in FIXTURES:
+        imperative, state, kind, means = "lift {o}", "{o} has been lifted", "act", "pull"
     tool = rest.removeprefix("with ") if kind == "act" and rest.startswith(("with the ", "with a ")) else ""
     if tool:
         means, state = "tool", state.replace(" {rest}", "")

@@ -77,6 +77,8 @@ def _closed(clause: Clause) -> Clause:
     name = object_name(clause)
     if not name:
         return Clause("close the hand", "the gripper is closed", "act")
+    if clause.means in ("pull", "turn", "push"):  # a hook or a fist does that, too
+        return Clause(f"reach for {name}", f"the hand is at {name}", "act", name)
     return Clause(f"grasp {name}", f"the gripper is closed on {name}", "act", name)
 
 

@@ -111,8 +111,9 @@ def _passes(cycle: Cycle, motion: ArmMotion) -> bool:
 
 
 def has_reached(cycle: Cycle, motion: ArmMotion) -> bool:
-    """Whether the arm has left the place where the recording begins: there it only prepares its hand."""
-    away = np.linalg.norm(motion.path[cycle.contact] - motion.path[0])
+    """Whether the arm has left the place where the recording begins before the hand closes: there it only
+    prepares its hand."""
+    away = np.linalg.norm(motion.path[cycle.grasp] - motion.path[0])
     return bool(away > _PREPARES * motion.extent)
 
 

@@ -103,6 +103,10 @@ _DIRECTIONS = (
 DIRECTIONS = frozenset(_DIRECTIONS.split())
 """Where a thing is pushed or pulled, without a preposition."""
 
+_FIXTURES = "lever handle door drawer window switch faucet tap knob valve crank"
+FIXTURES = frozenset(_FIXTURES.split())
+"""Things that stay where they are: who lifts or takes one pulls at it."""
+
 _CONTAINERS = (
     "bag basket bin bowl box bucket cabinet can carton case container crate cup cupboard drawer fridge glass "
     "jar microwave mug oven pan pocket pot sink toaster"
