@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+from goalreel.datasets.row_groups import parquet_parts
 
 _OF_THE_FILE = (b"content_defined_chunking",)
 """Notes of a writer on how it cut this very file, which do not hold for a copy."""
@@ -24,10 +25,12 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         pa.ArrowException: the file is damaged or misses a column.
         OSError: it cannot be read.
     """
-    with pq.ParquetFile(path) as file:
-        if missing := set(columns or ()) - set(file.schema_arrow.names):
+    tables: list[pa.Table] = []
+    for part in parquet_parts(path):
+        if missing := set(columns or ()) - set(part.schema_arrow.names):
             raise pa.ArrowInvalid(f"no column {', '.join(sorted(missing))}")
-        table = file.read(columns)
+        tables.append(part.read(columns))
+    table = pa.concat_tables(tables)
     metadata = {key: text for key, text in (table.schema.metadata or {}).items() if key not in _OF_THE_FILE}
     return table.replace_schema_metadata(metadata or None)
 

@@ -9,10 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import array, sort_rows, to_numpy
+from goalreel.datasets.arrow import array, read_table, sort_rows, to_numpy
 from goalreel.datasets.labels import (
     LABEL_FORMS,
     Label,
@@ -22,6 +21,7 @@ from goalreel.datasets.labels import (
     read_labels,
 )
 from goalreel.datasets.numbers import NumberFeatures, dimension_names, find_numbers
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError
 from goalreel.image import Image
@@ -281,7 +281,7 @@ def _rows(
 def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
     """The rows of an episode; row groups without any are not read, for stored images are large."""
     parts = []
-    with pq.ParquetFile(path) as file:
+    for file in parquet_parts(path):
         for group in range(file.num_row_groups):
             episodes = to_numpy(file.read_row_group(group, ["episode_index"])["episode_index"])
             rows = np.flatnonzero(episodes == episode)
@@ -289,8 +289,9 @@ def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
                 part = file.read_row_group(group, columns)
                 whole = rows[-1] - rows[0] + 1 == len(rows)
                 parts.append(part.slice(rows[0], len(rows)) if whole else part.take(array(rows, pa.int64())))
-        schema = pa.schema([file.schema_arrow.field(name) for name in columns])
-    return pa.concat_tables(parts) if parts else schema.empty_table()
+    schema = parquet_schema(path)
+    none = pa.schema([schema.field(name) for name in columns]).empty_table()
+    return pa.concat_tables(parts) if parts else none
 
 
 @lru_cache(maxsize=2)
@@ -301,9 +302,9 @@ def _shard(
 
     Episodes are read in order, so the last file or two serve them all.
     """
-    file = pq.ParquetFile(path)
     columns = ("timestamp", "frame_index", "episode_index", "task_index", "subtask_index", *numbers)
-    table = file.read(columns=[n for n in columns if n in file.schema_arrow.names]).combine_chunks()
+    names = parquet_schema(path).names
+    table = read_table(path, [n for n in columns if n in names]).combine_chunks()
     episodes = to_numpy(table["episode_index"])
     if (np.diff(episodes) < 0).any():
         order = np.argsort(episodes, kind="stable")

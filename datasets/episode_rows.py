@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import sort_rows, to_numpy
+from goalreel.datasets.arrow import read_table, sort_rows, to_numpy
+from goalreel.datasets.row_groups import parquet_schema
 from goalreel.errors import DatasetError
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
@@ -41,9 +41,8 @@ class EpisodeRows:
         tables: list[pa.Table] = []
         for path in files:
             try:
-                file = pq.ParquetFile(path)
-                names = [n for n in file.schema_arrow.names if not n.startswith("stats/")]
-                tables.append(file.read(columns=names))
+                names = [n for n in parquet_schema(path).names if not n.startswith("stats/")]
+                tables.append(read_table(path, names))
             except (pa.ArrowException, OSError) as e:
                 raise DatasetError(f"{path}: not readable as parquet ({line(e)})") from e
         try:

@@ -19,7 +19,6 @@ from typing import Any, Self
 import av
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from av.container import InputContainer
 from av.error import FFmpegError
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
 from goalreel.datasets.recording_id import make_id
+from goalreel.datasets.row_groups import parquet_parts
 from goalreel.datasets.video import ffmpeg_url
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -86,8 +86,7 @@ class _Episodes(Mapping[int, str]):
     def __getitem__(self, episode: int) -> str:
         with self._reading:
             if episode not in self._digests:
-                inside = self._inside[self._places[episode]]
-                self._digests |= self._read([self._rows[at] for at in inside])
+                self._digests |= self._read(self._inside[self._places[episode]])
             return self._digests[episode]
 
     def __iter__(self) -> Iterator[int]:
@@ -96,13 +95,13 @@ class _Episodes(Mapping[int, str]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def _read(self, rows: Sequence[Row]) -> dict[int, str]:
-        """All episodes of one data file, so that no file is read once an episode.
+    def _read(self, inside: Sequence[int]) -> dict[int, str]:
+        """All episodes of one data file, so that no file is read once an episode; `inside` are their rows.
 
         Raises:
             DatasetError: the data file cannot be read.
         """
-        path = stored(self._root, self._info["data_path"], rows[0], "data")
+        path = stored(self._root, self._info["data_path"], self._rows[inside[0]], "data")
         try:
             runs = dict(_runs(path, self._tasks))
         except FileNotFoundError as e:
@@ -110,13 +109,14 @@ class _Episodes(Mapping[int, str]):
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
         videos = sorted(k for k, f in self._info["features"].items() if f["dtype"] == "video")
-        cameras = [self._keyframes(rows, camera) for camera in videos]
+        cameras = [self._keyframes(inside, camera) for camera in videos]
         ids: dict[int, str] = {}
-        for row in rows:
+        for row in map(self._rows.__getitem__, inside):
             index = row["episode_index"]
-            run, frames = runs.get(index, _Run(self._tasks)), [camera.get(index, "") for camera in cameras]
-            words = digest(run.words(), self._sub_tasks, self._labels(row))
-            ids[index] = make_id(digest(run.numbers(), *frames), words, digest(run.all_rows(), *frames))
+            numbers, words, whole = runs.get(index) or _Run(self._tasks).digests()
+            frames = [camera.get(index, "") for camera in cameras]
+            words = digest(words, self._sub_tasks, self._labels(row))
+            ids[index] = make_id(digest(numbers, *frames), words, digest(whole, *frames))
         return ids
 
     @cached_property
@@ -138,49 +138,55 @@ class _Episodes(Mapping[int, str]):
             annotations = None
         return json.dumps([stages, instruction, annotations], default=str)
 
-    def _keyframes(self, rows: Sequence[Row], camera: str) -> dict[int, str]:
+    def _keyframes(self, inside: Sequence[int], camera: str) -> dict[int, str]:
         """Episode -> digest of the first and the last keyframe in its part of a video, as stored.
 
-        That tells a video from another of the same length; reading terabytes is not worth more.
+        That tells a video from another of the same length; reading terabytes is not worth more. One row of
+        meta/episodes is in memory at a time: a file may hold 100,000 episodes.
         """
         prefix = f"videos/{camera}"
-        files: dict[Path, list[Row]] = {}
-        for row in rows:
-            if row.get(f"{prefix}/to_timestamp") is not None:
-                path = stored(self._root, self._info["video_path"], row, prefix, video_key=camera)
-                files.setdefault(path, []).append(row)
-        margin, digests = 0.5 / float(self._info["fps"]), {}
-        for path, inside in files.items():
+        rows = (row for at in inside if (row := self._rows[at]).get(f"{prefix}/to_timestamp") is not None)
+        margin, digests = 0.5 / float(self._info["fps"]), dict[int, str]()
+
+        def path_of(row: Row) -> Path:
+            return stored(self._root, self._info["video_path"], row, prefix, video_key=camera)
+
+        for path, of_file in itertools.groupby(rows, path_of):
+            row = first = next(of_file)
             try:
                 with closing(av.open(ffmpeg_url(path))) as container:
-                    for row in inside:
-                        first, end = row[f"{prefix}/from_timestamp"], row[f"{prefix}/to_timestamp"]
-                        packets = (_keyframe(container, s) for s in (first + margin, end - margin))
+                    for row in itertools.chain([first], of_file):
+                        start, end = row[f"{prefix}/from_timestamp"], row[f"{prefix}/to_timestamp"]
+                        packets = (_keyframe(container, s) for s in (start + margin, end - margin))
                         digests[row["episode_index"]] = digest(*packets)
             except (FFmpegError, OSError, IndexError) as e:
                 # The damage shows when the frames are decoded; a video that is mended is another one.
-                digests = {row["episode_index"]: type(e).__name__ for row in inside} | digests
+                digests |= {r["episode_index"]: type(e).__name__ for r in itertools.chain([row], of_file)}
         return digests
 
 
-def _runs(path: Path, tasks: Mapping[int, str]) -> Iterator[tuple[int, "_Run"]]:
-    """Each run of rows of one episode, however the file is cut into batches."""
-    file = pq.ParquetFile(path)
-    columns = [name for name in file.schema_arrow.names if name != "index"]
+def _runs(path: Path, tasks: Mapping[int, str]) -> Iterator[tuple[int, tuple[str, str, str]]]:
+    """The digests of each run of rows of one episode, however the file is cut into batches."""
     at, run = None, _Run(tasks)
-    for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
+    for batch in _batches(path):
         episodes = to_numpy(batch.column("episode_index"))
         cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1), len(episodes)]
         for start, end in itertools.pairwise(cuts):
             if start == end:
                 continue
             if at is not None and episodes[start] != at:
-                yield at, run.end()
+                yield at, run.digests()
                 run = _Run(tasks)
             at = int(episodes[start])
             run.add(batch.slice(start, end - start))
     if at is not None:
-        yield at, run.end()
+        yield at, run.digests()
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    for part in parquet_parts(path):
+        columns = [name for name in part.schema_arrow.names if name != "index"]  # counted through the dataset
+        yield from part.iter_batches(_BATCH_ROWS, columns=columns)
 
 
 class _Run:
@@ -203,12 +209,12 @@ class _Run:
             self._waiting = table.slice(_BATCH_ROWS).to_batches()
             self._add(table.slice(0, _BATCH_ROWS).to_batches()[0])
 
-    def end(self) -> Self:
-        """Hash what is left, once all rows are there."""
+    def digests(self) -> tuple[str, str, str]:
+        """Those of the numbers, the words and all of it, once all rows are there."""
         if self._waiting:
             self._add(pa.Table.from_batches(self._waiting).combine_chunks().to_batches()[0])
             self._waiting = []
-        return self
+        return self.numbers(), self.words(), self.all_rows()
 
     def _add(self, rows: pa.RecordBatch) -> None:
         for name, column in zip(rows.schema.names, rows.columns, strict=True):

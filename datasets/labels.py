@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import read_table, to_numpy
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema
 from goalreel.errors import DatasetError
 from goalreel.terms import LabelForm
 
@@ -101,7 +101,7 @@ def subtask_labels(path: Path) -> Labels:
 @lru_cache(maxsize=2)
 def _read(path: Path, mtime_ns: int, size: int) -> Labels:
     """Every frame of an episode has the same rows, so those of its first frame are read."""
-    if not {"language_persistent", "frame_index"} <= set(pq.read_schema(path).names):
+    if not {"language_persistent", "frame_index"} <= set(parquet_schema(path).names):
         return {}
     labels_by_episode: Labels = {}
     for first in _first_frames(path):
@@ -114,7 +114,7 @@ def _read(path: Path, mtime_ns: int, size: int) -> Labels:
 
 def _first_frames(path: Path) -> Iterator[dict[str, Any]]:
     """`episode_index` and `language_persistent` of the first frame of each episode."""
-    with pq.ParquetFile(path) as file:
+    for file in parquet_parts(path):
         for group in range(file.num_row_groups):
             frames = to_numpy(file.read_row_group(group, ["frame_index"])["frame_index"])
             if len(starts := np.flatnonzero(frames == 0)):

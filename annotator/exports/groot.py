@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.annotator.exports.groot_meta import DATA, VIDEO, GrootMeta
 from goalreel.datasets.labels import frame_labels, has_sub_tasks, joined_tasks
+from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.cut import cut_video
@@ -101,11 +102,10 @@ class _Export:
     def episodes(self) -> Iterator[int]:
         """Write the episodes in the order of the data files, and yield the index of each."""
         for path in data_files(self._source.root):
-            with pq.ParquetFile(path) as file:
-                columns = [name for name in file.schema_arrow.names if name not in self._dropped]
-                for episode, table in episode_tables(file, columns):
-                    self._write(episode, table.sort_by("frame_index"))
-                    yield episode
+            columns = [name for name in parquet_schema(path).names if name not in self._dropped]
+            for episode, table in episode_tables(path, columns):
+                self._write(episode, table.sort_by("frame_index"))
+                yield episode
 
     def _write(self, episode: int, table: pa.Table) -> None:
         goals = self._goals.get(episode)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import to_numpy
+from goalreel.datasets.arrow import read_table, to_numpy
 from goalreel.datasets.episode_rows import line
+from goalreel.datasets.row_groups import parquet_schema
 
 NUMBERS = ("episode_index", "frame_index", "index", "task_index", "timestamp")
 THREADS = 4
@@ -68,8 +68,8 @@ def in_threads[Item, Result](work: Callable[[Item], Result], items: Iterable[Ite
 
 
 def _read(path: Path) -> dict[str, NDArray[np.generic]]:
-    with pq.ParquetFile(path) as file:
-        table = file.read([n for n in NUMBERS if n in file.schema_arrow.names], use_threads=False)
+    names = parquet_schema(path).names
+    table = read_table(path, [n for n in NUMBERS if n in names])
     columns = {}
     for name in NUMBERS:
         empty = np.nan if name == "timestamp" else MISSING
@@ -87,7 +87,7 @@ def _read(path: Path) -> dict[str, NDArray[np.generic]]:
 def unreadable(path: Path) -> str | None:
     """Why a data file is not readable; None where it is, with a table of columns."""
     try:
-        pq.read_metadata(path)
+        parquet_schema(path)
     except (pa.ArrowException, OSError) as e:
         return line(e)
     return None

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import list_items, to_numpy
+from goalreel.datasets.arrow import list_items, read_table, to_numpy
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell, spell_numbers
+from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
@@ -57,10 +57,9 @@ def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[He
 
 def read_numbers(name: str, path: Path) -> NDArray[np.floating]:
     """A column of numbers of one file, (rows, dims)."""
-    with pq.ParquetFile(path) as file:
-        if name not in file.schema_arrow.names:
-            return np.zeros((0, 1))
-        column = file.read([name], use_threads=False)[name].combine_chunks()
+    if name not in parquet_schema(path).names:
+        return np.zeros((0, 1))
+    column = read_table(path, [name])[name].combine_chunks()
     items = to_numpy(list_items(column) if hasattr(column.type, "value_type") else column)
     valid = np.array([cell.is_valid for cell in column]) if column.null_count else np.ones(len(column), bool)
     values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)

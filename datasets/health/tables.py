@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import read_table, to_numpy
 from goalreel.datasets.health.frames import FrameRows, in_threads, unreadable
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
+from goalreel.datasets.row_groups import parquet_schema, row_groups
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files, episode_files
 from goalreel.errors import DatasetError
@@ -37,8 +37,7 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
 
 
 def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
-    metadata = pq.read_metadata(path)
-    columns = set(metadata.schema.to_arrow_schema().names)
+    columns = set(parquet_schema(path).names)
     features = {n: f for n, f in source.features.items() if f["dtype"] != "video"}
     if needed := {"episode_index", "timestamp", "frame_index"} - columns:
         yield HealthIssue(
@@ -52,10 +51,11 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield HealthIssue(kind="columns", level="warning", text=f"{text}; remove it from features")
+    rows = sum(group.num_rows for group in row_groups(path))
     for name, (count, nulls) in count_values(path).items():
         feature = features.get(name)
         size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in NUMERIC else 0
-        if size < 2 or count == size * metadata.num_rows:
+        if size < 2 or count == size * rows:
             continue
         if nulls:
             text = f"{path}: {name} has empty cells, whose episodes annotate leaves out: fill them"
@@ -67,9 +67,8 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
 
 def count_values(path: Path) -> dict[str, tuple[int, int]]:
     """Column -> the numbers in it, of lists those in all lists, and how many of them are empty."""
-    metadata = pq.read_metadata(path)
     counts: dict[str, tuple[int, int]] = {}
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+    for group in row_groups(path):
         for column in map(group.column, range(group.num_columns)):
             name = re.sub(r"(\.list\.\w+)+$", "", column.path_in_schema)
             count, nulls = counts.get(name, (0, 0))

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode import RATE_SLACK, stored
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, spell
+from goalreel.datasets.row_groups import row_groups
 from goalreel.datasets.source import Source, declares
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.copies import data_files
@@ -152,17 +152,15 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
     """Stored pictures that are not there, by what the data files say of themselves."""
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "image"]
     for path in data_files(source.root) if cameras else ():
-        metadata = pq.read_metadata(path)
         for camera in cameras:
-            if lost := _lost(metadata, f"{camera}.bytes"):
+            if lost := _lost(path, f"{camera}.bytes"):
                 text = f"{path}: {lost} pictures of {camera} are not stored: copy the dataset again"
                 yield HealthIssue(kind="images", level="broken", text=text)
     for camera in cameras:
         yield from _size_issues(source, camera, source.picture_size(camera), source.root)
 
 
-def _lost(metadata: pq.FileMetaData, column: str) -> int:
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    columns = (group.column(i) for group in groups for i in range(group.num_columns))
+def _lost(path: Path, column: str) -> int:
+    columns = (group.column(i) for group in row_groups(path) for i in range(group.num_columns))
     found = [c.statistics for c in columns if c.path_in_schema == column and c.statistics is not None]
     return sum(statistics.null_count or 0 for statistics in found)

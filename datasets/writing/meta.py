@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.arrow import array, list_items, read_table, to_numpy
 from goalreel.datasets.episode import VIDEO_PATH
 from goalreel.datasets.labels import SUB_TASKS
+from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import episode_files
 from goalreel.datasets.writing.encoder import video_info
@@ -128,7 +129,7 @@ def episode_stats(root: Path, feature: str, shape: tuple[int, ...]) -> list[Stat
     """The statistics of a feature in each file of meta/episodes, of the form that `aggregate` takes."""
     episodes: list[Stats] = []
     for file in episode_files(root):
-        names = [n for n in pq.read_schema(file).names if n.startswith(f"stats/{feature}/")]
+        names = [n for n in parquet_schema(file).names if n.startswith(f"stats/{feature}/")]
         episodes.append(_arrays(read_table(file, names), shape))
     return episodes
 

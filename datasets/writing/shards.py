@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import array, to_numpy
+from goalreel.datasets.arrow import array, read_table, to_numpy
 from goalreel.datasets.labels import has_sub_tasks
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.plan import BuildPlan
@@ -42,9 +43,10 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
     Raises:
         DatasetError: the disk is full.
     """
-    with pq.ParquetFile(original) as file, atomic(target) as tmp:
+    with atomic(target) as tmp:
         written = language_types() if job.text.language else {}
-        schema = file.schema_arrow if written else drop_fields(file.schema_arrow, language_types())
+        schema = parquet_schema(original)
+        schema = schema if written else drop_fields(schema, language_types())
         kinds = {**written, job.pad_key: pa.bool_()}
         if job.progress:
             kinds[PROGRESS] = pa.float32()
@@ -54,8 +56,8 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
             kinds["task_index"] = schema.field("task_index").type
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
-            together, waiting = _together(file), list[pa.Table]()
-            for episode, part in episode_tables(file):
+            together, waiting = _together(original), list[pa.Table]()
+            for episode, part in episode_tables(original):
                 columns = _old_columns(part, kinds, job.had_camera)
                 if episode in job.goals:
                     columns |= _new_columns(part, columns, job.goals[episode], job)
@@ -67,9 +69,9 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
                 _write_group(writer, waiting)
 
 
-def _together(file: pq.ParquetFile) -> int:
+def _together(path: Path) -> int:
     """The number of episodes to write into one row group."""
-    episodes = len(np.unique(to_numpy(file.read(columns=["episode_index"])["episode_index"])))
+    episodes = len(np.unique(to_numpy(read_table(path, ["episode_index"])["episode_index"])))
     return max(-(-episodes // GROUPS), 1)
 
 
@@ -80,12 +82,13 @@ def _write_group(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:
     tables.clear()
 
 
-def episode_tables(
-    file: pq.ParquetFile, columns: Sequence[str] | None = None
-) -> Iterator[tuple[int, pa.Table]]:
-    """Runs of equal `episode_index`, in file order; all columns, or some, `episode_index` among them."""
+def episode_tables(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
+    """Runs of equal `episode_index` in a data file, in its order.
+
+    All columns, or some, `episode_index` among them.
+    """
     parts: list[pa.Table] = []
-    for part in _pieces(file, columns):
+    for part in _pieces(path, columns):
         if parts and part["episode_index"][0] != parts[0]["episode_index"][0]:
             yield _whole(parts)
             parts = []
@@ -98,9 +101,9 @@ def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
     return parts[0]["episode_index"][0].as_py(), pa.concat_tables(parts).combine_chunks()
 
 
-def _pieces(file: pq.ParquetFile, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+def _pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pa.Table]:
     """Yield the rows in order, in pieces of one episode."""
-    for batch in file.iter_batches(ROWS, columns=columns):
+    for batch in (b for part in parquet_parts(path) for b in part.iter_batches(ROWS, columns=columns)):
         episode = to_numpy(batch.column("episode_index"))
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
         for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):

@@ -1,0 +1,81 @@
+"""Files of many row groups, read some groups at a time: the same rows come out as pyarrow reads at once."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from goalreel.datasets import row_groups
+from goalreel.datasets.arrow import array, read_table
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema
+from goalreel.datasets.writing.schema import language_types
+from goalreel.datasets.writing.shards import episode_tables
+
+EPISODES, FRAMES = 300, 2
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Even small files are cut, 128 groups a part; the default keeps a thousand in one."""
+    monkeypatch.setattr(row_groups, "SMALL", 0)
+    monkeypatch.setattr(row_groups, "GROUPS", 128)
+    row_groups._cut.cache_clear()
+    yield
+    row_groups._cut.cache_clear()
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    """What data files hold: numbers, lists of them, stored pictures, texts, nothing, and language."""
+    rows = EPISODES * FRAMES
+    persistent, _ = language_types().values()
+    picture = {"bytes": b"\x00\xffpng" * 50, "path": None}
+    columns = {
+        "episode_index": pa.array(np.arange(rows) // FRAMES),
+        "timestamp": pa.array(np.arange(rows) % FRAMES / 10, pa.float32()),
+        "action": pa.array([[i, -i] for i in range(rows)], pa.list_(pa.float32())),
+        "front": pa.array([picture if i % 3 else None for i in range(rows)]),
+        "text": pa.array(["ü" * (i % 300) for i in range(rows)]),
+        "nothing": pa.nulls(rows, pa.int64()),
+        "flag": pa.array(np.arange(rows) % 2 == 0),
+        "language_persistent": array([[]] * rows, persistent),
+    }
+    return pa.table(columns).replace_schema_metadata({"huggingface": '{"info": {}}'})
+
+
+OPTIONS = (
+    {},
+    {"write_statistics": False, "compression": "none"},
+    {"write_page_index": True, "version": "1.0"},
+    {"use_dictionary": False, "data_page_version": "2.0", "store_schema": False},
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_parts_are_the_whole(cut, table, tmp_path, options):
+    path = tmp_path / "file.parquet"
+    pq.write_table(table, path, row_group_size=FRAMES, **options)
+    whole = pq.ParquetFile(path)
+    counts = [part.num_row_groups for part in parquet_parts(path)]
+    assert counts == [128, 128, 44]
+    assert read_table(path).equals(whole.read())
+    assert parquet_schema(path).equals(whole.schema_arrow, check_metadata=True)
+    groups = list(row_groups.row_groups(path))
+    assert [g.to_dict() for g in groups] == [whole.metadata.row_group(i).to_dict() for i in range(EPISODES)]
+    episodes = [(episode, len(rows)) for episode, rows in episode_tables(path, ["episode_index"])]
+    assert episodes == [(i, FRAMES) for i in range(EPISODES)]
+
+
+def test_a_file_is_whole_where_its_footer_is_unlike_those_that_are_known(cut, table, tmp_path, monkeypatch):
+    path = tmp_path / "file.parquet"
+    pq.write_table(table, path, row_group_size=FRAMES)
+    monkeypatch.setattr(row_groups, "_ROW_GROUPS", b"\x29")
+    assert [part.num_row_groups for part in parquet_parts(path)] == [EPISODES]
+
+
+def test_a_file_that_was_cut_off_is_not_readable(cut, table, tmp_path):
+    path = tmp_path / "file.parquet"
+    pq.write_table(table, path, row_group_size=FRAMES)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(pa.ArrowInvalid):
+        read_table(path)
