@@ -10,13 +10,14 @@ stretches less than those on the clock:
   dataset; the median of REPEATS such runs. The same number of episodes whatever the size;
 - `once_ms`: the rest of such a run, shared by all episodes: the dataset's metadata, the list of a video's
   frames, the fingerprints of the episodes of two data files at most; the median again;
-- `build_ms`: the dataset written from records of all its episodes, an episode. One of a small dataset is
-  noise, so up to REBUILT episodes it is the median of REPEATS builds. Records of others than the samples are
-  copies;
-- `episode_ms`: the sum of the three.
+- `build_ms`: the dataset written from records of all its episodes, an episode; the median of REPEATS builds.
+  Records of others than the samples are copies;
+- `runs_ms`: the sum of the three of each repeat; `episode_ms` is their median.
 
 Keys of --json: `cost_ratio` (`episode_ms`, the largest dataset over the one nearest to 1,000 episodes, both
-in one file), `peak_rss_mb` (the largest of all), `report_load_s` (the report's index with as many episodes as
+in one file), `cost_ratio_interval` (the middle 90 % of the ratios of each run of the one to each of the
+other), `memory_growth_mb` (between the same two, peak memory), `peak_rss_mb` (the largest of all),
+`report_load_s` (the report's index with as many episodes as
 the largest, opened in headless Chromium; null without selenium), and `table`, a row a dataset.
 """
 
@@ -51,7 +52,6 @@ from goalreel.image import Image
 from goalreel.models.load import load
 
 SAMPLE, WARM, REPEATS = 200, 20, 3
-REBUILT = 2000
 VISIBLE = 24
 """Lines of the report's list that are on show."""
 SMALL, FULL = (
@@ -60,16 +60,13 @@ SMALL, FULL = (
 )
 
 
-def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> tuple[float, float]:
-    """CPU seconds of a run over some episodes at both ends: what it does once, and an episode."""
+def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> list[tuple[float, float]]:
+    """CPU seconds of each run over some episodes at both ends: what it does once, and an episode."""
     indices = Source.open(root).indices
     half = len(indices) // 2
     ends = [i for pair in zip(indices[:half], reversed(indices), strict=False) for i in pair]
     size = min(sample, len(ends) // repeats)
-    once, each = zip(
-        *(_annotate(root, out, ends[i * size : (i + 1) * size]) for i in range(repeats)), strict=True
-    )
-    return median(once), median(each)
+    return [_annotate(root, out, ends[i * size : (i + 1) * size]) for i in range(repeats)]
 
 
 def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]:
@@ -104,8 +101,8 @@ def build_all(out: Path) -> float:
     return time.process_time() - start
 
 
-def median_build(out: Path, count: int) -> float:
-    """Take the median CPU seconds of so many builds, each from the records alone."""
+def repeat_build(out: Path, count: int) -> list[float]:
+    """CPU seconds of each of so many builds from the records alone."""
     seconds = [build_all(out)]
     for i in range(1, count):
         copy = out.parent / f"copy-{i}"
@@ -113,7 +110,13 @@ def median_build(out: Path, count: int) -> float:
         shutil.copytree(out / LOCAL, copy / LOCAL)
         seconds.append(build_all(copy))
         shutil.rmtree(copy)
-    return median(seconds)
+    return seconds
+
+
+def cost_ratio(large: Sequence[float], small: Sequence[float]) -> tuple[float, list[float]]:
+    """The ratio of the medians, and the middle 90 % of the ratios of each run to each."""
+    ratios = np.divide.outer(large, small)
+    return round(median(large) / median(small), 2), np.quantile(ratios, (0.05, 0.95)).round(2).tolist()
 
 
 def measure(
@@ -123,17 +126,20 @@ def measure(
     sample: int = SAMPLE,
     repeats: int = REPEATS,
     block: int = BLOCK,
-) -> dict[str, float | int]:
+) -> dict[str, Any]:
     """Measure one row of the table; the peak is this process's."""
-    once, each = annotate_samples(root, out, sample, repeats)
+    samples = annotate_samples(root, out, sample, repeats)
     annotate_mb = _peak_mb()
     fill(root, out, block)
-    build = median_build(out, repeats if episodes <= REBUILT else 1)
+    builds = repeat_build(out, repeats)
+    runs = [each + (once + build) / episodes for (once, each), build in zip(samples, builds, strict=True)]
+    once, each = (median(part) for part in zip(*samples, strict=True))
     return {
         "annotate_ms": round(1000 * each, 2),
         "once_ms": round(1000 * once / episodes, 2),
-        "build_ms": round(1000 * build / episodes, 2),
-        "episode_ms": round(1000 * (each + (once + build) / episodes), 2),
+        "build_ms": round(1000 * median(builds) / episodes, 2),
+        "episode_ms": round(1000 * median(runs), 2),
+        "runs_ms": [round(1000 * run, 2) for run in runs],
         "annotate_peak_mb": annotate_mb,
         "peak_rss_mb": _peak_mb(),
         "out_files": sum(p.is_file() for p in out.rglob("*")),
@@ -244,8 +250,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     large, near = single[-1], min(single, key=lambda row: abs(row["episodes"] - 1000))
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as folder:
         load_s = report_load(large["episodes"], Path(folder))
+    ratio, interval = cost_ratio(large["runs_ms"], near["runs_ms"])
     result = {
-        "cost_ratio": round(large["episode_ms"] / near["episode_ms"], 2),
+        "cost_ratio": ratio,
+        "cost_ratio_interval": interval,
+        "memory_growth_mb": large["peak_rss_mb"] - near["peak_rss_mb"],
         "peak_rss_mb": max(row["peak_rss_mb"] for row in rows),
         "report_load_s": load_s,
         "table": rows,

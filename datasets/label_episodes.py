@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import to_numpy
@@ -19,6 +18,7 @@ from goalreel.datasets.labels import (
     read_texts,
     subtask_labels,
 )
+from goalreel.datasets.row_groups import parquet_parts
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.terms import LabelForm
@@ -95,7 +95,7 @@ def _pairs(source: Source, episodes: Sequence[int], column: str) -> NDArray[np.i
     parts = [np.zeros((0, 2), np.int64)]
     for path in dict.fromkeys(map(source.data_path, episodes)):
         try:
-            with pq.ParquetFile(path) as file:
+            for file in parquet_parts(path):
                 if {"episode_index", column} <= set(file.schema_arrow.names):
                     for batch in file.iter_batches(_ROWS, columns=["episode_index", column]):
                         values = [to_numpy(batch[name].fill_null(-1)) for name in ("episode_index", column)]

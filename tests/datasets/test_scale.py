@@ -33,10 +33,16 @@ def test_every_episode_of_a_large_dataset_is_recorded_and_written(benchmark, tmp
         )
         assert np.array_equal(first.pixels, repeated.pixels)
     row = benchmark.measure(root, tmp_path / "out", EPISODES, sample=EPISODES, repeats=1, block=BLOCK)
-    assert {"annotate_ms", "once_ms", "build_ms", "episode_ms", "peak_rss_mb", "out_files"} <= set(row)
+    assert {"annotate_ms", "once_ms", "build_ms", "episode_ms", "runs_ms", "peak_rss_mb", "out_files"} <= set(
+        row
+    )
     written = Source.open(tmp_path / "out")
     assert len(written.indices) == EPISODES
     assert "observation.images.subgoal" in written.features
+
+
+def test_the_ratio_comes_with_the_middle_of_all_pairs(benchmark):
+    assert benchmark.cost_ratio([11.0, 10.0, 12.0], [10.0, 10.0, 20.0]) == (1.1, [0.52, 1.2])
 
 
 def test_the_report_of_the_benchmark_lists_every_episode(benchmark, tmp_path):

@@ -165,8 +165,9 @@ def write(recipe: Recipe, folder: Path) -> Path:
     }
     (root / "meta/info.json").write_text(json.dumps(info))
     if recipe.stats:
-        size = {"min": [0.0], "max": [1.0], "mean": [0.5], "std": [0.3], "count": [sum(recipe.lengths)]}
-        (root / "meta/stats.json").write_text(json.dumps({"timestamp": size}))
+        stats = {name: _stats(feature, sum(recipe.lengths)) for name, feature in features.items()}
+        known = {name: of for name, of in stats.items() if of}
+        (root / "meta/stats.json").write_text(json.dumps(known))
     return _linked(root, folder / "datasets--me--arm") if recipe.linked else root
 
 
@@ -226,6 +227,16 @@ def _pictures(recipe: Recipe) -> dict[str, Any]:
         }
         for c in recipe.cameras
     }
+
+
+def _stats(feature: dict[str, Any], frames: int) -> dict[str, Any]:
+    """Statistics in their shape; nobody asks here how true they are."""
+    if feature["dtype"] in ("string", "language"):
+        return {}
+    picture = feature["dtype"] in ("image", "video")
+    shape = (3, 1, 1) if picture else tuple(feature["shape"])
+    numbers = {"min": 0.0, "max": 1.0, "mean": 0.5, "std": 0.3}
+    return {name: np.full(shape, value).tolist() for name, value in numbers.items()} | {"count": [frames]}
 
 
 def _write_videos(recipe: Recipe, camera: Camera, root: Path) -> list[dict[str, Any]]:
