@@ -47,6 +47,9 @@ class Camera:
     """Frames before each episode that no episode names, as tools leave that delete without encoding."""
 
 
+CLOCKS = ("steady", "offset", "jitter", "drift", "lost")
+
+
 @dataclass(frozen=True)
 class Recipe:
     """All that tells a random dataset from another: a failure prints it, and it can be written again."""
@@ -54,7 +57,10 @@ class Recipe:
     lengths: tuple[int, ...]
     fps: float
     clock: str
-    """Of rows and videos alike: `steady`, or `offset` where the episodes do not begin at zero."""
+    """Of rows and videos alike: `steady`, or `offset` where the episodes do not begin at zero.
+
+    With stored pictures also `jitter`, `drift` or `lost`, for torchcodec misses frames of such videos.
+    """
     cameras: tuple[Camera, ...]
     data: tuple[int, ...]
     """The number of the data file of each episode."""
@@ -81,7 +87,9 @@ class Recipe:
     def clocks(self) -> list[np.ndarray]:
         """The timestamps of each episode's frames, (n,)."""
         first = 0.3 if self.clock == "offset" else 0.0
-        return [first + np.arange(n) / self.fps for n in self.lengths]
+        frames = [np.arange(n) for n in self.lengths]
+        odd = {"jitter": lambda i: 0.3 * (0.618 * i % 1), "drift": lambda i: i / 99, "lost": lambda i: i // 3}
+        return [first + (i + odd.get(self.clock, lambda i: 0)(i)) / self.fps for i in frames]
 
 
 @st.composite
@@ -118,7 +126,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
     return Recipe(
         lengths=lengths,
         fps=draw(st.sampled_from(RATES)),
-        clock=draw(st.sampled_from(("steady", "offset"))),
+        clock=draw(st.sampled_from(CLOCKS[: 2 if any(camera.video for camera in cameras) else None])),
         cameras=tuple(cameras),
         data=files(),
         meta=files(),
