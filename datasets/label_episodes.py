@@ -39,7 +39,9 @@ def find_labels(source: Source, episodes: Sequence[int]) -> dict[LabelForm, tupl
         "tasks": lambda: _in_tasks(source, episodes),
         "stages": lambda: _in_stages(source),
     }
-    found = {form: tuple(sorted(finders[form]() & set(episodes))) for form in LABEL_FORMS}
+    found: dict[LabelForm, tuple[int, ...]] = {
+        form: tuple(sorted(finders[form]() & set(episodes))) for form in LABEL_FORMS
+    }
     return {form: labelled for form, labelled in found.items() if labelled}
 
 
@@ -92,7 +94,7 @@ def _in_stages(source: Source) -> set[int]:
 
 def _pairs(source: Source, episodes: Sequence[int], column: str) -> NDArray[np.int64]:
     """Each (episode, value of a column of indices) that a frame has, ascending, (pairs, 2)."""
-    parts = [np.zeros((0, 2), np.int64)]
+    parts: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)]
     for path in dict.fromkeys(map(source.data_path, episodes)):
         try:
             for file in parquet_parts(path):

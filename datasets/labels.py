@@ -200,7 +200,8 @@ def _annotations(path: Path, mtime_ns: int) -> dict[int, list[dict[str, Any]]]:
     subtasks: dict[int, list[dict[str, Any]]] = {}
     for episode, entry in (json.loads(path.read_bytes()).get("episodes") or {}).items():
         atoms = [atom for atom in entry.get("atoms") or () if atom.get("style") == "subtask"]
-        if rows := atoms or list(entry.get("subtasks") or ()):
+        rows: list[dict[str, Any]] = atoms or list(entry.get("subtasks") or ())
+        if rows:
             subtasks[int(episode)] = rows
     return subtasks
 
@@ -212,16 +213,13 @@ def stage_labels(row: Mapping[str, Any], times: NDArray[np.float32], where: str)
         DatasetError: the columns do not fit each other, or two stages overlap.
     """
     for prefix in STAGE_PREFIXES:
-        names = row.get(f"{prefix}subtask_names")
+        names: Sequence[str] = row.get(f"{prefix}subtask_names") or ()
         if not are_stages(names):
             continue
-        starts, ends = (row.get(f"{prefix}subtask_{edge}_times") for edge in ("start", "end"))
-        frames = [row.get(f"{prefix}subtask_{edge}_frames") for edge in ("start", "end")]
-        if None not in frames:  # what SARM reads
-            starts, ends = (_seconds(edges, times) for edges in frames)
-        if not len(names) == len(starts or ()) == len(ends or ()):
+        starts, ends = (_stage_times(row, f"{prefix}subtask_{edge}", times) for edge in ("start", "end"))
+        if not len(names) == len(starts) == len(ends):
             raise DatasetError(f"{where}: {prefix}subtask_names and its times differ in number: mend them")
-        return _spans(list(zip(starts or (), ends or (), names, strict=True)), times, where)
+        return _spans(list(zip(starts, ends, names, strict=True)), times, where)
     return ()
 
 
@@ -230,7 +228,11 @@ def are_stages(names: Sequence[str] | None) -> bool:
     return bool(names) and names != [WHOLE]
 
 
-def _seconds(frames: Sequence[int], times: NDArray[np.float32]) -> list[float]:
+def _stage_times(row: Mapping[str, Any], name: str, times: NDArray[np.float32]) -> Sequence[float]:
+    """Where stages begin or end, in seconds: by their frames, which SARM reads, else by their times."""
+    frames: Sequence[int] | None = row.get(f"{name}_frames")
+    if frames is None:
+        return row.get(f"{name}_times") or ()
     step = float(times[-1] - times[0]) / max(len(times) - 1, 1)
     return [float(times[f]) if 0 <= f < len(times) else float(times[0]) + f * step for f in frames]
 

@@ -95,17 +95,7 @@ middleware = rclpy.get_rmw_implementation_identifier()
 print(f"rclpy with {middleware}, ROS_DISTRO={os.environ.get('ROS_DISTRO', 'not set')}")
 """
 
-GOALREEL_FONTS = """
-import PIL.features
-from goalreel.annotator.report.typeset import SAMPLES, without_font
-if scripts := without_font(SAMPLES):
-    raise SystemExit(f"none for {', '.join(scripts)}: contact sheets show boxes instead")
-if not PIL.features.check("raqm"):
-    raise SystemExit("no libfribidi: Arabic, Hebrew and Indian scripts are drawn letter by letter")
-print("every script is drawn")
-"""
-
-ROS = """
+GOALREEL_ROS = """
 import goalreel_interfaces.msg, goalreel_ros, os
 from rclpy.type_support import check_for_type_support
 check_for_type_support(goalreel_interfaces.msg.SubGoal)

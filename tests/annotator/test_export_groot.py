@@ -452,7 +452,7 @@ def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(annotated,
     text = json.loads(info.read_text())
     del text["features"]["action"]
     info.write_text(json.dumps(text))
-    assert "action is no vector, and GR00T wants one" in refused(goals)
+    assert "no feature is known to be the action" in refused(goals)
     assert [path.name for path in tmp_path.iterdir()] == ["goals"]
 
 
