@@ -22,7 +22,7 @@ _OPTIONAL = ("max_tokens", "temperature", "response_format", "logprobs")
 
 
 _PARAMETER_WORDS = re.compile(
-    r"schema|json|format|grammar|guided|structured|log_?prob|probabilit|param|argument|field|extra|unknown"
+    r"schema|json|format|grammar|guided|structured|log_?prob|probab|param|argument|field|extra|unknown"
     r"|unrecognized|(not|un)[ -]?(supported|allowed|available|permitted|enabled)"
 )
 """A refusal with none of these is about the conversation, not about an optional argument."""

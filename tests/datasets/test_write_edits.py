@@ -69,7 +69,7 @@ def change_info(out: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"robot_type": "so101"}, indent=4))
 
 
-def reencode(camera: str):
+def change_video(camera: str):
     def replace(out: Path) -> None:
         path = out / "videos" / camera / VIDEO
         data = path.read_bytes()
@@ -94,8 +94,8 @@ EDITS = (
     (DATA, change_one_cell),
     (EPISODES, change_episodes),
     ("meta/info.json", change_info),
-    (f"videos/{FRONT}/{VIDEO}", reencode(FRONT)),
-    (f"videos/observation.images.subgoal/{VIDEO}", reencode("observation.images.subgoal")),
+    (f"videos/{FRONT}/{VIDEO}", change_video(FRONT)),
+    (f"videos/observation.images.subgoal/{VIDEO}", change_video("observation.images.subgoal")),
     ("data/chunk-000/file-007.parquet", rename_file),
     ("data/chunk-000/file-001.parquet", add_episode),
 )
