@@ -290,9 +290,10 @@ def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
                 part = file.read_row_group(group, columns)
                 whole = rows[-1] - rows[0] + 1 == len(rows)
                 parts.append(part.slice(rows[0], len(rows)) if whole else part.take(array(rows, pa.int64())))
+    if parts:
+        return pa.concat_tables(parts)
     schema = parquet_schema(path)
-    none = pa.schema([schema.field(name) for name in columns]).empty_table()
-    return pa.concat_tables(parts) if parts else none
+    return pa.schema([schema.field(name) for name in columns]).empty_table()
 
 
 @lru_cache(maxsize=2)

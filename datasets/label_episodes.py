@@ -100,8 +100,15 @@ def _pairs(source: Source, episodes: Sequence[int], column: str) -> NDArray[np.i
             for file in parquet_parts(path):
                 if {"episode_index", column} <= set(file.schema_arrow.names):
                     for batch in file.iter_batches(_ROWS, columns=["episode_index", column]):
-                        values = [to_numpy(batch[name].fill_null(-1)) for name in ("episode_index", column)]
-                        parts.append(np.unique(np.nan_to_num(values, nan=-1).astype(np.int64), axis=1).T)
+                        values = [_filled(batch[name]) for name in ("episode_index", column)]
+                        parts.append(np.unique(values, axis=1).T)
         except (pa.ArrowException, OSError):
             continue
     return np.unique(np.concatenate(parts), axis=0)
+
+
+def _filled(column: pa.Array) -> NDArray[np.int64]:
+    """A column of indices, (n,), -1 for none; without `fill_null`, which imports pandas."""
+    if column.null_count:
+        return np.array([-1 if v is None or v != v else int(v) for v in column.to_pylist()], np.int64)
+    return np.nan_to_num(to_numpy(column), nan=-1).astype(np.int64)

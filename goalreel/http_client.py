@@ -271,7 +271,7 @@ def _message(value: object) -> str:
 
 def refused_field(text: str, sent: Collection[str]) -> str | None:
     """The field, of those that were `sent`, that a refusal names in its text; None where it names none."""
-    return next((name for name in sent if name in text.casefold()), None)
+    return next((n for n in sent if re.search(rf"(?<![a-z]){n}(?![a-z])", text.casefold())), None)
 
 
 def _read(body: bytes) -> dict[str, Any]:

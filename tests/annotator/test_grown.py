@@ -165,12 +165,8 @@ def test_another_dataset_is_refused(recorded, tmp_path):
     slow = shutil.copytree(recorded, tmp_path / "slow")
     info = json.loads((slow / "meta/info.json").read_text())
     (slow / "meta/info.json").write_text(json.dumps(info | {"fps": 5}))
-    refusals = {
-        other: "made from another dataset: choose another --out",
-        slow: "run at 10 frames a second, and meta/info.json says 5",
-    }
-    for root, refusal in refusals.items():
-        with pytest.raises(DatasetError, match=refusal):
+    for root in (other, slow):
+        with pytest.raises(DatasetError, match="made from another dataset: choose another --out"):
             work(root, tmp_path / "out")
     assert contents(tmp_path / "out") == before
 

@@ -6,7 +6,14 @@ import pytest
 
 from goalreel import http_client
 from goalreel.errors import InputError
-from goalreel.http_client import Endpoint, error_text, openai_endpoint, retry_after_s, split_model
+from goalreel.http_client import (
+    Endpoint,
+    error_text,
+    openai_endpoint,
+    refused_field,
+    retry_after_s,
+    split_model,
+)
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "GOALREEL_API_KEY")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -130,3 +137,10 @@ def test_the_pause_that_a_reply_asks_for(value, seconds):
 )
 def test_the_servers_own_words(body, text):
     assert error_text(body if isinstance(body, bytes) else json.dumps(body).encode()) == text
+
+
+def test_a_field_is_refused_by_its_whole_name():
+    sent = ("size", "n", "logprobs")
+    assert refused_field("Unknown parameter: 'n'.", sent) == "n"
+    assert refused_field("top_logprobs is not allowed", sent) == "logprobs"
+    assert refused_field("the editor gave no image, don't resize", sent) is None

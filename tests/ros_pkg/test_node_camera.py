@@ -98,7 +98,7 @@ def test_a_camera_that_was_never_there(robot, impatient, reports):
 REFUSED = {
     "depth": ({"encoding": "16UC1", "step": 128}, "colour topic"),
     "bayer": ({"encoding": "bayer_rggb8", "step": 64}, "debayer"),
-    "yuv": ({"encoding": "yuv422_yuy2", "step": 128}, "not supported"),
+    "unknown": ({"encoding": "yuv444", "step": 192}, "not supported"),
     "step": ({"step": 7}, "step 7"),
     "short": ({"data": b"123"}, "3 bytes"),
     "empty": ({"width": 0}, "empty image"),
