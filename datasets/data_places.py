@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from goalreel.datasets.arrow import to_numpy
 from goalreel.datasets.episode_rows import EpisodeRows, Place
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema, row_groups
 
 _FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
 
@@ -42,9 +42,8 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
 def _span(path: Path) -> tuple[int, int] | None:
     """The first and the last episode of a data file by its header; None where that does not tell."""
     try:
-        metadata = pq.read_metadata(path)
-        column = metadata.schema.names.index("episode_index")
-        groups = (metadata.row_group(i).column(column).statistics for i in range(metadata.num_row_groups))
+        column = parquet_schema(path).names.index("episode_index")
+        groups = (group.column(column).statistics for group in row_groups(path))
         spans = [(s.min, s.max) for s in groups if s is not None and s.has_min_max]
     except (pa.ArrowException, OSError, ValueError):
         return None
@@ -53,8 +52,7 @@ def _span(path: Path) -> tuple[int, int] | None:
 
 def _episodes(path: Path) -> set[int]:
     try:
-        with pq.ParquetFile(path) as file:
-            batches = file.iter_batches(columns=["episode_index"])
-            return {e for b in batches for e in np.unique(to_numpy(b["episode_index"])).tolist()}
+        batches = (b for part in parquet_parts(path) for b in part.iter_batches(columns=["episode_index"]))
+        return {e for b in batches for e in np.unique(to_numpy(b["episode_index"])).tolist()}
     except (pa.ArrowException, OSError, KeyError):
         return set()

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 from typing import Protocol as TypingProtocol
@@ -20,6 +20,10 @@ SQUARE = 1024
 """The side in pixels of a picture that every server of fixed sizes takes."""
 
 
+type Fetch = Callable[[str], Image]
+"""Gets the picture at an address."""
+
+
 class Protocol(TypingProtocol):
     """The HTTP protocol of one kind of image server, for RemoteEditor."""
 
@@ -34,16 +38,10 @@ class Protocol(TypingProtocol):
         """Build the request that asks for `edit`, without the fields that were `refused`."""
         ...
 
-    def picture_address(self, body: bytes) -> str | None:
-        """Where the reply's picture lies, if it is an address; None if the picture is in the reply."""
-        ...
-
-    def fit(self, edit: Edit, picture: Image) -> Image:
-        """Bring a picture of the server into the source's shape."""
-        ...
-
-    def image(self, edit: Edit, body: bytes) -> Image:
+    def image(self, edit: Edit, body: bytes, fetch: Fetch | None = None) -> Image:
         """Decode the picture in a reply of status 200, in the source's shape and the server's size.
+
+        A picture that the server stores is got with `fetch`.
 
         Raises:
             ValueError: there is none.
@@ -87,23 +85,14 @@ class OpenAIImages:
         files = {"image": ("source.png", sent.png(), "image/png")}
         return httpx2.Request("POST", f"{self.url}/images/edits", data=fields, files=files)
 
-    def image(self, edit: Edit, body: bytes) -> Image:
+    def image(self, edit: Edit, body: bytes, fetch: Fetch | None = None) -> Image:
         """Decode the first picture of a reply's `data`, in the source's shape."""
         first = self._first(body)
-        address = first.get("url")
-        if not first.get("b64_json") and isinstance(address, str) and address.startswith("data:"):
-            return self.fit(edit, _picture(first, "url"))
-        return self.fit(edit, _picture(first, "b64_json"))
-
-    def picture_address(self, body: bytes) -> str | None:
-        """The http address of a reply's first picture, from a server that stores what it draws."""
-        first = self._first(body)
-        address = first.get("url")
-        has_address = isinstance(address, str) and address.startswith(("http://", "https://"))
-        return address if has_address and not first.get("b64_json") else None
-
-    def fit(self, edit: Edit, picture: Image) -> Image:
-        """Cut the source's part out of a square; a server that does as it is told needs no cut."""
+        address = "" if first.get("b64_json") else str(first.get("url"))
+        if fetch is not None and address.startswith(("http://", "https://")):
+            picture = fetch(address)
+        else:
+            picture = _picture(first, "url" if address.startswith("data:") else "b64_json")
         if edit.image is None or not self.fixed_sizes:
             return picture
         return from_square(picture, edit.image.size)
@@ -144,19 +133,12 @@ class InterleaveThinkerServer:
         fields = {"image": image, "prompt": edit.prompt, "seed": edit.seed}
         return httpx2.Request("POST", f"{self.url}/edit", json=fields)
 
-    def image(self, edit: Edit, body: bytes) -> Image:
+    def image(self, edit: Edit, body: bytes, fetch: Fetch | None = None) -> Image:
         """Decode a reply's `edited_image`, in the source's shape."""
         reply = _object(body)
         if reply.get("success") is False:
             raise ValueError(str(reply.get("error") or "it says that it failed"))
-        return self.fit(edit, _picture(reply, "edited_image"))
-
-    def picture_address(self, body: bytes) -> str | None:
-        """None: the picture is in the reply."""
-        return None
-
-    def fit(self, edit: Edit, picture: Image) -> Image:
-        """Cut the source's part out of the square."""
+        picture = _picture(reply, "edited_image")
         return picture if edit.image is None else from_square(picture, edit.image.size)
 
 

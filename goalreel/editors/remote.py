@@ -103,9 +103,7 @@ class RemoteEditor:
             if status != 200:
                 message = f"the server answered {status}: {error_text(body)}"
                 return self._failure(message, refused=status in REFUSED)
-            if address := self._protocol.picture_address(body):
-                return self._protocol.fit(edit, self._fetch(address))
-            return self._protocol.image(edit, body)
+            return self._protocol.image(edit, body, self._fetch)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             return self._failure(self._endpoint.out_of_reach())
         except httpx2.HTTPError as e:
