@@ -6,6 +6,7 @@ What a name needs (torch, diffusers, openai) is imported when the model is built
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
+from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.models.discovery import find
 from goalreel.models.model_options import DialectOptions
@@ -46,7 +47,7 @@ def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> 
 
 
 def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
-    """Find the dialect that the chat model `name` is asked in: its option's, or else that of its name.
+    """Find the dialect that the chat model `name` is asked in: its option's, or else `default_dialect`.
 
     None for what is no chat model.
 
@@ -62,10 +63,10 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
 
     options = read_options(model, kind.options)
     if not isinstance(options, DialectOptions):
-        return dialect(default_dialect(model.model), None)
+        return dialect(default_dialect(located(model.model)), None)
     if options.overlay and role != "critic":
         raise InputError(f"{model.plain()}: overlay is for a critic: leave it out of --{role}")
-    chosen = options.dialect or default_dialect(model.model)
+    chosen = options.dialect or default_dialect(located(model.model))
     return dialect(chosen, options.prompts, overlay=bool(options.overlay))
 
 

@@ -42,6 +42,8 @@ class Card:
     numbers: Mapping[str, float | str] = field(default_factory=dict)
     curve: str = ""
     """How training went, as a table."""
+    tags: tuple[str, ...] = ()
+    """More tags for the hub, such as the dialect that the model was trained on, unless it is `own`."""
 
 
 def file_facts(path: Path) -> FileFacts:
@@ -69,7 +71,7 @@ def commit() -> str:
 def write_card(folder: Path, card: Card) -> Path:
     """Write `README.md` into a checkpoint's folder, and give its path."""
     metadata = {"license": LICENSE, "library_name": card.library, "pipeline_tag": card.task}
-    metadata |= {"tags": ["goalreel", "robotics"]}
+    metadata |= {"tags": ["goalreel", "robotics", *card.tags]}
     if card.base_model is not None:
         metadata["base_model"] = card.base_model
     facts = [("seed", str(card.seed)), ("commit", f"`{commit()}`")]

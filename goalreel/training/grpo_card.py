@@ -52,6 +52,7 @@ def card(config: GrpoConfig, *, rows: int, history: Sequence[Mapping[str, float]
         | {"steps": str(history[-1]["step"] if history else 0), "reward form": config.reward.form},
         limits=LIMITS + (TABLETOP if nano else BASE),
         curve=curve(rewarded),
+        tags=() if config.dialect == "own" else (config.dialect,),
     )
 
 

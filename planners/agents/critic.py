@@ -48,7 +48,9 @@ class ChatCritic:
         if mode not in ("strict", "fast"):
             raise InputError(f"no mode {mode!r}: use strict or fast")
         if scores and not dialect.scored:
-            raise InputError("the published Critic gives no scores: use a judge")
+            raise InputError(
+                "the published Critic gives no scores: give --no-critic-scores, or ?dialect=own with its name"
+            )
         if threshold is not None and dialect.verdict_format.with_probability is None:
             raise InputError(
                 "a critic of recorded frames says yes, no or cannot tell: leave the critic's threshold out"

@@ -190,7 +190,7 @@ def test_what_cannot_be_read_is_asked_again_in_two_more_turns(clone):
 
 
 def test_the_published_critic_is_not_asked_for_scores(clone):
-    with pytest.raises(InputError, match="the published Critic gives no scores: use a judge"):
+    with pytest.raises(InputError, match="the published Critic gives no scores: give --no-critic-scores"):
         ChatCritic(ScriptedChat(), scores=True, dialect=interleavethinker(clone))
     calls = []
     for mode in ("strict", "fast"):
@@ -282,7 +282,11 @@ def test_a_folder_without_the_file_says_what_to_clone(tmp_path):
 @pytest.mark.parametrize(
     ("model", "name"),
     [
-        ("InterleaveThinker/InterleaveThinker-Critic-SFT-8B", "interleavethinker"),
+        ("InterleaveThinker/Critic-SFT-8B", "interleavethinker"),
+        ("Critic-SFT-8B", "interleavethinker"),
+        ("/weights/ckpt/planner_sft", "interleavethinker"),
+        ("ckpt/critic_rl/global_step_100/actor/huggingface/", "interleavethinker"),
+        ("ckpt/critic_sft/checkpoint-2000", "interleavethinker"),
         ("interleavethinker/Anything", "interleavethinker"),
         ("weights/InterleaveThinker-Planner-8B/", "interleavethinker"),
         ("somebody/interleavethinker-8b", "interleavethinker"),

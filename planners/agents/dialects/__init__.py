@@ -6,6 +6,7 @@ from goalreel.errors import InputError
 from goalreel.planners.agents.dialects.interleavethinker import InterleaveThinkerDialect, interleavethinker
 from goalreel.planners.agents.dialects.own import OWN, OwnDialect
 from goalreel.planners.agents.dialects.protocol import Dialect, DialectName, Mode
+from goalreel.planners.agents.dialects.recognition import default_dialect
 
 __all__ = [
     "OWN",
@@ -37,18 +38,3 @@ def dialect(name: DialectName, prompts: Path | None = None, *, overlay: bool = F
         case "interleavethinker":
             return interleavethinker(prompts)
     raise InputError(f"no dialect {name!r}: use own or interleavethinker")
-
-
-def default_dialect(model: str) -> DialectName:
-    """Choose the dialect of a repository or folder by its name.
-
-    >>> default_dialect("InterleaveThinker/InterleaveThinker-Planner-8B")
-    'interleavethinker'
-    >>> default_dialect("weights/interleavethinker-critic-8b/")
-    'interleavethinker'
-    >>> default_dialect("Qwen/Qwen3-VL-8B-Instruct")
-    'own'
-    """
-    name = model.casefold().rstrip("/")
-    published = name.startswith("interleavethinker/") or Path(name).name.startswith("interleavethinker-")
-    return "interleavethinker" if published else "own"
