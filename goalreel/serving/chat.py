@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Message, Token, TokenReply
+from goalreel.planners.chat.conversation import ChatRequest, Message, Token, TokenReply
 from goalreel.serving.errors import Utf8, Wording, responses, unanswered
 from goalreel.serving.pictures import decode_all, from_base64
-from goalreel.serving.service import ChatRequest, Here, ask_while_connected
+from goalreel.serving.service import Here, ask_while_connected
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
 NEVER = -9999.0

@@ -15,8 +15,8 @@ from goalreel.image import Image
 from goalreel.loop import OnUnverified
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
-from goalreel.serving.service import ChatBatcher, ChatRequest, Service
+from goalreel.planners.chat.conversation import ChatRequest, Conversation, NoReply, Reply, TokenReply
+from goalreel.serving.service import ChatBatcher, Service
 from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Task, Verdict, stage_of
 
 type JobStatus = Literal["running", "done", "failed", "cancelled"]

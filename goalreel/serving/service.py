@@ -3,34 +3,19 @@
 import asyncio
 import functools
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, TokenReply, request_replies
+from goalreel.planners.chat.conversation import Chat, ChatRequest, NoReply, TokenReply, request_replies
 from goalreel.serving.batcher import BatchBounds, Batcher
 from goalreel.serving.errors import CLIENT_GONE
 from goalreel.serving.metrics import Metrics
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
-
-
-@dataclass(frozen=True)
-class ChatRequest:
-    """One conversation, the JSON schema its answer should follow, and whether its tokens are wanted."""
-
-    conversation: Conversation
-    schema: Mapping[str, Any] | None = None
-    tokens: bool = False
-
-    def key(self) -> tuple[bool, str]:
-        """Only conversations with the same schema, all with tokens or all without, can share a call."""
-        return self.tokens, json.dumps(self.schema, sort_keys=True)
-
 
 type ChatBatcher = Batcher[ChatRequest, TokenReply | NoReply]
 type EditBatcher = Batcher[Edit, Image | Failure]
@@ -62,10 +47,15 @@ class Service:
     def _chat(self, role: str, chat: Chat) -> ChatBatcher:
         def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
             conversations, schema = [r.conversation for r in requests], requests[0].schema
-            return request_replies(chat, conversations, schema, tokens=requests[0].tokens)
+            replies = request_replies(chat, conversations, schema, tokens=requests[0].tokens)
+            for request, reply in zip(requests, replies, strict=True):
+                text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
+                if request.on_text is not None and text:
+                    request.on_text(text)
+            return replies
 
         observe = functools.partial(self.metrics.called, role)
-        return Batcher(role, call, self._bounds, key=ChatRequest.key, observe=observe)
+        return Batcher(role, call, self._bounds, key=_call_key, observe=observe)
 
     @property
     def healthy(self) -> bool:
@@ -105,6 +95,11 @@ class Service:
         """Stop every model's worker thread; what waits is answered WorkerDead."""
         for batcher in self.batchers.values():
             batcher.close()
+
+
+def _call_key(request: ChatRequest) -> tuple[bool, str]:
+    """Only conversations with the same schema, all with tokens or all without, can share a call."""
+    return request.tokens, json.dumps(request.schema, sort_keys=True)
 
 
 async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], question: Q) -> A:

@@ -1,7 +1,7 @@
 """The seam between the agents and their chat models: conversations in, texts out, batch first."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from goalreel.image import Image
@@ -21,6 +21,14 @@ type Conversation = tuple[Message, ...]
 
 
 @dataclass(frozen=True)
+class Usage:
+    """How many tokens a conversation has, and how many its reply."""
+
+    prompt: int
+    reply: int
+
+
+@dataclass(frozen=True)
 class NoReply:
     """The reason why one conversation has no whole reply: one line, without any secret."""
 
@@ -29,11 +37,13 @@ class NoReply:
     """The model works, but it will never take this very conversation."""
     cut_off: str | None = None
     """What the model had written when its reply was cut off: for a log or a repeat, never an answer."""
+    usage: Usage | None = field(default=None, compare=False)
 
 
-def cut_off(text: str) -> NoReply:
+def cut_off(text: str, usage: Usage | None = None) -> NoReply:
     """Make a NoReply of a reply that reached its length limit after `text`."""
-    return NoReply("it was cut off at its length limit: be shorter, or allow more tokens", cut_off=text)
+    reason = "it was cut off at its length limit: be shorter, or allow more tokens"
+    return NoReply(reason, cut_off=text, usage=usage)
 
 
 type Reply = str | NoReply
@@ -55,6 +65,26 @@ class TokenReply:
 
     text: str
     tokens: tuple[Token, ...] = ()
+    usage: Usage | None = field(default=None, compare=False)
+    """None where the back end does not count tokens."""
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One conversation, and how it is to be answered."""
+
+    conversation: Conversation
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema that the back end may enforce."""
+    tokens: bool = False
+    """Whether the probabilities of the reply's tokens are wanted."""
+    max_tokens: int | None = None
+    """Where the reply is cut, if the model's own limit does not cut it before."""
+    on_text: Callable[[str], None] | None = None
+    """Is called in the model's thread with each piece of the reply; must be quick, and must not raise.
+
+    The pieces joined are the reply's text. A back end that writes no single tokens calls it once.
+    """
 
 
 class Chat(Protocol):
