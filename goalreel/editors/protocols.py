@@ -7,17 +7,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 from typing import Protocol as TypingProtocol
 
-import cv2
 import httpx2
-import numpy as np
 
+from goalreel.editors.canvas import from_canvas, nearest_aspect, on_canvas
 from goalreel.editors.sizes import Size
 from goalreel.http_client import error_text
 from goalreel.image import Image
 from goalreel.types import Edit
 
-SQUARE = 1024
-"""The side in pixels of a picture that every server of fixed sizes takes."""
+SIZES: tuple[Size, ...] = ((1024, 1024), (1536, 1024), (1024, 1536))
+"""What OpenAI's models draw, the square first, which every server takes."""
 
 
 type Fetch = Callable[[str], Image]
@@ -38,10 +37,12 @@ class Protocol(TypingProtocol):
         """Build the request that asks for `edit`, without the fields that were `refused`."""
         ...
 
-    def image(self, edit: Edit, body: bytes, fetch: Fetch | None = None) -> Image:
+    def image(
+        self, edit: Edit, body: bytes, fetch: Fetch | None = None, refused: Collection[str] = ()
+    ) -> Image:
         """Decode the picture in a reply of status 200, in the source's shape and the server's size.
 
-        A picture that the server stores is got with `fetch`.
+        A picture that the server stores is got with `fetch`. `refused` is as in the request.
 
         Raises:
             ValueError: there is none.
@@ -58,7 +59,9 @@ class OpenAIImages:
     model: str
     _: KW_ONLY
     fixed_sizes: bool = True
-    """The server draws squares: a picture goes out as the middle of one, and is cut from the answer."""
+    """The server draws certain sizes: a picture goes out on a canvas, and is cut from the answer."""
+    size: str | None = None
+    """`WIDTHxHEIGHT`, or `auto`: the server chooses. None is the one of `SIZES` nearest to the picture."""
     seeded: bool = False
     """Send `seed`, which OpenAI's own API lacks."""
 
@@ -73,19 +76,33 @@ class OpenAIImages:
         # OpenAI's own models answer with b64_json anyway, and refuse to be told so.
         if "gpt-image" not in self.model:
             fields["response_format"] = "b64_json"
+        size = self._size(edit, refused)
         if self.fixed_sizes:
-            fields["size"] = f"{SQUARE}x{SQUARE}"
+            fields["size"] = "{}x{}".format(*size) if size else "auto"
         if self.seeded:
             fields["seed"] = str(edit.seed)
         fields = {name: value for name, value in fields.items() if name not in refused}
         if edit.image is None:
             numbers = {k: int(fields[k]) for k in ("n", "seed") if k in fields}
             return httpx2.Request("POST", f"{self.url}/images/generations", json={**fields, **numbers})
-        sent = to_square(edit.image) if self.fixed_sizes else edit.image
+        sent = on_canvas(edit.image, size) if size else edit.image
         files = {"image": ("source.png", sent.png(), "image/png")}
         return httpx2.Request("POST", f"{self.url}/images/edits", data=fields, files=files)
 
-    def image(self, edit: Edit, body: bytes, fetch: Fetch | None = None) -> Image:
+    def _size(self, edit: Edit, refused: Collection[str]) -> Size | None:
+        """The size to ask for, in whose shape the picture goes out; None where the server chooses."""
+        if not self.fixed_sizes or self.size == "auto":
+            return None
+        if self.size:
+            width, _, height = self.size.partition("x")
+            return int(width), int(height)
+        if edit.image is None or "size" in refused or self.model == "dall-e-2":
+            return SIZES[0]
+        return nearest_aspect(edit.image.size, SIZES)
+
+    def image(
+        self, edit: Edit, body: bytes, fetch: Fetch | None = None, refused: Collection[str] = ()
+    ) -> Image:
         """Decode the first picture of a reply's `data`, in the source's shape."""
         first = self._first(body)
         address = "" if first.get("b64_json") else str(first.get("url"))
@@ -95,7 +112,8 @@ class OpenAIImages:
             picture = _picture(first, "url" if address.startswith("data:") else "b64_json")
         if edit.image is None or not self.fixed_sizes:
             return picture
-        return from_square(picture, edit.image.size)
+        size = edit.image.size
+        return from_canvas(picture, size, self._size(edit, refused) or size)
 
     def _first(self, body: bytes) -> dict[str, Any]:
         reply = _object(body)
@@ -129,41 +147,21 @@ class InterleaveThinkerServer:
 
     def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
         """Build the HTTP request that asks for `edit`; the server refuses no field."""
-        image = None if edit.image is None else base64.b64encode(to_square(edit.image).png()).decode()
+        image = (
+            None if edit.image is None else base64.b64encode(on_canvas(edit.image, SIZES[0]).png()).decode()
+        )
         fields = {"image": image, "prompt": edit.prompt, "seed": edit.seed}
         return httpx2.Request("POST", f"{self.url}/edit", json=fields)
 
-    def image(self, edit: Edit, body: bytes, fetch: Fetch | None = None) -> Image:
+    def image(
+        self, edit: Edit, body: bytes, fetch: Fetch | None = None, refused: Collection[str] = ()
+    ) -> Image:
         """Decode a reply's `edited_image`, in the source's shape."""
         reply = _object(body)
         if reply.get("success") is False:
             raise ValueError(str(reply.get("error") or "it says that it failed"))
         picture = _picture(reply, "edited_image")
-        return picture if edit.image is None else from_square(picture, edit.image.size)
-
-
-def to_square(image: Image) -> Image:
-    """Put a picture in the middle of a square, its edges repeated outwards, so that nothing is stretched."""
-    width, height = image.size
-    side = max(width, height)
-    left, top = (side - width) // 2, (side - height) // 2
-    right, bottom = side - width - left, side - height - top
-    square = cv2.copyMakeBorder(image.pixels, top, bottom, left, right, cv2.BORDER_REPLICATE)
-    return Image(square.astype(np.uint8, copy=False))
-
-
-def from_square(image: Image, size: Size) -> Image:
-    """Cut the picture that had `size` (width, height) out of an edited square, at the square's scale.
-
-    Of a server that drew no square, the middle square is taken: nothing is stretched.
-    """
-    side, drawn = max(size), min(image.size)
-    x, y = ((length - drawn) // 2 for length in image.size)
-    square = image.pixels[y : y + drawn, x : x + drawn]
-    left, top, width, height = (
-        round(length * drawn / side) for length in ((side - size[0]) // 2, (side - size[1]) // 2, *size)
-    )
-    return Image(square[top : top + height, left : left + width].copy())
+        return picture if edit.image is None else from_canvas(picture, edit.image.size, SIZES[0])
 
 
 def _object(body: bytes) -> dict[str, Any]:

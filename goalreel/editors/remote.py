@@ -82,7 +82,7 @@ class RemoteEditor:
         self._concurrency = concurrency
         self._free = Semaphore(concurrency)
         self._patience = patience or Patience()
-        self._hosts = {httpx2.URL(endpoint.address).host, *picture_hosts}
+        self._hosts = {httpx2.URL(endpoint.address).host, *(host.lower() for host in picture_hosts)}
         self._refused: set[str] = set()
         self._headers = endpoint.headers
         self._client = httpx2.Client(
@@ -99,11 +99,11 @@ class RemoteEditor:
 
     def _edit(self, edit: Edit) -> Image | Failure:
         try:
-            status, body = self._ask(edit)
+            status, body, refused = self._ask(edit)
             if status != 200:
                 message = f"the server answered {status}: {error_text(body)}"
                 return self._failure(message, refused=status in REFUSED)
-            return self._protocol.image(edit, body, self._fetch)
+            return self._protocol.image(edit, body, self._fetch, refused)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             return self._failure(self._endpoint.out_of_reach())
         except httpx2.HTTPError as e:
@@ -116,8 +116,8 @@ class RemoteEditor:
             stage="edit", message=self._endpoint.hide_key(message.splitlines()[0]), refused=refused
         )
 
-    def _ask(self, edit: Edit) -> tuple[int, bytes]:
-        """Status and body of the reply to `edit`, without the fields that the server refuses."""
+    def _ask(self, edit: Edit) -> tuple[int, bytes, Collection[str]]:
+        """Status and body of the reply to `edit`, and the fields that the server refuses."""
         refused = set(self._refused)
         while True:
             request = self._protocol.request(edit, refused)
@@ -128,7 +128,7 @@ class RemoteEditor:
             field = refused_field(error_text(body), sent) if status in _REFUSALS else None
             if field is None:
                 self._refused |= refused if status == 200 else set()
-                return status, body
+                return status, body, refused
             refused.add(field)
 
     def _fetch(self, address: str) -> Image:
@@ -139,8 +139,13 @@ class RemoteEditor:
         return Image.decode(body)
 
     def _check_host(self, request: httpx2.Request) -> None:
+        """Check where a request or a redirect goes; the key goes to the server itself alone."""
         if (host := request.url.host) not in self._hosts:
             raise ValueError(f"it points to {host}: allow that with the option picture_host={host}")
+        server = httpx2.URL(self._endpoint.address)
+        if (request.url.scheme, request.url.netloc) != (server.scheme, server.netloc):
+            for name in self._headers:
+                request.headers.pop(name, None)
 
     def _send(self, request: httpx2.Request) -> tuple[int, bytes]:
         """Status and body of the last try. A late reply is not retried: it may have cost money."""
@@ -185,6 +190,7 @@ def remote_editor(
     patience: Patience | None = None,
     picture_hosts: Collection[str] = (),
     api_version: str | None = None,
+    size: str | None = None,
 ) -> RemoteEditor:
     """Make the editor that `KIND:REST` names.
 
@@ -202,7 +208,7 @@ def remote_editor(
                 "an OpenAI-compatible editor is named openai:MODEL@URL, or openai:MODEL for OpenAI's own"
             )
         endpoint = openai_endpoint(url, api_version)
-        protocol = OpenAIImages(endpoint.address, model)
+        protocol = OpenAIImages(endpoint.address, model, size=size)
     elif kind == "server":
         endpoint = Endpoint(rest.rstrip("/"), ("GOALREEL_TOKEN", "GOALREEL_API_KEY"), api_version=api_version)
         protocol = goalreel_server(endpoint.address)

@@ -10,6 +10,7 @@ from goalreel.models.model_options import (
     HfOptions,
     HttpOptions,
     ModelOptions,
+    OpenAIEditorOptions,
     RemoteEditorOptions,
 )
 from goalreel.models.registry import ModelSpec, chats, critics, editors, planners
@@ -130,10 +131,10 @@ def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     return DiffusersEditor.load(located(spec.name.target), **spec.options.model_dump(exclude_none=True))
 
 
-def _register_remote(form: str, help: str) -> None:
+def _register_remote(form: str, help: str, options: type[RemoteEditorOptions] = RemoteEditorOptions) -> None:
     """Register a kind of editor behind HTTP, one that `remote_editor` knows by the same word."""
 
-    @editors.kind(form, help, RemoteEditorOptions, extra="api", remote=True)
+    @editors.kind(form, help, options, extra="api", remote=True)
     def build(spec: ModelSpec[RemoteEditorOptions]) -> "Editor":
         from goalreel.editors.remote import CONCURRENCY, Patience, remote_editor
 
@@ -152,10 +153,11 @@ def _register_remote(form: str, help: str) -> None:
             patience=patience,
             picture_hosts=[options.picture_host] if options.picture_host else (),
             api_version=options.api_version,
+            size=getattr(options, "size", None),
         )
 
 
-_register_remote("openai:MODEL@URL", OPENAI)
+_register_remote("openai:MODEL@URL", OPENAI, OpenAIEditorOptions)
 _register_remote("server:URL", "A goalreel server (`goalreel serve`).")
 _register_remote("interleavethinker:URL", "InterleaveThinker's own edit server.")
 

@@ -75,7 +75,7 @@ class EditorOptions(ModelOptions):
 
 
 class RemoteEditorOptions(ModelOptions):
-    """What may follow the address of an editor; see `goalreel.editors.remote.RemoteEditor` and `Patience`."""
+    """What may follow any editor's address; see `goalreel.editors.remote.RemoteEditor` and `Patience`."""
 
     concurrency: Annotated[Annotated[int, Field(ge=1)] | None, Runtime] = None
     timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
@@ -86,8 +86,15 @@ class RemoteEditorOptions(ModelOptions):
     """Of a classic Azure address."""
 
 
+class OpenAIEditorOptions(RemoteEditorOptions):
+    """What may follow `openai:MODEL@URL?` of an editor."""
+
+    size: Annotated[str, Field(pattern=r"^([1-9]\d{1,3}x[1-9]\d{1,3}|auto)$")] | None = None
+    """The size of the pictures, such as `1536x1024`, or `auto`; see `protocols.OpenAIImages`."""
+
+
 def _fields(*, runtime: bool) -> Iterator[str]:
-    for options in (HfOptions, HttpOptions, EditorOptions, RemoteEditorOptions):
+    for options in (HfOptions, HttpOptions, EditorOptions, OpenAIEditorOptions):
         yield from (
             name for name, field in options.model_fields.items() if (Runtime in field.metadata) == runtime
         )

@@ -6,10 +6,10 @@ from goalreel.types import ROLES, Role
 
 def table() -> str:
     """One row a form: who it can be, what it is, which options it takes and which extra it needs."""
-    rows: dict[str, tuple[AnyKind, list[Role]]] = {}
+    rows: dict[object, tuple[AnyKind, list[Role]]] = {}
     for role in ROLES:
         for kind in kinds(role, plugins=False):
-            rows.setdefault(f"{kind.form} {kind.help}", (kind, []))[1].append(role)
+            rows.setdefault((kind.form, kind.help, kind.options), (kind, []))[1].append(role)
     lines = ["| name | as | what | options | needs |", "|---|---|---|---|---|"]
     return "\n".join([*lines, *(_row(kind, roles) for kind, roles in rows.values()), ""])
 

@@ -23,7 +23,6 @@ from support.serving_models import TintEditor, serving, tinted
 from support.wait import until
 
 from goalreel.editors import remote
-from goalreel.editors.protocols import from_square, to_square
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
 from goalreel.http_client import with_retry_listener
@@ -148,12 +147,12 @@ def openai(server: Server) -> RemoteEditor:
 
 
 def test_openai_edits_a_picture_and_keeps_its_shape(server):
-    """A server of fixed sizes gets a square and gives one back; nothing is stretched."""
+    """A server of fixed sizes gets the nearest of them and gives it back; nothing is stretched."""
     source = picture(64, 48)
 
     def reply(path, fields):
         sent = Image.decode(fields["image"])
-        assert sent.size == (64, 64)
+        assert sent.size == (72, 48)
         drawn = Image(np.kron(sent.pixels, np.ones((2, 2, 1), np.uint8)))
         return 200, {"data": [{"b64_json": encoded(drawn)}]}, {}
 
@@ -169,7 +168,7 @@ def test_openai_edits_a_picture_and_keeps_its_shape(server):
         "prompt": b"put it down",
         "n": b"1",
         "response_format": b"b64_json",
-        "size": b"1024x1024",
+        "size": b"1536x1024",
     }
     assert headers["Authorization"] == f"Bearer {KEY}"
 
@@ -312,6 +311,44 @@ def test_a_field_that_the_server_refuses_is_not_sent_again(server, field, status
     assert [field in fields for _, fields, _ in server.requests] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("option", "source", "size", "sent", "drawn"),
+    [
+        ("", (48, 64), "1024x1536", (48, 72), (48, 64)),
+        ("", (60, 64), "1024x1024", (64, 64), (60, 64)),
+        ("?size=1536x1024", (64, 64), "1536x1024", (96, 64), (64, 64)),
+        ("?size=auto", (64, 48), "auto", (64, 48), (64, 48)),
+    ],
+)
+def test_a_size_is_asked_for_and_its_canvas_undone(server, option, source, size, sent, drawn):
+    server.reply = echo
+    image = picture(*source)
+    (answer,) = build_editor(f"openai:painter@{server.url}/v1{option}").edit([edit(image=image)])
+    assert answer == image
+    ((_, fields, _),) = server.requests
+    assert fields["size"].decode() == size
+    assert Image.decode(fields["image"]).size == sent
+    assert answer.size == drawn
+
+
+def test_a_server_that_chooses_the_size_stretches_nothing(server):
+    """Of another shape, its answer's middle is taken."""
+    server.reply = lambda path, fields: (200, {"data": [{"b64_json": encoded(picture(150, 100))}]}, {})
+    (answer,) = build_editor(f"openai:p@{server.url}/v1?size=auto").edit([edit(image=picture(64, 64))])
+    assert answer.size == (100, 100)
+
+
+def test_a_server_that_refuses_the_size_gets_a_square(server):
+    def reply(path, fields):
+        if "size" in fields:
+            return 400, {"error": {"message": "size must be one of 256x256, 512x512, 1024x1024"}}, {}
+        assert Image.decode(fields["image"]).size == (64, 64)
+        return echo(path, fields)
+
+    server.reply = reply
+    assert openai(server).edit([edit(image=picture(64, 48))]) == [picture(64, 48)]
+
+
 @pytest.mark.parametrize("key", ["b64_json", "url"])
 def test_a_picture_as_a_data_url(server, key):
     data = f"data:image/png;base64,{encoded(picture(1024, 1024))}"
@@ -339,6 +376,46 @@ def test_a_redirect_within_the_host_is_followed_and_none_to_another(server):
     assert "points to elsewhere.invalid" in message(openai(server))
 
 
+def test_a_key_does_not_follow_a_redirect_to_another_host(server, monkeypatch):
+    """A host that is named for pictures gets no key, in whichever header it stands."""
+    monkeypatch.delenv("GOALREEL_API_KEY")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    other = server.url.replace("127.0.0.1", "localhost")
+    target = {"Location": f"{other}/v1/moved"}
+    server.reply = lambda path, fields: echo(path, fields) if path == "/v1/moved" else (307, b"", target)
+    for query in ("", "&api_version=2024-10-21"):
+        (drawn,) = build_editor(f"openai:painter?picture_host=LocalHost{query}").edit([edit()])
+        assert isinstance(drawn, Image)
+    keys = [(headers["Authorization"], headers["api-key"]) for _, _, headers in server.requests]
+    assert keys == [(f"Bearer {KEY}", None), (None, None), (None, KEY), (None, None)]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://169.254.169.254/latest", "http://[::1]:9/x", "http://localhost:9/x", "http://0.0.0.0/x"],
+)
+def test_a_picture_is_not_fetched_from_this_machine_or_network(server, address):
+    server.reply = lambda path, fields: (200, {"data": [{"url": address}]}, {})
+    assert "it points to" in message(openai(server))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "address", ["file:///etc/passwd", "ftp://127.0.0.1/x", "//127.0.0.1/x", "gopher://h"]
+)
+def test_a_picture_is_fetched_by_http_alone(server, address):
+    server.reply = lambda path, fields: (200, {"data": [{"url": address}]}, {})
+    assert message(openai(server)) == "the server's reply is unusable: no b64_json in it"
+
+
+def test_a_stored_picture_is_bounded_as_a_reply_is(server, monkeypatch):
+    monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 2000)
+    server.stored = b"x" * 3000
+    server.reply = lambda path, fields: (200, {"data": [{"url": f"{server.url}/x"}]}, {})
+    assert "more than 0 MiB" in message(openai(server))
+
+
 def test_an_error_that_comes_as_a_200_is_tried_again_by_its_code(server):
     answers = iter([(200, {"error": {"message": "upstream", "code": 502}}, {})])
     server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
@@ -357,16 +434,6 @@ def test_openai_base_url_is_the_editors_too(server, monkeypatch):
     assert (path, bearer["Authorization"]) == ("/v1/images/generations", "Bearer gateway")
     assert azure_path == "/v1/images/generations?api-version=2024-10-21"
     assert (azure["api-key"], azure["Authorization"]) == ("gateway", None)
-
-
-@pytest.mark.parametrize("drawn", [(1536, 1024), (1024, 1536), (900, 1024)])
-def test_a_server_that_draws_no_square_stretches_nothing(drawn):
-    canvas = np.zeros((drawn[1], drawn[0], 3), np.uint8)
-    x, y = drawn[0] // 2, drawn[1] // 2
-    canvas[y - 100 : y + 100, x - 100 : x + 100] = 255
-    for size in ((320, 192), (640, 480)):
-        shown = from_square(Image(canvas), size).pixels[..., 0] > 128
-        assert (shown.any(0).sum(), shown.any(1).sum()) == (200, 200)
 
 
 def test_one_bad_item_fails_alone_and_answers_stay_in_order(server):
@@ -574,20 +641,3 @@ def test_a_key_that_no_header_can_carry_is_named_by_its_variable(monkeypatch):
     monkeypatch.setenv("GOALREEL_API_KEY", "clé\n")
     with pytest.raises(InputError, match=r"^GOALREEL_API_KEY holds a character that no key has$"):
         remote_editor("interleavethinker", "http://host")
-
-
-@pytest.mark.parametrize("size", [(64, 48), (48, 64), (33, 64), (64, 64)])
-def test_a_square_and_back_is_the_picture(size):
-    source = picture(*size)
-    assert from_square(to_square(source), size) == source
-
-
-@pytest.mark.parametrize("size", [(640, 480), (33, 64), (641, 99), (99, 641), (1000, 1), (3840, 2160)])
-def test_what_is_cut_from_a_square_is_the_picture_and_keeps_its_size_from_step_to_step(size):
-    """The second step's source is the first one's picture, at the server's scale."""
-    source = picture(*size)
-    once = from_square(to_square(source).resized((1024, 1024)), size)
-    assert max(once.size) == 1024
-    expected = source.resized(once.size).pixels.astype(int)
-    assert np.abs(once.pixels - expected).mean() < 1
-    assert from_square(to_square(once), once.size) == once
