@@ -82,20 +82,43 @@ def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:
     return is_bearer and hmac.compare_digest(credentials.strip().encode("latin-1"), token.encode())
 
 
+def is_foreign(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sends this request for the page of another site.
+
+    A page may send a form or plain text to any address without asking. A client that is no browser sends
+    neither of these headers.
+    """
+    origin = headers.get("origin")
+    elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host")
+    return elsewhere or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+
+
 def is_too_long(headers: Mapping[str, str], limit: int) -> bool:
     """Whether a request's Content-Length is above `limit` bytes, or no number."""
     length = headers.get("content-length", "0")
     return not length.isdecimal() or len(length) > 15 or int(length) > limit
 
 
-def limit_body(receive: "Receive", limit: int, on_excess: "Callable[[], Message]") -> "Receive":
-    """Count a body that does not say its length; beyond `limit` bytes `on_excess` gives the message."""
+def limit_body(
+    receive: "Receive",
+    limit: int,
+    on_excess: "Callable[[], Message]",
+    on_end: Callable[[], None] = lambda: None,
+) -> "Receive":
+    """Count a body that does not say its length; beyond `limit` bytes `on_excess` gives the message.
+
+    `on_end` is called when the body is whole.
+    """
     size = 0
 
     async def receive_counted() -> "Message":
         nonlocal size
         message = await receive()
         size += len(message.get("body", b""))
-        return message if size <= limit else on_excess()
+        if size > limit:
+            return on_excess()
+        if message["type"] == "http.request" and not message.get("more_body"):
+            on_end()
+        return message
 
     return receive_counted

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalreel.http import check_token, is_authorized, is_too_long, limit_body
+from goalreel.http import check_token, is_authorized, is_foreign, is_too_long, limit_body
 
 COOKIE = "goalreel_review"
 MAX_BODY = 64 * 1024
@@ -110,9 +110,7 @@ class AuthMiddleware:
 
 
 def _bad_post(headers: Headers) -> tuple[int, str] | None:
-    origin = headers.get("origin")
-    elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host")
-    if elsewhere or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+    if is_foreign(headers):
         return 403, "a change comes from the page itself only"
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return 415, "send application/json"

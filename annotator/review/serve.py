@@ -3,8 +3,9 @@
 import socket
 from contextlib import suppress
 
-import uvicorn
 from fastapi import FastAPI
+
+from goalreel.http_server import BoundedServer
 
 CLOSE_SECONDS = 2
 """For requests under way when it ends."""
@@ -12,8 +13,6 @@ CLOSE_SECONDS = 2
 
 def serve_review(app: FastAPI, listening: socket.socket) -> None:
     """Serve the page until Ctrl-C, after which this returns, or another signal ends it."""
-    config = uvicorn.Config(
-        app, log_config=None, server_header=False, timeout_graceful_shutdown=CLOSE_SECONDS, lifespan="off"
-    )
+    server = BoundedServer(app, timeout_graceful_shutdown=CLOSE_SECONDS, lifespan="off")
     with suppress(KeyboardInterrupt):  # uvicorn raises it when the last answer is sent
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])

@@ -6,11 +6,12 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalreel.http import is_authorized, is_too_long, limit_body
+from goalreel.http import is_authorized, is_foreign, is_too_long, limit_body
 from goalreel.serving.errors import RETRY_SECONDS, error_response
 from goalreel.serving.service import Service
 
 OPEN = frozenset({"/health"})
+TOO_MANY = "too many requests at once"
 
 
 class Gate:
@@ -46,14 +47,20 @@ class Gate:
             if token:
                 return 401, "send the server's token as Authorization: Bearer TOKEN"
             return 403, "this server has no token and answers to localhost only"
+        if scope["method"] not in ("GET", "HEAD") and is_foreign(headers):
+            return 403, "no page of another site may use this server"
         new_work = scope["method"] == "POST"
         if new_work and self._service.draining:
             return 503, "the server is shutting down"
-        if new_work and self._service.under_way >= self._service.settings.max_requests:
-            return 429, "too many requests at once"
+        if new_work and self._is_full:
+            return 429, TOO_MANY
         if is_too_long(headers, self._limit):
             return 413, self._too_long
         return None
+
+    @property
+    def _is_full(self) -> bool:
+        return self._service.under_way >= self._service.settings.max_requests
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         status, started = 500, time.monotonic()
@@ -66,10 +73,18 @@ class Gate:
             status = message.get("status", status)
             await send(message)
 
-        working = scope["method"] == "POST"
-        self._service.under_way += working
+        def begin() -> None:
+            nonlocal working
+            if scope["method"] == "POST" and not working:
+                if self._is_full:
+                    raise HTTPException(429, TOO_MANY, {"Retry-After": str(RETRY_SECONDS)})
+                working = True
+                self._service.under_way += 1
+
+        working = False
         try:
-            await self._app(scope, limit_body(receive, self._limit, refuse), send_noted)
+            # A request whose body is not there yet takes no place from others.
+            await self._app(scope, limit_body(receive, self._limit, refuse, begin), send_noted)
         finally:
             self._service.under_way -= working
             route = getattr(scope.get("route"), "path", "unmatched")

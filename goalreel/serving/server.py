@@ -4,14 +4,15 @@ import socket
 import time
 from types import FrameType
 
-import uvicorn
 from fastapi import FastAPI
+
+from goalreel.http_server import BoundedServer
 
 CLOSE_SECONDS = 5
 """After the drain, for connections to end."""
 
 
-class DrainingServer(uvicorn.Server):
+class DrainingServer(BoundedServer):
     """On the first SIGTERM or SIGINT new work is answered 503 and /health says Draining, while requests and
     storyboards under way are finished, for `drain_seconds` at most; a second signal exits at once.
     """
@@ -19,15 +20,7 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, app: FastAPI) -> None:
         self._service, self._jobs = app.state.service, app.state.jobs
         settings = self._service.settings
-        config = uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            timeout_graceful_shutdown=CLOSE_SECONDS,
-            server_header=False,
-            log_config=None,
-        )
-        super().__init__(config)
+        super().__init__(app, host=settings.host, port=settings.port, timeout_graceful_shutdown=CLOSE_SECONDS)
         self._drain_seconds = settings.drain_seconds
         self._deadline = 0.0
 
@@ -39,7 +32,7 @@ class DrainingServer(uvicorn.Server):
         self._deadline = time.monotonic() + self._drain_seconds
 
     async def on_tick(self, counter: int) -> bool:
-        """Uvicorn asks ten times a second whether to go on."""
+        """As `BoundedServer.on_tick`; it goes on while work is under way."""
         if self._service.draining:
             busy = self._service.under_way or self._jobs.busy
             self.should_exit = self.should_exit or not busy or time.monotonic() >= self._deadline

@@ -4,8 +4,10 @@ import base64
 import io
 import json
 import re
+import socket
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import numpy as np
@@ -28,6 +30,7 @@ from support.tiny import tiny_vlm
 
 from goalreel.editors.remote import remote_editor
 from goalreel.errors import InputError
+from goalreel.http_server import ConnectionBounds
 from goalreel.image import Image
 from goalreel.models.build import build_chat
 from goalreel.planners.chat.conversation import Message, NoReply, cut_off
@@ -481,3 +484,46 @@ def test_broken_images_are_refused(client):
         body = {"prompt": "x", "image": base64.b64encode(broken[: rng.integers(8, len(broken))]).decode()}
         assert client.post("/edit", json=body).status_code in (200, 400, 413)
     assert client.get("/health").status_code == 200
+
+
+def test_unfinished_bodies_take_no_place_from_whole_requests(models):
+    half = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+    with (
+        serving(models, ConnectionBounds(connections=400), max_requests=2) as url,
+        ExitStack() as stack,
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
+        for _ in range(300):
+            address = ("127.0.0.1", httpx.URL(url).port)
+            stack.enter_context(socket.create_connection(address)).sendall(half)
+        assert content(say(client, "whole")) == "whole"
+
+
+PLAIN = json.dumps({"prompt": "x"})
+ELSEWHERE = [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}]
+
+
+@pytest.mark.parametrize("headers", [*ELSEWHERE, {"Sec-Fetch-Site": "same-site"}])
+@pytest.mark.parametrize(
+    "request_of_a_page",
+    [
+        {"url": "/v1/images/edits", "files": {"image": picture().png()}, "data": {"prompt": "x"}},
+        {"url": "/v1/images/edits", "data": {"prompt": "x"}},
+        {"url": "/edit", "content": PLAIN, "headers": {"Content-Type": "text/plain"}},
+        {"url": "/edit", "content": PLAIN},
+        {"url": "/v1/storyboards", "content": PLAIN, "headers": {"Content-Type": "text/plain"}},
+    ],
+)
+def test_no_page_of_another_site_uses_this_server(standing, headers, request_of_a_page):
+    client, models = standing
+    more = headers | request_of_a_page.get("headers", {})
+    answer = client.post(**request_of_a_page | {"headers": more})
+    assert (answer.status_code, message_of(answer)) == (403, "no page of another site may use this server")
+    assert client.delete("/v1/storyboards/x", headers=headers).status_code == 403
+    assert models.editor.batches == []
+
+
+def test_a_page_of_its_own_and_who_is_no_page_use_it(client):
+    own = {"Origin": str(client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    for headers in ({}, own, {"Sec-Fetch-Site": "none"}):
+        assert client.post("/edit", json={"prompt": "x"}, headers=headers).status_code == 200

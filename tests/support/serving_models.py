@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import httpx
 import numpy as np
-import uvicorn
 
 from goalreel.errors import BackendError
+from goalreel.http_server import BoundedServer, ConnectionBounds
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply, cut_off
 from goalreel.serving.app import create_app
@@ -111,15 +111,21 @@ def picture(seed: int = 0, size: tuple[int, int] = (20, 10)) -> Image:
 
 
 @contextlib.contextmanager
-def serving(models: Models, **settings: object) -> Iterator[str]:
-    """A real uvicorn on a free port of 127.0.0.1, in a thread; yields its URL."""
-    app = create_app(models, ServeSettings(**settings))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5))
+def serving(models: Models, bounds: ConnectionBounds | None = None, **settings: object) -> Iterator[str]:
+    """A real server on a free port of 127.0.0.1, in a thread; yields its URL."""
+    with running(create_app(models, ServeSettings(**settings)), bounds) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def running(app: object, bounds: ConnectionBounds | None = None) -> Iterator[tuple[str, BoundedServer]]:
+    """Any application on a real server, in a thread; yields its URL and the server."""
+    server = BoundedServer(app, bounds, port=0, timeout_graceful_shutdown=5)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)
     try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}", server
     finally:
         server.should_exit = True
         thread.join(30)
