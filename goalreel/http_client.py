@@ -1,37 +1,47 @@
-"""What the clients of chat and image servers share: addresses, keys, proxies, retries and errors.
+"""What the clients of chat and image servers share: addresses, keys, proxies, redirects and retries.
 
-A key goes only to the host that it is meant for. An address of this machine is reached without a proxy.
+A key goes only to the host that it is meant for. An address of this machine is reached without a proxy. What
+an error means is read in `goalreel.http_errors`.
 """
 
-import json
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.request import getproxies, proxy_bypass
 
 from goalreel.errors import InputError
-from goalreel.http import is_loopback
+from goalreel.http_errors import check_encoding as check_encoding
+from goalreel.http_errors import error_text as error_text
+from goalreel.http_errors import refusal_words as refusal_words
+from goalreel.http_errors import refused_field as refused_field
+from goalreel.http_errors import true_status as true_status
+from goalreel.http_headers import check_header, fill_headers, secrets
+from goalreel.http_proxies import proxy_of
 
 if TYPE_CHECKING:
     import ssl
 
+    import httpx2
+
 OPENAI = "https://api.openai.com/v1"
 REFUSED = frozenset({400, 413, 422})
 """The server works, but it will never take this very request."""
+REDIRECTS = 5
+"""How many redirects of one request are followed."""
 _BUSY = frozenset({408, 409, 429})
 _CREDENTIALS = re.compile(r"//[^@/]*@")
 _AT_ADDRESS = re.compile(r"@(?=[A-Za-z][\w+.-]*://)")
-_AT_HOST = re.compile(r"(?<=.)@(?=localhost\b|[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]+)+/)")
+_AT_HOST = re.compile(r"(?<=.)@(?=localhost\b|\[|[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]+)+/)")
 """An address without its scheme, which a message should speak of."""
-_TITLE = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_NO_HOST = re.compile(r"getaddrinfo|name resolution|not known|nodename|no address", re.IGNORECASE)
+_NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER|record layer|UNEXPECTED_MESSAGE")
 
 # A model may call its server from any thread or event loop of its own: the listener travels in their context.
 _listener: ContextVar[Callable[[int], None] | None] = ContextVar("goalreel_retries", default=None)
@@ -42,7 +52,8 @@ class Endpoint:
     """The address of a server, the variables that may hold its key, and the proxy on the way to it.
 
     Raises:
-        InputError: the address is none, or holds a password or a query; or the proxy is unusable.
+        InputError: the address is none, or holds a password or a query; no header can carry the key, or a
+            variable of another header is not set; or the proxy is unusable.
     """
 
     address: str
@@ -52,9 +63,14 @@ class Endpoint:
     """How a message shows an address."""
     api_version: str | None = None
     """Of a classic Azure address: it goes into each request's query, and the key into a header `api-key`."""
+    more_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More headers of each request; `$VARIABLE` in a value is one of the environment."""
 
     def __post_init__(self) -> None:
         check_address(self.address, self.example)
+        for name, value in self.more_headers.items():
+            check_header(name, value)
+        _ = self.headers  # what cannot be sent is said before anything is
         self._check_proxy()
 
     @property
@@ -67,16 +83,51 @@ class Endpoint:
         return read_key(*self.variables)
 
     def hide_key(self, text: str) -> str:
-        """Replace the key in a text, which a server may have quoted."""
-        key = self.key
-        return text.replace(key, "***") if key else text
+        """Replace the key, and other secrets of the headers, in a text: a server may have quoted them."""
+        for secret in filter(None, (self.key, *secrets(self.more_headers))):
+            text = text.replace(secret, "***")
+        return text
 
     @property
     def headers(self) -> dict[str, str]:
-        """What carries the key."""
-        if not (key := self.key):
-            return {}
-        return {"api-key": key} if self.api_version else {"Authorization": f"Bearer {key}"}
+        """What carries the key, and more headers."""
+        more = fill_headers(self.more_headers)
+        name, prefix = ("api-key", "") if self.api_version else ("Authorization", "Bearer ")
+        if (key := self.key) and name.casefold() not in map(str.casefold, more):
+            more[name] = prefix + key
+        return more
+
+    def authorize(self, request: "httpx2.Request") -> None:
+        """Put the headers on a request to this endpoint."""
+        if headers := self.headers:
+            request.headers.pop("Authorization", None)
+            request.headers.update(headers)
+
+    def redirected(self, response: "httpx2.Response") -> "httpx2.Request | None":
+        """The request that a redirect asks for, without the headers where it leads elsewhere; None for none.
+
+        A POST stays one, with its body, but for 303.
+        """
+        import httpx2
+
+        if (following := response.next_request) is None:
+            return None
+        request = response.request
+        if response.status_code != 303:
+            headers = {name: value for name, value in request.headers.items() if name != "host"}
+            content, extensions = request.read(), request.extensions
+            following = httpx2.Request(
+                request.method, following.url, headers=headers, content=content, extensions=extensions
+            )
+        if not self.is_home(following.url):
+            for name in ("Authorization", *self.headers):
+                following.headers.pop(name, None)
+        return following
+
+    def is_home(self, url: "httpx2.URL") -> bool:
+        """Whether an address is of this endpoint's host and port, or the same host's over TLS."""
+        home, other = _origin(self.address), _origin(str(url))
+        return other == home or (home[2:] == (80,) and other == ("https", home[1], 443))
 
     @property
     def query(self) -> dict[str, str]:
@@ -85,20 +136,20 @@ class Endpoint:
 
     @property
     def connection(self) -> dict[str, Any]:
-        """The arguments of an httpx2 client: certificates, and the proxy, its own choice switched off."""
-        return {"verify": certificates(), "proxy": self.proxy, "trust_env": False}
+        """The arguments of an httpx2 client: certificates, the proxy, and its own choices switched off."""
+        return {
+            "verify": certificates(),
+            "proxy": self.proxy,
+            "trust_env": False,
+            "follow_redirects": False,
+        }
 
     @property
     def proxy(self) -> str | None:
         """The proxy that the environment names for this address; None for none, and on this machine."""
         import httpx2
 
-        url = httpx2.URL(self.address)
-        if is_loopback(url.host) or proxy_bypass(url.host):
-            return None
-        proxies = getproxies()
-        proxy = proxies.get(url.scheme) or proxies.get("all")
-        return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+        return proxy_of(httpx2.URL(self.address)) or None
 
     def _check_proxy(self) -> None:
         import httpx2
@@ -113,15 +164,31 @@ class Endpoint:
         if scheme.startswith("socks") and find_spec("socksio") is None:
             raise InputError(f"{shown} needs another package: pip install 'goalreel[socks]', or unset it")
 
-    def out_of_reach(self) -> str:
+    def out_of_reach(self, error: BaseException | None = None) -> str:
         """Say that no connection could be made, and where to look."""
-        if not (proxy := self.proxy):
-            return f"cannot reach {self.address}: is the server running?"
-        shown = _CREDENTIALS.sub("//", proxy)
-        return f"cannot reach {self.address} through the proxy {shown}: does it run? (or set NO_PROXY)"
+        words = str(error or "")
+        if "CERTIFICATE_VERIFY_FAILED" in words:
+            return f"the certificate of {self.address} is not trusted: set SSL_CERT_FILE to its authority's"
+        if _NO_TLS.search(words):
+            return f"{self.address} does not speak TLS: write http://"
+        if proxy := self.proxy:
+            shown = _CREDENTIALS.sub("//", proxy)
+            return f"cannot reach {self.address} through the proxy {shown}: does it run? (or set NO_PROXY)"
+        if _NO_HOST.search(words):
+            return f"cannot reach {self.address}: there is no such host"
+        return f"cannot reach {self.address}: is the server running?"
+
+    def advice(self, status: int) -> str:
+        """What to do about a refusal, as the end of a message; empty where the server's words must do."""
+        if status == 401 and self.variables:
+            return f": set {' or '.join(self.variables)}"
+        lacks_version = self.example.endswith("/v1") and not re.search(r"/v\d|/openai", self.address)
+        return ": the address may have to end in /v1" if status in (404, 405) and lacks_version else ""
 
 
-def openai_endpoint(address: str | None, api_version: str | None = None) -> Endpoint:
+def openai_endpoint(
+    address: str | None, api_version: str | None = None, more_headers: Mapping[str, str] | None = None
+) -> Endpoint:
     """The endpoint of an OpenAI-compatible server; None is OPENAI_BASE_URL, or OpenAI itself.
 
     OPENAI_API_KEY is for OpenAI, and for the host of OPENAI_BASE_URL where that is set. GOALREEL_API_KEY is
@@ -136,8 +203,10 @@ def openai_endpoint(address: str | None, api_version: str | None = None) -> Endp
     variables = () if _origin(address) == _origin(OPENAI) else ("GOALREEL_API_KEY",)
     if _origin(address) in (_origin(base), _origin(OPENAI)):
         variables += ("OPENAI_API_KEY",)
-    endpoint = Endpoint(address, variables, "http://HOST:PORT/v1", api_version or query or None)
-    if _origin(address) == _origin(OPENAI) and not endpoint.key:
+    endpoint = Endpoint(
+        address, variables, "http://HOST:PORT/v1", api_version or query or None, more_headers or {}
+    )
+    if _origin(address) == _origin(OPENAI) and not endpoint.headers:
         raise InputError("OpenAI needs a key: set OPENAI_API_KEY, or give another address")
     return endpoint
 
@@ -154,9 +223,15 @@ def split_model(name: str) -> tuple[str, str | None]:
     return (name[: at.start()], name[at.end() :]) if at else (name, None)
 
 
-def _origin(address: str) -> tuple[str, ...]:
-    match = re.match(r"(?i)([a-z]+)://([^/?#]+)", address)
-    return tuple(part.casefold() for part in match.groups()) if match else ()
+def _origin(address: str) -> tuple[str, str, int] | tuple[()]:
+    """Scheme, host and port of an address; nothing of what is none."""
+    import httpx2
+
+    try:
+        url = httpx2.URL(address)
+    except httpx2.InvalidURL:
+        return ()
+    return url.scheme, url.host.rstrip("."), url.port or (443 if url.scheme == "https" else 80)
 
 
 @cache
@@ -229,54 +304,3 @@ def report_retry(number: int) -> None:
     """Tell the listener, if there is one, that a request is sent for another time, the `number`th retry."""
     if (listener := _listener.get()) is not None:
         listener(number)
-
-
-def true_status(status: int, body: bytes) -> int:
-    """The status that a reply means: some gateways send 200 with an error, and its status as `code`."""
-    if status != 200 or b'"error"' not in body[:1000]:
-        return status
-    error = _read(body).get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else status
-
-
-def error_text(body: bytes) -> str:
-    """Summarise the body of an error in one line of at most 200 characters, in the server's own words.
-
-    It reads OpenAI's `error.message`, FastAPI's `detail`, `message`, a list of these, or a page's title.
-    """
-    text = body[:5000].decode(errors="replace")
-    try:
-        message = _message(json.loads(body))
-    except (ValueError, RecursionError):
-        title = _TITLE.search(text)
-        message = title[1] if title else text
-    return " ".join(message.split())[:200] or "no message"
-
-
-def _message(value: object) -> str:
-    match value:
-        case str():
-            return value
-        case [first, *_]:
-            return _message(first)
-        case {"msg": str(text), "loc": [*_, name]}:
-            return f"{name}: {text}"
-        case {"error": (str() | dict()) as inner} | {"message": (str() | dict()) as inner}:
-            return _message(inner)
-        case {"detail": inner}:
-            return _message(inner)
-    return ""
-
-
-def refused_field(text: str, sent: Collection[str]) -> str | None:
-    """The field, of those that were `sent`, that a refusal names in its text; None where it names none."""
-    return next((n for n in sent if re.search(rf"(?<![a-z]){n}(?![a-z])", text.casefold())), None)
-
-
-def _read(body: bytes) -> dict[str, Any]:
-    try:
-        reply = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return reply if isinstance(reply, dict) else {}

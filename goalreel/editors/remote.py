@@ -17,11 +17,14 @@ from goalreel.editors.protocols import (
 )
 from goalreel.errors import InputError
 from goalreel.http_client import (
+    REDIRECTS,
     REFUSED,
     Endpoint,
+    check_encoding,
     error_text,
     is_transient,
     openai_endpoint,
+    refusal_words,
     refused_field,
     report_retry,
     retry_after_s,
@@ -74,7 +77,6 @@ class RemoteEditor:
         patience: Patience | None = None,
         picture_hosts: Collection[str] = (),
     ) -> None:
-        """The key of `endpoint` is read here, and kept out of every message."""
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         self._protocol = protocol
@@ -84,11 +86,9 @@ class RemoteEditor:
         self._patience = patience or Patience()
         self._hosts = {httpx2.URL(endpoint.address).host, *(host.lower() for host in picture_hosts)}
         self._refused: set[str] = set()
-        self._headers = endpoint.headers
         self._client = httpx2.Client(
             timeout=httpx2.Timeout(self._patience.reply_s, connect=self._patience.connect_s),
             limits=httpx2.Limits(max_connections=concurrency),
-            follow_redirects=True,
             event_hooks={"request": [self._check_host]},
             **endpoint.connection,
         )
@@ -101,11 +101,11 @@ class RemoteEditor:
         try:
             status, body, refused = self._ask(edit)
             if status != 200:
-                message = f"the server answered {status}: {error_text(body)}"
+                message = f"the server answered {status}: {error_text(body)}{self._endpoint.advice(status)}"
                 return self._failure(message, refused=status in REFUSED)
             return self._protocol.image(edit, body, self._fetch, refused)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout):
-            return self._failure(self._endpoint.out_of_reach())
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
+            return self._failure(self._endpoint.out_of_reach(e))
         except httpx2.HTTPError as e:
             return self._failure(f"no reply from {self._protocol.url}: {str(e).strip() or type(e).__name__}")
         except ValueError as e:
@@ -121,11 +121,11 @@ class RemoteEditor:
         refused = set(self._refused)
         while True:
             request = self._protocol.request(edit, refused)
-            request.headers.update(self._headers)
+            self._endpoint.authorize(request)
             request.url = request.url.copy_merge_params(self._endpoint.query)
             status, body = self._send(request)
             sent = [name for name in self._protocol.optional if name not in refused]
-            field = refused_field(error_text(body), sent) if status in _REFUSALS else None
+            field = refused_field(refusal_words(body), sent) if status in _REFUSALS else None
             if field is None:
                 self._refused |= refused if status == 200 else set()
                 return status, body, refused
@@ -139,13 +139,11 @@ class RemoteEditor:
         return Image.decode(body)
 
     def _check_host(self, request: httpx2.Request) -> None:
-        """Check where a request or a redirect goes; the key goes to the server itself alone."""
+        """Check where a request or a redirect goes."""
         if (host := request.url.host) not in self._hosts:
-            raise ValueError(f"it points to {host}: allow that with the option picture_host={host}")
-        server = httpx2.URL(self._endpoint.address)
-        if (request.url.scheme, request.url.netloc) != (server.scheme, server.netloc):
-            for name in self._headers:
-                request.headers.pop(name, None)
+            option = f"allow that with the option picture_host={host}"
+            mend = option if request.method == "GET" else "give that address"
+            raise ValueError(f"it points to {host}: {mend}")
 
     def _send(self, request: httpx2.Request) -> tuple[int, bytes]:
         """Status and body of the last try. A late reply is not retried: it may have cost money."""
@@ -169,8 +167,18 @@ class RemoteEditor:
     def _once(self, request: httpx2.Request) -> tuple[int, bytes, float]:
         """Status, body and the pause in seconds that the server asks for."""
         late = time.monotonic() + self._patience.reply_s
+        for _ in range(REDIRECTS + 1):
+            response, body = self._receive(request, late)
+            following = self._endpoint.redirected(response)
+            if following is None:
+                return true_status(response.status_code, body), body, retry_after_s(response.headers)
+            request = following
+        raise ValueError(f"it redirects more than {REDIRECTS} times")
+
+    def _receive(self, request: httpx2.Request, late: float) -> tuple[httpx2.Response, bytes]:
         content, headers = request.read(), request.headers
         with self._client.stream(request.method, request.url, content=content, headers=headers) as response:
+            check_encoding(response)
             body = bytearray()
             for chunk in response.iter_bytes():
                 body += chunk
@@ -178,8 +186,7 @@ class RemoteEditor:
                     raise ValueError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
                 if time.monotonic() > late:
                     raise httpx2.ReadTimeout(f"not complete after {self._patience.reply_s:g} s")
-        whole = bytes(body)
-        return true_status(response.status_code, whole), whole, retry_after_s(response.headers)
+        return response, bytes(body)
 
 
 def remote_editor(

@@ -15,7 +15,17 @@ import httpx2
 import openai
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http_client import REFUSED, Endpoint, error_text, openai_endpoint, report_retry, true_status
+from goalreel.http_client import (
+    REDIRECTS,
+    REFUSED,
+    Endpoint,
+    check_encoding,
+    error_text,
+    is_transient,
+    openai_endpoint,
+    report_retry,
+    true_status,
+)
 from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
 from goalreel.planners.chat.openai_format import (
     TOP,
@@ -37,21 +47,35 @@ _SERVER_SIDE = (
 _REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
 
 
-class _Deadline(openai.DefaultAsyncHttpxClient):
-    """Limits a whole reply in time, where httpx limits each wait, and reads an error that came as a 200."""
+class _HttpClient(openai.DefaultAsyncHttpxClient):
+    """Limits a whole reply in time, where httpx limits each wait, and follows the rules of `http_client`.
+
+    They are about headers with secrets, which openai would log; redirects; and errors that came as a 200.
+    """
 
     limit_s: float
+    endpoint: Endpoint
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if number := int(request.headers.get("x-stainless-retry-count", "0")):  # openai's own retries
             report_retry(number)
+        self.endpoint.authorize(request)
         try:
             async with asyncio.timeout(self.limit_s):
-                response = await super().send(request, **options)
-                response.status_code = true_status(response.status_code, await response.aread())
-                return response
+                return await self._send(request, options)
         except TimeoutError as e:
             raise httpx2.ReadTimeout("no whole reply in time", request=request) from e
+
+    async def _send(self, request: httpx2.Request, options: Mapping[str, Any]) -> httpx2.Response:
+        for _ in range(REDIRECTS + 1):
+            response = await super().send(request, **options)
+            body = await response.aread()
+            if (following := self.endpoint.redirected(response)) is None:
+                break
+            request = following
+        response.status_code = true_status(response.status_code, body)
+        response.headers.setdefault("x-should-retry", str(is_transient(response.status_code)).lower())
+        return response
 
 
 @dataclass
@@ -206,16 +230,14 @@ class OpenAIChat:
             arguments = self._arguments(optional, refused)
             try:
                 create = client.chat.completions.with_raw_response.create
-                raw = await create(
-                    **body, **arguments, extra_headers=self._headers, extra_body=dict(self.extra)
-                )
+                raw = await create(**body, extra_body={**arguments, **self.extra})
             except _REFUSALS as e:
                 if (name := refused_argument(e, arguments)) is None:
                     raise
                 refused.add(name)
             else:
                 self._refused |= refused
-                return self._read(raw.text)
+                return self._read(raw.http_response)
 
     def _optional(self, schema: Mapping[str, Any] | None, tokens: bool) -> dict[str, Any]:
         """The arguments that a server may refuse."""
@@ -237,15 +259,10 @@ class OpenAIChat:
             arguments["top_logprobs"] = TOP
         return arguments
 
-    @property
-    def _headers(self) -> dict[str, Any]:
-        """What classic Azure reads in place of the client's own header."""
-        headers = self._endpoint.headers
-        return {"Authorization": openai.Omit(), **headers} if "api-key" in headers else {}
-
-    def _read(self, body: str) -> TokenReply | NoReply:
+    def _read(self, response: httpx2.Response) -> TokenReply | NoReply:
         try:
-            reply = parse_completion(body, self.max_tokens)
+            check_encoding(response)
+            reply = parse_completion(response.content, self.max_tokens)
         except ValueError as e:
             return NoReply(self._endpoint.hide_key(str(e)))
         if isinstance(reply, NoReply):
@@ -254,12 +271,10 @@ class OpenAIChat:
 
     def _client(self) -> openai.AsyncOpenAI:
         timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_S))
-        # httpx2 takes the bearer's key along to no other host, but it would take Azure's header.
-        follow = self._endpoint.api_version is None
-        http = _Deadline(timeout=timeout, follow_redirects=follow, **self._endpoint.connection)
-        http.limit_s = self.timeout_s
+        http = _HttpClient(timeout=timeout, **self._endpoint.connection)
+        http.limit_s, http.endpoint = self.timeout_s, self._endpoint
         return openai.AsyncOpenAI(
-            api_key=self._endpoint.key or "none",
+            api_key="none",
             base_url=self._endpoint.address,
             timeout=timeout,
             max_retries=self.retries,
@@ -270,14 +285,22 @@ class OpenAIChat:
     def _reason(self, error: openai.APIError) -> str:
         address = self._endpoint.address
         match error:
-            case openai.APITimeoutError():
+            case openai.APITimeoutError() if not isinstance(error.__cause__, httpx2.ConnectTimeout):
                 return f"no answer from {address} within {self.timeout_s:g} s"
             case openai.APIConnectionError():
-                return self._endpoint.out_of_reach()
-            case openai.AuthenticationError():
-                keys = " or ".join(self._endpoint.variables)
-                return f"{address} wants another key (HTTP 401): set {keys}"
+                cause = error.__cause__
+                if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError | None):
+                    return self._endpoint.out_of_reach(cause)
+                return f"no whole reply from {address}: {str(cause).strip() or type(cause).__name__}"
             case openai.APIStatusError():
-                reason = f"HTTP {error.status_code} from {address}: {error_text(error.response.content)}"
-                return self._endpoint.hide_key(reason)
+                return self._endpoint.hide_key(self._refusal(error))
         return self._endpoint.hide_key(type(error).__name__)
+
+    def _refusal(self, error: openai.APIStatusError) -> str:
+        address, status, url = self._endpoint.address, error.status_code, error.response.request.url
+        if not self._endpoint.is_home(url):
+            return f"HTTP {status} from {url.host}, to which {address} redirects: give that address"
+        if status == 401:
+            return f"{address} wants another key (HTTP 401){self._endpoint.advice(401)}"
+        words = error_text(error.response.content)
+        return f"HTTP {status} from {address}: {words}{self._endpoint.advice(status)}"

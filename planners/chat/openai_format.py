@@ -3,13 +3,14 @@
 import base64
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import openai
 from pydantic import BaseModel, Field, ValidationError
 
-from goalreel.http_client import error_text, refused_field
+from goalreel.http_client import error_text, refusal_words, refused_field
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import Message, NoReply, Token, TokenReply, cut_off
 from goalreel.planners.chat.token_probability import token_reply
@@ -96,7 +97,7 @@ def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[s
     return {"role": message.role, "content": [_part(part, jpeg_quality) for part in message.parts]}
 
 
-def parse_completion(body: str, max_tokens: int | None = None) -> TokenReply | NoReply:
+def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply | NoReply:
     """Read the answer in the body of a reply, with its tokens where the server gave readable ones.
 
     A reply that did not end by itself is a NoReply: its text may be a draft. Of a server that does not say
@@ -106,9 +107,9 @@ def parse_completion(body: str, max_tokens: int | None = None) -> TokenReply | N
         ValueError: the body is no chat completion, or has no text; the message quotes the server.
     """
     try:
-        completion = _Completion.model_validate_json(body)
+        completion = _Completion.model_validate_json(body.removeprefix(BOM_UTF8))
     except ValidationError:
-        words = error_text(body.encode()) if '"error"' in body else repr(body[:200])
+        words = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
         raise ValueError(f"not a chat completion: {words}") from None
     choice = completion.choices[0]
     text = choice.message.text
@@ -171,7 +172,7 @@ def refused_argument(error: openai.APIStatusError, arguments: Mapping[str, Any])
     Servers name a schema or log-probabilities in many ways, so these two are the guess where the message
     speaks of arguments and names none. A 403 may be about the key: there is no guess.
     """
-    message = f"{error.param} {error_text(error.response.content)}".casefold()
+    message = refusal_words(error.response.content)
     sent = [name for name in _OPTIONAL if name in arguments]
     if name := refused_field(message, sent):
         return name

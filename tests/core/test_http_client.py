@@ -2,6 +2,7 @@
 
 import json
 
+import httpx2
 import pytest
 
 from goalreel import http_client
@@ -13,6 +14,7 @@ from goalreel.http_client import (
     refused_field,
     retry_after_s,
     split_model,
+    true_status,
 )
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "GOALREEL_API_KEY")
@@ -32,7 +34,10 @@ def environment(monkeypatch):
         (None, None, "openai"),
         (None, "https://api.openai.com/v1", "openai"),
         (None, "https://API.openai.com/v1/", "openai"),
+        (None, "https://api.openai.com:443/v1", "openai"),
+        (None, "https://api.openai.com./v1", "openai"),
         (None, "https://gateway/v1", "goalreel"),
+        ("https://gateway:443/v1", "https://GATEWAY/v1", "goalreel"),
         (None, "http://api.openai.com/v1", "goalreel"),
         ("https://gateway/v1", None, "goalreel"),
         ("https://gateway/v1", "https://gateway/other", "goalreel"),
@@ -47,7 +52,7 @@ def test_a_key_goes_to_the_host_that_it_is_for(environment, base, address, key):
         environment.setenv("OPENAI_BASE_URL", base)
     assert openai_endpoint(address).key == key
     environment.delenv("GOALREEL_API_KEY")
-    is_openais = key == "openai" or address in (None, "https://gateway/other")
+    is_openais = key == "openai" or address in (None, "https://gateway/other", "https://GATEWAY/v1")
     assert openai_endpoint(address).key == ("openai" if is_openais else None)
 
 
@@ -63,6 +68,36 @@ def test_a_key_goes_to_the_host_that_it_is_for(environment, base, address, key):
         ({"ALL_PROXY": "socks5://p:1"}, "http://localhost:80", None),
         ({"ALL_PROXY": "socks5://p:1"}, "http://[::1]:80", None),
         ({"http_proxy": "http://[::1"}, "http://127.0.0.1:80", None),
+        ({"HTTP_PROXY": "http://p:1 "}, "http://there", "http://p:1"),
+        ({"HTTPS_PROXY": "http://p:1"}, "https://there", "http://p:1"),
+        *(
+            ({"ALL_PROXY": "http://p:1"}, f"http://{here}:80", None)
+            for here in (
+                "127.0.0.2",
+                "127.1",
+                "0.0.0.0",
+                "localhost.",
+                "LOCALHOST",
+                "vllm.localhost",
+                "[::ffff:127.0.0.1]",
+                "[::]",
+            )
+        ),
+        ({"ALL_PROXY": "http://p:1"}, "http://localhost.there:80", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1"}, "http://mylocalhost:80", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "*"}, "https://there", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "a, *"}, "https://there", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "a there"}, "https://there.", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "*.lab.org"}, "https://gpu.lab.org", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": ".lab.org"}, "https://gpu.lab.org", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "lab.org"}, "https://mylab.org", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "there:8000"}, "http://there:8000", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "there:8000"}, "http://there:8001", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "there:443"}, "https://there", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, "http://10.1.2.3:80", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, "http://11.1.2.3:80", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "[fd00::1]"}, "http://[fd00::1]:80", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "fd00::/8"}, "http://[fd00::2]:80", None),
         ({"ALL_PROXY": "socks5h://p:1"}, "http://there", "socks5h://p:1"),
     ],
 )
@@ -103,6 +138,8 @@ def test_a_socks_proxy_names_its_extra_and_no_password(environment):
         ("m@localhost/v1", "m", "localhost/v1"),
         ("m@10.0.0.1:8000/v1", "m", "10.0.0.1:8000/v1"),
         ("m@my.host/v1", "m", "my.host/v1"),
+        ("m@[::1]:8000/v1", "m", "[::1]:8000/v1"),
+        ("m@http://[::1]:8000/v1", "m", "http://[::1]:8000/v1"),
     ],
 )
 def test_a_models_own_name_may_hold_an_at_sign(name, model, url):
@@ -128,7 +165,17 @@ def test_the_pause_that_a_reply_asks_for(value, seconds):
         ({"message": {"detail": [{"msg": "is missing", "loc": ["body", "size"]}]}}, "size: is missing"),
         ({"detail": "no room"}, "no room"),
         ({"detail": []}, "no message"),
-        ({"ok": 1}, "no message"),
+        ({"ok": 1}, '{"ok": 1}'),
+        ({}, "no message"),
+        ({"errors": [{"code": 7003, "message": "no room"}], "success": False}, "no room"),
+        ({"Message": "no room"}, "no room"),
+        ({"error": ["no room"]}, "no room"),
+        ({"error": True, "message": "no room"}, "no room"),
+        ({"error": {"message": "", "code": 4}, "detail": "no room"}, "no room"),
+        ({"fault": {"faultstring": "no room"}}, "no room"),
+        ({"error": {"message": "Provider error", "metadata": {"raw": "no room"}}}, "Provider error: no room"),
+        (b"\xef\xbb\xbf" + b'{"error": "no room"}', "no room"),
+        (b"\xef\xbb\xbf" + b"no room", "no room"),
         (b"<html><head><title>502 Bad Gateway</title></head></html>", "502 Bad Gateway"),
         (b"plain words", "plain words"),
         (b"[" * 100_000, ("[" * 200)),
@@ -144,3 +191,90 @@ def test_a_field_is_refused_by_its_whole_name():
     assert refused_field("Unknown parameter: 'n'.", sent) == "n"
     assert refused_field("top_logprobs is not allowed", sent) == "logprobs"
     assert refused_field("the editor gave no image, don't resize", sent) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"error": {"code": 429}}, 429),
+        ({"error": {"code": "503"}}, 503),
+        ({"error": {"code": "rate_limit"}}, 200),
+        ({"error": None, "choices": []}, 200),
+        ({"error": "text"}, 200),
+    ],
+)
+def test_the_status_that_an_error_sent_as_200_means(body, status):
+    assert true_status(200, json.dumps(body).encode()) == status
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("Jinja Exception: System role not supported", 400),
+        ("Template error: roles must alternate", 400),
+        ("image input is not supported - hint: you may need to provide the mmproj", 400),
+        ("CUDA error", 500),
+    ],
+)
+def test_what_a_model_never_takes_is_no_fault_of_the_server(words, status):
+    assert true_status(500, json.dumps({"error": {"message": words}}).encode()) == status
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate", "set SSL_CERT_FILE"),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "does not speak TLS: write http://"),
+        ("[Errno -2] Name or service not known", "no such host"),
+        ("[Errno -3] Temporary failure in name resolution", "no such host"),
+        ("[Errno 8] nodename nor servname provided", "no such host"),
+        ("[Errno 111] Connection refused", "is the server running?"),
+    ],
+)
+def test_why_a_server_is_out_of_reach(words, says):
+    assert says in Endpoint("https://there/v1", ()).out_of_reach(OSError(words))
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "says"),
+    [
+        ("http://there:8000", 404, ": the address may have to end in /v1"),
+        ("http://there:8000", 405, ": the address may have to end in /v1"),
+        ("http://there:8000/v1", 404, ""),
+        ("https://there/v1beta/openai", 404, ""),
+        ("http://there:8000/v1", 401, ": set GOALREEL_API_KEY"),
+        ("http://there:8000", 500, ""),
+    ],
+)
+def test_what_to_do_about_a_refusal(address, status, says):
+    assert openai_endpoint(address).advice(status) == says
+
+
+@pytest.mark.parametrize(
+    ("target", "is_home"),
+    [
+        ("http://there/other", True),
+        ("http://there:80/v1", True),
+        ("https://there/v1", True),
+        ("https://there:8443/v1", False),
+        ("http://there:8000/v1", False),
+        ("http://www.there/v1", False),
+        ("http://there.elsewhere/v1", False),
+    ],
+)
+def test_an_address_that_may_have_the_key(target, is_home):
+    assert Endpoint("http://there/v1", ()).is_home(httpx2.URL(target)) is is_home
+    assert not Endpoint("https://there/v1", ()).is_home(httpx2.URL("http://there/v1"))
+
+
+@pytest.mark.parametrize("value", [" key ", "key\n", "\tkey", "\r\nkey\r\n"])
+def test_space_around_a_key_is_none_of_it(environment, value):
+    environment.setenv("GOALREEL_API_KEY", value)
+    assert Endpoint("http://there", ("GOALREEL_API_KEY",)).headers == {"Authorization": "Bearer key"}
+
+
+@pytest.mark.parametrize("value", ["two words", "a\nb", "k\u00e9y", "k\u200bey"])
+def test_a_key_that_no_header_can_carry_is_not_shown(environment, value):
+    environment.setenv("GOALREEL_API_KEY", value)
+    with pytest.raises(InputError, match="GOALREEL_API_KEY holds a character that no key has"):
+        Endpoint("http://there", ("GOALREEL_API_KEY",))

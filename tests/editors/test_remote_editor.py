@@ -416,6 +416,27 @@ def test_a_stored_picture_is_bounded_as_a_reply_is(server, monkeypatch):
     assert "more than 0 MiB" in message(openai(server))
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_every_redirect_within_the_host_keeps_the_request(server, status):
+    target = {"Location": "/v1/moved"}
+    server.reply = lambda path, fields: echo(path, fields) if path == "/v1/moved" else (status, b"", target)
+    (drawn,) = openai(server).edit([edit(image=picture(64, 64))])
+    assert isinstance(drawn, Image)
+    (_, first, _), (_, second, headers) = server.requests
+    assert first == second
+    assert headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_a_compression_that_nobody_asked_for_is_named(server):
+    server.reply = lambda path, fields: (200, b"\x8b", {"Content-Encoding": "br-odd"})
+    assert message(openai(server)).endswith("it is compressed as br-odd, which was not asked for")
+
+
+def test_a_refused_key_names_its_variable(server):
+    server.reply = lambda path, fields: (401, {"detail": "no"}, {})
+    assert message(openai(server)) == "the server answered 401: no: set GOALREEL_API_KEY"
+
+
 def test_an_error_that_comes_as_a_200_is_tried_again_by_its_code(server):
     answers = iter([(200, {"error": {"message": "upstream", "code": 502}}, {})])
     server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
