@@ -1,7 +1,8 @@
 """The seed's way of running the loop against the batch driver: same checkpoints, tasks and seeds.
 
-    python benchmarks/loop.py --json             # tiny checkpoints, on the CPU, or the GPU if there is one
-    python benchmarks/loop.py --full --json      # sizes of FLUX.2-klein-4B and Qwen3-VL-8B, on a CUDA GPU
+    python benchmarks/loop.py --json      # tiny checkpoints, on the CPU, or the GPU if there is one
+
+`full_size.py` does so with full-size models.
 
 The seed is InterleaveThinker's published demo, transcribed here. It runs one trajectory after the other and
 one call at a time, and passes pictures through PNG files. Random weights give no sensible replies, so the
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn, Protocol
 
 import numpy as np
 import torch
@@ -34,7 +36,7 @@ from goalreel.batch import Limits, run
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
 from goalreel.planners.chat.conversation import Chat, Message
-from goalreel.types import Candidate, Edit, Editor, Request, Stage, Task
+from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Request, Stage, Task
 
 MAX_ATTEMPTS = 3
 
@@ -82,16 +84,21 @@ def _message(request: Request) -> Message:
     return Message("user", (*(image for image in images if image is not None), text))
 
 
-def _stop(message: str) -> Image:
-    raise SystemExit(f"an edit failed: {message}")
+def _stop(message: str) -> NoReturn:
+    raise RuntimeError(f"a model failed: {message}")
 
 
-def seeds_way(models: TimedModels, tasks: Sequence[Task], folder: Path) -> None:
+class Models(Planner, Editor, Critic, Protocol):
+    """Planner, editor and critic in one."""
+
+
+def seeds_way(models: Models, tasks: Sequence[Task], folder: Path) -> None:
     """Run the published loop: a trajectory at a time, a call at a time, pictures through files."""
     for task in tasks:
         source = folder / f"{task.id}.png"
         source.write_bytes(task.image.png() if task.image else b"")
-        for index, step in enumerate(models.plan([task])[0].steps):
+        plan = models.plan([task])[0]
+        for index, step in enumerate(plan.steps if isinstance(plan, Plan) else _stop(plan.message)):
             prompt, target = str(step.prompt), source
             for attempt in range(MAX_ATTEMPTS):
                 image = Image.decode(source.read_bytes())
@@ -100,7 +107,8 @@ def seeds_way(models: TimedModels, tasks: Sequence[Task], folder: Path) -> None:
                     task_id=task.id, step=index, attempt=attempt, image=image, prompt=prompt, seed=seed
                 )
                 target = folder / f"{task.id}_{index}_{attempt}.png"
-                target.write_bytes(models.edit([edit])[0].png())
+                made = models.edit([edit])[0]
+                target.write_bytes(made.png() if isinstance(made, Image) else _stop(made.message))
                 candidate = Candidate(
                     task_id=task.id,
                     step=index,
@@ -110,6 +118,8 @@ def seeds_way(models: TimedModels, tasks: Sequence[Task], folder: Path) -> None:
                     prompt=prompt,
                 )
                 verdict = models.judge([candidate])[0]
+                if isinstance(verdict, Failure):
+                    _stop(verdict.message)
                 if verdict.success:
                     break
                 prompt = verdict.refined_prompt or prompt
@@ -158,7 +168,7 @@ class GpuUtilisation:
 def measure(options: argparse.Namespace) -> dict[str, object]:
     """Run both ways once over the same tasks, after one warm-up call of each kind and size."""
     with tempfile.TemporaryDirectory() as folder:
-        chat, editor, side = loop_models.build(Path(folder), options.full, options.batch, options.tokens)
+        chat, editor, side = loop_models.build(Path(folder), options.batch, options.tokens)
         rng = np.random.default_rng(0)
         tasks = [
             Task(
@@ -208,10 +218,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--tasks", type=int, default=16, help="storyboards each way")
     parser.add_argument("--batch", type=int, default=16, help="the batch driver's limit")
     parser.add_argument("--tokens", type=int, default=48, help="new tokens a reply")
-    parser.add_argument("--full", action="store_true", help="full-size architectures; needs a GPU")
     options = parse(parser, argv, tasks=2, batch=2, tokens=2)
-    if options.full and not torch.cuda.is_available():
-        raise SystemExit("--full needs a CUDA GPU: there is none here")
     report(measure(options), options.json)
 
 

@@ -23,22 +23,26 @@ ROS = {"ros", "ros_ends", "ros_handover"}
 """Run in a process of their own, for they change the environment of DDS."""
 BROWSER = {"review", "scale"}
 PROCESSES = {"startup"}
-LONG = {"loop", "ray_annotate", "ros", "startup", "write"}
+LONG = {"full_size", "loop", "ray_annotate", "ros", "startup", "write"}
 """They import lerobot or diffusers, or start nodes."""
 LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_success", "watch"}
 LAB |= {"tabletop_words", "working_size"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
-NEEDS = dict.fromkeys(ROS, "rclpy") | dict.fromkeys(
-    (
-        "ros_handover",
-        "tabletop_expert",
-        "tabletop_readback",
-        "tabletop_words",
-        "task_success",
-        "watch",
-        "working_size",
-    ),
-    "mujoco",
+NEEDS = (
+    {"full_size": "torchao"}
+    | dict.fromkeys(ROS, "rclpy")
+    | dict.fromkeys(
+        (
+            "ros_handover",
+            "tabletop_expert",
+            "tabletop_readback",
+            "tabletop_words",
+            "task_success",
+            "watch",
+            "working_size",
+        ),
+        "mujoco",
+    )
 )
 
 
@@ -89,6 +93,15 @@ def test_it_runs_and_prints_what_its_docstring_says(name):
     assert keys
     assert keys <= documented
     assert all(map(math.isfinite, numbers(result)))
+
+
+@pytest.mark.long
+def test_every_part_of_full_size_runs():
+    pytest.importorskip("torchao")
+    result = smoke("full_size")
+    assert result["errors"] == {}
+    assert {"plan", "edit_4b", "fp8_loop_4b", "reference_9b", "together_9b"} <= result["parts"].keys()
+    assert result["parts"]["fp8_load"]["chat_gb"] < result["parts"]["load_chat"]["weights_gb"]
 
 
 @pytest.mark.process
