@@ -23,8 +23,8 @@ from goalreel.datasets.labels import (
 from goalreel.datasets.numbers import NumberFeatures, dimension_names, find_numbers
 from goalreel.datasets.row_groups import parquet_parts, parquet_schema
 from goalreel.datasets.video import VideoIndex, decode, video_index
-from goalreel.errors import DatasetError
-from goalreel.image import Image
+from goalreel.errors import DatasetError, InputError
+from goalreel.image import Image, check_picture_size
 from goalreel.terms import LabelForm
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
@@ -124,7 +124,7 @@ class Episode:
         """Decode frames of one camera, each once; `Image.frame` is `CAMERA#INDEX`.
 
         Raises:
-            DatasetError: no such camera, or a frame that cannot be decoded.
+            DatasetError: no such camera, or a frame that cannot be decoded or is too large or too thin.
             IndexError: an index outside the episode.
         """
         if any(not 0 <= i < len(self) for i in indices):
@@ -136,6 +136,7 @@ class Episode:
             except DatasetError as e:
                 raise DatasetError(f"{e} (episode {self.index})") from e
             pictures = [decoded[p] for p in pts]
+            self._check_sizes(camera, pictures)
         else:
             pictures = self._stored_images(camera, indices)
         return [Image(p, frame=f"{camera}#{i}") for p, i in zip(pictures, indices, strict=True)]
@@ -203,6 +204,14 @@ class Episode:
                 f"{len(set(frame_pts))} of {len(set(indices))} frames are in the video: truncated?"
             )
         return video, frame_pts
+
+    def _check_sizes(self, camera: str, pictures: Sequence[NDArray[np.uint8]]) -> None:
+        """The pictures of one video file have one size."""
+        for height, width, _ in {picture.shape for picture in pictures}:
+            try:
+                check_picture_size(width, height)
+            except InputError as e:
+                raise DatasetError(f"{self.root}: episode {self.index}: {camera}: {e}") from e
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
         where = f"{self.root}: episode {self.index}"

@@ -20,7 +20,26 @@ if TYPE_CHECKING:
 
 _DATA_URI = "data:image/png;base64,"
 MAX_PIXELS = 64_000_000
+MAX_ASPECT = 16
+"""How many times as long as its shorter side a picture's longer side may be."""
 _ORIENTATION = 0x0112
+
+
+def check_picture_size(width: int, height: int) -> None:
+    """Refuse a picture from outside that is too large, or too thin for a model to work at.
+
+    >>> check_picture_size(640, 480)
+
+    Raises:
+        InputError: more than MAX_PIXELS pixels, or one side more than MAX_ASPECT times the other.
+    """
+    if width * height > MAX_PIXELS:
+        raise InputError(f"an image of {width}x{height} pixels is too large: send a smaller one")
+    if max(width, height) > MAX_ASPECT * min(width, height):
+        raise InputError(
+            f"an image of {width}x{height} pixels is too thin: crop it until its longer side is at most "
+            f"{MAX_ASPECT} times the shorter"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,21 +143,25 @@ class Image:
         (3, 2)
 
         Raises:
-            InputError: the file cannot be read or is no picture, or the array has another shape or type.
+            InputError: the file cannot be read or is no picture, the array has another shape or type, or the
+                picture is too large or too thin (see `check_picture_size`).
             TypeError: it is something else.
         """
         if isinstance(picture, Image):
             return picture
         if isinstance(picture, np.ndarray):
             try:
-                return cls(picture.copy())
+                image = cls(picture.copy())
             except ValueError as e:
                 raise InputError(str(e)) from e
+            check_picture_size(*image.size)
+            return image
         if isinstance(picture, str | PathLike):
             return cls._read(Path(picture))
         import PIL.Image
 
         if isinstance(picture, PIL.Image.Image):
+            check_picture_size(*picture.size)
             return cls(_pixels(picture))
         kind = f"{type(picture).__module__}.{type(picture).__qualname__}".removeprefix("builtins.")
         raise TypeError(f"a picture is a path, a NumPy array, a PIL image or a goalreel.Image, not {kind}")
@@ -157,7 +180,7 @@ class Image:
         """Decode PNG, JPEG, WebP or whatever else Pillow reads, upright and with 8 bits as viewers show it.
 
         Raises:
-            ValueError: not an image, or more than MAX_PIXELS pixels.
+            InputError: not an image, or too large or too thin (see `check_picture_size`).
         """
         import io
 
@@ -165,8 +188,7 @@ class Image:
 
         try:
             with PIL.Image.open(io.BytesIO(data)) as picture:
-                if picture.width * picture.height > MAX_PIXELS:
-                    raise InputError(f"an image of {picture.width}x{picture.height} pixels is too large")
+                check_picture_size(*picture.size)
                 return cls(_pixels(picture))
         except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
             raise InputError("not a readable image: of no known format") from e

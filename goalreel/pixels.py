@@ -9,7 +9,7 @@ from collections.abc import Buffer
 import numpy as np
 
 from goalreel.errors import InputError
-from goalreel.image import MAX_PIXELS, Image
+from goalreel.image import Image, check_picture_size
 
 CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 """Encoding -> bytes a pixel."""
@@ -27,15 +27,14 @@ def decode_raw(encoding: str, height: int, width: int, step: int, data: Buffer) 
     """The picture of a `sensor_msgs/msg/Image`; it owns its pixels. `step` is the length of a row in bytes.
 
     Raises:
-        InputError: an encoding that is no 8-bit colour or grey picture, more than MAX_PIXELS pixels, or
-            fields that contradict one another; one line that says what to do.
+        InputError: an encoding that is no 8-bit colour or grey picture, a size that `check_picture_size`
+            refuses, or fields that contradict one another; one line that says what to do.
     """
     if encoding not in ENCODINGS:
         raise InputError(f"image encoding {encoding!r} {_advice(encoding)} ({', '.join(ENCODINGS)})")
     if height < 1 or width < 1:
         raise InputError(f"an empty image of {width}x{height} pixels: check the camera driver")
-    if height * width > MAX_PIXELS:
-        raise InputError(f"an image of {width}x{height} pixels is too large: send a smaller one")
+    check_picture_size(width, height)
     planar = encoding.startswith("nv")
     channels = YUV.get(encoding) or CHANNELS[encoding]
     row, rows = width * channels, height + height // 2 if planar else height
@@ -54,8 +53,8 @@ def decode_compressed(data: Buffer, form: str = "") -> Image:
     """The picture of a `sensor_msgs/msg/CompressedImage`: JPEG, PNG, WebP. `form` is its field `format`.
 
     Raises:
-        InputError: empty, not readable, more than MAX_PIXELS pixels, or a depth map; what `form` says that
-            is no colour picture.
+        InputError: empty, not readable, a size that `check_picture_size` refuses, or a depth map; what `form`
+            says that is no colour picture.
     """
     import io
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pydantic import BaseModel, ValidationError
 
-from goalreel.image import Image
+from goalreel.image import Image, check_picture_size
+from goalreel.pixels import decode_compressed, decode_raw
 from goalreel.types import (
     Attempt,
     Candidate,
@@ -147,6 +148,30 @@ def test_a_bomb_is_refused_before_decoding(monkeypatch):
     monkeypatch.setattr("goalreel.image.MAX_PIXELS", 399)
     with pytest.raises(ValueError, match="too large"):
         Image.decode(data)
+
+
+@pytest.mark.parametrize("size", [(1, 8000), (8000, 1), (33, 2)])
+def test_a_thin_picture_is_refused_wherever_one_enters(size, tmp_path):
+    pixels = np.zeros((size[1], size[0], 3), np.uint8)
+    image = Image(pixels)
+    (tmp_path / "thin.png").write_bytes(image.png())
+    uri = Task(id="t", instruction="go", image=image).model_dump_json()
+    for enter in (
+        lambda: Image.decode(image.png()),
+        lambda: Image.of(tmp_path / "thin.png"),
+        lambda: Image.of(pixels),
+        lambda: Image.of(PIL.Image.fromarray(pixels)),
+        lambda: decode_raw("rgb8", size[1], size[0], 3 * size[0], pixels.tobytes()),
+        lambda: decode_compressed(image.png()),
+        lambda: Task.model_validate_json(uri),
+    ):
+        with pytest.raises(ValueError, match=f"image of {size[0]}x{size[1]} pixels is too thin: crop it"):
+            enter()
+
+
+def test_a_picture_may_be_sixteen_times_as_long_as_wide():
+    check_picture_size(1, 16)
+    check_picture_size(3840, 240)
 
 
 def test_a_bomb_beyond_pillows_own_limit_is_refused(monkeypatch):

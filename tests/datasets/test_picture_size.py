@@ -7,6 +7,7 @@ import pytest
 
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.source import Source, declared_size, declares
+from goalreel.errors import DatasetError
 
 FRONT, SUBGOAL = "observation.images.front", "observation.images.subgoal"
 HWC = ["height", "width", "channels"]
@@ -58,3 +59,12 @@ def test_shapes_are_read_as_lerobot_reads_them(shape, names, size, right):
     feature = {"shape": shape, "names": names}
     assert declared_size(feature) == size
     assert declares(feature, size) == right
+
+
+@pytest.mark.parametrize("kind", ["video_dataset", "image_dataset"])
+def test_a_thin_camera_is_refused(kind, request, monkeypatch):
+    monkeypatch.setattr("goalreel.image.MAX_ASPECT", 0.9)
+    with pytest.raises(
+        DatasetError, match=r"episode 0: .*front.* an image of 48x48 pixels is too thin: crop"
+    ):
+        Source.open(request.getfixturevalue(kind)).episode(0).frames(FRONT, [0])
