@@ -31,6 +31,7 @@ EXTRAS = {
         "presets nano and klein: models in this process",
         ("diffusers", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     ),
+    "quantize": Extra("models of fewer bits", ("bitsandbytes", "torchao")),
     "api": Extra("presets api and server: models behind HTTP", ("httpx2", "openai")),
     "socks": Extra("models behind a SOCKS proxy", ("socksio",)),
     "sim": Extra("the simulated tabletop", ("mujoco",)),

@@ -22,7 +22,8 @@ from goalreel.types import Edit, Failure
 if TYPE_CHECKING:
     from torch import nn
 
-    from goalreel.editors.loading import Offload, Quantize
+    from goalreel.editors.loading import Offload
+    from goalreel.quantization import Quantize
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +54,15 @@ class DiffusersEditor:
         offload: "Offload | None" = None,
         vae_tiling: bool = False,
         quantize: "Quantize | None" = None,
+        variant: str | None = None,
         batch_size: int = 8,
     ) -> Self:
         """Load a pipeline from a folder or a repository; safetensors only, never the checkpoint's own code.
 
         `entry`: how to call it; by default the folder's own `goalreel.json`, else the catalogue's entry of
         the same class. `device`: by default the GPU if there is one. `dtype`: a torch name, by default
-        bfloat16 on a GPU and float32 on the CPU. `offload`: "model" or "sequential". `quantize`: "fp8" or
-        "int8".
+        bfloat16 on a GPU and float32 on the CPU. `offload`: "model" or "sequential". `quantize`: "fp8",
+        "int8" or "nf4". `variant`: of the files, such as "fp16".
 
         Raises:
             InputError: it cannot be loaded here; the message is one line that says what to do.
@@ -88,6 +90,7 @@ class DiffusersEditor:
             offload=offload,
             vae_tiling=vae_tiling,
             quantize=quantize,
+            variant=variant,
         )
         return cls(pipeline, entry, batch_size=batch_size)
 

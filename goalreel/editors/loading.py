@@ -1,6 +1,5 @@
 """A diffusers pipeline from its folder or repository: class, weights, LoRA, precision and device."""
 
-import importlib.util
 import json
 import logging
 from pathlib import Path
@@ -11,7 +10,6 @@ import torch
 import transformers
 from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from diffusers.quantizers.pipe_quant_config import PipelineQuantizationConfig
-from diffusers.quantizers.quantization_config import TorchAoConfig
 from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
@@ -19,11 +17,11 @@ from goalreel.editors.batching import PAIRED
 from goalreel.editors.catalogue import Entry, LoraWeights
 from goalreel.errors import InputError
 from goalreel.progress import without_loading_bars
+from goalreel.quantization import Quantize, quantization_config, require_package
 
 log = logging.getLogger(__name__)
 
 type Offload = Literal["model", "sequential"]
-type Quantize = Literal["fp8", "int8"]
 
 
 def model_index(source: str) -> dict[str, Any]:
@@ -80,6 +78,7 @@ def load_pipeline(
     offload: Offload | None,
     vae_tiling: bool,
     quantize: Quantize | None,
+    variant: str | None,
 ) -> DiffusionPipeline:
     """Load a pipeline and put it on its device, ready to be called.
 
@@ -89,13 +88,15 @@ def load_pipeline(
     if offload and device == "cpu":
         raise InputError("offload needs a GPU to move the parts to: leave it out on the CPU")
     for package in entry.requires:
-        _require(package, entry.name or source)
+        require_package(package, entry.name or source)
     if entry.lora:
-        _require("peft", f"the LoRA of {entry.name or entry.lora.repository}")
+        require_package("peft", f"the LoRA of {entry.name or entry.lora.repository}")
     shared: dict[str, Any] = {"use_safetensors": True, "dtype": dtype}
+    if variant:
+        shared["variant"] = variant
     options = dict(shared)
     if quantize:
-        options["quantization_config"] = quantization(index, quantize)
+        options["quantization_config"] = quantization(index, quantize, dtype)
     kind = pipeline_class(source, index, entry)
     try:
         with without_loading_bars(source, diffusers.utils.logging, transformers_logging):
@@ -118,30 +119,20 @@ def load_pipeline(
     return pipeline
 
 
-def quantization(index: dict[str, Any], kind: Quantize) -> PipelineQuantizationConfig:
-    """Configure weight-only torchao quantisation of the denoiser and the text encoders.
+def quantization(index: dict[str, Any], kind: str, dtype: torch.dtype) -> PipelineQuantizationConfig:
+    """Configure the quantisation of the denoiser's weights and the text encoders'.
 
     Raises:
-        InputError: torchao is not installed, or no such kind.
+        InputError: as `quantization_config`.
     """
-    _require("torchao", f"quantize={kind!r}")
-    from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig
-
-    configs = {"fp8": Float8WeightOnlyConfig, "int8": Int8WeightOnlyConfig}
-    if kind not in configs:
-        raise InputError(f"quantize is one of {', '.join(configs)}, got {kind!r}")
+    name = str(dtype).removeprefix("torch.")
     mapping: dict[str, Any] = {}
     for part, value in index.items():
         if part in ("transformer", "unet"):
-            mapping[part] = TorchAoConfig(configs[kind]())
+            mapping[part] = quantization_config(kind, "diffusers", name)
         elif part.startswith("text_encoder") and value[0] == "transformers":
-            mapping[part] = transformers.TorchAoConfig(configs[kind]())
+            mapping[part] = quantization_config(kind, "transformers", name)
     return PipelineQuantizationConfig(quant_mapping=mapping)
-
-
-def _require(package: str, wanted_by: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise InputError(f"{wanted_by} needs {package}: pip install {package}")
 
 
 def _add_lora(pipeline: Any, lora: LoraWeights, *, fuse: bool) -> None:

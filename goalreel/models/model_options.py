@@ -47,6 +47,9 @@ class HfOptions(DialectOptions):
     top_p: float | None = None
     top_k: int | None = None
     processor: str | None = None
+    quantize: Literal["fp8", "int8", "nf4"] | None = None
+    offload: Annotated[Literal["model"] | None, Runtime] = None
+    variant: str | None = None
 
 
 class HttpOptions(DialectOptions):
@@ -71,7 +74,8 @@ class EditorOptions(ModelOptions):
     batch_size: Annotated[int | None, Runtime] = None
     offload: Annotated[Literal["model", "sequential"] | None, Runtime] = None
     vae_tiling: bool | None = None
-    quantize: Literal["fp8", "int8"] | None = None
+    quantize: Literal["fp8", "int8", "nf4"] | None = None
+    variant: str | None = None
 
 
 class RemoteEditorOptions(ModelOptions):

@@ -4,7 +4,8 @@ Weights are read from safetensors only, and no code out of a checkpoint is run.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -16,16 +17,20 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_flash_attn_2_available
 
+from goalreel.device_memory import free_memory
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply, cut_off
 from goalreel.planners.chat.hf_tokens import TopTokens, tokens_by_row
 from goalreel.planners.chat.token_probability import token_reply
 from goalreel.progress import without_loading_bars
+from goalreel.quantization import quantization_config
 from goalreel.torch_threads import threads_for
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
+
+    from goalreel.quantization import Quantize
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +82,8 @@ class HfChat:
         self.model = model
         self.processor = processor
         self.batch_size = batch_size
+        self._call_device: str | None = None
+        """Where the model computes, if its weights lie elsewhere between the calls."""
         self._reserved = _reserved(processor)
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
@@ -96,6 +103,9 @@ class HfChat:
         device: str | None = None,
         dtype: str | None = None,
         processor: str | Path | None = None,
+        quantize: "Quantize | None" = None,
+        offload: Literal["model"] | None = None,
+        variant: str | None = None,
         **options: Any,
     ) -> Self:
         """Load a checkpoint from a folder or from the Hugging Face hub.
@@ -105,6 +115,9 @@ class HfChat:
             device: "cuda", "cuda:1", "cpu", or "auto" (all GPUs); None is a GPU if there is one.
             dtype: "bfloat16", "float32", ...; None is bfloat16 on a GPU and float32 on the CPU.
             processor: a folder or a repository whose processor is used; None is the checkpoint's.
+            quantize: "fp8", "int8" or "nf4": how the weights are stored (`goalreel.quantization`).
+            offload: "model" keeps the weights in the machine's memory, and on the GPU during a call only.
+            variant: of the weights' files, such as "fp16".
             options: as in the constructor.
 
         Raises:
@@ -114,6 +127,11 @@ class HfChat:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         on_gpu = device != "cpu" and torch.cuda.is_available()
         dtype = dtype or ("bfloat16" if on_gpu else "float32")
+        if offload and (not on_gpu or device == "auto"):
+            raise InputError("offload needs one GPU to move the model to: leave it out")
+        more: dict[str, Any] = {"variant": variant} if variant else {}
+        if quantize:
+            more["quantization_config"] = quantization_config(quantize, "transformers", dtype)
         flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
         try:
             AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
@@ -122,14 +140,19 @@ class HfChat:
                 model, info = AutoModelForImageTextToText.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
                     path,
                     dtype=dtype,
-                    device_map=device,
+                    device_map="cpu" if offload else device,
                     use_safetensors=True,
                     trust_remote_code=False,
                     attn_implementation="flash_attention_2" if flash else "sdpa",
                     output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
+                    **more,
                 )
         except InputError:
             raise
+        except torch.OutOfMemoryError as e:
+            raise InputError(
+                f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8 or ?offload=model"
+            ) from e
         except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
             raise InputError(f"cannot load {repo_or_dir} as an image-text-to-text model: {_line(e)}") from e
         if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
@@ -137,7 +160,9 @@ class HfChat:
         if processor is not None and _image_token(loaded_processor) != _image_token(model.config):
             raise InputError(f"{processor} is the processor of another model than {repo_or_dir}")
         log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
-        return cls(model.eval(), loaded_processor, **options)
+        chat = cls(model.eval(), loaded_processor, **options)
+        chat._call_device = device if offload else None
+        return chat
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -162,10 +187,26 @@ class HfChat:
 
     def _all(self, conversations: Sequence[Conversation], generate: _Generate) -> list[TokenReply | NoReply]:
         replies: list[TokenReply | NoReply] = []
-        while len(replies) < len(conversations):
-            done = len(replies)
-            replies += self._batch(conversations[done : done + self.batch_size], generate)
+        with self._on_device():
+            while len(replies) < len(conversations):
+                done = len(replies)
+                replies += self._batch(conversations[done : done + self.batch_size], generate)
         return replies
+
+    @contextmanager
+    def _on_device(self) -> Iterator[None]:
+        if self._call_device is None:
+            yield
+            return
+        home = self.model.device
+        try:
+            self.model.to(self._call_device)  # pyright: ignore[reportArgumentType]  (decorated in transformers)
+            yield
+        except torch.OutOfMemoryError as e:
+            raise BackendError(f"the model does not fit on {self._call_device}: use ?quantize=fp8") from e
+        finally:
+            self.model.to(home)  # pyright: ignore[reportArgumentType]
+            free_memory()
 
     def _batch(self, batch: Sequence[Conversation], generate: _Generate) -> list[TokenReply | NoReply]:
         """Answer a batch; a batch that fails is split, down to the conversation that causes it."""

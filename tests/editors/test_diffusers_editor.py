@@ -12,7 +12,6 @@ import safetensors.torch
 import torch
 from support.tiny_pipelines import BUILDERS, clip_text, clip_tokenizer, reference_area, tiny_pipeline, vae_kl
 
-from goalreel.editors import loading
 from goalreel.editors.batching import Flux2KleinPairs
 from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find
 from goalreel.editors.diffusers import DiffusersEditor
@@ -362,7 +361,7 @@ def test_one_clear_line_when_it_cannot_be_loaded(checkpoints, tmp_path, monkeypa
     assert "offload needs a GPU" in message(folder, device="cpu", offload="model")
     assert "no torch dtype 'float3'" in message(folder, dtype="float3")
     with monkeypatch.context() as patch:
-        patch.setattr(loading.importlib.util, "find_spec", lambda name: None)
+        patch.setattr("importlib.util.find_spec", lambda name: None)
         assert message(folder, quantize="int8") == "quantize='int8' needs torchao: pip install torchao"
         assert message(checkpoints("ChronoEditPipeline")) == "chronoedit needs ftfy: pip install ftfy"
 

@@ -131,10 +131,11 @@ def test_options_get_their_types():
     ("name", "said"),
     [
         (
-            "hf:dir?quantize=int8",
-            "quantize is wrong: there are dialect, prompts, overlay, device, dtype, batch_size",
+            "hf:dir?vae_tiling=true",
+            "vae_tiling is wrong: there are dialect, prompts, overlay, device, dtype, batch_size",
         ),
         ("hf:dir?batch_size=many", "batch_size is wrong"),
+        ("hf:dir?quantize=int2", "quantize is wrong: Input should be 'fp8', 'int8' or 'nf4'"),
         ("hf:dir?fast", r"options are written as \?key=value"),
         (
             "openai:m?a=b",

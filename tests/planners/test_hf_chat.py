@@ -424,3 +424,49 @@ def test_a_base_model_without_a_chat_template_is_refused(qwen, tmp_path):
 def test_numbers_out_of_range(qwen, numbers, said):
     with pytest.raises(InputError, match=said):
         HfChat.load(qwen, device="cpu", **numbers)
+
+
+@pytest.mark.parametrize(("kind", "held_as"), [("fp8", "Float8Tensor"), ("int8", "Int8Tensor")])
+def test_quantised_weights_answer(qwen, kind, held_as):
+    pytest.importorskip("torchao")
+    chat = HfChat.load(qwen, quantize=kind, max_new_tokens=4)
+    weight = chat.model.get_submodule("model.language_model.layers.0.mlp.up_proj").weight
+    assert type(weight).__name__ == held_as
+    (reply,) = chat.complete([CONVERSATIONS[0]])
+    assert isinstance(reply, str) or reply.cut_off
+
+
+def test_nf4_weights_answer(qwen):
+    pytest.importorskip("bitsandbytes")
+    chat = HfChat.load(qwen, quantize="nf4", max_new_tokens=4)
+    assert chat.model.get_memory_footprint() < 0.5 * qwen.joinpath("model.safetensors").stat().st_size
+    (reply,) = chat.complete([CONVERSATIONS[0]])
+    assert isinstance(reply, str) or reply.cut_off
+
+
+@pytest.mark.parametrize(("kind", "package"), [("fp8", "torchao"), ("nf4", "bitsandbytes")])
+def test_a_missing_package_is_named(qwen, monkeypatch, kind, package):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=f"^quantize='{kind}' needs {package}: pip install {package}$"):
+        HfChat.load(qwen, quantize=kind)
+
+
+def test_offloaded_weights_are_on_the_gpu_during_a_call_alone(qwen, monkeypatch):
+    with pytest.raises(InputError, match="offload needs one GPU"):
+        HfChat.load(qwen, device="cpu", offload="model")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    chat = HfChat.load(qwen, device="cuda", dtype="float32", offload="model", max_new_tokens=2)
+    assert chat.model.device.type == "cpu"
+    moves = []
+    monkeypatch.setattr(chat.model, "to", moves.append)
+    chat.complete(CONVERSATIONS)
+    assert moves == ["cuda", torch.device("cpu")]
+
+
+def test_a_variant_of_the_files_is_loaded(qwen, tmp_path):
+    folder = tmp_path / "half"
+    shutil.copytree(qwen, folder)
+    (folder / "model.safetensors").rename(folder / "model.fp16.safetensors")
+    assert HfChat.load(folder, variant="fp16").model is not None
+    with pytest.raises(InputError, match="cannot load"):
+        HfChat.load(folder)
