@@ -38,7 +38,7 @@ from goalreel.models.trio import Trio
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
-from goalreel.types import Storyboard
+from goalreel.types import ROLES, Storyboard
 
 if TYPE_CHECKING:
     from goalreel.annotator.workers import Workers
@@ -119,7 +119,7 @@ def annotate(
         if todo and workers:
             workers.run(records, source, options, limits or Limits(), todo, summary, progress)
         elif todo:
-            models.prepare()
+            models.prepare(roles=("planner",) if models.plans_first else ROLES)
             plans = corrected_plans(records, source, todo)
             job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
             annotate_episodes(job, records, journal, todo, summary, progress)
@@ -156,7 +156,7 @@ def annotate_episodes(
         journal.forget(episode.id)
         return saved_board
 
-    for board in job.run(list(todo), save):
+    for board in job.run(list(todo), save, lambda done, total: progress("plan", done, total)):
         summary.add_board(board)
         progress("annotate", job.finished, len(todo))
     summary.failures |= job.failures

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import batched
 
 from goalreel.annotator.align import align
 from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
@@ -18,17 +19,18 @@ from goalreel.annotator.crash_isolation import CrashIsolation, report_bug
 from goalreel.annotator.details import with_details
 from goalreel.annotator.options import Options
 from goalreel.annotator.redaction import without_addresses
-from goalreel.batch import Limits, run
+from goalreel.batch import Limits, as_failure, run
 from goalreel.claims import attributed, makers
 from goalreel.concurrency import prefetch
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.source import Source
-from goalreel.errors import DatasetError, UserError
+from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
-from goalreel.types import Plan, Storyboard, Task
+from goalreel.progress import OnCount
+from goalreel.types import Answer, Ask, Failure, Plan, Request, Stage, Storyboard, Task
 
 log = logging.getLogger(__name__)
 
@@ -74,23 +76,35 @@ class AnnotationJob:
         self._preset = models.provenance.preset
         self._makers = makers(models.provenance.identities().get)
         corrected = {episode_id(index): plan for index, plan in (plans or {}).items()}
+        self._trio = models
+        self._unplanned: dict[str, Failure] = {}
+        """Failures of plans that were made first, by their tasks."""
         self._models = models.with_middleware(
             CircuitBreaker(self._rules),
             self._isolation,
             journal.middleware(models.provenance.identified().keys()),
             use_corrected_plans(corrected),
+            self._keep_failures,
         )
         self._layout = recorded.layout
 
-    def run[Kept](self, indices: Sequence[int], keep: OnFinished[Kept]) -> Iterator[Kept]:
+    def run[Kept](
+        self,
+        indices: Sequence[int],
+        keep: OnFinished[Kept],
+        on_planned: OnCount = lambda done, total: None,
+    ) -> Iterator[Kept]:
         """What `keep` gives for each storyboard, as they are finished, until all are or a model is out.
 
         An episode that cannot be read, planned, rendered or aligned is a failure, and so are those under way
-        when a model is out. What `keep` raises is raised here.
+        when a model is out. What `keep` raises is raised here. Where all plans are made first
+        (`Trio.plans_first`), `on_planned` hears of them.
         """
         with _threads() as pool:
             under_way: list[tuple[Episode, Future[Kept | _Lost]]] = []
             try:
+                if self._trio.plans_first:
+                    self._plan_first(indices, on_planned)
                 for board in self._boards(indices):
                     episode = self._open.pop(board.task.id)
                     under_way.append((episode, pool.submit(self._finish, board, episode, keep)))
@@ -101,6 +115,35 @@ class AnnotationJob:
             yield from self._through(under_way, limit=0)
         for episode in self._open.values():
             self._fail(episode.index, f"under way when the run {self.stopped}")
+
+    def _plan_first(self, indices: Sequence[int], on_planned: OnCount) -> None:
+        """Make all plans, which the journal keeps, and give the planner's memory to the other models."""
+        size, done = (self._limits or Limits()).batch_size, 0
+        with closing(prefetch(self._read, indices, AHEAD)) as read:
+            opened = (pair for pair in zip(indices, read, strict=True) if not isinstance(pair[1], _Lost))
+            for batch in batched(opened, size):
+                tasks = [self._task(i, *result) for i, result in batch if not isinstance(result, _Lost)]
+                try:
+                    plans = self._models.planner.plan(tasks)
+                except BackendError as e:
+                    plans = [as_failure("plan", e)] * len(tasks)
+                answers = dict(zip((task.id for task in tasks), plans, strict=True))
+                self._unplanned |= {id: plan for id, plan in answers.items() if isinstance(plan, Failure)}
+                done += len(batch)
+                on_planned(done, len(indices))
+        self._trio.free_planner()
+        self._trio.prepare(roles=("editor", "critic"))
+
+    def _keep_failures(self, ask: Ask) -> Ask:
+        """Middleware: a plan that failed once is not asked for again."""
+
+        def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+            failures = [self._unplanned.get(r.id) if isinstance(r, Task) else None for r in requests]
+            asked = [request for request, failure in zip(requests, failures, strict=True) if failure is None]
+            answers = iter(ask(stage, asked) if asked else ())
+            return [failure or next(answers) for failure in failures]
+
+        return answer
 
     def _through[Kept](
         self, under_way: list[tuple[Episode, Future[Kept | _Lost]]], limit: int
@@ -153,8 +196,11 @@ class AnnotationJob:
                 continue
             episode, first = result
             self._open[episode.id] = episode
-            seed = self._options.seed + index
-            yield Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
+            yield self._task(index, episode, first)
+
+    def _task(self, index: int, episode: Episode, first: Image) -> Task:
+        seed = self._options.seed + index
+        return Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
 
     def _read(self, index: int) -> tuple[Episode, Image] | _Lost:
         """An episode and its first frame."""

@@ -7,6 +7,7 @@ OUT/preview.gif         the goal images one after the other
 OUT/answers/            what the models said, so that a killed run goes on where it stopped
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from goalreel.annotator.report.model import EpisodeView
@@ -18,7 +19,7 @@ from goalreel.loop import OnUnverified
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.storyboard_io import save_storyboard
-from goalreel.types import Storyboard, Task
+from goalreel.types import ROLES, Failure, Plan, Storyboard, Task
 
 PREVIEW_SIDE = 480
 PREVIEW_MS = 1200
@@ -46,11 +47,9 @@ def plan_task(
         UserError, OSError: a model cannot be loaded.
     """
     if out is None:
-        models.prepare()
         return _plan(task, models, on_unverified, observe)
     with exclusive(out / "answers", out):
-        models.prepare()
-        board = _plan(task, models.with_journal(Journal(out / "answers")), on_unverified, observe)
+        board = _plan(task, models, on_unverified, observe, Journal(out / "answers"))
         save_storyboard(board, out)
         view = EpisodeView(0, "Storyboard", task.instruction, storyboard=board)
         write_report([view], out, title=task.instruction, summary=models.provenance.display_names())
@@ -58,13 +57,26 @@ def plan_task(
     return board
 
 
-def _plan(task: Task, models: Trio, on_unverified: OnUnverified, observe: Observer | None) -> Storyboard:
+def _plan(
+    task: Task,
+    models: Trio,
+    on_unverified: OnUnverified,
+    observe: Observer | None,
+    journal: Journal | None = None,
+) -> Storyboard:
+    models.prepare(roles=("planner",) if models.plans_first else ROLES)
+    journaled = models if journal is None else models.with_journal(journal)
+    planner = journaled.planner
+    if models.plans_first:
+        planner = _PlanMade(planner.plan([task])[0])
+        models.free_planner()
+        models.prepare(roles=("editor", "critic"))
     board = next(
         run(
             [task],
-            models.planner,
-            models.editor,
-            models.critic,
+            planner,
+            journaled.editor,
+            journaled.critic,
             max_attempts=models.provenance.preset.max_attempts,
             on_unverified=on_unverified,
             keep=models.provenance.preset.keep,
@@ -73,6 +85,16 @@ def _plan(task: Task, models: Trio, on_unverified: OnUnverified, observe: Observ
         )
     )
     return attributed(board, makers(models.provenance.identities().get))
+
+
+class _PlanMade:
+    """The planner of one task whose plan is made."""
+
+    def __init__(self, plan: Plan | Failure) -> None:
+        self._plan = plan
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
+        return [self._plan] * len(tasks)
 
 
 def _preview(board: Storyboard, path: Path) -> None:

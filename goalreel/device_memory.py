@@ -1,7 +1,17 @@
 """The memory of a GPU."""
 
 import gc
+import importlib.util
 import sys
+
+
+def has_gpu() -> bool:
+    """Whether torch is installed and has a GPU to compute on."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def free_memory() -> None:

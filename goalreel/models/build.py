@@ -13,7 +13,7 @@ from goalreel.models.model_options import DialectOptions
 from goalreel.models.names import ModelName
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.registry import chats, critics, editors, planners, read_options
-from goalreel.types import Critic, Editor, Planner
+from goalreel.types import Critic, Editor, Planner, Role
 
 if TYPE_CHECKING:
     from goalreel.planners.agents.critic import Mode
@@ -36,14 +36,31 @@ def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> 
     kind = chats.get(find(role, model, recordings=False).name)
     if kind is None:
         raise InputError(f"{model.plain()} is no chat model: use {', '.join(kind.form for kind in chats)}")
-    if cache is None or not kind.shared:
+    key = local_chat(name, role)
+    if cache is None or key is None:
         return kind.build(model, role, None)
-    options = read_options(model, kind.options)
-    loading = options.loading if isinstance(options, DialectOptions) else options.model_dump()
-    key = f"{kind.name}:{model.target} {sorted(loading.items())}"
     if key not in cache:
         cache[key] = kind.build(model, role, None)
     return cache[key]
+
+
+def local_chat(name: str, role: Role) -> str | None:
+    """Identify the chat model in this process that a role asks by `name`, by the key of its `ChatCache`.
+
+    None where it asks no chat model, or one of a server.
+
+    Raises:
+        InputError: no such kind, or an option that does not fit.
+    """
+    model = ModelName.parse(name)
+    if find(role, model).asks_chat:
+        model = model.inner
+    kind = chats.get(find(role, model).name)
+    if kind is None or not kind.shared:
+        return None
+    options = read_options(model, kind.options)
+    loading = options.loading if isinstance(options, DialectOptions) else options.model_dump()
+    return f"{kind.name}:{model.target} {sorted(loading.items())}"
 
 
 def dialect_of(name: str, role: ChatRole) -> "Dialect | None":

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
 from goalreel.models import presets
-from goalreel.models.build import ChatCache, ChatRole, build_critic, build_editor, build_planner, dialect_of
+from goalreel.models.build import (
+    ChatCache,
+    ChatRole,
+    build_critic,
+    build_editor,
+    build_planner,
+    dialect_of,
+    local_chat,
+)
 from goalreel.models.discovery import AnyKind, find, is_remote, kinds
 from goalreel.models.journal import Journal
 from goalreel.models.lazy import Lazy
@@ -73,6 +81,7 @@ def load(
         ),
         frozenset[Stage](STAGE_OF_ROLE[role] for role in ROLES if is_remote(role, chosen.model_name(role))),
         live_critic,
+        _planner_apart(chosen, role_kinds),
     )
     return trio if journal is None else trio.with_journal(journal)
 
@@ -86,7 +95,8 @@ def _lazy_models(
     planner = Lazy(
         lambda: build_planner(
             preset.planner, recordings, cache, max_steps=preset.max_steps, dialect=dialects["planner"]
-        )
+        ),
+        cache.clear,
     )
     editor = Lazy(lambda: build_editor(preset.editor, recordings))
     critic = Lazy(
@@ -105,6 +115,14 @@ def _lazy_models(
     # Without the threshold: there is no probability in that dialect.
     live_critic = Lazy(lambda: build_critic(preset.critic, None, cache, dialect=observed))
     return planner, editor, critic, live_critic
+
+
+def _planner_apart(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> bool:
+    """Whether the planner's model is in this process beside others, and the critic asks another one."""
+    chat = local_chat(preset.planner, "planner")
+    editors = [find("editor", editor) for editor in _editors(preset)]
+    others = any(kind.predicts and not kind.remote for kind in (role_kinds["critic"], *editors))
+    return chat is not None and others and chat != local_chat(preset.critic, "critic")
 
 
 def _observed(dialect: "Dialect | None") -> "Dialect | None":

@@ -1,10 +1,11 @@
 """Planner, editor and critic together, and where their answers come from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from goalreel.device_memory import has_gpu
 from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
 from goalreel.models.journal import Journal
 from goalreel.models.lazy import Lazy
@@ -26,6 +27,8 @@ class Trio:
     several calls at once."""
     live_critic: Critic | None = None
     """Who judges what a camera sees while a robot works; None for the critic."""
+    planner_apart: bool = False
+    """The planner's model is in this process, with others, and no other role asks it."""
 
     @property
     def provenance(self) -> Provenance:
@@ -49,8 +52,21 @@ class Trio:
         live_critic = None if "critic" in models else self.live_critic
         return replace(self, **models, names=names, remote=remote, live_critic=live_critic)
 
-    def prepare(self, loading: Callable[[Role], object] | None = None) -> None:
-        """Load the models that are not loaded yet; `loading` is called before each.
+    @property
+    def plans_first(self) -> bool:
+        """Whether all plans are to be made first, and the planner freed, as it takes memory of the GPU from
+        the others. It never sees a generated picture."""
+        return self.planner_apart and isinstance(self.planner, Lazy) and has_gpu()
+
+    def free_planner(self) -> None:
+        """Give back the planner's memory."""
+        if isinstance(self.planner, Lazy):
+            self.planner.free()
+
+    def prepare(
+        self, loading: Callable[[Role], object] | None = None, roles: Collection[Role] = ROLES
+    ) -> None:
+        """Load the models of `roles` that are not loaded yet; `loading` is called before each.
 
         Raises:
             UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
@@ -60,7 +76,7 @@ class Trio:
             if isinstance(model, Lazy) and self.names is not None:  # all of them, before the first is loaded
                 self.names.preset.model_name(role).check_folders()
         for role, model in zip((*ROLES, "critic"), models, strict=True):
-            if isinstance(model, Lazy):
+            if isinstance(model, Lazy) and role in roles:
                 if loading is not None:
                     loading(role)
                 _ = model.model
