@@ -1,9 +1,10 @@
 """Find the one JSON object in a model's reply, or the reason why there is none.
 
-The standard library reads valid JSON and Python literals (`agents.python_literals`). json-repair reads the
-rest, but it guesses: it takes `true or false` for true, keeps the last of two equal keys, drops the text
-after a stray quote and takes `", "` within a text for its end. So its result must hold every word of the text
-under known keys, and a yes or no must be the whole value of its key.
+The standard library reads valid JSON and Python literals (`agents.python_literals`). The known keys show
+where a text ends that has quotes in it (`agents.known_keys`). json-repair reads the rest, but it guesses: it
+takes `true or false` for true, keeps the last of two equal keys, drops the text after a stray quote and takes
+`", "` within a text for its end. So its result must hold every word of the text under known keys, and a yes
+or no must be the whole value of its key.
 """
 
 import json
@@ -17,6 +18,7 @@ from typing import Any
 import json_repair
 from pydantic import BaseModel, ValidationError
 
+from goalreel.planners.agents.known_keys import quote_texts
 from goalreel.planners.agents.python_literals import RepeatedKeyError, make_dict, read_literal
 
 MAX_REPLY = 100_000
@@ -34,6 +36,7 @@ _COMMENT = re.compile(r'(?<=[{}\[\],])(?:\s*(?:(?://|#)[^\n"]{0,200}\n|/\*[^*"]{
 _ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|[\\/\"'bfnrt])")
 _WORD = re.compile(r"[^\W_]+|[^\x00-\x7f\s“”‘’]")
 """A word, or a sign such as an emoji; curly quotes are JSON's own to json-repair."""
+_QUOTE, _QUOTED = re.compile("[\"'“”‘’]"), re.compile(r"""\\(["'])""")
 _LEFT_OVER = re.compile(r'"\s*[}\]]')
 """After an answer: the end of a text that contains a bracket."""
 _ESCAPED = 'write quotes within a text as \\"'
@@ -76,8 +79,12 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | 
     for block in _blocks(text):
         if key not in block.text:
             continue
+        value = _parse(block)
+        if value is None and not last and (whole := _read_by_keys(text, key, fields)) is not None:
+            return ParsedReply(whole, thinking)
+        if value is None:
+            value = _repair(block, text[block.end :], key, fields)
         last = block.end
-        value = _parse(block, key, fields)
         if isinstance(value, Problem):
             return value
         if key in value and value not in answers:
@@ -176,9 +183,10 @@ def _close(text: str, start: int) -> tuple[int | None, bool]:
 _DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
 
 
-def _parse(block: _Block, key: str, fields: Collection[str]) -> dict[str, Any] | Problem:
+def _parse(block: _Block) -> dict[str, Any] | Problem | None:
+    """Read a block that is valid JSON or a Python literal; None where it is neither."""
     if not block.whole:
-        return Problem("it was cut off before its JSON ended: be shorter")
+        return None
     try:
         value = _strictly(block.text)
     except RepeatedKeyError as e:
@@ -186,8 +194,17 @@ def _parse(block: _Block, key: str, fields: Collection[str]) -> dict[str, Any] |
     except RecursionError:
         return Problem("its JSON is nested too deeply")
     except ValueError:
-        value = _repair(block.text, key, fields)
-    return value if isinstance(value, dict | Problem) else Problem("its JSON is not an object")
+        return None
+    return value if isinstance(value, dict) else Problem("its JSON is not an object")
+
+
+def _read_by_keys(text: str, key: str, fields: Collection[str]) -> dict[str, Any] | None:
+    """Read the only object of the whole text by its known keys, or nothing."""
+    try:
+        value = _strictly(quote_texts(text, fields))
+    except (ValueError, RepeatedKeyError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and key in value else None
 
 
 def _strictly(text: str) -> object:
@@ -197,7 +214,11 @@ def _strictly(text: str) -> object:
         return read_literal(text)
 
 
-def _repair(text: str, key: str, fields: Collection[str]) -> object:
+def _repair(block: _Block, rest: str, key: str, fields: Collection[str]) -> dict[str, Any] | Problem:
+    """Read a block that is not valid, unless its `rest` may lie behind it."""
+    text = block.text
+    if not block.whole:
+        return Problem("it was cut off before its JSON ended: be shorter")
     if len(text) > MAX_REPAIR or not _flat(text):
         return Problem("its JSON is not valid, and too long or too nested to be repaired")
     try:
@@ -211,12 +232,18 @@ def _repair(text: str, key: str, fields: Collection[str]) -> object:
         return Problem(f'its JSON is not valid near "{hidden[0][:40]}"')
     read = Counter(_keys(value))
     for name in fields:
-        if len(re.findall(rf"[\"']{name}\\*[\"']\s*:", text)) > read[name]:
+        if len(re.findall(rf"{_QUOTE.pattern}{name}\\*{_QUOTE.pattern}\s*:", text + rest)) > read[name]:
             return Problem(f'its JSON is not valid, and "{name}" is lost or repeated')
-    if not isinstance(value, dict) or key not in value:
+    if not isinstance(value, dict):
+        return Problem("its JSON is not an object")
+    if key not in value:
         return value  # it is no answer, so no answer is lost
     if unknown := [name for name in read if name not in fields]:
         return Problem(f'its JSON is not valid near "{unknown[0][:40]}": {_ESCAPED}')
+    plain = _QUOTED.sub(r"\1", text)
+    for inner in filter(_QUOTE.search, _texts(value)):  # its first or last quote may be the text's own end
+        if not re.search(rf"{_QUOTE.pattern}{re.escape(inner)}{_QUOTE.pattern}", plain):
+            return Problem(f'its JSON is not valid near "{inner[:40]}": {_ESCAPED}')
     if missing := _words(_COMMENT.sub(" ", text)) - _words(json.dumps(value, ensure_ascii=False)):
         return Problem(f'its JSON is not valid, and "{next(iter(missing))[:40]}" is lost: {_ESCAPED}')
     return value
@@ -249,11 +276,23 @@ def _flat(text: str) -> bool:
 
 def _keys(value: object) -> Iterator[str]:
     """Every key at any depth."""
+    for inner in _parts(value):
+        if isinstance(inner, dict):
+            yield from inner
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text at any depth, without keys."""
+    return (inner for inner in _parts(value) if isinstance(inner, str))
+
+
+def _parts(value: object) -> Iterator[object]:
+    """The value, and what is in it."""
     pending = [value]
     while pending:
         inner = pending.pop()
+        yield inner
         if isinstance(inner, dict):
-            yield from inner
             pending += inner.values()
         elif isinstance(inner, list):
             pending += inner

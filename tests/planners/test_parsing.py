@@ -46,7 +46,7 @@ WHY = {
     "verdict-bad-null": "valid boolean",
     "verdict-bad-number": "valid boolean",
     "verdict-bad-prose-only": "no JSON object",
-    "verdict-bad-quoted-true-false": "not valid near",
+    "verdict-bad-quoted-true-false": "valid boolean",
     "verdict-bad-repeated-key": "twice in one object",
     "verdict-bad-repeated-key-quotes": "twice in one object",
     "verdict-bad-score-contradicts": "below 5",
