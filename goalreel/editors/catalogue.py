@@ -43,7 +43,9 @@ class Entry(Frozen):
     arguments: dict[str, Any] = Field(default_factory=dict)
     """More of the call's arguments, as they are."""
     size: tuple[Positive, Positive] | None = None
-    """(width, height): drawn from text at this size, edited at its area; None for the source's own size."""
+    """(width, height): drawn from text at this size, edited within its area; None for the source's size."""
+    square: bool = False
+    """A source is edited in the middle of a square, its edges repeated around it."""
     multiple: Positive = 16
     """Width and height are multiples of it."""
     lora: LoraWeights | None = None

@@ -14,7 +14,7 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from goalreel.editors.catalogue import Entry, find, like, stored
-from goalreel.editors.sizes import Size, to_pil, working_size
+from goalreel.editors.sizes import Placement, Size, placement
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
@@ -109,23 +109,21 @@ class DiffusersEditor:
         return cls.load(entry.repository, entry=entry, **options)
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i is the picture of edit i in the model's working size, or a Failure.
+        """Answer i is the picture of edit i in the size that the model works in, or a Failure.
 
-        The working size has about the area of the entry's `size` at the source's aspect ratio (see
-        `working_size`), and stays the same from step to step. The same edit gives the same picture in any
-        batch, up to numerics.
+        It has the source's aspect ratio and stays the same from step to step (see `placement`). The same edit
+        gives the same picture in any batch, up to numerics.
         """
         answers: list[Image | Failure | None] = [None] * len(edits)
-        groups: dict[tuple[bool, Size | None], list[int]] = {}
+        groups: dict[Placement | None, list[int]] = {}
         for i, edit in enumerate(edits):
             refusal = self._refusal(edit)
             if refusal:
                 answers[i] = _failure(refusal, refused=True)
                 continue
-            size = self._working_size(edit)
-            groups.setdefault((edit.image is None, size), []).append(i)
-        for (_, size), members in groups.items():
-            for i, picture in zip(members, self._render([edits[i] for i in members], size), strict=True):
+            groups.setdefault(self._placement(edit), []).append(i)
+        for place, members in groups.items():
+            for i, picture in zip(members, self._render([edits[i] for i in members], place), strict=True):
                 answers[i] = picture
         return [a for a in answers if a is not None]
 
@@ -137,17 +135,19 @@ class DiffusersEditor:
             return f"{name} draws from text alone and cannot edit a picture: use an edit model"
         return None
 
-    def _working_size(self, edit: Edit) -> Size | None:
+    def _placement(self, edit: Edit) -> Placement | None:
+        """The source's place in what the model draws; None without a source."""
         if edit.image is None:
-            return self.entry.size
-        return working_size(edit.image.size, self.entry.size, self.entry.multiple)
+            return None
+        entry = self.entry
+        return placement(edit.image.size, entry.size, entry.multiple, entry.square)
 
-    def _render(self, edits: Sequence[Edit], size: Size | None) -> list[Image | Failure]:
+    def _render(self, edits: Sequence[Edit], place: Placement | None) -> list[Image | Failure]:
         pictures: list[Image | Failure] = []
         while len(pictures) < len(edits):
             # Read each time: running out of memory makes it smaller.
             room = self._batch_size if self._batches(edits[0]) else 1
-            pictures += self._attempt(edits[len(pictures) : len(pictures) + room], size)
+            pictures += self._attempt(edits[len(pictures) : len(pictures) + room], place)
         return pictures
 
     def _batches(self, edit: Edit) -> bool:
@@ -158,7 +158,7 @@ class DiffusersEditor:
             return bool(names & TEXT_BATCHES)
         return hasattr(self.pipeline, "edit_pairs") or bool(names & PAIR_BATCHES)
 
-    def _attempt(self, edits: Sequence[Edit], size: Size | None) -> list[Image | Failure]:
+    def _attempt(self, edits: Sequence[Edit], place: Placement | None) -> list[Image | Failure]:
         """Make one call; if it fails, two calls of half the edits each, down to the edit that causes it."""
         import torch
 
@@ -167,7 +167,8 @@ class DiffusersEditor:
         half, refused = len(edits) // 2, False
         try:
             with threads_for(self._modules()):
-                return [_checked(pixels) for pixels in self._call(edits, size)]
+                drawn = [_checked(pixels) for pixels in self._call(edits, place)]
+            return [d if place is None or isinstance(d, Failure) else place.cut(d) for d in drawn]
         except torch.OutOfMemoryError:
             reason = "out of memory for a single edit: use offload, vae_tiling or quantize"
             self._batch_size = max(1, half)
@@ -184,22 +185,26 @@ class DiffusersEditor:
         if not half:
             return [_failure(reason, refused)]
         log.warning("a call of %d edits failed and is split: %s", len(edits), reason)
-        return self._attempt(edits[:half], size) + self._attempt(edits[half:], size)
+        return self._attempt(edits[:half], place) + self._attempt(edits[half:], place)
 
     def _modules(self) -> "list[nn.Module]":
         from torch import nn
 
         return [part for part in vars(self.pipeline).values() if isinstance(part, nn.Module)]
 
-    def _call(self, edits: Sequence[Edit], size: Size | None) -> NDArray[np.floating]:
-        """Pictures (n, height, width, 3), 0 to 1, of edits that have one working size."""
+    def _call(self, edits: Sequence[Edit], place: Placement | None) -> NDArray[np.floating]:
+        """Canvases (n, height, width, 3), 0 to 1, of edits that have one placement."""
         import torch
 
-        arguments = self._arguments(size)
+        arguments = self._arguments(self.entry.size if place is None else place.canvas)
         prompts = [e.prompt for e in edits]
         # On the CPU, one each: the noise depends on neither the device nor the batch.
         generators = [torch.Generator("cpu").manual_seed(e.seed) for e in edits]
-        images = [to_pil(e.image, size or e.image.size) for e in edits if e.image is not None]
+        images = [
+            PIL.Image.fromarray(place.place(e.image).pixels)
+            for e in edits
+            if place is not None and e.image is not None
+        ]
         if len(edits) == 1:
             pictures = {"image": images[0]} if images else {}
             output = self.pipeline(prompt=prompts[0], generator=generators[0], **pictures, **arguments)

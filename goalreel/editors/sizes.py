@@ -1,49 +1,91 @@
-"""The working size of a model, and resampling to it."""
+"""The size that a model works in, and a source's place in it: nothing is stretched or shifted."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-import PIL.Image
+import cv2
+import numpy as np
 
 from goalreel.image import Image
 
 type Size = tuple[int, int]
 """(width, height) in pixels."""
 
+LARGEST = 1024, 1024
+"""The area of a model that names none: some pipelines of diffusers shrink what is larger, unasked."""
+_WIDEST = 8
+"""The aspect ratio of the thinnest canvas: FLUX.2-klein's pipeline takes none that is thinner."""
 
-def working_size(source: Size, size: Size | None, multiple: int) -> Size:
-    """Return the size that has the source's aspect ratio and `size`'s area, each side rounded to `multiple`.
 
-    A working size is its own, so that a picture which an editor made is edited again as it is.
+@dataclass(frozen=True)
+class Placement:
+    """A source's place in what a model draws: the middle of a canvas, with its edges repeated around it."""
 
-    >>> working_size((640, 480), (1024, 1024), 16)
-    (1184, 880)
-    >>> working_size((1184, 880), (1024, 1024), 16)
-    (1184, 880)
+    canvas: Size
+    """What the model draws."""
+    content: Size
+    """The source's own part of the canvas."""
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """The column and the row in the canvas where the content begins."""
+        return (self.canvas[0] - self.content[0]) // 2, (self.canvas[1] - self.content[1]) // 2
+
+    def place(self, source: Image) -> Image:
+        """Resample a source to the content's size, and fill the canvas around it."""
+        (width, height), (left, top) = self.content, self.corner
+        right, bottom = self.canvas[0] - width - left, self.canvas[1] - height - top
+        content = source.resized(self.content)
+        if self.content == self.canvas:
+            return content
+        padded = cv2.copyMakeBorder(content.pixels, top, bottom, left, right, cv2.BORDER_REPLICATE)
+        return Image(np.asarray(padded, np.uint8))
+
+    def cut(self, drawn: Image) -> Image:
+        """Take the content out of what the model drew, which is first brought to the canvas's size."""
+        (width, height), (left, top) = self.content, self.corner
+        pixels = drawn.resized(self.canvas).pixels
+        return Image(pixels[top : top + height, left : left + width].copy())
+
+
+def placement(source: Size, size: Size | None, multiple: int, square: bool = False) -> Placement:
+    """Choose the canvas in which a source of that size is largest, and its place there.
+
+    The canvas has at most the area of `size`, its sides are multiples of `multiple`, and `square` makes it a
+    square. Without a `size`, a source that fits into LARGEST keeps its own, on the next larger multiples. A
+    content is its own, so that a picture which an editor made is edited again as it is.
+
+    >>> placement((640, 480), (1024, 1024), 16)
+    Placement(canvas=(1184, 880), content=(1173, 880))
+    >>> placement((640, 480), (1024, 1024), 16, square=True)
+    Placement(canvas=(1024, 1024), content=(1024, 768))
     """
-    if size is not None and _is_working_size(source, size[0] * size[1], multiple):
-        return source
-    width, height = source
-    scale = 1.0 if size is None else math.sqrt(size[0] * size[1] / (width * height))
-    return _snap(width * scale, multiple), _snap(height * scale, multiple)
+    if size is None:
+        across, down = (math.ceil(side / multiple) * multiple for side in source)
+        own = (max(across, down),) * 2 if square else (across, down)
+        if math.prod(own) <= math.prod(LARGEST) and max(own) <= _WIDEST * min(own):
+            return Placement(own, source)
+
+    def rank(canvas: Size) -> tuple[float, int]:
+        return min(canvas[0] / source[0], canvas[1] / source[1]), -math.prod(canvas)
+
+    canvas = max(_canvases(math.prod(size or LARGEST), multiple, square), key=rank)
+    scale = rank(canvas)[0]
+    width, height = (max(1, min(round(a * scale), b)) for a, b in zip(source, canvas, strict=True))
+    return Placement(canvas, (width, height))
 
 
-def _is_working_size(size: Size, area: int, multiple: int) -> bool:
-    """Whether sides of exactly that area can be rounded to this size.
+def _canvases(area: int, multiple: int, square: bool) -> Iterator[Size]:
+    """The canvases of at most an area: by each shorter side, the longest.
 
-    A scale from the rounded sides would change a picture of unequal sides a little at every step.
+    The pipelines of Qwen-Image-Edit bring such a source to its own size again, and so to that of the answer.
     """
-    if any(side % multiple for side in size):
-        return False
-    # Twice each side's bounds, in integers; the shortest side there is stands for all below it.
-    smallest = math.prod(0 if side == multiple else 2 * side - multiple for side in size)
-    largest = math.prod(2 * side + multiple for side in size)
-    return smallest <= 4 * area <= largest
-
-
-def _snap(length: float, multiple: int) -> int:
-    return max(multiple, round(length / multiple) * multiple)
-
-
-def to_pil(image: Image, size: Size) -> PIL.Image.Image:
-    """Resample an image to `size` (width, height), as a PIL image."""
-    return PIL.Image.fromarray(image.resized(size).pixels)
+    side = max(multiple, math.isqrt(area) // multiple * multiple)
+    if square:
+        yield side, side
+        return
+    for short in range(multiple, side + 1, multiple):
+        long = max(area // short // multiple * multiple, short)
+        if long <= _WIDEST * short:
+            yield from ((long, short), (short, long))

@@ -1,6 +1,7 @@
 """Every way in which the catalogue calls a model, with a tiny checkpoint of its class and the real loader."""
 
 import json
+import sys
 from functools import wraps
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from support.tiny_pipelines import BUILDERS, clip_text, clip_tokenizer, referenc
 from goalreel.editors.batching import Flux2KleinPairs
 from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.editors.sizes import working_size
+from goalreel.editors.sizes import placement
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
@@ -95,7 +96,7 @@ def counting(editor: DiffusersEditor, monkeypatch) -> list[int]:
 
 
 def floats(editor: DiffusersEditor, edits: list[Edit]) -> np.ndarray:
-    return editor._call(edits, editor._working_size(edits[0]))
+    return editor._call(edits, editor._placement(edits[0]))
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -103,8 +104,8 @@ def test_edits_a_picture_in_its_working_size_and_keeps_that(load, name):
     editor = load(name)
     (answer,) = editor.edit([edit()])
     assert isinstance(answer, Image), answer
-    if "width" in editor._parameters:
-        assert answer.size == working_size((100, 75), (96, 96), editor.entry.multiple)
+    place = placement((100, 75), (96, 96), editor.entry.multiple, editor.entry.square)
+    assert answer.size == place.content
     (again,) = editor.edit([edit().model_copy(update={"image": answer})])
     assert again.size == answer.size
 
@@ -150,7 +151,7 @@ def test_groups_by_size_and_answers_in_order(load, monkeypatch):
     edits = [edit(0), edit(1, size=(80, 120)), edit(2), edit(3, size=None), edit(4, size=(80, 120))]
     answers = editor.edit(edits)
     assert sorted(calls) == [1, 2, 2]
-    assert [a.size for a in answers] == [(112, 80), (80, 112), (112, 80), (96, 96), (80, 112)]
+    assert [a.size for a in answers] == [(107, 80), (75, 112), (107, 80), (96, 96), (75, 112)]
     for e, a in zip(edits, answers, strict=True):
         (alone,) = editor.edit([e])
         assert np.abs(alone.pixels.astype(int) - a.pixels).max() <= 1
@@ -393,7 +394,18 @@ def test_edits_at_the_full_working_size(checkpoints, name):
     editor = DiffusersEditor.load(checkpoints(find(name).pipeline), entry=small(name, size=(1024, 1024)))
     with reference_area(1024 * 1024 * 256):  # on top of the fixture's, which divides by as much
         (answer,) = editor.edit([edit(size=(640, 480))])
-    assert answer.size == working_size((640, 480), (1024, 1024), editor.entry.multiple)
+    place = placement((640, 480), (1024, 1024), editor.entry.multiple, editor.entry.square)
+    assert answer.size == place.content
+
+
+@pytest.mark.parametrize("source", [(640, 480), (1280, 800), (1920, 1080), (480, 640), (641, 99), (333, 320)])
+def test_qwens_pipelines_see_the_source_at_the_size_that_they_draw(source):
+    for name in ("qwen-image-edit", "qwen-image-edit-2511"):
+        width, height = placement(source, find(name).size, find(name).multiple).canvas
+        pipeline = getattr(diffusers, find(name).pipeline)
+        dimensions = sys.modules[pipeline.__module__].calculate_dimensions
+        seen = dimensions(1024**2 * 1024**2 / 64**2, width / height)  # the fixture views it at 64 x 64
+        assert seen[:2] == (width, height)
 
 
 def test_every_class_has_a_builder():

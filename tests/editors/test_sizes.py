@@ -1,6 +1,7 @@
 """The size that an editor works in, and what a picture loses by it in many steps."""
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 import pytest
@@ -9,34 +10,67 @@ from hypothesis import strategies as st
 from support.same_picture import same_picture_editor
 
 from goalreel.batch import run
-from goalreel.editors.sizes import working_size
+from goalreel.editors.sizes import LARGEST, placement
 from goalreel.image import Image
-from goalreel.types import Candidate, Plan, Step, Storyboard, Task, Verdict
+from goalreel.types import Candidate, Edit, Plan, Step, Storyboard, Task, Verdict
 
 STEPS = 10
+CAMERAS = [(1280, 800), (1920, 1200), (672, 376), (1280, 1024), (256, 320), (640, 480), (720, 1280), (96, 96)]
 sides = st.integers(1, 4000)
 sizes = st.tuples(sides, sides)
 areas = st.sampled_from([(1024, 1024), (1328, 1328), (512, 768), (128, 128), (96, 96), (1, 1)])
 multiples = st.sampled_from([1, 8, 14, 16, 28, 32, 64, 112])
 
 
-@given(sizes, st.none() | areas, multiples)
-@example((1280, 720), (1024, 1024), 16)
-@example((641, 99), (1024, 1024), 32)
-@example((4000, 1), (96, 96), 64)
-def test_a_working_size_is_its_own(source, size, multiple):
-    once = working_size(source, size, multiple)
-    assert working_size(once, size, multiple) == once
-    assert not any(side % multiple for side in once)
+@given(sizes, st.none() | areas, multiples, st.booleans())
+@example((1280, 720), (1024, 1024), 16, False)
+@example((641, 99), (1024, 1024), 32, False)
+@example((4000, 1), (96, 96), 64, True)
+def test_a_placement_fits_the_model_and_is_its_own(source, size, multiple, square):
+    place = placement(source, size, multiple, square)
+    assert not any(side % multiple for side in place.canvas)
+    assert prod(place.canvas) <= max(prod(size or LARGEST), multiple**2)
+    assert max(place.canvas) <= 8 * min(place.canvas)
+    assert not square or place.canvas[0] == place.canvas[1]
+    assert all(a <= b for a, b in zip(place.content, place.canvas, strict=True))
+    assert placement(place.content, size, multiple, square).content == place.content
+    scale = max(place.content) / max(source)
+    assert all(abs(a - b * scale) <= 1 for a, b in zip(place.content, source, strict=True)), "no stretching"
 
 
-@given(st.tuples(st.integers(200, 4000), st.integers(200, 4000)), multiples)
-def test_a_working_size_has_the_area_and_nearly_the_shape(source, multiple):
-    width, height = working_size(source, (1024, 1024), multiple)
-    for side, other, mine, theirs in ((width, height, *source), (height, width, *source[::-1])):
-        exact = 1024 * (mine / theirs) ** 0.5
-        # A source that is a working size already is itself within half a multiple of sides of that area.
-        assert abs(side - exact) <= multiple * (1 + side / other)
+@pytest.mark.parametrize("source", CAMERAS)
+def test_a_camera_uses_nearly_all_of_the_models_area(source):
+    assert prod(placement(source, (1024, 1024), 16).content) > 0.93 * 1024**2
+    assert max(placement(source, (1024, 1024), 16, square=True).content) == 1024
+
+
+@pytest.mark.parametrize("source", [*CAMERAS, (1, 16), (97, 31), (3840, 2160)])
+@pytest.mark.parametrize(("size", "multiple", "square"), [((256, 256), 16, False), ((256, 256), 64, True)])
+def test_an_editor_that_changes_nothing_gives_back_the_source(source, size, multiple, square):
+    picture = smooth(*source)
+    (answer,) = same_picture_editor(size, multiple, square=square).edit([keep(picture)])
+    assert answer.size == placement(source, size, multiple, square).content
+    difference = np.abs(picture.pixels.astype(int) - answer.resized(source).pixels)
+    assert difference.mean() < 1.5, "shifted by a tenth of a pixel of the canvas, it is more"
+
+
+def test_an_editor_of_no_size_gives_back_the_very_pixels():
+    picture = detailed(333, 101)
+    editor = same_picture_editor((96, 96))
+    editor.entry = editor.entry.model_copy(update={"size": None})
+    assert editor.edit([keep(picture)]) == [picture]
+
+
+def keep(image: Image) -> Edit:
+    return Edit(task_id="t", step=0, attempt=0, image=image, prompt="keep it", seed=0)
+
+
+def smooth(width: int, height: int) -> Image:
+    """Slopes across and down."""
+    y, x = np.mgrid[:height, :width]
+    across, down = (x + 0.5) / width, (y + 0.5) / height
+    pixels = np.stack([across, down, (across + down) / 2], axis=2)
+    return Image((pixels * 255).round().astype(np.uint8))
 
 
 class Unchanged:
@@ -68,7 +102,7 @@ def storyboard(size: tuple[int, int]) -> Storyboard:
 def test_a_long_storyboard_loses_nothing_from_step_to_step(size):
     board = storyboard(size)
     pictures = [step.goal_image for step in board.steps]
-    assert pictures[0].size == working_size(size, (256, 256), 16)
+    assert pictures[0].size == placement(size, (256, 256), 16).content
     assert all(picture == pictures[0] for picture in pictures), "nothing was resized again"
     handed_out = board.goal_images()
     assert {picture.size for picture in handed_out} == {size}

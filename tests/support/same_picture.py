@@ -25,6 +25,9 @@ class SamePicturePipeline(DiffusionPipeline):
         return SamePictures(images=self.image_processor.postprocess(drawn, output_type=output_type))
 
 
-def same_picture_editor(size: tuple[int, int], multiple: int = 16) -> DiffusersEditor:
+def same_picture_editor(
+    size: tuple[int, int], multiple: int = 16, *, square: bool = False
+) -> DiffusersEditor:
     """`size`: (width, height), whose area it works at."""
-    return DiffusersEditor(SamePicturePipeline(), Entry(kinds=("edit",), size=size, multiple=multiple))
+    entry = Entry(kinds=("edit",), size=size, multiple=multiple, square=square)
+    return DiffusersEditor(SamePicturePipeline(), entry)
