@@ -6,10 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from goalreel.annotator.task_input import make_task
+from goalreel.device_memory import free_memory
 from goalreel.errors import InputError, UserError
 from goalreel.extras import absent
 from goalreel.image import Image
-from goalreel.models.build import ChatCache, ChatRole, build_critic, build_editor, build_planner, dialect_of
+from goalreel.models.build import (
+    ChatCache,
+    ChatRole,
+    build_critic,
+    build_editor,
+    build_planner,
+    dialect_of,
+    local_chat,
+)
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.planners.agents import critic, planner
@@ -111,12 +120,16 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
         tell(role)
 
     plan = _plan(preset, task, cache, done)
+    if local_chat(preset.planner, "planner") != local_chat(preset.critic, "critic"):
+        cache.clear()
+        free_memory()
     steps = plan.steps if plan is not None else ()
     prompt, goal = next(((s.prompt, s.instruction) for s in steps if s.prompt is not None), (None, None))
     edit = Edit(
         task_id=task.id, step=0, attempt=0, image=task.image, prompt=prompt or task.instruction, seed=0
     )
     edited = _edit(preset, edit, done)
+    free_memory()
     picture = edited or task.image or drawn_scene()
     candidate = Candidate(
         task_id=task.id,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goalreel.cli.bound_options import PresetOptions, with_options
-from goalreel.cli.doctor_models import check_models
+from goalreel.cli.doctor_models import check_memory, check_models
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
@@ -52,6 +52,7 @@ def _show(results: "list[Check]") -> None:
 EPILOG = (
     "Examples:\n\n"
     "- `goalreel doctor`\n\n"
+    "- `goalreel doctor --models klein-24gb --gpu 24`\n\n"
     "- `goalreel doctor --models klein --frame frame.png --instruction 'open the drawer'`"
 )
 
@@ -70,6 +71,12 @@ def command(
         Path | None, typer.Option(help="With --models: the scene. [default: a drawn one, with a task]")
     ] = None,
     instruction: Annotated[str | None, typer.Option(help="With --models: what is to be done.")] = None,
+    gpu: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="With --models: ask none, and only say whether they fit in so many GB.", metavar="GB"
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="With --models: the folder of the replies. It never holds a key.")
     ] = Path("goalreel-doctor"),
@@ -79,7 +86,9 @@ def command(
     with one_line_errors():
         if models is not None:
             overrides = choice.overrides
+            if gpu is not None:
+                raise typer.Exit(check_memory(models, overrides, gpu, json_output))
             raise typer.Exit(check_models(models, overrides, frame, instruction, out, json_output))
-        if frame or instruction or choice.overrides:
+        if frame or instruction or gpu or choice.overrides:
             raise InputError("which models are to be asked: give --models PRESET")
         raise typer.Exit(doctor(json_output))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,18 @@ def check_models(
     from goalreel.annotator.model_check_files import save_trial
     from goalreel.annotator.task_input import check_instruction
     from goalreel.cli.console import print_json
+    from goalreel.errors import InputError
     from goalreel.image import Image
     from goalreel.models import presets
+    from goalreel.models.memory import gpu_gb, memory_of
 
     if instruction is not None:
         check_instruction(instruction)
     names = presets.load(preset, **overrides)
+    memory = None
+    with suppress(InputError):  # the role whose name is wrong says so below
+        memory = memory_of(names)
+        typer.echo(memory.line(gpu_gb()), err=json_output)
     task = trial_task(Image.of(frame) if frame else None, instruction)
 
     def show(role: "RoleTrial") -> None:
@@ -46,10 +53,29 @@ def check_models(
     result = try_models(names, task, show)
     save_trial(result, out)
     if json_output:
-        print_json(json.loads((out / "trial.json").read_bytes()))
+        trial = json.loads((out / "trial.json").read_bytes())
+        print_json({**trial, "memory": memory and memory.as_json(gpu_gb())})
     else:
         typer.echo(f"Raw replies and pictures: {out}")
     return 0 if result.usable else 1
+
+
+def check_memory(preset: str, overrides: Mapping[str, Any], size_gb: float, json_output: bool) -> int:
+    """Print whether the models of a preset fit on a GPU of `size_gb`; 1 if not, or if nobody knows.
+
+    Raises:
+        InputError: no such preset, or a name or an option in it that does not fit.
+    """
+    from goalreel.cli.console import print_json
+    from goalreel.models import presets
+    from goalreel.models.memory import memory_of
+
+    memory = memory_of(presets.load(preset, **overrides))
+    if json_output:
+        print_json({"memory": memory.as_json(size_gb)})
+    else:
+        typer.echo(memory.line(size_gb))
+    return 0 if memory.fits(size_gb) else 1
 
 
 def _lines(role: "RoleTrial", place: str) -> list[str]:

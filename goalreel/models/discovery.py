@@ -98,7 +98,8 @@ def _word(role: Role, name: ModelName) -> str:
     if role == "editor" and _registered(role, name.target) is None:
         from goalreel.editors.catalogue import catalogue
 
-        return built_in.CATALOGUE if name.model in catalogue() else name.target
+        entry = name.target.partition("@")[0]  # a folder follows, which is no address
+        return built_in.CATALOGUE if entry in catalogue() else name.target
     return name.target
 
 

@@ -81,7 +81,7 @@ def load(
         ),
         frozenset[Stage](STAGE_OF_ROLE[role] for role in ROLES if is_remote(role, chosen.model_name(role))),
         live_critic,
-        _planner_apart(chosen, role_kinds),
+        planner_apart(chosen, role_kinds),
     )
     return trio if journal is None else trio.with_journal(journal)
 
@@ -117,7 +117,7 @@ def _lazy_models(
     return planner, editor, critic, live_critic
 
 
-def _planner_apart(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> bool:
+def planner_apart(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> bool:
     """Whether the planner's model is in this process beside others, and the critic asks another one."""
     chat = local_chat(preset.planner, "planner")
     editors = [find("editor", editor) for editor in _editors(preset)]

@@ -1,0 +1,196 @@
+"""Whether the models of a preset fit on a GPU, before any of them is loaded."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from goalreel.checkpoints import located
+from goalreel.editors.catalogue import catalogue
+from goalreel.models.build import local_chat
+from goalreel.models.checkpoint_size import local_folder, model_gb, pipeline_gb, quantized_gb
+from goalreel.models.discovery import find
+from goalreel.models.load import kinds_of, planner_apart
+from goalreel.models.model_options import EditorOptions, HfOptions
+from goalreel.models.names import ModelName
+from goalreel.models.presets import Preset
+from goalreel.models.registry import chats, read_options
+from goalreel.types import ROLES, Role
+
+PUBLISHED_GB = {"InterleaveThinker/": 17.5, "Qwen/Qwen3-VL-8B": 17.5, "Qwen/Qwen3-VL-4B": 8.9}
+"""Weights of chat models in bfloat16, by the beginning of their names: facts for before a download."""
+CHAT_GB, EDIT_GB = 1.5, 3.0
+"""What one conversation, or one edit of about a megapixel, takes beside the weights."""
+CONTEXT_GB = 0.6
+"""What CUDA takes."""
+
+type Origin = Literal["its files", "published", "a server", "no GPU", "unknown"]
+
+
+@dataclass(frozen=True)
+class ModelMemory:
+    """What a role's model takes on the GPU, in GB of 10^9 bytes."""
+
+    role: Role
+    model: str
+    weights_gb: float | None
+    """None where nothing tells."""
+    call_gb: float = 0.0
+    """During a call, the weights included."""
+    resident_gb: float = 0.0
+    """Between calls: less than the weights where they are offloaded."""
+    origin: Origin = "its files"
+
+    def __str__(self) -> str:
+        size = "unknown" if self.weights_gb is None else _gb(self.weights_gb)
+        return f"{self.role} {self.origin if self.origin in ('a server', 'no GPU') else size}"
+
+
+@dataclass(frozen=True)
+class PresetMemory:
+    """What the models of a preset take together."""
+
+    models: tuple[ModelMemory, ...]
+    plans_first: bool
+    """The planner is freed before the other models are loaded."""
+
+    @property
+    def needed_gb(self) -> float | None:
+        """At most, with one request at a time; None where a model's size is unknown."""
+        if any(model.weights_gb is None for model in self.models):
+            return None
+        first = [m for m in self.models if m.role == "planner"] if self.plans_first else []
+        rest = [model for model in self.models if model not in first]
+        return max(_peak(first), _peak(rest))
+
+    def line(self, gpu_gb: float | None) -> str:
+        """Say what is needed, and whether a GPU of `gpu_gb` holds it (None: there is none)."""
+        sizes = ", ".join(map(str, self.models))
+        if published := [model.role for model in self.models if model.origin == "published"]:
+            sizes += f" (published sizes, as not downloaded: {', '.join(published)})"
+        needed = self.needed_gb
+        if needed is None:
+            unknown = ", ".join(model.model for model in self.models if model.weights_gb is None)
+            return f"memory: {sizes}; download it first to know: {unknown}"
+        if not needed:
+            return f"memory: {sizes}; no GPU is needed"
+        need = f"memory: {sizes}; at most {_gb(needed)} at work"
+        if self.plans_first:
+            need += f", as all plans are made first (serve and rollout: {_gb(_peak(self.models))})"
+        if gpu_gb is None:
+            return f"{need}; there is no GPU here: name a size to compare with, as --gpu 24"
+        if self.fits(gpu_gb):
+            return f"{need}: fits in {_gb(gpu_gb)}"
+        return (
+            f"{need}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or klein-48gb, "
+            "?quantize=fp8 or ?offload=model, or models on servers"
+        )
+
+    def fits(self, gpu_gb: float) -> bool:
+        """Whether a GPU of so many GB holds it."""
+        return self.needed_gb is not None and self.needed_gb <= gpu_gb
+
+    def as_json(self, gpu_gb: float | None) -> dict[str, Any]:
+        """Everything, for `--json`."""
+        fits = None if gpu_gb is None or self.needed_gb is None else self.fits(gpu_gb)
+        return {**asdict(self), "needed_gb": self.needed_gb, "gpu_gb": gpu_gb, "fits": fits}
+
+
+def memory_of(preset: Preset) -> PresetMemory:
+    """Estimate the memory of a preset's models from their files, or from published sizes.
+
+    Raises:
+        InputError: a name of no kind, or an option that does not fit.
+    """
+    role_kinds = kinds_of(preset)
+    models = {role: _model(role, preset.model_name(role)) for role in ROLES}
+    planner = local_chat(preset.planner, "planner")
+    if planner is not None and planner == local_chat(preset.critic, "critic"):  # loaded once
+        del models["critic"]
+    return PresetMemory(tuple(models.values()), planner_apart(preset, role_kinds))
+
+
+def gpu_gb() -> float | None:
+    """The memory of the first GPU, in GB of 10^9 bytes; None without one."""
+    from goalreel.device_memory import has_gpu
+
+    if not has_gpu():
+        return None
+    import torch
+
+    return torch.cuda.mem_get_info()[1] / 1e9
+
+
+def _gb(size: float) -> str:
+    return f"{size:.1f} GB" if size >= 0.1 else f"{size * 1000:.0f} MB"
+
+
+def _peak(models: Sequence[ModelMemory]) -> float:
+    if not any(model.call_gb for model in models):
+        return 0.0
+    resident = sum(model.resident_gb for model in models)
+    return CONTEXT_GB + resident + max(model.call_gb - model.resident_gb for model in models)
+
+
+def _model(role: Role, name: ModelName) -> ModelMemory:
+    if name.parts:
+        first, second = (_model(role, part) for part in name.parts)
+        known = None not in (first.weights_gb, second.weights_gb)
+        weights = (first.weights_gb or 0) + (second.weights_gb or 0) if known else None
+        call = max(first.call_gb + second.resident_gb, second.call_gb + first.resident_gb)
+        resident = first.resident_gb + second.resident_gb
+        return ModelMemory(role, name.plain(), weights, call, resident, second.origin)
+    if find(role, name).asks_chat:
+        name = name.inner
+    kind = find(role, name)
+    if kind.remote or not (kind.predicts or kind.shared):
+        return ModelMemory(role, name.plain(), 0.0, origin="a server" if kind.remote else "no GPU")
+    if not kind.shared:
+        return ModelMemory(role, name.plain(), None, origin="unknown")
+    if kind.name in {chat.name for chat in chats}:
+        return _chat(role, name, read_options(name, HfOptions))
+    return _editor(role, name, read_options(name, EditorOptions))
+
+
+def _chat(role: Role, name: ModelName, options: HfOptions) -> ModelMemory:
+    if options.device == "cpu":
+        return ModelMemory(role, name.plain(), 0.0, origin="no GPU")
+    source, origin = located(name.target), "its files"
+    folder = local_folder(source, "config.json")
+    weights = None
+    if folder is not None:
+        itemsize = 4 if options.dtype == "float32" else 2
+        weights = model_gb(folder, itemsize=itemsize, quantize=options.quantize, variant=options.variant)
+    if weights is None:
+        published = next((gb for start, gb in PUBLISHED_GB.items() if source.startswith(start)), None)
+        if published is None:
+            return ModelMemory(role, name.plain(), None, origin="unknown")
+        weights, origin = quantized_gb(published, options.quantize), "published"
+    resident = 0.0 if options.offload else weights
+    return ModelMemory(role, name.plain(), weights, weights + min(CHAT_GB, weights), resident, origin)
+
+
+def _editor(role: Role, name: ModelName, options: EditorOptions) -> ModelMemory:
+    if options.device == "cpu":
+        return ModelMemory(role, name.plain(), 0.0, origin="no GPU")
+    entry_name, _, folder_name = name.target.partition("@")
+    entry = None if name.kind else catalogue()[entry_name]
+    source = located(folder_name or (entry.repository if entry else name.target))
+    folder, origin = local_folder(source, "model_index.json"), "its files"
+    parts: list[float] = []
+    if folder is not None:
+        itemsize = 4 if options.dtype == "float32" else 2
+        parts = pipeline_gb(folder, itemsize=itemsize, quantize=options.quantize, variant=options.variant)
+    if not parts:
+        if entry is None or entry.weights_gb is None:
+            return ModelMemory(role, name.plain(), None, origin="unknown")
+        parts, origin = [quantized_gb(entry.weights_gb / 2, options.quantize)] * 2, "published"
+    weights = sum(parts)
+    in_call = {"model": max(parts), "sequential": 0.0, None: weights}[options.offload]
+    return ModelMemory(
+        role,
+        name.plain(),
+        weights,
+        in_call + min(EDIT_GB, weights),
+        0.0 if options.offload else weights,
+        origin,
+    )
