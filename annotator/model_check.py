@@ -17,7 +17,6 @@ from goalreel.models.build import (
     build_editor,
     build_planner,
     dialect_of,
-    local_chat,
 )
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
@@ -120,7 +119,7 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
         tell(role)
 
     plan = _plan(preset, task, cache, done)
-    if local_chat(preset.planner, "planner") != local_chat(preset.critic, "critic"):
+    if preset.planner != preset.critic:
         cache.clear()
         free_memory()
     steps = plan.steps if plan is not None else ()
