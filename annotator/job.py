@@ -168,11 +168,10 @@ class AnnotationJob:
                 self._models.planner,
                 self._models.editor,
                 self._models.critic,
-                max_attempts=self._preset.max_attempts,
                 on_unverified=self._options.on_unverified,
-                keep=self._preset.keep,
                 limits=self._limits,
                 remote=self._models.remote,
+                **self._preset.loop_arguments,
             )
 
     def _finish[Kept](self, board: Storyboard, episode: Episode, keep: OnFinished[Kept]) -> Kept | _Lost:

@@ -165,10 +165,17 @@ def _plan(preset: Preset, task: Task, cache: ChatCache, done: Callable[[RoleTria
 
 
 def _edit(preset: Preset, edit: Edit, done: Callable[[RoleTrial], None]) -> Image | None:
-    check = _RoleCheck("editor", preset.editor)
+    """The first picture that one of the editors gave; each is asked."""
+    names = [name.text for name in preset.model_name("editor").alternatives]
+    pictures = [_edit_by(name, edit, done) for name in names]
+    return next((picture for picture in pictures if picture is not None), None)
+
+
+def _edit_by(name: str, edit: Edit, done: Callable[[RoleTrial], None]) -> Image | None:
+    check = _RoleCheck("editor", name)
 
     def load() -> Callable[[], Image | Failure]:
-        model = build_editor(preset.editor)
+        model = build_editor(name)
         return lambda: model.edit([edit])[0]
 
     picture = check.call(load)

@@ -77,11 +77,10 @@ def _plan(
             planner,
             journaled.editor,
             journaled.critic,
-            max_attempts=models.provenance.preset.max_attempts,
             on_unverified=on_unverified,
-            keep=models.provenance.preset.keep,
             limits=Limits(1, 1),
             observe=observe,
+            **models.provenance.preset.loop_arguments,
         )
     )
     return attributed(board, makers(models.provenance.identities().get))

@@ -1,9 +1,10 @@
 """The asynchronous driver: it runs one trajectory, can be cancelled and never blocks the event loop."""
 
 from collections.abc import Awaitable, Callable
+from typing import Unpack
 
 from goalreel.batch import Observer
-from goalreel.loop import Keep, OnUnverified, Trajectory, storyboard
+from goalreel.loop import LoopArguments, Trajectory, storyboard
 from goalreel.types import Answer, Request, Storyboard, Task
 
 type AsyncAsk = Callable[[Request], Awaitable[Answer]]
@@ -13,12 +14,10 @@ async def drive(
     task: Task,
     ask: AsyncAsk,
     *,
-    max_attempts: int,
-    on_unverified: OnUnverified = "continue",
-    keep: Keep = "best",
     observe: Observer | None = None,
+    **loop: Unpack[LoopArguments],
 ) -> Storyboard:
-    """Run one storyboard and await `ask` for each request of the loop.
+    """Run one storyboard, with the keywords of `storyboard`, and await `ask` for each request of the loop.
 
     `ask` returns a Failure, rather than raise an error, where a model could not be called. Cancelling the
     asyncio task that runs this function abandons the trajectory.
@@ -27,9 +26,7 @@ async def drive(
         ValueError: `max_attempts` is less than 1.
         TypeError: `ask` gave an answer of the wrong kind.
     """
-    return await advance(
-        storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified, keep=keep), ask, observe
-    )
+    return await advance(storyboard(task, **loop), ask, observe)
 
 
 async def advance[Result](

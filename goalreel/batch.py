@@ -15,12 +15,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from queue import SimpleQueue
+from typing import Unpack
 
 from goalreel.concurrency import call_in_thread
 from goalreel.errors import BackendError, InputError
-from goalreel.loop import Keep, OnUnverified, Trajectory, storyboard
+from goalreel.loop import LoopArguments, Trajectory, storyboard
 from goalreel.middleware import ask_models
 from goalreel.types import (
     ROLE_OF_STAGE,
@@ -65,26 +65,24 @@ def run(
     editor: Editor,
     critic: Critic,
     *,
-    max_attempts: int,
-    on_unverified: OnUnverified = "continue",
-    keep: Keep = "best",
     limits: Limits | None = None,
     observe: Observer | None = None,
     remote: Collection[Stage] = (),
+    **loop: Unpack[LoopArguments],
 ) -> Iterator[Storyboard]:
     """Yield one storyboard for each task, in the order in which they finish; `Storyboard.task` is its task.
 
     `observe` is called with every request and its answer before the loop goes on. `remote` names the stages
     whose models work while the others do (`Trio.remote`); closing the generator does not wait for their
-    calls. As long as each answer depends on its own request alone, the result does not depend on `limits` or
-    `remote`. The order of calls depends on how fast servers are.
+    calls. `loop` are the keywords of `storyboard`. As long as each answer depends on its own request alone,
+    the result does not depend on `limits` or `remote`. The order of calls depends on how fast servers are.
 
     Raises:
         ValueError: a back end broke its contract (not one answer a request, or of the wrong kind).
     """
     ask = ask_models(planner, editor, critic)
-    start = partial(storyboard, max_attempts=max_attempts, on_unverified=on_unverified, keep=keep)
-    yield from _Driver((start(task) for task in tasks), ask, limits or Limits(), observe, remote).boards()
+    trajectories = (storyboard(task, **loop) for task in tasks)
+    yield from _Driver(trajectories, ask, limits or Limits(), observe, remote).boards()
 
 
 @dataclass(slots=True)

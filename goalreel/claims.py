@@ -111,7 +111,7 @@ def claims_of(step: "StoryboardStep") -> Claims:
             looks = Claim(checked=PICTURE_CHECKS if verdict.pictures_only else UNKNOWN, doubts=objection)
             if recorded and not verdict.pictures_only:
                 confirmed = looks
-        looks = looks.model_copy(update={"by": RECORDING} if recorded else {})
+        looks = looks.model_copy(update={"by": RECORDING if recorded else attempt.by or UNKNOWN})
     what = Claim(checked=confirmed.checked if not confirmed.doubts else NOBODY, doubts=doubts)
     if step.segment is None:
         return Claims(what=what, looks=looks)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import httpx2
 
 OPENAI = "https://api.openai.com/v1"
+GOOGLE = "https://generativelanguage.googleapis.com"
 REFUSED = frozenset({400, 413, 422})
 """The server works, but it will never take this very request."""
 REDIRECTS = 5
@@ -65,6 +66,8 @@ class Endpoint:
     """Of a classic Azure address: it goes into each request's query, and the key into a header `api-key`."""
     more_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More headers of each request; `$VARIABLE` in a value is one of the environment."""
+    key_header: str | None = None
+    """The header of the key, where it is not the usual one."""
 
     def __post_init__(self) -> None:
         check_address(self.address, self.example)
@@ -92,7 +95,8 @@ class Endpoint:
     def headers(self) -> dict[str, str]:
         """What carries the key, and more headers."""
         more = fill_headers(self.more_headers)
-        name, prefix = ("api-key", "") if self.api_version else ("Authorization", "Bearer ")
+        bare = self.key_header or ("api-key" if self.api_version else None)
+        name, prefix = (bare, "") if bare else ("Authorization", "Bearer ")
         if (key := self.key) and name.casefold() not in map(str.casefold, more):
             more[name] = prefix + key
         return more
@@ -200,15 +204,39 @@ def openai_endpoint(
     base = os.environ.get("OPENAI_BASE_URL") or OPENAI
     address, _, query = (address or base).partition("?api-version=")
     address = address.rstrip("/")
-    variables = () if _origin(address) == _origin(OPENAI) else ("GOALREEL_API_KEY",)
-    if _origin(address) in (_origin(base), _origin(OPENAI)):
-        variables += ("OPENAI_API_KEY",)
+    variables = _key_variables(address, base, OPENAI, "OPENAI_API_KEY")
     endpoint = Endpoint(
         address, variables, "http://HOST:PORT/v1", api_version or query or None, more_headers or {}
     )
     if _origin(address) == _origin(OPENAI) and not endpoint.headers:
         raise InputError("OpenAI needs a key: set OPENAI_API_KEY, or give another address")
     return endpoint
+
+
+def gemini_endpoint(address: str | None) -> Endpoint:
+    """The endpoint of Gemini's API; None is GOOGLE_GEMINI_BASE_URL, or Google itself.
+
+    The version of the API, `/v1beta`, is added to an address without one. GEMINI_API_KEY, else
+    GOOGLE_API_KEY, is for Google, and for the host of GOOGLE_GEMINI_BASE_URL where that is set.
+    GOALREEL_API_KEY is for any host but Google's, and comes first where both fit.
+
+    Raises:
+        InputError: as `Endpoint`, or Google itself is to be asked and there is no key.
+    """
+    base = os.environ.get("GOOGLE_GEMINI_BASE_URL") or GOOGLE
+    address = (address or base).rstrip("/")
+    variables = _key_variables(address, base, GOOGLE, "GEMINI_API_KEY", "GOOGLE_API_KEY")
+    address = address if re.search(r"/v\d\w*$", address) else f"{address}/v1beta"
+    endpoint = Endpoint(address, variables, key_header="x-goog-api-key")
+    if _origin(address) == _origin(GOOGLE) and not endpoint.key:
+        raise InputError("Google needs a key: set GEMINI_API_KEY, or give another address")
+    return endpoint
+
+
+def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[str, ...]:
+    """The variables of the key for an address: a service's `own` are for it, and for the user's `base`."""
+    variables = () if _origin(address) == _origin(service) else ("GOALREEL_API_KEY",)
+    return (*variables, *own) if _origin(address) in (_origin(base), _origin(service)) else variables
 
 
 def split_model(name: str) -> tuple[str, str | None]:

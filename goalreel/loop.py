@@ -5,11 +5,13 @@ it never calls a model, a file or a clock. Drivers decide how requests become mo
 """
 
 import hashlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from typing import Required, TypedDict
 
 from goalreel.image import Image
 from goalreel.terms import Keep as Keep
 from goalreel.terms import OnUnverified as OnUnverified
+from goalreel.terms import References as References
 from goalreel.types import (
     Answer,
     Attempt,
@@ -29,14 +31,38 @@ from goalreel.types import (
 type Trajectory[Result] = Generator[Request, Answer, Result]
 
 
+MAX_REFERENCES = 13
+"""The most further pictures of an edit: Gemini's image models take 14, OpenAI's 16."""
+
+
+class LoopArguments(TypedDict, total=False):
+    """How the loop runs: the keywords of `storyboard`, and of the drivers."""
+
+    max_attempts: Required[int]
+    """Pictures a step of one editor, at most (the paper's T)."""
+    on_unverified: OnUnverified
+    keep: Keep
+    references: References
+    editors: Sequence[str]
+    """The names of several editors, asked one after the other; empty for one."""
+
+
 def storyboard(
-    task: Task, *, max_attempts: int, on_unverified: OnUnverified = "continue", keep: Keep = "best"
+    task: Task,
+    *,
+    max_attempts: int,
+    on_unverified: OnUnverified = "continue",
+    keep: Keep = "best",
+    references: References = "none",
+    editors: Sequence[str] = (),
 ) -> Trajectory[Storyboard]:
     """Plan once, then render and judge each step at most `max_attempts` times (the paper's T).
 
     The accepted image is the source of the next step, in the editor's own size. Where the Critic accepts
     none, `continue` goes on from the image that `keep` chooses (from the previous step's where there is no
-    image), and `stop` skips the remaining steps. A step in words alone changes no picture.
+    image), and `stop` skips the remaining steps. A step in words alone changes no picture. `references` says
+    which pictures an edit carries beside its source. Each of several `editors` has `max_attempts` of its own
+    (see `render_step`).
 
     Raises:
         ValueError: `max_attempts` is less than 1.
@@ -49,15 +75,34 @@ def storyboard(
         return Storyboard(task=task, failure=plan)
     done: list[StoryboardStep] = []
     image = task.image
+    seen = [*task.images, *([image] if image else [])]
     for index, step in enumerate(plan.steps):
         segment = plan.segments[index] if plan.segments else None
         if on_unverified == "stop" and done and not done[-1].usable:
             done.append(StoryboardStep(step=step, segment=segment))
             continue
-        result = yield from render_step(task, index, step, segment, image, max_attempts, keep)
+        shown = choose_references(references, seen, image)
+        result = yield from render_step(
+            task, index, step, segment, image, max_attempts, keep, references=shown, editors=editors
+        )
         done.append(result)
-        image = result.goal_image or image
+        if result.goal_image:
+            image = result.goal_image
+            seen.append(image)
     return Storyboard(task=task, steps=tuple(done), phases=plan.phases)
+
+
+def choose_references(
+    references: References, seen: Sequence[Image], source: Image | None
+) -> tuple[Image, ...]:
+    """The pictures that an edit of `source` carries, of those `seen` so far, the oldest first.
+
+    At most `MAX_REFERENCES`: the first, and the newest of the others. An edit without a source has none.
+    """
+    if references == "none" or source is None:
+        return ()
+    others = tuple(dict.fromkeys(image for image in seen if image != source))
+    return others[:1] if references == "first" else others[:1] + others[1:][-MAX_REFERENCES + 1 :]
 
 
 def render_step(
@@ -68,20 +113,43 @@ def render_step(
     source: Image | None,
     max_attempts: int,
     keep: Keep = "best",
+    *,
+    references: tuple[Image, ...] = (),
+    editors: Sequence[str] = (),
 ) -> Trajectory[StoryboardStep]:
-    """The inner loop: one step from its source image, at most `max_attempts` times (1 or more)."""
+    """The inner loop: one step from its source image, at most `max_attempts` times (1 or more).
+
+    Of several editors, the next one begins with the plan's prompt where all attempts of the one before it
+    are spent, and the Critic has rejected a picture or the editor has refused to draw one. An editor that
+    could not be asked is no reason.
+    """
     if step.prompt is None:
         return StoryboardStep(step=step, segment=segment, status="text")
     attempts: list[Attempt] = []
-    prompt = step.prompt
-    for number in range(max_attempts):
-        made = yield from attempt(task, index, step, segment, source, prompt, number)
-        attempts.append(made)
-        if made.verdict is None:
-            continue
-        if made.verdict.success:
+    for editor, by in enumerate(editors or (None,)):
+        prompt = step.prompt
+        for _ in range(max_attempts):
+            number = len(attempts)
+            made = yield from attempt(
+                task,
+                index,
+                step,
+                segment,
+                source,
+                prompt,
+                number,
+                references=references,
+                editor=editor,
+                by=by,
+            )
+            attempts.append(made)
+            if made.verdict is None:
+                continue
+            if made.verdict.success:
+                break
+            prompt = made.verdict.refined_prompt or prompt
+        if attempts[-1].accepted or not any(a.rejected for a in attempts[-max_attempts:]):
             break
-        prompt = made.verdict.refined_prompt or prompt
     chosen = _choose(attempts, keep)
     return StoryboardStep(
         step=step,
@@ -100,15 +168,30 @@ def attempt(
     source: Image | None,
     prompt: str,
     number: int,
+    *,
+    references: tuple[Image, ...] = (),
+    editor: int = 0,
+    by: str | None = None,
 ) -> Trajectory[Attempt]:
-    """Render a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0."""
+    """Render a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0.
+
+    `editor` is the number of the editor to ask, and `by` its name, where there are several.
+    """
     seed = attempt_seed(task.seed, index, number)
     edit = Edit(
-        task_id=task.id, step=index, attempt=number, image=source, prompt=prompt, seed=seed, segment=segment
+        task_id=task.id,
+        step=index,
+        attempt=number,
+        image=source,
+        prompt=prompt,
+        seed=seed,
+        segment=segment,
+        references=references,
+        editor=editor,
     )
     image = _expect(Image, (yield edit))
     if isinstance(image, Failure):
-        return Attempt(prompt=prompt, seed=seed, failure=image)
+        return Attempt(prompt=prompt, seed=seed, failure=image, by=by)
     candidate = Candidate(
         task_id=task.id,
         step=index,
@@ -120,8 +203,8 @@ def attempt(
     )
     verdict = _expect(Verdict, (yield candidate))
     if isinstance(verdict, Failure):
-        return Attempt(prompt=prompt, seed=seed, image=image, failure=verdict)
-    return Attempt(prompt=prompt, seed=seed, image=image, verdict=verdict)
+        return Attempt(prompt=prompt, seed=seed, image=image, failure=verdict, by=by)
+    return Attempt(prompt=prompt, seed=seed, image=image, verdict=verdict, by=by)
 
 
 def attempt_seed(task_seed: int, step: int, attempt: int) -> int:

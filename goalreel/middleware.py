@@ -41,6 +41,19 @@ def ask_models(planner: Planner, editor: Editor, critic: Critic) -> Ask:
     return lambda stage, requests: ask_model(models[stage], stage, requests)
 
 
+def ask_in_groups[Q, K, A](
+    requests: Sequence[Q], key: Callable[[Q], K], ask: Callable[[K, list[Q]], Sequence[A]]
+) -> list[A]:
+    """Ask about the requests of each key together; answer i belongs to request i."""
+    groups: dict[K, list[int]] = {}
+    for number, request in enumerate(requests):
+        groups.setdefault(key(request), []).append(number)
+    answers: dict[int, A] = {}
+    for group, numbers in groups.items():
+        answers |= zip(numbers, ask(group, [requests[n] for n in numbers]), strict=True)
+    return [answers[number] for number in range(len(requests))]
+
+
 def compose(ask: Ask, middleware: Iterable[Middleware]) -> Ask:
     """Put middleware around `ask`, the innermost first."""
     for layer in middleware:

@@ -113,6 +113,12 @@ def is_read_only(field: FieldInfo) -> bool:
     return isinstance(extra, dict) and extra.get("read_only") is True
 
 
+def separator_of(field: FieldInfo) -> str | None:
+    """What joins the values of a field that a command line may repeat; None where it may not."""
+    extra: Any = field.json_schema_extra
+    return extra.get("separator") if isinstance(extra, dict) else None
+
+
 def bound_of(field: FieldInfo, *sides: Literal["ge", "gt", "le"]) -> float | None:
     """The first bound of a number on one of the sides; None without one."""
     bounds = (getattr(mark, side) for mark in field.metadata for side in sides if hasattr(mark, side))

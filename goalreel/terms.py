@@ -26,6 +26,9 @@ type Keep = Literal["best", "last"]
 """Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
 of success, else the last. `last`: always the last, as in the paper."""
 
+References = Literal["none", "first", "all"]
+"""Which pictures an editor is shown beside the one that it edits: none, the first one, or all before it."""
+
 type Granularity = Literal["event", "subtask", "phase"]
 """`event` cuts where the hand closes on an object and where it lets go; `subtask` at the clauses of the
 instruction, and after the picking up where it is named; `phase` into reach, grasp, lift, move, place,

@@ -154,6 +154,10 @@ class Edit(Frozen):
     prompt: Text
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     segment: Segment | None = None
+    references: Annotated[tuple[Image, ...], Field(exclude_if=lambda images: not images)] = ()
+    """More pictures for the editor to look at, the oldest first; a request without any does not say so."""
+    editor: Annotated[int, Field(ge=0, exclude_if=lambda number: number == 0)] = 0
+    """Which of several editors is asked, from 0; a request to the first does not say so."""
 
 
 class Candidate(Frozen):
@@ -210,6 +214,8 @@ class Attempt(Frozen):
     image: Image | None = None
     verdict: Verdict | None = None
     failure: Failure | None = None
+    by: Annotated[Text | None, Field(exclude_if=lambda by: by is None)] = None
+    """Which of several editors was asked, as `Claim.by` names it; None where there was one."""
 
     @model_validator(mode="after")
     def _one_outcome(self) -> "Attempt":
@@ -218,6 +224,18 @@ class Attempt(Frozen):
         if self.verdict is not None and self.image is None:
             raise ValueError("a verdict needs the image it judged")
         return self
+
+    @property
+    def accepted(self) -> bool:
+        """The Critic accepted the picture."""
+        return self.verdict is not None and self.verdict.success
+
+    @property
+    def rejected(self) -> bool:
+        """The Critic rejected the picture, or the editor refused to draw it."""
+        if self.failure is not None:
+            return self.failure.stage == "edit" and self.failure.refused
+        return not self.accepted
 
     @property
     def status(self) -> "Status":

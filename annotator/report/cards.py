@@ -50,6 +50,8 @@ class AttemptCard:
     outcome: str
     prompt: str
     seed: int
+    by: str | None
+    """Which of several editors drew it."""
     picture: Picture | None
     text: str
     refined: str | None
@@ -190,6 +192,7 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         outcome=outcome,
         prompt=attempt.prompt,
         seed=attempt.seed,
+        by=attempt.by,
         picture=_picture(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
         text=text,
         refined=refined,

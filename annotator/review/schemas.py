@@ -112,6 +112,8 @@ class AttemptAnswer(Schema):
     """Counted from 0; frames that a step ended with once, and nobody chose, are left out."""
     picture: str | None
     prompt: str
+    by: str | None
+    """Which of several editors drew it."""
     outcome: Literal["accepted", "rejected", "failed", "person", "observed"]
     text: str
     probability: float | None

@@ -64,6 +64,7 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
         number=number,
         picture=_picture(episode, attempt),
         prompt=attempt.prompt,
+        by=attempt.by,
         outcome="person" if picked else outcome,
         text=text,
         probability=verdict and verdict.probability,

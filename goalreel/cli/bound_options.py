@@ -76,10 +76,15 @@ class PresetOptions:
         return options
 
     def make(self, values: Mapping[str, Any]) -> object:
-        """The choice of models."""
+        """The choice of models; what was given several times is one name."""
         from goalreel.models.choice import ModelChoice
+        from goalreel.models.presets import Preset
+        from goalreel.settings import separator_of
 
         overrides = {name: value for name, value in values.items() if name != "preset"}
+        for name, value in overrides.items():
+            if separator := separator_of(Preset.model_fields[name]):
+                overrides[name] = separator.join(value or ()) or None
         return ModelChoice.of(values.get("preset", ModelChoice().preset), **overrides)
 
 
@@ -232,9 +237,9 @@ def _option(
     name: str, info: "FieldInfo", default: object, help_suffix: str = "", panel: str | None = None
 ) -> inspect.Parameter:
     """The option of a field."""
-    from goalreel.settings import bound_of, panel_of
+    from goalreel.settings import bound_of, panel_of, separator_of
 
-    kind = _kind(info.annotation)
+    kind = list[str] if separator_of(info) else _kind(info.annotation)
     dashed = name.replace("_", "-")
     option = typer.Option(
         f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",

@@ -44,7 +44,7 @@ def serve(
     settings: "ServeSettings",
     planner: Annotated[str | None, typer.Option(help="<planner>.")] = None,
     critic: Annotated[str | None, typer.Option(help="<critic>.")] = None,
-    editor: Annotated[str | None, typer.Option(help="<editor>.")] = None,
+    editor: Annotated[list[str] | None, typer.Option(help="<editor>.")] = None,
     host: Host = "127.0.0.1",
     ray: Annotated[
         bool, typer.Option("--ray", help="Run as a Ray Serve deployment.", rich_help_panel=_RAY)
@@ -57,13 +57,18 @@ def serve(
     """Serve models over HTTP: OpenAI's chat and image API, /edit, whole storyboards. See /docs there."""
     with one_line_errors():
         from goalreel.http import TOKEN_VARIABLE, listen
+        from goalreel.models.load import check_references
+        from goalreel.models.names import ELSE, ModelName
         from goalreel.serving.build import check_names
 
-        check_names(planner, critic, editor)  # before the server's own packages are imported
+        editor_name = ELSE.join(editor or ()) or None
+        check_names(planner, critic, editor_name)  # before the server's own packages are imported
+        if editor_name:
+            check_references(loop.references, ModelName.parse(editor_name))
         if not ray and (replicas > 1 or gpus):
             raise InputError("--replicas and --gpus need --ray")
         settings = replace(settings, host=host, token=os.environ.get(TOKEN_VARIABLE), loop=loop)
-        build = partial(_build, planner, critic, editor)
+        build = partial(_build, planner, critic, editor_name)
         if ray:
             from goalreel.serving.cluster import serve_cluster
 

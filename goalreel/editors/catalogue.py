@@ -1,5 +1,6 @@
 """The image editors that goalreel knows by name, as data (`catalogue.yaml`)."""
 
+import json
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +14,11 @@ from goalreel.types import Frozen
 
 SETTINGS = "goalreel.json"
 """A checkpoint's own entry, stored beside its `model_index.json`."""
+
+REFERENCE_PIPELINES = frozenset(
+    {"Flux2Pipeline", "Flux2KleinPipeline", "Flux2KleinKVPipeline", "QwenImageEditPlusPipeline"}
+)
+"""The diffusers classes that take a list of pictures for one prompt."""
 
 Positive = Annotated[int, Field(gt=0)]
 type EditorKind = Literal["text-to-image", "edit"]
@@ -81,6 +87,23 @@ def find(name: str) -> Entry:
             f"no editor called {name!r}: use diffusers:DIR, openai:MODEL@URL, server:URL or one of {entries}"
         )
     return entry.model_copy(update={"repository": folder}) if folder else entry
+
+
+def takes_references(model: str, *, known: bool) -> bool:
+    """Whether a model takes several pictures a prompt: one `known` by its name here, or a pipeline's folder.
+
+    A repository that is not here yet may.
+
+    Raises:
+        InputError: no such entry.
+    """
+    if known:
+        return find(model).pipeline in REFERENCE_PIPELINES
+    try:
+        index = json.loads((Path(model).expanduser() / "model_index.json").read_bytes())
+        return index["_class_name"] in REFERENCE_PIPELINES
+    except (OSError, ValueError, KeyError, TypeError):
+        return True  # whoever loads it says what is wrong
 
 
 def stored(folder: Path) -> Entry | None:

@@ -13,7 +13,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from goalreel.editors.catalogue import Entry, find, like, stored
+from goalreel.editors.catalogue import REFERENCE_PIPELINES, Entry, find, like, stored
 from goalreel.editors.sizes import Placement, Size, placement
 from goalreel.errors import InputError
 from goalreel.image import Image
@@ -42,6 +42,7 @@ class DiffusersEditor:
         self.pipeline = pipeline
         self._batch_size = batch_size
         self._parameters = inspect.signature(type(pipeline).__call__).parameters
+        self._class_names = {base.__name__ for base in type(pipeline).__mro__}
 
     @classmethod
     def load(
@@ -115,14 +116,15 @@ class DiffusersEditor:
         gives the same picture in any batch, up to numerics.
         """
         answers: list[Image | Failure | None] = [None] * len(edits)
-        groups: dict[Placement | None, list[int]] = {}
+        groups: dict[tuple[Placement | None, bool], list[int]] = {}
         for i, edit in enumerate(edits):
             refusal = self._refusal(edit)
             if refusal:
                 answers[i] = _failure(refusal, refused=True)
                 continue
-            groups.setdefault(self._placement(edit), []).append(i)
-        for place, members in groups.items():
+            place = None if edit.image is None else self._placement(edit.image)
+            groups.setdefault((place, bool(edit.references)), []).append(i)
+        for (place, _), members in groups.items():
             for i, picture in zip(members, self._render([edits[i] for i in members], place), strict=True):
                 answers[i] = picture
         return [a for a in answers if a is not None]
@@ -133,14 +135,14 @@ class DiffusersEditor:
             return f"{name} edits pictures and cannot draw one from text alone: start from a frame"
         if edit.image is not None and "edit" not in self.entry.kinds:
             return f"{name} draws from text alone and cannot edit a picture: use an edit model"
+        if edit.references and not self._class_names & REFERENCE_PIPELINES:
+            return f"{name} takes one picture an edit: leave out the references"
         return None
 
-    def _placement(self, edit: Edit) -> Placement | None:
-        """The source's place in what the model draws; None without a source."""
-        if edit.image is None:
-            return None
+    def _placement(self, image: Image) -> Placement:
+        """The picture's place in what the model draws."""
         entry = self.entry
-        return placement(edit.image.size, entry.size, entry.multiple, entry.square)
+        return placement(image.size, entry.size, entry.multiple, entry.square)
 
     def _render(self, edits: Sequence[Edit], place: Placement | None) -> list[Image | Failure]:
         pictures: list[Image | Failure] = []
@@ -153,10 +155,10 @@ class DiffusersEditor:
     def _batches(self, edit: Edit) -> bool:
         from goalreel.editors.batching import PAIR_BATCHES, TEXT_BATCHES
 
-        names = {base.__name__ for base in type(self.pipeline).__mro__}
         if edit.image is None:
-            return bool(names & TEXT_BATCHES)
-        return hasattr(self.pipeline, "edit_pairs") or bool(names & PAIR_BATCHES)
+            return bool(self._class_names & TEXT_BATCHES)
+        paired = hasattr(self.pipeline, "edit_pairs") or bool(self._class_names & PAIR_BATCHES)
+        return paired and not edit.references
 
     def _attempt(self, edits: Sequence[Edit], place: Placement | None) -> list[Image | Failure]:
         """Make one call; if it fails, two calls of half the edits each, down to the edit that causes it."""
@@ -200,13 +202,10 @@ class DiffusersEditor:
         prompts = [e.prompt for e in edits]
         # On the CPU, one each: the noise depends on neither the device nor the batch.
         generators = [torch.Generator("cpu").manual_seed(e.seed) for e in edits]
-        images = [
-            PIL.Image.fromarray(place.place(e.image).pixels)
-            for e in edits
-            if place is not None and e.image is not None
-        ]
+        images = [_to_pil(e.image, place) for e in edits if place is not None and e.image is not None]
         if len(edits) == 1:
-            pictures = {"image": images[0]} if images else {}
+            references = [_to_pil(image, self._placement(image)) for image in edits[0].references]
+            pictures = {"image": [*images, *references] if references else images[0]} if images else {}
             output = self.pipeline(prompt=prompts[0], generator=generators[0], **pictures, **arguments)
         elif images and hasattr(self.pipeline, "edit_pairs"):
             output = self.pipeline.edit_pairs(images, prompts, generators, **arguments)
@@ -231,6 +230,10 @@ class DiffusersEditor:
             if "mask_image" in self._parameters:
                 arguments["mask_image"] = _mask(size)
         return arguments
+
+
+def _to_pil(image: Image, place: Placement) -> PIL.Image.Image:
+    return PIL.Image.fromarray(place.place(image).pixels)
 
 
 def _hush() -> None:

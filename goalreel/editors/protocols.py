@@ -23,6 +23,10 @@ type Fetch = Callable[[str], Image]
 """Gets the picture at an address."""
 
 
+class Refusal(ValueError):
+    """The model is well, and will not draw this; the message is its own words."""
+
+
 class Protocol(TypingProtocol):
     """The HTTP protocol of one kind of image server, for RemoteEditor."""
 
@@ -31,6 +35,11 @@ class Protocol(TypingProtocol):
     @property
     def optional(self) -> tuple[str, ...]:
         """The fields of a request that a server may refuse."""
+        ...
+
+    @property
+    def references(self) -> bool:
+        """Whether a request takes more pictures beside the one to edit."""
         ...
 
     def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
@@ -45,6 +54,7 @@ class Protocol(TypingProtocol):
         A picture that the server stores is got with `fetch`. `refused` is as in the request.
 
         Raises:
+            Refusal: the model will not draw it.
             ValueError: there is none.
         """
         ...
@@ -70,6 +80,11 @@ class OpenAIImages:
         """The fields that some servers refuse."""
         return ("response_format", "size", "n", "seed")
 
+    @property
+    def references(self) -> bool:
+        """Whether the model takes several pictures."""
+        return self.model != "dall-e-2"
+
     def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
         """Build the HTTP request that asks for `edit`, without the fields that were `refused`."""
         fields = {"model": self.model, "prompt": edit.prompt, "n": "1"}
@@ -86,7 +101,9 @@ class OpenAIImages:
             numbers = {k: int(fields[k]) for k in ("n", "seed") if k in fields}
             return httpx2.Request("POST", f"{self.url}/images/generations", json={**fields, **numbers})
         sent = on_canvas(edit.image, size) if size else edit.image
-        files = {"image": ("source.png", sent.png(), "image/png")}
+        name = "image[]" if edit.references else "image"
+        pictures = enumerate((sent, *edit.references))
+        files = [(name, (f"picture{n}.png", picture.png(), "image/png")) for n, picture in pictures]
         return httpx2.Request("POST", f"{self.url}/images/edits", data=fields, files=files)
 
     def _size(self, edit: Edit, refused: Collection[str]) -> Size | None:
@@ -109,14 +126,14 @@ class OpenAIImages:
         if fetch is not None and address.startswith(("http://", "https://")):
             picture = fetch(address)
         else:
-            picture = _picture(first, "url" if address.startswith("data:") else "b64_json")
+            picture = read_picture(first, "url" if address.startswith("data:") else "b64_json")
         if edit.image is None or not self.fixed_sizes:
             return picture
         size = edit.image.size
         return from_canvas(picture, size, self._size(edit, refused) or size)
 
     def _first(self, body: bytes) -> dict[str, Any]:
-        reply = _object(body)
+        reply = read_object(body)
         data = reply.get("data")
         if reply.get("error") and not data:
             raise ValueError(error_text(body))
@@ -145,6 +162,11 @@ class InterleaveThinkerServer:
         """No field: the server reads all three."""
         return ()
 
+    @property
+    def references(self) -> bool:
+        """The server takes one picture."""
+        return False
+
     def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
         """Build the HTTP request that asks for `edit`; the server refuses no field."""
         image = (
@@ -157,14 +179,19 @@ class InterleaveThinkerServer:
         self, edit: Edit, body: bytes, fetch: Fetch | None = None, refused: Collection[str] = ()
     ) -> Image:
         """Decode a reply's `edited_image`, in the source's shape."""
-        reply = _object(body)
+        reply = read_object(body)
         if reply.get("success") is False:
             raise ValueError(str(reply.get("error") or "it says that it failed"))
-        picture = _picture(reply, "edited_image")
+        picture = read_picture(reply, "edited_image")
         return picture if edit.image is None else from_canvas(picture, edit.image.size, SIZES[0])
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def read_object(body: bytes) -> dict[str, Any]:
+    """Read a reply that is one JSON object.
+
+    Raises:
+        ValueError: it is not.
+    """
     try:
         reply = json.loads(body)
     except (ValueError, RecursionError) as e:
@@ -174,7 +201,12 @@ def _object(body: bytes) -> dict[str, Any]:
     return reply
 
 
-def _picture(reply: Mapping[str, object], field: str) -> Image:
+def read_picture(reply: Mapping[str, object], field: str) -> Image:
+    """Decode the picture in a field, in base64 or as a data URL.
+
+    Raises:
+        ValueError: there is none.
+    """
     encoded = reply.get(field)
     if not isinstance(encoded, str):
         raise ValueError(f"no {field} in it")

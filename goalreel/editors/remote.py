@@ -1,4 +1,4 @@
-"""Editors behind HTTP: OpenAI-compatible servers, goalreel's own and InterleaveThinker's."""
+"""Editors behind HTTP: OpenAI-compatible servers, Gemini, goalreel's own and InterleaveThinker's."""
 
 import logging
 import time
@@ -9,10 +9,12 @@ from threading import Semaphore
 import httpx2
 
 from goalreel.concurrency import map_threaded
+from goalreel.editors.gemini import GeminiImages
 from goalreel.editors.protocols import (
     InterleaveThinkerServer,
     OpenAIImages,
     Protocol,
+    Refusal,
     goalreel_server,
 )
 from goalreel.errors import InputError
@@ -22,6 +24,7 @@ from goalreel.http_client import (
     Endpoint,
     check_encoding,
     error_text,
+    gemini_endpoint,
     is_transient,
     openai_endpoint,
     refusal_words,
@@ -98,16 +101,21 @@ class RemoteEditor:
         return map_threaded(self._edit, edits, self._concurrency)
 
     def _edit(self, edit: Edit) -> Image | Failure:
+        if edit.references and not self._protocol.references:
+            return self._failure(f"{self._protocol.url} takes one picture an edit", refused=True)
         try:
-            status, body, refused = self._ask(edit)
+            status, body, left_out = self._ask(edit)
             if status != 200:
                 message = f"the server answered {status}: {error_text(body)}{self._endpoint.advice(status)}"
-                return self._failure(message, refused=status in REFUSED)
-            return self._protocol.image(edit, body, self._fetch, refused)
+                refused = status in REFUSED and b"API_KEY_INVALID" not in body  # a 400 of Google's
+                return self._failure(message, refused=refused)
+            return self._protocol.image(edit, body, self._fetch, left_out)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
             return self._failure(self._endpoint.out_of_reach(e))
         except httpx2.HTTPError as e:
             return self._failure(f"no reply from {self._protocol.url}: {str(e).strip() or type(e).__name__}")
+        except Refusal as e:
+            return self._failure(str(e), refused=True)
         except ValueError as e:
             return self._failure(f"the server's reply is unusable: {e}")
 
@@ -198,24 +206,27 @@ def remote_editor(
     picture_hosts: Collection[str] = (),
     api_version: str | None = None,
     size: str | None = None,
+    aspect: str | None = None,
 ) -> RemoteEditor:
     """Make the editor that `KIND:REST` names.
 
-    `openai` is followed by MODEL@URL (MODEL alone is OPENAI_BASE_URL's, or OpenAI's own), `server` and
-    `interleavethinker` by URL. The key comes from the environment: as `openai_endpoint` says for `openai`;
-    GOALREEL_TOKEN, then GOALREEL_API_KEY for `server`; GOALREEL_API_KEY for `interleavethinker`.
+    `openai` and `gemini` are followed by MODEL@URL (MODEL alone is the service's own), `server` and
+    `interleavethinker` by URL. The key comes from the environment: as `openai_endpoint` and `gemini_endpoint`
+    say; GOALREEL_TOKEN, then GOALREEL_API_KEY for `server`; GOALREEL_API_KEY for `interleavethinker`.
 
     Raises:
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
     """
-    if kind == "openai":
+    if kind in ("openai", "gemini"):
         model, url = split_model(rest)
         if not model:
-            raise InputError(
-                "an OpenAI-compatible editor is named openai:MODEL@URL, or openai:MODEL for OpenAI's own"
-            )
-        endpoint = openai_endpoint(url, api_version)
-        protocol = OpenAIImages(endpoint.address, model, size=size)
+            raise InputError(f"an editor is named {kind}:MODEL@URL, or {kind}:MODEL for the service's own")
+        if kind == "openai":
+            endpoint = openai_endpoint(url, api_version)
+            protocol = OpenAIImages(endpoint.address, model, size=size)
+        else:
+            endpoint = gemini_endpoint(url)
+            protocol = GeminiImages(endpoint.address, model, aspect=aspect, size=size)
     elif kind == "server":
         endpoint = Endpoint(rest.rstrip("/"), ("GOALREEL_TOKEN", "GOALREEL_API_KEY"), api_version=api_version)
         protocol = goalreel_server(endpoint.address)
@@ -224,7 +235,8 @@ def remote_editor(
         protocol = InterleaveThinkerServer(endpoint.address)
     else:
         raise InputError(
-            f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or interleavethinker:URL"
+            f"no remote editor of kind {kind!r}: use openai:MODEL@URL, gemini:MODEL@URL, server:URL or "
+            "interleavethinker:URL"
         )
     return RemoteEditor(
         protocol, endpoint, concurrency=concurrency, patience=patience, picture_hosts=picture_hosts

@@ -1,8 +1,9 @@
-"""One model draws the first picture from text, another edits all that follow."""
+"""Several editors as one: by what an edit starts from, or by which of them it is meant for."""
 
 from collections.abc import Sequence
 
 from goalreel.image import Image
+from goalreel.middleware import ask_in_groups
 from goalreel.types import Edit, Editor, Failure
 
 
@@ -10,14 +11,23 @@ class SplitEditor:
     """Sends edits without a source to `draw`, and the others to `edit`."""
 
     def __init__(self, draw: Editor, edit: Editor) -> None:
-        self._draw = draw
-        self._edit = edit
+        self._models = {True: draw, False: edit}
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i belongs to edit i, from either model."""
-        answers: dict[int, Image | Failure] = {}
-        for model, from_text in ((self._draw, True), (self._edit, False)):
-            numbers = [i for i, e in enumerate(edits) if (e.image is None) == from_text]
-            if numbers:
-                answers |= zip(numbers, model.edit([edits[i] for i in numbers]), strict=True)
-        return [answers[i] for i in range(len(edits))]
+        return ask_in_groups(edits, lambda e: e.image is None, lambda text, e: self._models[text].edit(e))
+
+
+class FallbackEditor:
+    """Sends each edit to the editor whose number it carries (`Edit.editor`).
+
+    The loop asks the next one where the Critic has rejected all that the one before it drew of a step
+    (`goalreel.loop.render_step`).
+    """
+
+    def __init__(self, *editors: Editor) -> None:
+        self._editors = editors
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        """Answer i belongs to edit i."""
+        return ask_in_groups(edits, lambda e: e.editor, lambda number, e: self._editors[number].edit(e))

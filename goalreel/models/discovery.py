@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
 from goalreel.models import kinds as built_in
-from goalreel.models.names import ModelName
+from goalreel.models.names import ELSE, ModelName
 from goalreel.models.registry import Kind, Registry, chats, critics, editors, planners
 from goalreel.terms import ROLES, Role
 
@@ -71,7 +71,7 @@ def with_forms(text: str, *, recordings: bool = False, plugins: bool = False) ->
 
 
 def is_remote(role: Role, name: ModelName) -> bool:
-    """Tell whether a name's model answers from a server; `DRAW+EDIT` does where both do.
+    """Tell whether a name's model answers from a server; several editors do where all do.
 
     Raises:
         InputError: as `find`.
@@ -94,7 +94,7 @@ def _word(role: Role, name: ModelName) -> str:
             log.warning("%s: is called %s: now", name.public(), _RENAMED[name.kind])
         return _RENAMED.get(name.kind, name.kind)
     if role == "editor" and name.parts:
-        return built_in.SPLIT
+        return built_in.FALLBACK if name.separator == ELSE else built_in.SPLIT
     if role == "editor" and _registered(role, name.target) is None:
         from goalreel.editors.catalogue import catalogue
 

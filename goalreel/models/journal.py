@@ -16,8 +16,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.middleware import Middleware
-from goalreel.types import ANSWER_TYPES, Answer, Ask, Failure, Plan, Request, Stage, Task, Verdict
+from goalreel.middleware import Middleware, ask_in_groups
+from goalreel.types import ANSWER_TYPES, Answer, Ask, Edit, Failure, Plan, Request, Stage, Task, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -31,18 +31,24 @@ class Journal:
     """Task -> what its answers depend on beside the request, such as a recording's fingerprint."""
     _paths: dict[str, set[Path]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def middleware(self, keys: Mapping[Stage, str]) -> Middleware:
+    def middleware(self, keys: Mapping[Stage, str | Sequence[str]]) -> Middleware:
         """Make middleware that asks a model only what the journal does not hold.
 
-        `keys` has what tells a model from others, for each stage whose answers are to be held.
+        `keys` has what tells a model from others, for each stage whose answers are to be held; of several
+        editors, in their order.
         """
 
         def wrap(ask: Ask) -> Ask:
             def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
                 if stage not in keys:
                     return ask(stage, requests)
+                names = keys[stage]
                 answer_type: type[Plan | Image | Verdict] = ANSWER_TYPES[stage]
-                return self.ask(keys[stage], answer_type, partial(ask, stage), requests)
+                return ask_in_groups(
+                    requests,
+                    lambda request: names if isinstance(names, str) else names[_editor(request)],
+                    lambda name, group: self.ask(name, answer_type, partial(ask, stage), group),
+                )
 
             return answer
 
@@ -89,6 +95,10 @@ class Journal:
         context = self.context(_task_id(request))
         text = f"{name}\n{context}\n{type(request).__name__}\n{request.model_dump_json()}"
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+
+
+def _editor(request: BaseModel) -> int:
+    return request.editor if isinstance(request, Edit) else 0
 
 
 def _task_id(request: BaseModel) -> str:

@@ -1,5 +1,6 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -7,19 +8,21 @@ from goalreel.checkpoints import located
 from goalreel.details import WATCHED
 from goalreel.models.model_options import (
     EditorOptions,
+    GeminiEditorOptions,
     HfOptions,
     HttpOptions,
     ModelOptions,
     OpenAIEditorOptions,
     RemoteEditorOptions,
 )
+from goalreel.models.names import ModelName
 from goalreel.models.registry import ModelSpec, chats, critics, editors, planners
 
 if TYPE_CHECKING:
     from goalreel.planners.chat.conversation import Chat
     from goalreel.types import Critic, Editor, Planner
 
-CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
+CATALOGUE, SPLIT, FALLBACK = "NAME[@FOLDER]", "NAME+EDITOR", "EDITOR else EDITOR"
 """The editors' kinds without a kind in front."""
 OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
 
@@ -118,12 +121,19 @@ def _difference(spec: ModelSpec[ModelOptions]) -> "Critic":
     return MotionCritic(spec.recordings.recordings, spec.recordings.layout)
 
 
+def _takes_references(name: ModelName) -> bool:
+    from goalreel.editors.catalogue import takes_references
+
+    return takes_references(located(name.target) if name.kind else name.target, known=not name.kind)
+
+
 @editors.kind(
     "diffusers:DIR",
     "A diffusers pipeline that takes a prompt and a picture.",
     EditorOptions,
     extra="gpu",
     shared=True,
+    references=_takes_references,
 )
 def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
@@ -131,10 +141,15 @@ def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     return DiffusersEditor.load(located(spec.name.target), **spec.options.model_dump(exclude_none=True))
 
 
-def _register_remote(form: str, help: str, options: type[RemoteEditorOptions] = RemoteEditorOptions) -> None:
+def _register_remote(
+    form: str,
+    help: str,
+    options: type[RemoteEditorOptions] = RemoteEditorOptions,
+    references: Callable[[ModelName], bool] = lambda name: True,
+) -> None:
     """Register a kind of editor behind HTTP, one that `remote_editor` knows by the same word."""
 
-    @editors.kind(form, help, options, extra="api", remote=True)
+    @editors.kind(form, help, options, extra="api", remote=True, references=references)
     def build(spec: ModelSpec[RemoteEditorOptions]) -> "Editor":
         from goalreel.editors.remote import CONCURRENCY, Patience, remote_editor
 
@@ -154,12 +169,16 @@ def _register_remote(form: str, help: str, options: type[RemoteEditorOptions] = 
             picture_hosts=[options.picture_host] if options.picture_host else (),
             api_version=options.api_version,
             size=getattr(options, "size", None),
+            aspect=getattr(options, "aspect", None),
         )
 
 
-_register_remote("openai:MODEL@URL", OPENAI, OpenAIEditorOptions)
+_register_remote("openai:MODEL@URL", OPENAI, OpenAIEditorOptions, lambda name: name.model != "dall-e-2")
+_register_remote("gemini:MODEL@URL", "Gemini's image API; without @URL, Google's own.", GeminiEditorOptions)
 _register_remote("server:URL", "A goalreel server (`goalreel serve`).")
-_register_remote("interleavethinker:URL", "InterleaveThinker's own edit server.")
+_register_remote(
+    "interleavethinker:URL", "InterleaveThinker's own edit server.", references=lambda name: False
+)
 
 
 @editors.kind(
@@ -168,6 +187,7 @@ _register_remote("interleavethinker:URL", "InterleaveThinker's own edit server."
     EditorOptions,
     extra="gpu",
     shared=True,
+    references=_takes_references,
 )
 def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
@@ -181,6 +201,13 @@ def _split(spec: ModelSpec[ModelOptions]) -> "Editor":
 
     first, second = spec.editors
     return SplitEditor(first, second)
+
+
+@editors.kind(FALLBACK, "The second draws what the first could not; or give `--editor` twice.", ModelOptions)
+def _fallback(spec: ModelSpec[ModelOptions]) -> "Editor":
+    from goalreel.editors.split import FallbackEditor
+
+    return FallbackEditor(*spec.editors)
 
 
 @editors.kind("hindsight", "Takes goal images from the recording.", ModelOptions, needs_recording=True)

@@ -18,13 +18,14 @@ from goalreel.models.discovery import AnyKind, find, is_remote, kinds
 from goalreel.models.journal import Journal
 from goalreel.models.lazy import Lazy
 from goalreel.models.model_options import DialectOptions
-from goalreel.models.names import ModelName
+from goalreel.models.names import ELSE, ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.provenance import Provenance
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.registry import chats, read_options
 from goalreel.models.trio import Trio
 from goalreel.planners.watch.exemplars import digest_of
+from goalreel.terms import References
 from goalreel.types import ROLES, STAGE_OF_ROLE, Critic, Editor, Planner, Role, Stage
 
 if TYPE_CHECKING:
@@ -48,13 +49,15 @@ def load(
         journal: keeps the answers of models that predict.
 
     Raises:
-        InputError: the editor takes pictures from a recording, and the planner reads no segments off it; or
-            there are exemplars or details for a planner that watches, and it does not.
+        InputError: the editor takes pictures from a recording, and the planner reads no segments off it; it
+            is to be shown more pictures, and takes one; or there are exemplars or details for a planner that
+            watches, and it does not.
         UserError, OSError, ModuleNotFoundError: a model cannot be built; the first two say why in one line.
     """
     chosen = presets.load(preset) if isinstance(preset, str) else preset
     role_kinds = kinds_of(chosen, recordings is not None)
     _check_segments(chosen, role_kinds)
+    check_references(chosen.references, chosen.model_name("editor"))
     exemplars = recordings.exemplars if recordings is not None else ()
     if exemplars and role_kinds["planner"].name != "watch":
         raise InputError(
@@ -181,6 +184,29 @@ def _check_segments(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> None:
             )
 
 
+def check_references(references: References, editor: ModelName) -> None:
+    """Check that an editor takes more pictures beside the one that it edits, where it is to be shown some.
+
+    Raises:
+        InputError: it does not, or there is no such editor.
+    """
+    if references != "none" and not takes_references(editor):
+        raise InputError(
+            f"--references {references}: {editor.plain()} takes one picture an edit: leave that out, or use "
+            "an editor that takes several, such as flux2-klein-4b, qwen-image-edit-2511, openai: or gemini:"
+        )
+
+
+def takes_references(editor: ModelName) -> bool:
+    """Whether an editor takes more pictures beside the one that it edits; several do where all do.
+
+    Raises:
+        InputError: there is no such editor.
+    """
+    names = [name.parts[1] if name.parts else name for name in editor.alternatives]  # DRAW+EDIT edits by EDIT
+    return all(find("editor", name).references(name) for name in names)
+
+
 def _editors(preset: Preset) -> tuple[ModelName, ...]:
     name = preset.model_name("editor")
     return name.parts or (name,)
@@ -194,7 +220,9 @@ def check_name(role: Role, name: ModelName, recordings: bool = True) -> AnyKind:
             does not fit.
     """
     for part in name.parts or ():
-        check_name(role, part, recordings)
+        reader = check_name(role, part, recordings).needs_recording
+        if reader and name.separator == ELSE:
+            raise InputError(f"{part.plain()} takes pictures from the recording: leave out other editors")
     kind = find(role, name, recordings=recordings)
     if kind.asks_chat:
         _check_chat(role, name)

@@ -1,12 +1,16 @@
 """How a storyboard's loop runs and how its critic is asked: the part of a preset that is no model's name."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from goalreel.settings import READ_ONLY, Panel, Settings
 
+if TYPE_CHECKING:
+    from goalreel.loop import LoopArguments
+
 CRITIC = Panel("The critic")
+EDITOR = Panel("The editor")
 PLANNER = Panel("The planner")
 LIVE = Panel("While a robot acts")
 """Fields that concern nothing but a running task."""
@@ -72,6 +76,16 @@ class LoopOptions(Settings):
         CRITIC,
     ] = "best"
     """As `goalreel.loop.Keep`."""
+    references: Annotated[
+        Literal["none", "first", "all"],
+        Field(
+            description="What the editor is shown beside the picture that it edits: nothing more, the first "
+            "frame, or all pictures before it (those of the task and of finished steps).",
+            json_schema_extra=READ_ONLY,
+        ),
+        EDITOR,
+    ] = "none"
+    """As `goalreel.loop.References`."""
     max_steps: Annotated[
         int,
         Field(
@@ -82,3 +96,8 @@ class LoopOptions(Settings):
         ),
         PLANNER,
     ] = 40
+
+    @property
+    def loop_arguments(self) -> "LoopArguments":
+        """The keywords of the loop."""
+        return {"max_attempts": self.max_attempts, "keep": self.keep, "references": self.references}

@@ -97,8 +97,16 @@ class OpenAIEditorOptions(RemoteEditorOptions):
     """The size of the pictures, such as `1536x1024`, or `auto`; see `protocols.OpenAIImages`."""
 
 
+class GeminiEditorOptions(RemoteEditorOptions):
+    """What may follow `gemini:MODEL@URL?`."""
+
+    aspect: Annotated[str, Field(pattern=r"^([1-9]\d?:[1-9]\d?|auto)$")] | None = None
+    """The aspect ratio of the pictures, such as `16:9`, or `auto`; see `gemini.GeminiImages`."""
+    size: Literal["1K", "2K", "4K"] | None = None
+
+
 def _fields(*, runtime: bool) -> Iterator[str]:
-    for options in (HfOptions, HttpOptions, EditorOptions, OpenAIEditorOptions):
+    for options in (HfOptions, HttpOptions, EditorOptions, OpenAIEditorOptions, GeminiEditorOptions):
         yield from (
             name for name, field in options.model_fields.items() if (Runtime in field.metadata) == runtime
         )

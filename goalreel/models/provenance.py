@@ -1,6 +1,6 @@
 """Where answers come from: which models give them, and what else decides them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from goalreel.models.names import ModelName
@@ -50,6 +50,8 @@ class Provenance:
     def settings(self) -> dict[str, object]:
         """All that decides a storyboard, to be kept with it: the fields of the preset, and its name."""
         fields = self.preset.model_dump(exclude={"critic_live", "confirm"})  # these are for a robot at work
+        if fields["references"] == "none":  # as before there was a choice
+            del fields["references"]
         return {**fields, "preset": self.preset.name, "notes": self.notes, "exemplars": self.exemplars}
 
     def key(self, role: Role) -> str:
@@ -57,7 +59,10 @@ class Provenance:
 
         At another address it is the same model, if it has a name.
         """
-        preset, model = self.preset, self.preset.model_name(role)
+        return self._key(role, self.preset.model_name(role))
+
+    def _key(self, role: Role, model: ModelName) -> str:
+        preset = self.preset
         name = model.text if model.nameless else model.identity()
         options: dict[Role, str] = {
             "planner": f" {preset.max_steps}{f' {self.exemplars}' if self.exemplars else ''}",
@@ -66,9 +71,15 @@ class Provenance:
         }
         return f"{name}{options[role]}{dict(self.notes).get(role, '')} {model.fingerprint()}"
 
-    def keys(self) -> dict[Stage, str]:
-        """Stage -> the key of its model, for those whose answers a journal holds."""
-        return {STAGE_OF_ROLE[role]: self.key(role) for role in ROLES if role not in self.uncached}
+    def keys(self) -> dict[Stage, str | Sequence[str]]:
+        """Stage -> the key of its model, for those whose answers a journal holds; of several editors each."""
+        keys: dict[Stage, str | Sequence[str]] = {
+            STAGE_OF_ROLE[role]: self.key(role) for role in ROLES if role not in self.uncached
+        }
+        editors = self.preset.model_name("editor").alternatives
+        if "edit" in keys and len(editors) > 1:
+            keys["edit"] = [self._key("editor", editor) for editor in editors]
+        return keys
 
 
 def class_name(model: object) -> str:

@@ -52,7 +52,7 @@ class ModelSpec[O: ModelOptions]:
     chat: "Chat | None" = None
     """The chat model whose name follows the kind's, where the kind asks one."""
     editors: "tuple[Editor, ...]" = ()
-    """The two editors of `DRAW+EDIT`."""
+    """Those of `DRAW+EDIT` or `EDITOR else EDITOR`."""
 
     @property
     def required_recordings(self) -> "RecordingContext":
@@ -130,6 +130,8 @@ class Kind[M]:
     at once."""
     asks_chat: bool = False
     """A planner whose name goes on with that of the chat model it asks, options and all: `KIND:hf:DIR`."""
+    references: Callable[[ModelName], bool] = lambda name: False
+    """Whether the editor of a name takes more pictures beside the one that it edits (`Edit.references`)."""
 
     def build(
         self,
@@ -178,6 +180,7 @@ class Registry[M]:
         shared: bool = False,
         remote: bool = False,
         asks_chat: bool = False,
+        references: Callable[[ModelName], bool] = lambda name: False,
     ) -> Callable[[Callable[[ModelSpec[O]], M]], Callable[[ModelSpec[O]], M]]:
         """Register the decorated function as what builds the models of a kind; see `Kind` for the rest.
 
@@ -194,7 +197,18 @@ class Registry[M]:
                 raise ValueError(f"there is a kind {name!r} already, of {self._kinds[name].module}")
             costs = asks_chat or (predicts and not needs_recording)
             self._kinds[name] = Kind(
-                name, form, help, options, make, extra, needs_recording, costs, shared, remote, asks_chat
+                name,
+                form,
+                help,
+                options,
+                make,
+                extra,
+                needs_recording,
+                costs,
+                shared,
+                remote,
+                asks_chat,
+                references,
             )
             return make
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from goalreel.errors import InputError
 from goalreel.models.build import ChatCache, build_chat, build_editor, dialect_of
-from goalreel.models.load import check_name
+from goalreel.models.load import check_name, takes_references
 from goalreel.models.names import ModelName
 from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.serving.settings import Models
@@ -33,6 +33,7 @@ def build_models(
         planner_name=_brief(planner),
         critic_name=_brief(critic),
         editor_name=_brief(editor),
+        references=editor is not None and takes_references(ModelName.parse(editor)),
         planner_dialect=_dialect(planner, "planner"),
         critic_dialect=_dialect(critic, "critic"),
     )

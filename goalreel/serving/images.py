@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
@@ -83,20 +84,25 @@ async def edits(
     response_format: Annotated[Literal["b64_json"] | None, Form()] = None,
     seed: Annotated[Seed | None, Form()] = None,
 ) -> ImagesAnswer:
-    """Edit one image; the answer has the size that the editor works in. `seed` is an extension."""
+    """Edit an image; the answer has the size that the editor works in. `seed` is an extension.
+
+    Of several images the first is edited, and the others are shown to an editor that takes several.
+    """
     service.editor().check_room()
-    sources = [*([image] if image else []), *(image_list or [])]
-    if len(sources) != 1 or mask is not None:
-        raise HTTPException(400, "send exactly one image, and no mask")
-    (source,) = await decode_all([await sources[0].read()], service.settings.max_pixels)
-    return await _answer(request, service, source, prompt, seed)
+    sent = [*([image] if image else []), *(image_list or [])]
+    if not sent or mask is not None:
+        raise HTTPException(400, "send an image, and no mask")
+    if len(sent) > 1 and not service.models.references:
+        raise HTTPException(400, "the editor here takes one image at a time: send exactly one")
+    sources = await decode_all([await file.read() for file in sent], service.settings.max_pixels)
+    return await _answer(request, service, sources, prompt, seed)
 
 
 @router.post("/v1/images/generations", tags=["OpenAI-compatible"], responses=responses(404, 424))
 async def generations(request: Request, body: GenerationBody, service: Here) -> ImagesAnswer:
     """Make an image from text alone."""
     service.editor().check_room()
-    return await _answer(request, service, None, body.prompt, body.seed)
+    return await _answer(request, service, (), body.prompt, body.seed)
 
 
 @router.post("/edit", tags=["InterleaveThinker"], responses=responses(404, 424))
@@ -104,10 +110,9 @@ async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> 
     """Edit an image, or make one: the protocol of InterleaveThinker's edit servers."""
     service.editor().check_room()
     started = time.monotonic()
-    source = None
-    if body.image is not None:
-        (source,) = await decode_all([from_base64(body.image)], service.settings.max_pixels)
-    picture, seed = await _edit(request, service, source, body.prompt, body.seed)
+    sent = [] if body.image is None else [from_base64(body.image)]
+    sources = await decode_all(sent, service.settings.max_pixels)
+    picture, seed = await _edit(request, service, sources, body.prompt, body.seed)
     return InterleaveThinkerAnswer(
         task_id=uuid.uuid4().hex,
         edited_image=await asyncio.to_thread(to_base64, picture),
@@ -118,18 +123,26 @@ async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> 
 
 
 async def _answer(
-    request: Request, service: Service, source: Image | None, prompt: str, seed: int | None
+    request: Request, service: Service, sources: Sequence[Image], prompt: str, seed: int | None
 ) -> ImagesAnswer:
-    picture, seed = await _edit(request, service, source, prompt, seed)
+    picture, seed = await _edit(request, service, sources, prompt, seed)
     data = [ImageData(b64_json=await asyncio.to_thread(to_base64, picture))]
     return ImagesAnswer(created=int(time.time()), data=data, seed=seed)
 
 
 async def _edit(
-    request: Request, service: Service, source: Image | None, prompt: str, seed: int | None
+    request: Request, service: Service, sources: Sequence[Image], prompt: str, seed: int | None
 ) -> tuple[Image, int]:
     seed = secrets.randbelow(2**31) if seed is None else seed
-    question = Edit(task_id=uuid.uuid4().hex, step=0, attempt=0, image=source, prompt=prompt, seed=seed)
+    question = Edit(
+        task_id=uuid.uuid4().hex,
+        step=0,
+        attempt=0,
+        image=sources[0] if sources else None,
+        prompt=prompt,
+        seed=seed,
+        references=tuple(sources[1:]),
+    )
     answer = await ask_while_connected(request, service.editor(), question)
     if isinstance(answer, Failure):
         raise unanswered(f"the editor gave no image: {answer.message}", refused=answer.refused)

@@ -12,7 +12,8 @@ from goalreel.batch import as_failure
 from goalreel.claims import attributed, makers
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.loop import OnUnverified
+from goalreel.loop import LoopArguments, OnUnverified
+from goalreel.models.names import ModelName
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.planners.chat.conversation import ChatRequest, Conversation, NoReply, Reply, TokenReply
@@ -98,6 +99,10 @@ class Job:
         self._editor = service.editor()
         names = {"planner": models.planner_name, "editor": models.editor_name, "critic": models.critic_name}
         self._makers = makers(names.get)
+        self._loop: LoopArguments = {
+            **loop.loop_arguments,
+            "editors": ModelName.parse(models.editor_name).labels,
+        }
 
     async def run(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> None:
         """Make the storyboard; `status` says how it ended.
@@ -109,10 +114,8 @@ class Job:
             board = await drive(
                 task,
                 self._ask,
-                max_attempts=max_attempts,
-                on_unverified=on_unverified,
-                keep=self._service.settings.loop.keep,
                 observe=self._observe,
+                **{**self._loop, "max_attempts": max_attempts, "on_unverified": on_unverified},
             )
             board = attributed(board, self._makers)
             self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())

@@ -28,6 +28,8 @@ class Models:
     planner_name: str = "planner"
     critic_name: str = "critic"
     editor_name: str = "editor"
+    references: bool = False
+    """The editor takes more pictures beside the one that it edits."""
     planner_dialect: Dialect = OWN
     critic_dialect: Dialect = OWN
     """The wording of the questions of the storyboard agents."""

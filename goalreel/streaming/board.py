@@ -92,6 +92,7 @@ class StepPanel:
     index: int
     step: Step
     max_attempts: int
+    """Of all editors together."""
     status: StepStatus = "pending"
     image_status: ImageStatus = "none"
     attempts: int = 0

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from goalreel.async_driver import advance
 from goalreel.image import Image
-from goalreel.loop import Keep, render_step
+from goalreel.loop import LoopArguments, choose_references, render_step
 from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.model_caller import ModelCaller
@@ -21,17 +21,23 @@ from goalreel.types import Answer, Edit, Request, StoryboardStep, Task
 class Renderer:
     """Renders the goal images of one task's steps, in the foreground (`run`) or ahead of the robot (`start`).
 
-    `keep` says which of several rejected pictures is shown. With `text_only`, steps are marked as text and no
+    `loop` says how: as for `goalreel.loop.storyboard`. With `text_only`, steps are marked as text and no
     picture is made.
     """
 
     def __init__(
-        self, live: LiveBoard, caller: ModelCaller, settings: EngineSettings, keep: Keep, *, text_only: bool
+        self,
+        live: LiveBoard,
+        caller: ModelCaller,
+        settings: EngineSettings,
+        loop: LoopArguments,
+        *,
+        text_only: bool,
     ) -> None:
         self._live = live
         self._caller = caller
         self._settings = settings
-        self._keep: Keep = keep
+        self._loop = loop
         self._text_only = text_only
         self._background: asyncio.Task[None] | None = None
 
@@ -45,10 +51,10 @@ class Renderer:
             now = self._live.now()
             self._live.update(steps=tuple(_as_text(p, now) for p in self._live.board.steps))
             return
-        image = source.image
+        seen = [source.image]
         for index in range(first, len(self._live.board.steps)):
-            result = await self._render(task, index, image, source)
-            image = result.goal_image or image
+            result = await self._render(task, index, seen, source)
+            seen += [result.goal_image] if result.goal_image else []
 
     async def start(self, task: Task, first: int, source: Frame, on_end: Callable[[], None]) -> None:
         """Render from step `first` on in the background, dropping what was being rendered before.
@@ -93,7 +99,7 @@ class Renderer:
             self._background.cancel()
             await asyncio.wait([self._background])
 
-    async def _render(self, task: Task, index: int, image: Image, source: Frame) -> StoryboardStep:
+    async def _render(self, task: Task, index: int, seen: list[Image], source: Frame) -> StoryboardStep:
         attempts = 0
 
         def panel() -> StepPanel:
@@ -110,8 +116,18 @@ class Renderer:
             self._live.report_phase(stage, current)
             return await self._caller.ask(request)
 
-        step = panel().step
-        trajectory = render_step(task, index, step, None, image, panel().max_attempts, self._keep)
+        step, editors = panel().step, self._loop.get("editors", ())
+        trajectory = render_step(
+            task,
+            index,
+            step,
+            None,
+            seen[-1],
+            panel().max_attempts // max(1, len(editors)),
+            self._loop.get("keep", "best"),
+            references=choose_references(self._loop.get("references", "none"), seen, seen[-1]),
+            editors=editors,
+        )
         result = await advance(trajectory, ask)
         end = end_from_step(result, self._settings)
         # The next step starts from the editor's own picture; listeners get it in the camera's size.

@@ -128,7 +128,8 @@ class Session:
         self._pending_calls = self._caller.pending_calls
         self._caller.timeout = self._settings.model_timeout
         text_only = self._request.text_only
-        renderer = Renderer(self._live, self._caller, self._settings, self._preset.keep, text_only=text_only)
+        loop = self._preset.loop_arguments
+        renderer = Renderer(self._live, self._caller, self._settings, loop, text_only=text_only)
         self._renderer = renderer
         if not has_plan:
             await self._plan()
@@ -172,6 +173,7 @@ class Session:
             text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
             raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
         attempts = self._request.max_attempts or self._preset.max_attempts
+        attempts *= len(self._preset.model_name("editor").alternatives)
         steps = enumerate(plan.steps, len(previous))
         return (*previous, *(StepPanel(index, step, attempts) for index, step in steps))
 

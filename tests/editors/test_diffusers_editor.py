@@ -96,7 +96,8 @@ def counting(editor: DiffusersEditor, monkeypatch) -> list[int]:
 
 
 def floats(editor: DiffusersEditor, edits: list[Edit]) -> np.ndarray:
-    return editor._call(edits, editor._placement(edits[0]))
+    image = edits[0].image
+    return editor._call(edits, None if image is None else editor._placement(image))
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -165,6 +166,27 @@ def test_what_a_model_cannot_do_fails_that_item_alone(load):
     (refused,) = load("qwen-image").edit([edit()])
     assert "qwen-image draws from text alone and cannot edit" in refused.message
     assert refused.refused
+
+
+@pytest.mark.parametrize("name", ["flux2-klein-4b", "qwen-image-edit-2509"])
+def test_an_edit_with_more_pictures_looks_at_all_of_them(load, name):
+    """They change the picture and not its size; in one call with others each edit has its own."""
+    editor, plain = load(name), edit()
+    shown = plain.model_copy(update={"references": (edit(5, size=(60, 80)).image,)})
+    other = plain.model_copy(update={"references": (edit(6, size=(60, 80)).image,)})
+    first, alone, second = editor.edit([shown, plain, other])
+    assert first.size == alone.size == second.size
+    assert first != alone
+    assert first != second
+    assert editor.edit([shown]) == [first]
+
+
+def test_a_model_of_one_picture_refuses_more(load):
+    shown = edit().model_copy(update={"references": (edit(5).image,)})
+    refused, done = load("qwen-image-edit").edit([shown, edit()])
+    assert refused.refused
+    assert "takes one picture an edit" in refused.message
+    assert isinstance(done, Image)
 
 
 @pytest.fixture(scope="module")

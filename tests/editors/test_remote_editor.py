@@ -1,24 +1,19 @@
 """Remote editors against a real HTTP server on the loopback: what they send, retry, refuse and never tell."""
 
 import base64
-import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from email.message import Message
-from email.parser import BytesParser
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.image_server import Reply, Server
 from support.serving_models import TintEditor, serving, tinted
 from support.wait import until
 
@@ -33,69 +28,6 @@ from goalreel.types import Edit, Failure
 
 HASTE = Patience(tries=3, connect_s=1, reply_s=5, pause_s=0.01, longest_pause_s=0.05)
 KEY = "sk-very-secret"
-type Reply = tuple[int, dict | bytes, dict[str, str]]
-
-
-class Server(ThreadingHTTPServer):
-    """Answers with `reply(path, fields)`; keeps what it was sent."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests: list[tuple[str, dict, Message]] = []
-        self.reply: Callable[[str, dict], Reply] = lambda path, fields: (404, {}, {})
-        self.stored = b""
-        """What a GET is answered with."""
-        self.busy = self.busiest = 0
-        self.lock = threading.Lock()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        with self.server.lock:
-            self.server.busy += 1
-            self.server.busiest = max(self.server.busiest, self.server.busy)
-        fields = self._fields(body)
-        self.server.requests.append((self.path, fields, self.headers))
-        reply = self.server.reply(self.path, fields)
-        with self.server.lock:
-            self.server.busy -= 1
-        self._answer(*reply)
-
-    def do_GET(self) -> None:
-        self.server.requests.append((self.path, {}, self.headers))
-        self._answer(200, self.server.stored, {})
-
-    def _fields(self, body: bytes) -> dict:
-        if self.headers["Content-Type"] == "application/json":
-            return json.loads(body)
-        head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
-        parts = BytesParser().parsebytes(head + body).get_payload()
-        names = [p.get_param("name", header="Content-Disposition") for p in parts]
-        return {n: p.get_payload(decode=True) for n, p in zip(names, parts, strict=True)}
-
-    def _answer(self, status: int, body: dict | bytes, headers: dict[str, str]) -> None:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(data)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def handle(self) -> None:
-        # A client that gives up leaves in the middle of a reply.
-        with suppress(ConnectionError):
-            super().handle()
-
-    def log_message(self, *args: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -171,6 +103,46 @@ def test_openai_edits_a_picture_and_keeps_its_shape(server):
         "size": b"1536x1024",
     }
     assert headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_openai_is_sent_several_pictures_the_one_to_edit_first(server):
+    source, others = picture(64, 48), (picture(30, 20), picture(20, 30))
+
+    def reply(path, fields):
+        drawn = Image.decode(fields["image[]"][0])
+        return 200, {"data": [{"b64_json": encoded(drawn)}]}, {}
+
+    server.reply = reply
+    request = edit(image=source).model_copy(update={"references": others})
+    assert openai(server).edit([request]) == [source]
+    ((_, fields, _),) = server.requests
+    sent = [Image.decode(data) for data in fields["image[]"]]
+    assert sent[0].size == (72, 48)
+    assert sent[1:] == list(others)
+    assert "image" not in fields
+
+
+@pytest.mark.parametrize("name", ["interleavethinker:{}", "openai:dall-e-2@{}"])
+def test_an_editor_of_one_picture_refuses_several_unasked(server, name):
+    request = edit(image=picture(8, 8)).model_copy(update={"references": (picture(8, 8),)})
+    (answer,) = build_editor(name.format(server.url)).edit([request])
+    assert answer.refused
+    assert answer.message == f"{server.url} takes one picture an edit"
+    assert not server.requests
+
+
+def test_several_pictures_reach_the_editor_of_a_goalreel_server(monkeypatch):
+    tint, others = TintEditor(), (picture(9, 8), picture(7, 8))
+    request = edit(image=picture(64, 48)).model_copy(update={"references": others})
+    with serving(Models(editor=tint, references=True)) as url:
+        (answer,) = remote_editor("server", url, patience=HASTE).edit([request])
+    assert answer == tinted(request.image, request.prompt, 7)
+    ((seen,),) = tint.batches
+    assert (seen.image, seen.references) == (request.image, others)
+    with serving(Models(editor=tint)) as url:
+        (answer,) = remote_editor("server", url, patience=HASTE).edit([request])
+    assert "the editor here takes one image at a time" in answer.message
+    assert answer.refused
 
 
 def test_openai_draws_from_text(server):

@@ -292,6 +292,36 @@ def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
     )
 
 
+@pytest.mark.parametrize(
+    ("editor", "several"),
+    [
+        ("flux2-klein-4b", True),
+        ("qwen-image-edit-2511@some/FOLDER", True),
+        ("qwen-image-edit", False),
+        ("qwen-image+qwen-image-edit-2509", True),
+        ("flux2-klein-4b+instruct-pix2pix", False),
+        ("openai:gpt-image-1", True),
+        ("openai:dall-e-2", False),
+        ("server:http://h", True),
+        ("interleavethinker:http://h", False),
+        ("diffusers:nano-editor", False),
+        ("diffusers:OWNER/NAME", True),
+        ("openai:m@http://h/v1 else server:http://h", True),
+        ("openai:m@http://h/v1 else interleavethinker:http://h", False),
+    ],
+)
+def test_an_editor_of_one_picture_says_so_before_any_work(editor, several):
+    """A repository that nobody has fetched may take several; whoever loads it knows."""
+    preset = presets.load("nano", editor=editor, references="first")
+    if several:
+        assert load(preset, roles=()).provenance.settings()["references"] == "first"
+        return
+    with pytest.raises(InputError, match=r"--references first: .* takes one picture an edit") as caught:
+        load(preset, roles=())
+    assert "\n" not in str(caught.value)
+    load(preset.model_copy(update={"references": "none"}), roles=())
+
+
 def test_a_planner_that_watches_asks_a_chat_model(tmp_path):
     recorded = RecordingContext({}, "front")
     preset = presets.load("watch", planner="watch:openai:m@http://h/v1?timeout_s=9", critic="difference")

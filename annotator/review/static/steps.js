@@ -214,9 +214,10 @@ function one(step, attempt, at) {
   );
 }
 
-function scores({ probability, semantics, quality }) {
+function scores({ by, probability, semantics, quality }) {
   const given = [["semantics", semantics], ["quality", quality]].filter(([, value]) => value !== null);
   return [
+    ...(by === null ? [] : [`by ${by}`]),
     ...(probability === null ? [] : [`probability of success ${probability.toFixed(2)}`]),
     ...given.map(([name, value]) => `${name} ${Number(value.toFixed(1))}/10`),
   ].join(" · ");

@@ -86,10 +86,9 @@ def generate(
         watched.planner,
         watched.editor,
         watched.critic,
-        max_attempts=preset.max_attempts,
-        keep=preset.keep,
         limits=Limits(concurrency, concurrency),
         remote=watched.remote,
+        **preset.loop_arguments,
     )
     progress("generate", 0, len(todo))
     for done, board in enumerate(boards, start=1):

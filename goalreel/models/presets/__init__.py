@@ -7,17 +7,20 @@ relative folder in it is looked for where the command runs, as it would be on th
 from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from goalreel.errors import InputError
 from goalreel.models.discovery import find
 from goalreel.models.loop_options import LoopOptions
-from goalreel.models.names import ModelName
+from goalreel.models.names import ELSE, ModelName
 from goalreel.settings import READ_ONLY, SettingError
 from goalreel.terms import ROLES, Role
 from goalreel.yaml_file import read_mapping
+
+if TYPE_CHECKING:
+    from goalreel.loop import LoopArguments
 
 PLACEHOLDER = "MODEL"
 """What stands for the model in a name that is still to be filled in, such as `openai:MODEL`."""
@@ -35,7 +38,10 @@ class Preset(LoopOptions):
     """Which models to build (see `goalreel.models.load`), and how the loop asks them."""
 
     planner: Annotated[Name, Field(description="The planner: <planner>.", json_schema_extra=READ_ONLY)]
-    editor: Annotated[Name, Field(description="The image editor: <editor>.", json_schema_extra=READ_ONLY)]
+    editor: Annotated[
+        Name,
+        Field(description="The image editor: <editor>.", json_schema_extra=READ_ONLY | {"separator": ELSE}),
+    ]
     critic: Annotated[Name, Field(description="The critic: <critic>.", json_schema_extra=READ_ONLY)]
     name: Annotated[str | None, Field(exclude=True)] = None
     """Of the preset, or of the file that it was read from, without its folder."""
@@ -43,6 +49,11 @@ class Preset(LoopOptions):
     def model_name(self, role: Role) -> ModelName:
         """The name of a role's model, taken apart."""
         return ModelName.parse(getattr(self, role))
+
+    @property
+    def loop_arguments(self) -> "LoopArguments":
+        """The keywords of the loop, with the names of several editors as `Claim.by` has them."""
+        return {**super().loop_arguments, "editors": self.model_name("editor").labels}
 
     @property
     def predictive(self) -> bool:

@@ -1,0 +1,279 @@
+"""Gemini's image API against a loopback server that speaks its JSON: what is sent, read and refused."""
+
+import base64
+import threading
+
+import httpx2
+import numpy as np
+import pytest
+from support.image_server import Server
+
+from goalreel.editors.gemini import GeminiImages
+from goalreel.errors import InputError
+from goalreel.http_client import gemini_endpoint
+from goalreel.image import Image
+from goalreel.models.build import build_editor
+from goalreel.types import Edit, Failure
+
+OURS, GOOGLES = "GOALREEL_API_KEY", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+KEY = "AIza-very-secret"
+GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
+PATH = "/v1beta/models/gemini-2.5-flash-image:generateContent"
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch):
+    for name in ("GOOGLE_API_KEY", "GOALREEL_API_KEY", "GOOGLE_GEMINI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    server = Server()
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def picture(width: int, height: int) -> Image:
+    across, down = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
+    return Image(np.stack([across, down, 255 - across], axis=2).astype(np.uint8))
+
+
+def edit(image: Image | None = None, **more: object) -> Edit:
+    return Edit(task_id="t", step=0, attempt=0, image=image, prompt="put it down", seed=2**32 - 1, **more)
+
+
+def drawn(image: Image, mime: str = "image/png", **part: object) -> dict:
+    return {"inlineData": {"mimeType": mime, "data": base64.b64encode(image.png()).decode()}, **part}
+
+
+def said(*parts: dict, reason: str = "STOP", **more: object) -> dict:
+    """A reply as Google's API gives it."""
+    candidate = {"content": {"parts": list(parts), "role": "model"}, "finishReason": reason, "index": 0}
+    return {
+        "candidates": [candidate | more],
+        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1298, "totalTokenCount": 1307},
+        "modelVersion": "gemini-2.5-flash-image",
+        "responseId": "x",
+    }
+
+
+def sent_pictures(fields: dict) -> list[Image]:
+    parts = fields["contents"][0]["parts"]
+    return [Image.decode(base64.b64decode(part["inlineData"]["data"])) for part in parts[:-1]]
+
+
+def echo(path: str, fields: dict):
+    image = (sent_pictures(fields) or [picture(64, 64)])[-1]
+    return 200, said({"text": "Here it is:"}, drawn(image)), {}
+
+
+def failure(server: Server, body: dict, status: int = 200) -> Failure:
+    server.reply = lambda path, fields: (status, body, {})
+    (answer,) = build_editor("gemini:gemini-2.5-flash-image?retries=0").edit([edit(picture(8, 8))])
+    assert isinstance(answer, Failure)
+    assert KEY not in answer.model_dump_json()
+    assert "\n" not in answer.message
+    return answer
+
+
+def test_a_picture_is_edited_and_keeps_its_shape(server):
+    server.reply = echo
+    source = picture(60, 48)
+    (answer,) = build_editor("gemini:gemini-2.5-flash-image").edit([edit(source)])
+    assert answer == source
+    ((path, fields, headers),) = server.requests
+    assert path == PATH
+    assert headers["x-goog-api-key"] == KEY
+    assert headers["Authorization"] is None
+    (content,) = fields["contents"]
+    assert content["role"] == "user"
+    assert content["parts"][-1] == {"text": "put it down"}
+    assert content["parts"][0]["inlineData"]["mimeType"] == "image/png"
+    assert fields["generationConfig"] == {
+        "responseModalities": ["TEXT", "IMAGE"],
+        "imageConfig": {"aspectRatio": "5:4"},
+        "seed": 2**31 - 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "source", "config", "sent"),
+    [
+        ("", (64, 36), {"aspectRatio": "16:9"}, (64, 36)),
+        ("", (36, 64), {"aspectRatio": "9:16"}, (36, 64)),
+        ("", (100, 30), {"aspectRatio": "21:9"}, (100, 43)),
+        ("?aspect=1:1&size=2K", (64, 48), {"aspectRatio": "1:1", "imageSize": "2K"}, (64, 64)),
+        ("?aspect=auto", (64, 48), None, (64, 48)),
+    ],
+)
+def test_an_aspect_ratio_is_asked_for_and_its_canvas_undone(server, option, source, config, sent):
+    server.reply = echo
+    (answer,) = build_editor(f"gemini:gemini-2.5-flash-image{option}").edit([edit(picture(*source))])
+    assert answer == picture(*source)
+    ((_, fields, _),) = server.requests
+    assert fields["generationConfig"].get("imageConfig") == config
+    assert sent_pictures(fields)[0].size == sent
+
+
+def test_several_pictures_go_before_the_one_to_edit(server):
+    server.reply = echo
+    source, others = picture(64, 64), (picture(9, 8), picture(7, 8))
+    (answer,) = build_editor("gemini:m").edit([edit(source, references=others)])
+    assert answer == source
+    assert sent_pictures(server.requests[0][1]) == [*others, source]
+
+
+def test_a_picture_is_drawn_from_text(server):
+    server.reply = echo
+    assert build_editor("gemini:m").edit([edit()]) == [picture(64, 64)]
+    assert "imageConfig" not in server.requests[0][1]["generationConfig"]
+
+
+def test_drafts_among_the_thoughts_are_no_answer(server):
+    draft, last = drawn(picture(8, 8), thought=True), drawn(Image(np.full((8, 8, 3), 9, np.uint8)))
+    server.reply = lambda path, fields: (200, said(draft, last, {"text": "done"}), {})
+    (answer,) = build_editor("gemini:m").edit([edit(picture(8, 8))])
+    assert answer.pixels.max() == 9
+
+
+def test_names_of_the_other_spelling_are_read(server):
+    part = {"inline_data": {"mime_type": "image/png", "data": drawn(picture(8, 8))["inlineData"]["data"]}}
+    server.reply = lambda path, fields: (200, said(part), {})
+    assert build_editor("gemini:m").edit([edit(picture(8, 8))]) == [picture(8, 8)]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (
+            said(reason="IMAGE_SAFETY", finishMessage="Unable to show the\ngenerated image."),
+            "the model refused to draw it: IMAGE_SAFETY: Unable to show the generated image.",
+        ),
+        (said(reason="PROHIBITED_CONTENT"), "the model refused to draw it: PROHIBITED_CONTENT"),
+        (
+            said({"text": "I know no such thing."}, reason="NO_IMAGE"),
+            "the model refused to draw it: NO_IMAGE: I know no such thing.",
+        ),
+        (
+            {"candidates": [{"finishReason": "IMAGE_RECITATION", "index": 0}]},
+            "the model refused to draw it: IMAGE_RECITATION",
+        ),
+        (
+            {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "m"},
+            "the prompt was refused: PROHIBITED_CONTENT",
+        ),
+        (
+            said({"text": "I can't edit pictures of\npeople."}),
+            "the model drew nothing and said: I can't edit pictures of people.",
+        ),
+    ],
+)
+def test_a_refusal_is_in_the_models_own_words(server, body, says):
+    answer = failure(server, body)
+    assert answer.message == says
+    assert answer.refused
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (
+            200,
+            said({"text": "I beg"}, reason="MAX_TOKENS"),
+            "the server's reply is unusable: no picture in it (MAX_TOKENS)",
+        ),
+        (200, {"candidates": []}, "the server's reply is unusable: no picture in it"),
+        (200, {"candidates": [{"content": None}]}, "the server's reply is unusable: no picture in it"),
+        (
+            400,
+            {
+                "error": {
+                    "code": 400,
+                    "message": "API key not valid. Please pass a valid API key.",
+                    "status": "INVALID_ARGUMENT",
+                    "details": [{"reason": "API_KEY_INVALID", "domain": "googleapis.com"}],
+                }
+            },
+            "the server answered 400: API key not valid. Please pass a valid API key.",
+        ),
+        (
+            429,
+            {"error": {"code": 429, "message": "You exceeded your quota.", "status": "RESOURCE_EXHAUSTED"}},
+            "the server answered 429: You exceeded your quota.",
+        ),
+        (
+            404,
+            {"error": {"code": 404, "message": "models/m is not found", "status": "NOT_FOUND"}},
+            "the server answered 404: models/m is not found",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_no_refusal_says_what_went_wrong(server, status, body, says):
+    answer = failure(server, body, status)
+    assert answer.message == says
+    assert not answer.refused
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("imageConfig", "Invalid JSON payload received. Unknown name \"imageConfig\" at 'generation_config'"),
+        ("imageConfig", "Aspect ratio is not enabled for models/m"),
+        ("seed", "seed is not supported by this model"),
+    ],
+)
+def test_what_a_model_does_not_know_is_not_sent_again(server, field, words):
+    def reply(path, fields):
+        if field in fields["generationConfig"]:
+            return 400, {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}, {}
+        return echo(path, fields)
+
+    server.reply = reply
+    editor = build_editor("gemini:m")
+    for _ in range(2):
+        assert editor.edit([edit(picture(64, 48))]) == [picture(64, 48)]
+    assert [field in fields["generationConfig"] for _, fields, _ in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("address", "base", "url", "variables"),
+    [
+        (None, None, GOOGLE, GOOGLES),
+        (None, "https://gate/way/", "https://gate/way/v1beta", (OURS, *GOOGLES)),
+        ("http://there:80/v1", None, "http://there:80/v1", (OURS,)),
+        ("http://there", "https://gate", "http://there/v1beta", (OURS,)),
+        ("https://gate/v1alpha", "https://gate", "https://gate/v1alpha", (OURS, *GOOGLES)),
+        (GOOGLE, "https://gate", GOOGLE, GOOGLES),
+    ],
+)  # fmt: skip
+def test_a_key_goes_to_google_or_the_users_own_address_alone(address, base, url, variables, monkeypatch):
+    if base:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", base)
+    endpoint = gemini_endpoint(address)
+    assert (endpoint.address, endpoint.variables) == (url, variables)
+
+
+def test_no_key_for_google_is_one_line(monkeypatch):
+    monkeypatch.delenv("GEMINI_API_KEY")
+    with pytest.raises(InputError, match=r"^Google needs a key: set GEMINI_API_KEY, or give"):
+        build_editor("gemini:m")
+    monkeypatch.setenv("GOOGLE_API_KEY", "other")
+    assert gemini_endpoint(None).headers == {"x-goog-api-key": "other"}
+
+
+@pytest.mark.parametrize("option", ["aspect=wide", "aspect=0:1", "size=1024x1024", "size=8K"])
+def test_an_option_that_does_not_fit_is_one_line(option):
+    with pytest.raises(InputError, match=rf"^gemini:m: {option.partition('=')[0]} is wrong"):
+        build_editor(f"gemini:m?{option}")
+
+
+def test_a_model_may_be_named_as_google_lists_it():
+    request = GeminiImages("http://h/v1beta", "models/m").request(edit())
+    assert request.url == httpx2.URL("http://h/v1beta/models/m:generateContent")
