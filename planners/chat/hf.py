@@ -261,13 +261,20 @@ class HfChat:
     def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
         for conversation in batch:
             self._check(conversation)
-        return self.processor.apply_chat_template(  # pyright: ignore[reportReturnType]  (tokenize: no str)
+        inputs: BatchFeature = self.processor.apply_chat_template(  # pyright: ignore[reportAssignmentType]  (tokenize: no str)
             [_content(c) for c in batch],
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
             processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
         )
+        length = inputs["input_ids"].shape[1]
+        context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        if context is not None and length >= context:
+            raise ValueError(
+                f"the conversation has {length} tokens and the model reads {context}: use fewer images"
+            )
+        return inputs
 
     def _check(self, conversation: Conversation) -> None:
         """A person's text must not open a turn or an image of its own, and must be valid Unicode."""

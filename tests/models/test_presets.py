@@ -26,11 +26,21 @@ def test_klein_is_the_papers():
     for name, editor in (("klein", "flux2-klein-9b"), ("klein-4b", "flux2-klein-4b")):
         preset = presets.load(name)
         assert (preset.editor, preset.max_attempts, preset.keep) == (editor, 5, "last")
-        assert preset.planner == "hf:InterleaveThinker/InterleaveThinker-Planner-8B?temperature=checkpoint"
+        assert preset.planner.startswith(
+            "hf:InterleaveThinker/InterleaveThinker-Planner-8B?temperature=checkpoint"
+        )
         assert preset.critic.endswith("Critic-8B?temperature=checkpoint")
         assert not preset.critic_scores
         drawn = catalogue.find(editor)
         assert (drawn.steps, drawn.guidance, drawn.size) == (4, {"guidance_scale": 1.0}, (1024, 1024))
+
+
+def test_published_planners_may_write_25_steps():
+    for name in presets.names():
+        options = presets.read(name).model_name("planner").options
+        if name.startswith("klein"):
+            limit = options.get("max_new_tokens") or options["max_tokens"]
+            assert int(limit) >= 25 * 2048 / 3, "three steps of the published Planner had 2,048 tokens"
 
 
 def test_api_says_which_models_are_to_be_named():

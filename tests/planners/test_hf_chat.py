@@ -266,6 +266,15 @@ def test_a_bad_conversation_fails_alone(qwen):
     assert "'<|image_pad|>'" in mark.reason
 
 
+def test_a_conversation_that_the_model_cannot_hold_is_refused_alone(qwen, monkeypatch):
+    chat = HfChat.load(qwen, device="cpu", max_new_tokens=2)
+    monkeypatch.setattr(chat.model.config.text_config, "max_position_embeddings", 60)
+    _, long = chat.complete([user("short"), user("long " * 100)])
+    assert isinstance(long, NoReply)
+    assert long.refused
+    assert "tokens and the model reads 60: use fewer images" in long.reason
+
+
 def short_of_memory(chat: HfChat, room: int, monkeypatch) -> list[int]:
     """Let the model run out of memory above `room` conversations; returns the sizes tried."""
     generate, sizes = chat.model.generate, []
