@@ -61,7 +61,7 @@ rules: .venv/.ready
 	.venv/bin/codespell
 
 types: .venv/.ready
-	.venv/bin/basedpyright
+	.venv/bin/pyrefly check --output-format min-text
 
 lab: .venv/.ready  ## the laboratory's long tests: whoever touches goalreel/tabletop or what it measures runs them
 	$(TESTS) -n 2 -m "lab and not slow"

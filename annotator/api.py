@@ -139,7 +139,7 @@ def annotate(
 
 
 @overload
-def plan(
+def plan(  # pyrefly: ignore[inconsistent-overload]  (`_scene` sorts out the first two)
     image: PictureLike | None,
     instruction: str,
     /,
@@ -150,7 +150,7 @@ def plan(
 
 
 @overload
-def plan(
+def plan(  # pyrefly: ignore[inconsistent-overload]  (as the first)
     instruction: str,
     image: PictureLike | None = None,
     out: Folder | None = None,
@@ -159,7 +159,7 @@ def plan(
 ) -> Storyboard: ...
 
 
-def plan(  # pyright: ignore[reportInconsistentOverload]  (`_scene` sorts out the first two)
+def plan(
     first: Any = _ABSENT,
     second: Any = _ABSENT,
     /,

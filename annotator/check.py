@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -100,7 +100,7 @@ def check(
     if merge is not None:
         other = merge if isinstance(merge, Source) else Source.open(Path(merge))
         issues += merge_issues(source, other)
-    facts = {"dataset": str(source.root), "robot_type": source.info.get("robot_type")}
+    facts: dict[str, Any] = {"dataset": str(source.root), "robot_type": source.info.get("robot_type")}
     facts |= {"episodes": len(selected), "fps": source.fps}
     if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
         return CheckReport(**facts, issues=tuple(issues))

@@ -17,7 +17,8 @@ import math
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from common import ScriptedModels, argument_parser, parse, report
@@ -65,7 +66,11 @@ class Servers(ScriptedModels):
 
 def run_serially(tasks: Sequence[Task], servers: Servers) -> list[Storyboard]:
     """Ask one kind of model at a time, first come first served, as the batch driver did until 0.1.0."""
-    calls = {"plan": servers.plan, "edit": servers.edit, "judge": servers.judge}
+    calls: dict[Stage, Callable[[list[Any]], Sequence[Any]]] = {
+        "plan": servers.plan,
+        "edit": servers.edit,
+        "judge": servers.judge,
+    }
     queues: dict[Stage, deque[tuple[Trajectory[Storyboard], Request]]] = {k: deque() for k in SECONDS}
     upcoming, boards = iter(tasks), []
 

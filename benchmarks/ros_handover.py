@@ -66,7 +66,8 @@ class Policy:
         self._background = BackgroundNode("policy", args=[])
         node = self._background.node
         self._camera = node.create_publisher(RawImage, "image", qos_profile_sensor_data)
-        self._film, self._start, self._seconds = np.zeros((1, SIZE, SIZE, 3), np.uint8), 0.0, 1.0
+        self._film: NDArray[np.uint8] = np.zeros((1, SIZE, SIZE, 3), np.uint8)
+        self._start, self._seconds = 0.0, 1.0
         self._changed = threading.Condition()
         self._arrivals: list[tuple[float, SubGoal]] = []
         self.board = Storyboard()

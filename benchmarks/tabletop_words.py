@@ -151,7 +151,7 @@ def score(root: Path, out: Path, indices: Sequence[int]) -> dict[str, Any]:
         scene = cached_walk(truths[index].seed)
         unseen = [u for step in steps if (u := observed_unseen(step, truth, scene)) is not None]
         rows["observed_unseen"].append((sum(unseen), len(unseen)))
-        inverted += index in done and is_inverted(episode, context and context.layout, truth)
+        inverted += index in done and is_inverted(episode, context.layout if context else None, truth)
     totals = {key: np.sum(values, axis=0).astype(int).tolist() for key, values in rows.items()}
     result = {"episodes": len(indices), "failed": len(set(indices) - done)}
     result["observed"] = totals["observed_untrue"][1]

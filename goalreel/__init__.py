@@ -33,7 +33,7 @@ _MODULES = {
 }
 """Public name -> the module that holds it."""
 
-__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]  (type checkers read the stub)
+__all__ = sorted(_MODULES)  # pyrefly: ignore[unresolvable-dunder-all]  (type checkers read the stub)
 
 
 def __getattr__(name: str) -> object:

@@ -67,7 +67,7 @@ class Claims(Frozen):
 
     def named(self, makers: Makers) -> "Claims":
         """The same with the names of models in the place of `unknown`."""
-        claims = {
+        claims: dict[str, Claim] = {
             name: _named(claim, makers.get("editor" if name == "looks" else "planner"), makers.get("critic"))
             for name, claim in self.items()
         }
@@ -75,7 +75,7 @@ class Claims(Frozen):
 
     def by_person(self, made: Collection[ClaimName], checked: Collection[ClaimName]) -> "Claims":
         """The same, where a person has made some of the claims and checked others: those are in no doubt."""
-        claims = {
+        claims: dict[str, Claim] = {
             name: claim.model_copy(
                 update={"checked": PERSON, "doubts": ()} | ({"by": PERSON} if name in made else {})
             )

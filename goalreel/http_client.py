@@ -131,7 +131,7 @@ class Endpoint:
     def is_home(self, url: "httpx2.URL") -> bool:
         """Whether an address is of this endpoint's host and port, or the same host's over TLS."""
         home, other = _origin(self.address), _origin(str(url))
-        return other == home or (home[2:] == (80,) and other == ("https", home[1], 443))
+        return other == home or bool(home and home[2] == 80 and other == ("https", home[1], 443))
 
     @property
     def query(self) -> dict[str, str]:

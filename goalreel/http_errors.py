@@ -61,7 +61,7 @@ def error_text(body: bytes, limit: int = 200) -> str:
     return " ".join(message.split())[:limit] or "no message"
 
 
-def _message(value: object) -> str:
+def _message(value: Any) -> str:
     match value:
         case str():
             return value

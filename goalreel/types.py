@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -319,7 +319,7 @@ class StoryboardStep(Frozen):
 
     def aligned(self, alignment: Alignment, segment: Segment | None = None) -> "StoryboardStep":
         """The step with the place in a recording where it was found, or the reason why it was not."""
-        fields = {**dict(self), "alignment": alignment, "segment": segment}
+        fields: dict[str, Any] = {**dict(self), "alignment": alignment, "segment": segment}
         del fields["claims"]
         return StoryboardStep(**fields)
 

@@ -16,7 +16,7 @@ from goalreel.details import ASPECTS, FailureDetail
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
-from goalreel.types import Storyboard, StoryboardStep
+from goalreel.types import Storyboard, StoryboardStep, Verdict
 
 SCHEMA = pa.schema(
     [
@@ -117,5 +117,5 @@ def _step(step: StoryboardStep, fps: float) -> dict[str, object]:
         row |= {"start_frame": segment.start, "end_frame": segment.end}
         row |= {"start_s": segment.start / fps, "end_s": segment.end / fps}
     if verdict is not None:
-        row |= {key: getattr(verdict, key) for key in SCHEMA.names if key in type(verdict).model_fields}
+        row |= {key: getattr(verdict, key) for key in SCHEMA.names if key in Verdict.model_fields}
     return row

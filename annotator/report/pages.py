@@ -42,13 +42,14 @@ class Pages:
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         self._jinja = templates(_HERE)
-        self._jinja.globals.update(
-            title=title,
-            summary=dict(summary),
-            script=script,
-            script_hash=f"sha256-{digest}",
-            style=(_HERE / "report.css").read_text(encoding="utf-8"),
-        )
+        values: dict[str, Any] = self._jinja.globals
+        values |= {
+            "title": title,
+            "summary": dict(summary),
+            "script": script,
+            "script_hash": f"sha256-{digest}",
+            "style": (_HERE / "report.css").read_text(encoding="utf-8"),
+        }
 
     def _render(self, template: str, **values: Any) -> str:
         return self._jinja.get_template(template).render(values)

@@ -145,7 +145,7 @@ def _draws(font: Font, character: str) -> bool:
 
 
 def _mask(font: Font, character: str) -> bytes:
-    return bytes(font.getmask(character))  # pyright: ignore[reportArgumentType]  (Pillow types no buffer)
+    return bytes(font.getmask(character))  # pyrefly: ignore[bad-argument-type]  (Pillow types no buffer)
 
 
 def rtl(text: str) -> bool:

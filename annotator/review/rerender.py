@@ -74,7 +74,7 @@ class Rerenderer:
         """The goal image of the last step before this one that has one, or else the task's picture."""
         goals = [step.goal for step in review.steps[:at] if step.goal is not None]
         image = review.task.image
-        reference = goals[-1] if goals else image and image.frame
+        reference = goals[-1] if goals else image.frame if image else None
         if reference is None:
             return image
         if not reference.startswith(FRAME):

@@ -67,15 +67,15 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
         by=attempt.by,
         outcome="person" if picked else outcome,
         text=text,
-        probability=verdict and verdict.probability,
-        semantics=verdict and verdict.semantics,
-        quality=verdict and verdict.quality,
+        probability=verdict.probability if verdict else None,
+        semantics=verdict.semantics if verdict else None,
+        quality=verdict.quality if verdict else None,
     )
 
 
 def _picture(episode: int, attempt: Attempt) -> str | None:
     """The address of the picture."""
-    reference = attempt.image and attempt.image.frame
+    reference = attempt.image.frame if attempt.image else None
     if reference is None:
         return None
     if not reference.startswith(FRAME):

@@ -65,7 +65,7 @@ def step_text(number: int, step: StoryboardStep, fps: float) -> str:
         doubts,
     )
     attempts = (attempt_text(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))
-    return "\n\n".join(filter(None, [*lines, *attempts]))
+    return "\n\n".join(line for line in (*lines, *attempts) if line)
 
 
 def attempt_text(number: int, attempt: Attempt, label: str) -> tuple[str, str]:

@@ -86,7 +86,12 @@ def chat_model(sizes: Sizes, device: str) -> tuple[PreTrainedModel, Qwen3VLProce
 def klein_editor(sizes: Sizes, name: Klein, device: str, batch: int) -> DiffusersEditor:
     """Build an editor of FLUX.2-klein's class: transformer, text encoder and VAE."""
     shape = sizes[name]
-    text = {**shape["text_encoder"], "bos_token_id": None, "eos_token_id": 0, "pad_token_id": 0}
+    text: dict[str, Any] = {
+        **shape["text_encoder"],
+        "bos_token_id": None,
+        "eos_token_id": 0,
+        "pad_token_id": 0,
+    }
     pipeline = Flux2KleinPairs(
         scheduler=tiny_pipelines.flow(),
         vae=random_model(lambda: AutoencoderKLFlux2(**shape["vae"]), device),

@@ -63,7 +63,10 @@ def _encode(row: CritiqueRow) -> dict[str, Any]:
 
 
 def _decode(values: Mapping[str, Any]) -> CritiqueRow:
-    columns = {"correction": "", **values}  # corpora made before people could correct have none
+    columns: dict[str, Any] = {
+        "correction": "",
+        **values,
+    }  # corpora made before people could correct have none
     return CritiqueRow(**{name: columns[name] for name in CRITIQUES.columns})
 
 

@@ -62,7 +62,8 @@ def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]
     def path(image: Image) -> str:
         return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
 
-    values, entry = kind.encode(row), {}
+    values = kind.encode(row)
+    entry: dict[str, Any] = {}
     if kind.lesson is not None:
         messages, images = messages_of(kind.lesson(row))
         entry = {"messages": messages, "images": [path(image) for image in images]}

@@ -48,7 +48,7 @@ class ReviewStep(Frozen):
     def goal(self) -> str | None:
         """Reference of its goal image."""
         image = None if self.chosen is None else self.attempts[self.chosen].image
-        return image and image.frame
+        return image.frame if image else None
 
     @classmethod
     def of(cls, number: int, step: StoryboardStep) -> Self:

@@ -70,7 +70,7 @@ def in_threads[Item, Result](work: Callable[[Item], Result], items: Iterable[Ite
 def _read(path: Path) -> dict[str, NDArray[np.generic]]:
     names = parquet_schema(path).names
     table = read_table(path, [n for n in NUMBERS if n in names])
-    columns = {}
+    columns: dict[str, NDArray[np.generic]] = {}
     for name in NUMBERS:
         empty = np.nan if name == "timestamp" else MISSING
         values = np.full(len(table), empty)

@@ -99,7 +99,7 @@ def make(
         source = "simulator" if editor is None else f"editor {editor}"
         order = CorpusOrder(kind, split, episodes, size, first, shard, variety, relabelled, source)
         rows = _write(order, out, workers, text, None if editor is None else _judging(kind, editor, variety))
-    results = {"out": str(out), "rows": rows, "episodes": episodes}
+    results: dict[str, object] = {"out": str(out), "rows": rows, "episodes": episodes}
     _show(results, "{rows} rows of {episodes} episodes", json_output)
 
 

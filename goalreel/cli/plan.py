@@ -128,7 +128,7 @@ def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
 
     if json_output:
         counts = Counter(step.status for step in board.steps)
-        result = {"report": str(report), "complete": board.complete, "steps": counts}
+        result: dict[str, object] = {"report": str(report), "complete": board.complete, "steps": counts}
         result["claims"] = count(board.steps)
         typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:

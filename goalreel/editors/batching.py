@@ -193,7 +193,7 @@ class Flux2KleinPairs(Flux2KleinPipeline):
             return super().prepare_image_latents(images, batch_size, generator, device, dtype)
         single = super().prepare_image_latents
         # No generator: the latents of a source are their distribution's mode, and nothing is drawn.
-        parts = [single([i], 1, None, device, dtype) for i in images]  # pyright: ignore[reportArgumentType]
+        parts = [single([i], 1, None, device, dtype) for i in images]  # pyrefly: ignore[bad-argument-type]
         return torch.cat([latents for latents, _ in parts]), torch.cat([ids for _, ids in parts])
 
 

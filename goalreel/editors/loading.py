@@ -42,7 +42,7 @@ def model_index(source: str) -> dict[str, Any]:
         )
     try:
         # A pair only with return_unused_kwargs.
-        return DiffusionPipeline.load_config(source)  # pyright: ignore[reportReturnType]
+        return DiffusionPipeline.load_config(source)  # pyrefly: ignore[bad-return]
     except OSError as e:
         raise InputError(
             f"cannot fetch {source}: download it once with `hf download {source}`, or give a local folder"

@@ -51,7 +51,8 @@ class ModelChoice:
 
 def _optional(field: FieldInfo) -> Any:
     """The type of an override, and its default."""
-    return Annotated[field.annotation | None, *field.metadata], None
+    kind: Any = field.annotation
+    return Annotated[kind | None, *field.metadata], None
 
 
 _Overrides = create_model(

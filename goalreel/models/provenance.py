@@ -28,14 +28,14 @@ class Provenance:
 
     def with_classes(self, models: Mapping[Role, object]) -> "Provenance":
         """The same, with models in some roles that go by their classes."""
-        names = {role: class_name(model) for role, model in models.items()}
+        names: dict[str, str] = {role: class_name(model) for role, model in models.items()}
         notes = tuple(note for note in self.notes if note[0] not in models)
         preset = self.preset.model_copy(update=names)
         return replace(self, preset=preset, notes=notes, uncached=self.uncached | models.keys())
 
     def display_names(self) -> dict[str, str]:
         """Role -> the model's name for a reader, without a secret, and the note on how it is asked."""
-        names = {role: self.preset.model_name(role).text for role in ROLES}
+        names: dict[str, str] = {role: self.preset.model_name(role).text for role in ROLES}
         return display_names(names, dict[str, str](self.notes))
 
     def identities(self) -> dict[Role, str]:

@@ -75,7 +75,8 @@ class Trio:
         for role, model in zip(ROLES, models, strict=False):
             if isinstance(model, Lazy) and self.names is not None:  # all of them, before the first is loaded
                 self.names.preset.model_name(role).check_folders()
-        for role, model in zip((*ROLES, "critic"), models, strict=True):
+        loaded: tuple[Role, ...] = (*ROLES, "critic")
+        for role, model in zip(loaded, models, strict=True):
             if isinstance(model, Lazy) and role in roles:
                 if loading is not None:
                     loading(role)

@@ -144,7 +144,7 @@ class Collator:
             return_dict=True,
             processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
         )
-        return {**inputs}  # pyright: ignore[reportGeneralTypeIssues]  (typed as str, a mapping with return_dict)
+        return {**inputs}  # pyrefly: ignore[invalid-argument]  (typed as str, a mapping with return_dict)
 
     def _answer(self, text: str) -> tuple[list[int], list[float]]:
         """Tokenize a reply with its end, and weigh each token."""

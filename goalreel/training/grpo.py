@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl import (
-    GRPOConfig,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
-    GRPOTrainer,  # pyright: ignore[reportPrivateImportUsage]
+    GRPOConfig,
+    GRPOTrainer,
 )
 
 from goalreel.checkpoints import located

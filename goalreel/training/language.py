@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from trl import (
-    SFTConfig,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
-    SFTTrainer,  # pyright: ignore[reportPrivateImportUsage]
+    SFTConfig,
+    SFTTrainer,
 )
 
 from goalreel.checkpoints import located

@@ -94,7 +94,7 @@ def adapters(model: "PreTrainedModel", config: ModelSettings, frozen: frozenset[
     ]
     return LoraConfig(
         r=config.lora.rank,
-        lora_alpha=config.lora.alpha,  # pyright: ignore[reportArgumentType]  (only a factor: any number will do)
+        lora_alpha=config.lora.alpha,  # pyrefly: ignore[bad-argument-type]  (only a factor: any number will do)
         lora_dropout=config.lora.dropout,
         target_modules="|".join(re.escape(t) for t in targets),
         task_type="CAUSAL_LM",

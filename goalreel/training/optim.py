@@ -14,9 +14,7 @@ class Muon(torch.optim.Muon):
     """torch's Muon, which orthogonalizes in bf16; in float32 where that is only emulated."""
 
     @torch.no_grad()
-    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  (one signature for the base's overloads)
-        self, closure: Callable[[], float] | None = None
-    ) -> float | None:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         if computes_bf16():
             return super().step(closure)
         loss = None
@@ -83,18 +81,18 @@ class MuonAdamW(torch.optim.Optimizer):
         self.defaults: dict[str, Any] = {}
 
     @property
-    def param_groups(  # pyright: ignore[reportIncompatibleVariableOverride]  (the parts replace theirs on loading)
+    def param_groups(  # pyrefly: ignore[bad-override]  (the parts replace theirs on loading)
         self,
     ) -> list[dict[str, Any]]:
         return [*self._adamw.param_groups, *self._muon.param_groups]
 
     @property
-    def state(  # pyright: ignore[reportIncompatibleVariableOverride]  (as with the groups)
+    def state(  # pyrefly: ignore[bad-override]  (as with the groups)
         self,
     ) -> dict[Tensor, Any]:
         return {**self._adamw.state, **self._muon.state}
 
-    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  (one signature for the base's overloads)
+    def step(  # pyrefly: ignore[bad-override]  (one signature for the base's overloads)
         self, closure: Callable[[], float] | None = None
     ) -> float | None:
         loss = self._adamw.step(closure)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.utils import DistributedType
@@ -66,7 +66,7 @@ def save(trainer: Trainer, processor: "ProcessorMixin", dtype: str | None, out: 
         return
     if not trainer.is_world_process_zero():
         return
-    model = trainer.accelerator.unwrap_model(trainer.model)
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
     if isinstance(model, PeftModel):
         model = model.merge_and_unload()
     if dtype is not None:

@@ -95,9 +95,7 @@ class _TrainingState:
         keep = min(self.schedule.ema, (1 + step) / (10 + step))
         with torch.no_grad():
             parameters = [p.data for p in self.model.parameters()]
-            torch._foreach_lerp_(  # pyright: ignore[reportPrivateImportUsage]  (no public name)
-                self.averaged, parameters, 1 - keep
-            )
+            torch._foreach_lerp_(self.averaged, parameters, 1 - keep)
 
     def use_average(self) -> None:
         with torch.no_grad():

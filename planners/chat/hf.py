@@ -137,7 +137,7 @@ class HfChat:
             AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
             loaded_processor = _processor(path, processor)
             with without_loading_bars(str(path), transformers_logging):
-                model, info = AutoModelForImageTextToText.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
+                model, info = AutoModelForImageTextToText.from_pretrained(
                     path,
                     dtype=dtype,
                     device_map="cpu" if offload else device,
@@ -200,12 +200,12 @@ class HfChat:
             return
         home = self.model.device
         try:
-            self.model.to(self._call_device)  # pyright: ignore[reportArgumentType]  (decorated in transformers)
+            self.model.to(self._call_device)  # pyrefly: ignore[bad-argument-type]  (decorated in transformers)
             yield
         except torch.OutOfMemoryError as e:
             raise BackendError(f"the model does not fit on {self._call_device}: use ?quantize=fp8") from e
         finally:
-            self.model.to(home)  # pyright: ignore[reportArgumentType]
+            self.model.to(home)  # pyrefly: ignore[bad-argument-type]
             free_memory()
 
     def _batch(self, batch: Sequence[Conversation], generate: _Generate) -> list[TokenReply | NoReply]:
@@ -252,7 +252,7 @@ class HfChat:
         inputs = self._inputs(batch).to(self.model.device, self.model.dtype)
         # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
         with threads_for([self.model]):
-            tokens = self.model.generate(**inputs, **self._generation, **more)  # pyright: ignore[reportCallIssue]
+            tokens = self.model.generate(**inputs, **self._generation, **more)  # pyrefly: ignore[not-callable]
         return tokens[:, inputs["input_ids"].shape[1] :]
 
     def _decoded(self, new: torch.Tensor) -> list[str]:
@@ -261,7 +261,7 @@ class HfChat:
     def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
         for conversation in batch:
             self._check(conversation)
-        inputs: BatchFeature = self.processor.apply_chat_template(  # pyright: ignore[reportAssignmentType]  (tokenize: no str)
+        inputs: BatchFeature = self.processor.apply_chat_template(  # pyrefly: ignore[bad-assignment]  (tokenize: no str)
             [_content(c) for c in batch],
             add_generation_prompt=True,
             tokenize=True,

@@ -67,12 +67,14 @@ class _HttpClient(openai.DefaultAsyncHttpxClient):
             raise httpx2.ReadTimeout("no whole reply in time", request=request) from e
 
     async def _send(self, request: httpx2.Request, options: Mapping[str, Any]) -> httpx2.Response:
-        for _ in range(REDIRECTS + 1):
-            response = await super().send(request, **options)
-            body = await response.aread()
+        response = await super().send(request, **options)
+        body = await response.aread()
+        for _ in range(REDIRECTS):
             if (following := self.endpoint.redirected(response)) is None:
                 break
             request = following
+            response = await super().send(request, **options)
+            body = await response.aread()
         response.status_code = true_status(response.status_code, body)
         response.headers.setdefault("x-should-retry", str(is_transient(response.status_code)).lower())
         return response

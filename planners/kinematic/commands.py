@@ -113,7 +113,7 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
     if min(low.sum(), high.sum()) < 3:
         return None
     offsets = (commands - hands) / span
-    bias = min(abs(np.median(offsets[low])), abs(np.median(offsets[high])))
+    bias = min(abs(float(np.median(offsets[rest]))) for rest in (low, high))
     units: Literal["same", "two commands", "other"] = "other"
     if bias < _SAME_UNITS and size <= 2 * span <= 6 * size:
         units = "same"
@@ -142,8 +142,9 @@ def _of_squeeze(low: Curve, high: Curve, offsets: Curve) -> Iterator[Evidence]:
 
     An offset that is the same everywhere is one of calibration.
     """
-    below = float(min(-np.quantile(low, 0.2), np.median(high) - np.quantile(low, 0.2)))
-    above = float(min(np.quantile(high, 0.8), np.quantile(high, 0.8) - np.median(low)))
+    lowest, highest = float(np.quantile(low, 0.2)), float(np.quantile(high, 0.8))
+    below = min(-lowest, float(np.median(high)) - lowest)
+    above = min(highest, highest - float(np.median(low)))
     if max(below, above) <= _SQUEEZE and (np.abs(offsets) < _SQUEEZE).mean() >= 0.2:
         below, above = -float(np.quantile(offsets, 0.1)), float(np.quantile(offsets, 0.9))
     if below > _SQUEEZE and below > CLEAR * above:

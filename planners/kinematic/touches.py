@@ -237,7 +237,7 @@ def _is_at_a_thing(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
     came = motion.height[max(0, frame - span) : frame + 1].max() - height
     goes = height - motion.height[frame : min(end, frame + span + 1)].min()
     is_low = height - heights.min() <= _LOW * np.ptp(heights)
-    return bool(is_low and goes <= max(_RISEN * np.ptp(motion.height), _STILL_DOWN * came))
+    return bool(is_low and goes <= max(_RISEN * float(np.ptp(motion.height)), _STILL_DOWN * came))
 
 
 def _leaves(motion: ArmMotion, frame: int, end: int) -> bool:
@@ -246,5 +246,5 @@ def _leaves(motion: ArmMotion, frame: int, end: int) -> bool:
         return False
     rises = motion.height[frame:end] - motion.height[frame]
     top = frame + int((rises >= 0.9 * rises.max()).argmax())
-    way = np.linalg.norm(motion.path[top] - motion.path[frame])
-    return bool(rises.max() > max(_RISEN * np.ptp(motion.height), 0.5 * way))
+    way = float(np.linalg.norm(motion.path[top] - motion.path[frame]))
+    return bool(rises.max() > max(_RISEN * float(np.ptp(motion.height)), 0.5 * way))

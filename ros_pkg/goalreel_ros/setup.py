@@ -18,7 +18,7 @@ class ShortNames:
     """Leaves the package's name out of executables' names, since `ros2 run goalreel_ros` has it."""
 
     def write_script(self, script_name: str, contents: str, mode: str = "t", *ignored: object) -> None:
-        write = super().write_script  # pyright: ignore[reportAttributeAccessIssue]
+        write = super().write_script  # pyrefly: ignore[missing-attribute]
         write(script_name.removeprefix(f"{NAME}_"), contents, mode, *ignored)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import typer
-from diffusers import Flux2KleinPipeline  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
+from diffusers.pipelines.flux2.pipeline_flux2_klein import Flux2KleinPipeline
 from numpy.typing import NDArray
 from torch import Tensor
 

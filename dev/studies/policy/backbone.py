@@ -127,7 +127,7 @@ def train(
     A state of a training of another length is not gone on from: its rate has fallen by another curve.
     """
     target_device = device()
-    reader.train().to(target_device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    reader.train().to(target_device, memory_format=torch.channels_last)  # pyrefly: ignore[no-matching-overload]
     optimizer = torch.optim.AdamW(reader.parameters(), rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, rate, total_steps=steps + 1, pct_start=0.1, anneal_strategy="cos"

@@ -105,7 +105,7 @@ def _turn(rng: np.random.Generator, env: Tabletop) -> None:
     layout = env.layout()
     for block in env.blocks:
         pose = layout[block]
-        near = (np.linalg.norm(p[:2] - pose[:2]) for name, p in layout.items() if name != block)
+        near = (float(np.linalg.norm(p[:2] - pose[:2])) for name, p in layout.items() if name != block)
         if abs(pose[2] - HALF) < 0.002 and min(near, default=1.0) > 2 * HALF:
             env.place(block, pose, float(rng.uniform(-0.7, 0.7)))
     env.settle(0.1)

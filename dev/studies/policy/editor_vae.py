@@ -1,10 +1,11 @@
 """The shipped editor's VAE alone: what it does to any picture that it draws, without the drawing."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
-from diffusers import AutoModel  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from numpy.typing import NDArray
 
 from goalreel.checkpoints import located
@@ -17,7 +18,7 @@ type Pictures = NDArray[np.uint8]
 
 def round_trip() -> Callable[[Pictures], Pictures]:
     """Load it, and make a function that encodes pictures and decodes them again."""
-    vae = AutoModel.from_pretrained(located("nano-editor"), subfolder="vae").eval()
+    vae: Any = AutoencoderKL.from_pretrained(located("nano-editor"), subfolder="vae").eval()
 
     @torch.no_grad()
     def again(pictures: Pictures) -> Pictures:

@@ -177,7 +177,7 @@ def fit(
     torch.manual_seed(seed)
     target_device = device()
     policy = ACTPolicy(config())
-    policy.model.backbone = _Features()  # pyright: ignore[reportAttributeAccessIssue]  (a layer of another class)
+    policy.model.backbone = _Features()  # pyrefly: ignore[bad-assignment]  (a layer of another class)
     scale = Scale.of(data.actions[:size])
     actions = (data.actions - scale.mean) / scale.std
     policy.to(target_device)

@@ -11,6 +11,16 @@ type _Floats = NDArray[np.float64]
 class _Named:
     id: int
 
+class _Camera(_Named):
+    pos: _Floats
+
+class _Quality:
+    offsamples: int
+    shadowsize: int
+
+class _Visual:
+    quality: _Quality
+
 class _Joint:
     qpos: _Floats
     qvel: _Floats
@@ -33,6 +43,7 @@ class MjModel:
     nmat: int
     ntex: int
     opt: _Option
+    vis: _Visual
     jnt_bodyid: NDArray[np.int32]
     jnt_qposadr: NDArray[np.int32]
     jnt_range: _Floats
@@ -47,7 +58,7 @@ class MjModel:
     @staticmethod
     def from_xml_string(xml: str) -> MjModel: ...
     def body(self, name: str) -> _Named: ...
-    def camera(self, name: str) -> _Named: ...
+    def camera(self, name: str) -> _Camera: ...
     def geom(self, name: str) -> _Named: ...
     def site(self, name: str) -> _Named: ...
 

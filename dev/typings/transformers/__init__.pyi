@@ -1,6 +1,6 @@
 """What this project uses of transformers, each from where it is defined.
 
-transformers' own `__init__` names the modules of all its models, which take pyright half a minute to read.
+transformers' own `__init__` names the modules of all its models, which take a checker half a minute to read.
 """
 
 from transformers.feature_extraction_utils import BatchFeature as BatchFeature

@@ -72,11 +72,12 @@ class Workbench:
         self._env: Any = self._benchmark.train_classes[task]()
         self._env.max_path_length = 10**6
         self._expert = ENV_POLICY_MAP[task]
-        self._model: mujoco.MjModel = self._env.model
+        model = self._env.model
+        self._model: mujoco.MjModel = model
         self._data: mujoco.MjData = self._env.data
-        quality = self._env.model.vis.quality
+        quality = model.vis.quality
         quality.shadowsize = quality.offsamples = 0
-        self._env.model.camera(_CAMERA).pos[:] = _PLACE
+        model.camera(_CAMERA).pos[:] = _PLACE
         self._size = size
         names = dict.fromkeys(tasks()[task].objects.values())
         self._bodies = {name: self._geoms(self._model.body(name).id) for name in names}

@@ -79,7 +79,7 @@ def score_job(
         for number, match in enumerate(best_matches(pred, spans)):
             step = covering[match][1]
             layout, goal = walk.moments[number].layout, _goal(true.segments[number])
-            final_layout = look(step and step.goal_image, walk.episode.scene, layout, goal.object)
+            final_layout = look(step.goal_image if step else None, walk.episode.scene, layout, goal.object)
             right = outcome(final_layout, layout, goal).right
             images.append((walk.seed, right))
     return {

@@ -237,7 +237,7 @@ def _put(done: Done, start: TabletopState, spot: NDArray[np.float64], yaw: float
 
 def _taken(done: Done, layout_before: SceneLayout, moved: str) -> Made | None:
     now = done.env.layout()
-    shifts = {name: np.linalg.norm(now[name] - layout_before[name]) for name in now}
+    shifts = {name: float(np.linalg.norm(now[name] - layout_before[name])) for name in now}
     clear = shifts.pop(moved) > CLEARLY and max(shifts.values()) < SAME
     return Made(done.studio.look(done.env), now) if clear else None
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from diffusers import (
-    DDIMScheduler,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
-    StableDiffusionInstructPix2PixPipeline,  # pyright: ignore[reportPrivateImportUsage]
-)
 from diffusers.configuration_utils import ConfigMixin
 from diffusers.models.attention_processor import AttnProcessor
+from diffusers.pipelines.stable_diffusion.pipeline_stable_diffusion_instruct_pix2pix import (
+    StableDiffusionInstructPix2PixPipeline,
+)
+from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from torch import Tensor, nn
 
 from goalreel.checkpoints import located
@@ -45,16 +45,16 @@ class NanoEditor:
             torch.manual_seed(config.seed)
             pipeline = StableDiffusionInstructPix2PixPipeline(
                 tokenizer=tokenizer,
-                scheduler=DDIMScheduler(  # pyright: ignore[reportArgumentType]
+                scheduler=DDIMScheduler(  # pyrefly: ignore[bad-argument-type]
                     prediction_type="v_prediction",
                     rescale_betas_zero_snr=True,
                     timestep_spacing="trailing",
                     clip_sample=False,
                 ),
-                safety_checker=None,  # pyright: ignore[reportArgumentType]
-                feature_extractor=None,  # pyright: ignore[reportArgumentType]
+                safety_checker=None,  # pyrefly: ignore[bad-argument-type]
+                feature_extractor=None,
                 requires_safety_checker=False,
-                **make_parts(config.shape, tokenizer),  # pyright: ignore[reportArgumentType]
+                **make_parts(config.shape, tokenizer),  # pyrefly: ignore[bad-argument-type]
             )
         return cls(pipeline, config)
 
@@ -160,7 +160,7 @@ class DenoisingLoss(nn.Module):
         super().__init__()
         self.unet: nn.Module = pipeline.unet
         self.text_encoder: nn.Module = pipeline.text_encoder
-        self.scheduler: DDIMScheduler = pipeline.scheduler  # pyright: ignore[reportAttributeAccessIssue]
+        self.scheduler: DDIMScheduler = pipeline.scheduler
         self.scale = float(pipeline.vae.config["scaling_factor"])
         self.autocast = config.precision == "bf16"
 

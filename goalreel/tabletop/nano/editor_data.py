@@ -139,7 +139,7 @@ def _opened(shard: Path) -> pq.ParquetFile:
 def _edits(
     pictures: Sequence[NDArray[np.uint8]],
     pairs: list[list[int]],
-    texts: list[tuple[str, str, str]],
+    texts: Sequence[tuple[str, str, str]],
     size: int,
 ) -> Edits:
     if not pairs:

@@ -3,10 +3,8 @@
 from collections.abc import Iterable
 
 import transformers
-from diffusers import (
-    AutoencoderKL,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
-    UNet2DConditionModel,  # pyright: ignore[reportPrivateImportUsage]
-)
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
+from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from tokenizers import AddedToken, pre_tokenizers
 from torch import nn
 
@@ -29,9 +27,9 @@ def make_vae(shape: EditorShape) -> AutoencoderKL:
     """Make a VAE of the shape; its scaling factor is set after training."""
     levels = len(shape.vae_encoder)
     return AutoencoderKL(
-        down_block_types=("DownEncoderBlock2D",) * levels,  # pyright: ignore[reportArgumentType]
-        up_block_types=("UpDecoderBlock2D",) * levels,  # pyright: ignore[reportArgumentType]
-        block_out_channels=shape.vae_encoder,  # pyright: ignore[reportArgumentType]
+        down_block_types=("DownEncoderBlock2D",) * levels,
+        up_block_types=("UpDecoderBlock2D",) * levels,
+        block_out_channels=shape.vae_encoder,
         layers_per_block=shape.vae_blocks,
         latent_channels=shape.latent_channels,
         norm_num_groups=8,

@@ -26,7 +26,7 @@ from transformers import (
 
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.dialects import OWN, OwnDialect
+from goalreel.planners.agents.dialects import OWN, Mode, OwnDialect
 from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation, NoReply
@@ -88,7 +88,8 @@ def prompt_passages() -> tuple[str, ...]:
     step = StoryboardStep(step=Step(name=_HOLE, instruction=_HOLE, prompt=_HOLE))
     board = Storyboard(task=with_image, steps=(step, step))
     planner.continue_plan([ReplanContext(board, done, image) for done in (0, 1, 2)])
-    for mode, scores in product(("strict", "fast"), (False, True)):
+    modes: tuple[Mode, ...] = ("strict", "fast")
+    for mode, scores in product(modes, (False, True)):
         candidates = [
             Candidate(task_id="t", step=0, source=s, image=image, instruction=_HOLE, prompt=_HOLE)
             for s in (image, None)
@@ -147,7 +148,7 @@ def build_tokenizer(rows: Sequence[Mapping[str, Any]], vocabulary: int) -> PreTr
         clean_up_tokenization_spaces=False,
     )
     added = [AddedToken(p, normalized=False, special=False) for p in passages]
-    tokenizer.add_tokens(added)  # pyright: ignore[reportArgumentType]  (means the class of tokenizers, too)
+    tokenizer.add_tokens(added)
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 

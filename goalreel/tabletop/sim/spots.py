@@ -62,7 +62,7 @@ def room_at(layout: SceneLayout, goal: SubGoal, place: NDArray[np.float64]) -> f
         own_stack = set()
     edge = min(min(v - low, high - v) for v, (low, high) in zip(place[:2], WORKSPACE, strict=True)) + REACH
     gaps = [
-        np.linalg.norm(place[:2] - p[:2]) - (BOWL_CLEARANCE if is_bowl(n) else BLOCK_CLEARANCE)
+        float(np.linalg.norm(place[:2] - p[:2])) - (BOWL_CLEARANCE if is_bowl(n) else BLOCK_CLEARANCE)
         for n, p in layout.items()
         if n != goal.object and n not in own_stack
     ]

@@ -62,7 +62,7 @@ class Actions:
                 callback_group=group,
                 handle_accepted_callback=partial(self._on_accepted, submit),
                 # rclpy declares a request there but passes a handle.
-                cancel_callback=self._cancel,  # pyright: ignore[reportArgumentType]
+                cancel_callback=self._cancel,
                 result_timeout=RESULT_TIMEOUT,
             )
 
@@ -207,7 +207,7 @@ class _Yield:
 
 def _publish(handle: ServerGoalHandle, feedback: AnnotateTask.Feedback | GenerateStoryboard.Feedback) -> None:
     # rclpy declares its own wrapper there but takes the bare message.
-    handle.publish_feedback(feedback)  # pyright: ignore[reportArgumentType]
+    handle.publish_feedback(feedback)
 
 
 def _wake(_: Future) -> None:

@@ -42,7 +42,7 @@ def compose(board: Board, width: int) -> Image:
         ValueError: `width` is too small for readable text.
     """
     active = board.active
-    facts = [board.state.replace("empty", "no plan yet")]
+    facts: list[str] = [board.state.replace("empty", "no plan yet")]
     if active is not None:
         facts.append(f"step {active.index + 1} of {len(board.steps)}")
     if board.revision:

@@ -1,6 +1,6 @@
 """Publishes /diagnostics, with one status each for camera, models and task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
@@ -13,7 +13,7 @@ from goalreel_ros.convert import header
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
-type Diagnosis = tuple[bytes, str, dict[str, object]]
+type Diagnosis = tuple[bytes, str, Mapping[str, object]]
 
 
 class Diagnostics:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -60,7 +61,7 @@ class FollowerNode(Node):
         self._goal: SubGoal | None = None
         self._publisher_gone = False
         self._live: RawImage | None = None
-        self._state = np.full(len(STATE_NAMES), np.nan)
+        self._state: NDArray[np.float64] = np.full(len(STATE_NAMES), np.nan)
         self._home = False
         self._actions: deque[ArmAction] = deque()
         self._next_plan_time = 0.0
