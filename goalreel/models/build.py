@@ -4,13 +4,15 @@ What a name needs (torch, diffusers, openai) is imported when the model is built
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
-from goalreel.models.discovery import find
+from goalreel.models.discovery import find, is_remote
+from goalreel.models.lazy import Lazy
 from goalreel.models.model_options import DialectOptions
-from goalreel.models.names import ModelName
+from goalreel.models.names import ELSE, ModelName
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.registry import chats, critics, editors, planners, read_options
 from goalreel.types import Critic, Editor, Planner, Role
@@ -169,5 +171,13 @@ def build_editor(name: str, recordings: RecordingContext | None = None) -> Edito
     kind = editors.get(kind_name)
     if kind is None:
         raise ValueError(f"{kind_name} is no kind of editor")
-    parts = tuple(build_editor(part.text, recordings) for part in model.parts or ())
+    parts = tuple(_part(model, number, recordings) for number in range(len(model.parts or ())))
     return kind.build(model, "editor", recordings, None, parts)
+
+
+def _part(model: ModelName, number: int, recordings: RecordingContext | None) -> Editor:
+    """One editor of several. One with weights that another comes before is loaded when it is first asked."""
+    part = (model.parts or ())[number]
+    build = partial(build_editor, part.text, recordings)
+    waits = number > 0 and model.separator == ELSE and not is_remote("editor", part)
+    return Lazy(build) if waits else build()

@@ -51,7 +51,9 @@ def painters() -> Iterator[dict[str, Painter]]:
     """Two kinds of editor that are there while a test runs, with a planner and a critic that suit them."""
     made = {"grey": Painter(GREY), "red": Painter(RED)}
     for name, painter in made.items():
-        editors.kind(name, "A test's.", ModelOptions)(lambda spec, painter=painter: painter)
+        editors.kind(name, "A test's.", ModelOptions, references=lambda name: name.target == "red")(
+            lambda spec, painter=painter: painter
+        )
     planners.kind("two-steps", "A test's.", ModelOptions)(lambda spec: Steps())
     critics.kind("wants-red", "A test's.", ModelOptions)(lambda spec: WantsRedAtTheEnd())
     yield made
@@ -184,6 +186,36 @@ def test_an_edit_goes_to_the_editor_whose_number_it_carries(painters):
     shades = [int(image.pixels[0, 0, 0]) for image in build_editor("grey else red").edit(edits)]
     assert shades == [RED, GREY, RED]
     assert len(painters["red"].edits) == 2
+
+
+def test_the_second_editor_is_loaded_when_it_is_first_asked(painters):
+    built = []
+    editors.kind("late", "A test's.", ModelOptions)(lambda spec: built.append(spec) or painters["red"])
+    painters["late"] = painters["red"]  # to be removed with the others
+    edit = Edit(task_id="t", step=0, attempt=0, image=None, prompt="p", seed=1)
+    editor = build_editor("grey else late")
+    editor.edit([edit])
+    assert not built
+    for _ in range(2):
+        editor.edit([edit.model_copy(update={"editor": 1})])
+    assert len(built) == 1
+
+
+def test_the_first_frame_goes_with_each_edit_where_an_option_says_so(painters, frame, tmp_path):
+    models = (*MODELS, "--references", "first")
+    goalreel("plan", frame, "go", "--out", tmp_path / "out", *models, "--editor", "red")
+    first = Image.of(frame)
+    assert [e.references for e in painters["red"].edits] == [(), (first,)]
+    said = fails(
+        "plan", frame, "go", "--out", tmp_path / "no", *models, "--editor", "red", "--editor", "grey"
+    )
+    assert "--references first: red else grey takes one picture an edit" in said
+
+
+def test_serve_checks_its_editors_before_it_loads_one(painters):
+    said = fails("serve", "--editor", "red", "--editor", "grey", "--references", "all")
+    assert "--references all: red else grey takes one picture an edit" in said
+    assert "no editor called 'paint'" in fails("serve", "--editor", "red", "--editor", "paint")
 
 
 def test_a_dataset_of_one_editor_is_resumed_as_before(painters, video_dataset, tmp_path):

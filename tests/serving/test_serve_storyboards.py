@@ -25,17 +25,19 @@ from support.serving_models import (
     say,
     serving,
     until,
+    verdict_of,
 )
 
 from goalreel.async_driver import drive
 from goalreel.batch import run
 from goalreel.claims import attributed, makers
+from goalreel.editors.split import FallbackEditor
 from goalreel.models.loop_options import LoopOptions
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.serving.pictures import to_base64
 from goalreel.serving.settings import Models
-from goalreel.types import Candidate, DoneStep, Failure, Storyboard, Task
+from goalreel.types import Candidate, DoneStep, Edit, Failure, Storyboard, Task
 
 ONE = to_base64(picture())
 WORK = {"instruction": "#one and #two", "max_attempts": 2}
@@ -274,6 +276,29 @@ def test_which_picture_of_a_rejected_step_is_kept_is_the_servers_choice(models, 
         watch(client, job := submit(client))
         step = fetch(client, job).steps[0]
     assert (step.status, step.chosen) == ("unverified", chosen)
+
+
+def test_a_second_editor_is_asked_for_what_the_first_could_not_draw(models):
+    class Picky(PlannerChat):
+        def complete(self, conversations, *, schema=None):
+            return [verdict_of(any(e.editor for e in second)) for _ in conversations]
+
+    second: list[Edit] = []
+
+    class Second(TintEditor):
+        def edit(self, edits):
+            second.extend(edits)
+            return super().edit(edits)
+
+    editor = FallbackEditor(TintEditor(), Second())
+    models = replace(models, critic=Picky(), editor=editor, editor_name="klein else other")
+    loop = LoopOptions(max_attempts=1, references="all")
+    with serving(models, loop=loop) as url, httpx.Client(base_url=url, timeout=60) as client:
+        watch(client, job := submit(client, image=base64.b64encode(picture().png()).decode(), max_attempts=1))
+        first, then = fetch(client, job).steps
+    assert [a.by for a in first.attempts] == ["model klein", "model other"]
+    assert first.claims.looks.by == "model other"
+    assert [a.by for a in then.attempts] == ["model klein"]
 
 
 @pytest.mark.parametrize(
