@@ -31,12 +31,12 @@ EPILOG = (
     loop=FieldOptions(
         "goalreel.models.loop_options:LoopOptions",
         without=("max_attempts", "critic_live", "confirm"),
-        defaults={"max_attempts": 3, "max_steps": 50},
+        defaults={"max_attempts": 3},
         panel="Storyboards",
     ),
     settings=FieldOptions(
         "goalreel.serving.settings:ServeSettings",
-        only=("port", "batch_size", "batch_wait_ms", "queue_size", "drain_seconds"),
+        only=("port", "batch_size", "batch_wait_ms", "queue_size", "stuck_seconds", "drain_seconds"),
     ),
 )
 def serve(

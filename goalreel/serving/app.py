@@ -25,23 +25,34 @@ class ModelHealth(BaseModel):
 
     alive: bool
     waiting: Annotated[int, Field(description="Requests in its queue.")]
+    under_way: Annotated[int, Field(description="Requests that it is answering.")]
+    silent_seconds: Annotated[float, Field(description="Since its last token or answer, while at work.")]
 
 
 class Health(BaseModel):
     """`Healthy` with status 200, anything else with 503."""
 
-    status: Literal["Healthy", "Unhealthy", "Draining"]
+    status: Literal["Healthy", "Unhealthy", "Draining", "Stuck"]
     models: dict[str, ModelHealth]
 
 
 @router.get("/health", response_model=Health, responses={503: {"model": Health}})
 async def health(service: Here) -> JSONResponse:
-    """Whether new work is taken: 503 when a model's worker is dead, or while shutting down."""
-    status = "Draining" if service.draining else "Healthy" if service.healthy else "Unhealthy"
-    workers = service.batchers.items()
-    body = Health(
-        status=status, models={r: ModelHealth(alive=b.alive, waiting=b.waiting) for r, b in workers}
-    )
+    """Whether new work is taken: 503 when a model is dead or stuck, or while shutting down."""
+    if service.draining:
+        status = "Draining"
+    else:
+        status = "Healthy" if service.healthy else "Stuck" if service.stuck else "Unhealthy"
+    models = {
+        role: ModelHealth(
+            alive=batcher.alive,
+            waiting=batcher.waiting,
+            under_way=batcher.under_way,
+            silent_seconds=round(batcher.silent_seconds, 1),
+        )
+        for role, batcher in service.batchers.items()
+    }
+    body = Health(status=status, models=models)
     return JSONResponse(body.model_dump(), 200 if status == "Healthy" else 503)
 
 

@@ -1,13 +1,15 @@
-"""Dynamic batching: one thread a model; requests that come close together share one call."""
+"""One thread a model: requests that come close together share one call, and clients take turns."""
 
 import asyncio
 import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from goalreel.errors import BackendError
 
@@ -27,11 +29,30 @@ class QueueFull(Exception):
 
 
 @dataclass(eq=False)
-class _Item[Q, A]:
+class Work[Q, A]:
+    """One request, and whoever waits for its answer."""
+
     request: Q
+    client: Hashable
     key: Hashable
     arrived: float
     future: Future[A] = field(default_factory=Future)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits any more."""
+        return self.future.done()
+
+    def answer(self, answer: A | BackendError) -> None:
+        """Hand over the answer, if somebody still waits for it."""
+        with self._lock:  # the worker and `close` may both try
+            if self.future.done() or not self.future.set_running_or_notify_cancel():
+                return
+            if isinstance(answer, BackendError):
+                self.future.set_exception(answer)
+            else:
+                self.future.set_result(answer)
 
 
 @dataclass(frozen=True)
@@ -40,14 +61,83 @@ class BatchBounds:
 
     size: int = 16
     wait: float = 0.02
-    queue: int = 64
+    queue: int = 256
+
+
+class Engine[Q, A](Protocol):
+    """What answers requests, in turns; a model that writes tokens writes one in each."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is a turn to take."""
+        ...
+
+    def room(self, most: int) -> int:
+        """How many more requests to take, where `most` may be under way."""
+        ...
+
+    def start(self, works: Sequence[Work[Q, A]]) -> None:
+        """Take requests."""
+        ...
+
+    def step(self) -> int:
+        """Take a turn, and return how many requests were in it; abandoned ones are dropped."""
+        ...
+
+
+class Calls[Q, A]:
+    """An engine of whole batches: `call` gives answer i to request i. A BackendError fails its batch."""
+
+    def __init__(
+        self,
+        name: str,
+        call: Callable[[Sequence[Q]], Sequence[A]],
+        observe: Callable[[int, float], None] = lambda _size, _seconds: None,
+    ) -> None:
+        self._name = name
+        self._call = call
+        self._observe = observe
+        self._works: Sequence[Work[Q, A]] = ()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch is to be answered."""
+        return bool(self._works)
+
+    def room(self, most: int) -> int:
+        """One batch at a time."""
+        return 0 if self._works else most
+
+    def start(self, works: Sequence[Work[Q, A]]) -> None:
+        """Take a batch."""
+        self._works = works
+
+    def step(self) -> int:
+        """Call the model with the batch."""
+        works = [work for work in self._works if not work.abandoned]
+        self._works = ()
+        if not works:
+            return 0
+        started = time.monotonic()
+        try:
+            answers: Sequence[A | BackendError] = self._call([work.request for work in works])
+        except BackendError as e:
+            log.warning("%s failed for %d request(s): %s", self._name, len(works), e)
+            answers = [BackendError(str(e) or "no reason given") for _ in works]
+        self._observe(len(works), time.monotonic() - started)  # first: who has an answer finds it counted
+        if len(answers) != len(works):
+            raise ValueError(f"{self._name}: {len(works)} requests but {len(answers)} answers")
+        for work, answer in zip(works, answers, strict=True):
+            work.answer(answer)
+        return len(works)
 
 
 class Batcher[Q, A]:
-    """Answers single requests through `call`, which takes a batch and gives answer i to request i.
+    """Answers single requests through an engine, in one thread.
 
-    A batch goes out when `bounds.size` requests wait, or when the first has waited `bounds.wait` seconds.
-    Requests of different `key` never share a call. A BackendError fails its batch and the thread goes on;
+    A batch goes out when there are as many requests as the engine has room for, or when the first has
+    waited `bounds.wait` seconds. Requests of different `key` never go out together. Clients take turns: one
+    with many requests does not hold up one with few. A BackendError fails its batch and the thread goes on;
     any other error is a bug in the model: the thread ends, `alive` turns False and every waiting and later
     request gets WorkerDead.
     """
@@ -55,22 +145,25 @@ class Batcher[Q, A]:
     def __init__(
         self,
         name: str,
-        call: Callable[[Sequence[Q]], Sequence[A]],
+        engine: Engine[Q, A],
         bounds: BatchBounds,
         *,
         key: Callable[[Q], Hashable] = lambda _: None,
         observe: Callable[[int, float], None] = lambda _size, _seconds: None,
     ) -> None:
         self.name = name
-        self._call = call
+        self._engine = engine
         self._bounds = bounds
         self._key = key
         self._observe = observe
-        self._queue: list[_Item[Q, A]] = []
-        self._batch: list[_Item[Q, A]] = []
+        self._queue: list[Work[Q, A]] = []
+        self._under_way: list[Work[Q, A]] = []
         self._changed = threading.Condition()
         self._closing = False
-        self._seconds = 0.0
+        self._pace = 0.0
+        """Seconds a request, lately."""
+        self._moved = self._answered = time.monotonic()
+        """When the engine last took a turn or had nothing to do."""
         self._thread = threading.Thread(target=self._work, name=f"goalreel-{name}", daemon=True)
         self._thread.start()
 
@@ -81,122 +174,148 @@ class Batcher[Q, A]:
 
     @property
     def waiting(self) -> int:
-        """Requests in the queue, those of the running call not counted."""
+        """Requests in the queue, those under way not counted."""
         return len(self._queue)
 
-    def check_room(self) -> None:
+    @property
+    def under_way(self) -> int:
+        """Requests that the model is answering."""
+        return sum(not work.abandoned for work in self._under_way)
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long requests are under way without a token, or for an engine of calls without an answer."""
+        return time.monotonic() - self._moved if self._under_way else 0.0
+
+    def check_room(self, client: Hashable = None) -> None:
         """Refuse early, before a request is decoded.
 
         Raises:
-            QueueFull: no room.
+            QueueFull: no room, and no client has more requests in the queue than this one.
             WorkerDead: nobody will answer.
         """
         if not self.alive:
             raise WorkerDead(f"the {self.name} model is not running")
         if len(self._queue) >= self._bounds.queue:
-            calls = len(self._queue) / self._bounds.size
-            raise QueueFull(self.name, min(60, max(1, math.ceil(calls * self._seconds))))
+            waiting = Counter(work.client for work in list(self._queue))
+            if max(waiting.values(), default=0) <= waiting[client] + 1:
+                raise self._full()
 
-    def put(self, request: Q, *, bounded: bool = True) -> Future[A]:
-        """Queue a request; cancelling the future takes it out again while it waits.
+    def put(self, request: Q, *, client: Hashable = None, bounded: bool = True) -> Future[A]:
+        """Queue a request; cancelling the future takes it back, wherever it is.
+
+        Where the queue is full, the last request of the client with most of them is refused instead.
 
         Raises:
             QueueFull: `bounded` and no room.
             WorkerDead: nobody will answer.
         """
-        item = _Item(request, self._key(request), time.monotonic())
+        work: Work[Q, A] = Work(request, client, self._key(request), time.monotonic())
+        refused = None
         with self._changed:
             if bounded:
-                self.check_room()
+                self.check_room(client)
+                if len(self._queue) >= self._bounds.queue:
+                    most, _ = Counter(work.client for work in self._queue).most_common(1)[0]
+                    refused = next(work for work in reversed(self._queue) if work.client == most)
+                    self._queue.remove(refused)
             elif not self.alive:
                 raise WorkerDead(f"the {self.name} model is not running")
-            self._queue.append(item)
+            self._queue.append(work)
             self._changed.notify()
-        item.future.add_done_callback(lambda f: self._forget(item) if f.cancelled() else None)
-        return item.future
+        if refused is not None and refused.future.set_running_or_notify_cancel():
+            refused.future.set_exception(self._full())
+        work.future.add_done_callback(lambda f: self._forget(work) if f.cancelled() else None)
+        return work.future
 
-    async def ask(self, request: Q, *, bounded: bool = True) -> A:
-        """Queue a request and wait for its answer; cancelling takes it out of the queue.
+    async def ask(self, request: Q, *, client: Hashable = None, bounded: bool = True) -> A:
+        """Queue a request and wait for its answer; cancelling takes it back.
 
         Raises:
             QueueFull, WorkerDead: as `put`.
             BackendError: the model could not be called.
         """
-        return await asyncio.wrap_future(self.put(request, bounded=bounded))
+        return await asyncio.wrap_future(self.put(request, client=client, bounded=bounded))
 
     def close(self, timeout: float = 5.0) -> None:
         """Fail what waits, and after `timeout` seconds also what the model has not answered by then."""
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._fail_waiting("the server is stopping")
+        self._fail(self._take_queue(), "the server is stopping")
         self._thread.join(timeout)
-        self._fail_batch("the server is stopping")
+        self._fail(self._under_way, "the server is stopping")
 
-    def _forget(self, item: _Item[Q, A]) -> None:
+    def _full(self) -> QueueFull:
+        return QueueFull(self.name, min(60, max(1, math.ceil(len(self._queue) * self._pace))))
+
+    def _forget(self, work: Work[Q, A]) -> None:
         with self._changed:
-            if item in self._queue:
-                self._queue.remove(item)
+            if work in self._queue:
+                self._queue.remove(work)
 
-    def _fail_waiting(self, reason: str) -> None:
+    def _take_queue(self) -> list[Work[Q, A]]:
         with self._changed:
             waiting, self._queue = self._queue, []
-        for item in waiting:
-            if item.future.set_running_or_notify_cancel():
-                item.future.set_exception(WorkerDead(reason))
+        return waiting
 
-    def _fail_batch(self, reason: str) -> None:
-        for item in self._batch:
-            if not item.future.done():
-                item.future.set_exception(WorkerDead(reason))
+    @staticmethod
+    def _fail(works: Sequence[Work[Q, A]], reason: str) -> None:
+        for work in works:
+            work.answer(WorkerDead(reason))
 
     def _work(self) -> None:
         try:
             while self._collect():
-                self._answer()
+                self._step()
         finally:
             with self._changed:
-                self._closing = True
-            self._fail_batch(f"the {self.name} model died: see the server's log")
-            self._fail_waiting(f"the {self.name} model is not running")
+                died, self._closing = not self._closing, True
+            if died:
+                self._fail(self._under_way, f"the {self.name} model died: see the server's log")
+            self._fail(self._take_queue(), f"the {self.name} model is not running")
 
     def _collect(self) -> bool:
-        """Wait for a batch; False when closing."""
+        """Give the engine what it has room for; wait while there is nothing to do. False when closing."""
+        batch: list[Work[Q, A]] = []
         with self._changed:
-            while True:
-                self._changed.wait_for(lambda: self._queue or self._closing)
-                if self._closing:
-                    return False
-                first = self._queue[0]
-                batch = [i for i in self._queue if i.key == first.key][: self._bounds.size]
-                remaining = first.arrived + self._bounds.wait - time.monotonic()
-                if len(batch) < self._bounds.size and remaining > 0:
-                    self._changed.wait(remaining)
-                    continue
-                self._queue = [i for i in self._queue if i not in batch]
-                self._batch = [i for i in batch if i.future.set_running_or_notify_cancel()]
-                if self._batch:
-                    return True
+            while not self._closing:
+                room = self._engine.room(self._bounds.size) if self._queue else 0
+                batch = self._first(room) if room else []
+                remaining = batch[0].arrived + self._bounds.wait - time.monotonic() if batch else 0.0
+                if batch and len(batch) < room and remaining > 0:
+                    batch = []
+                if batch or self._engine.busy:
+                    break
+                self._changed.wait(remaining if self._queue else None)
+            if self._closing:
+                return False
+            self._queue = [work for work in self._queue if work not in batch]
+            if not self._under_way:
+                self._moved = self._answered = time.monotonic()
+            self._under_way += batch
+        if batch:
+            self._engine.start(batch)
+        return True
 
-    def _answer(self) -> None:
-        batch, started = self._batch, time.monotonic()
-        try:
-            answers = self._call([i.request for i in batch])
-        except BackendError as e:
-            log.warning("%s failed for %d request(s): %s", self.name, len(batch), e)
-            answers = [BackendError(str(e) or "no reason given") for _ in batch]
-        self._seconds = time.monotonic() - started
-        self._observe(len(batch), self._seconds)  # first: who has an answer finds it counted
-        self._finish(answers)
+    def _first(self, room: int) -> list[Work[Q, A]]:
+        """The next batch. Of two requests, that goes first whose client has fewer before it or under way."""
+        turns = Counter(work.client for work in self._under_way)
+        ranked = []
+        for work in self._queue:
+            ranked.append((turns[work.client], work))
+            turns[work.client] += 1
+        ordered = [work for _, work in sorted(ranked, key=lambda pair: pair[0])]
+        return [work for work in ordered if work.key == ordered[0].key][:room]
 
-    def _finish(self, answers: Sequence[A | BackendError]) -> None:
-        if len(answers) != len(self._batch):
-            raise ValueError(f"{self.name}: {len(self._batch)} requests but {len(answers)} answers")
-        for item, answer in zip(self._batch, answers, strict=True):
-            if item.future.done():
-                continue  # given up by close()
-            if isinstance(answer, BackendError):
-                item.future.set_exception(answer)
-            else:
-                item.future.set_result(answer)
-        self._batch = []
+    def _step(self) -> None:
+        started = time.monotonic()
+        size = self._engine.step()
+        self._moved = time.monotonic()
+        if size:
+            self._observe(size, self._moved - started)
+        under_way = [work for work in self._under_way if not work.abandoned]
+        if answered := len(self._under_way) - len(under_way):
+            self._pace += 0.2 * ((self._moved - self._answered) / answered - self._pace)
+            self._answered = self._moved
+        self._under_way = under_way

@@ -30,8 +30,9 @@ class QueuedChat:
     The queue's limit does not apply: a job has one request at a time, and the number of jobs is limited.
     """
 
-    def __init__(self, batcher: ChatBatcher) -> None:
+    def __init__(self, batcher: ChatBatcher, client: str) -> None:
         self._batcher = batcher
+        self._client = client
         self._waiting: list[Future[TokenReply | NoReply]] = []
         self._cancelled = False
 
@@ -58,7 +59,9 @@ class QueuedChat:
         return self._ask([ChatRequest(c, schema, tokens=True) for c in conversations])
 
     def _ask(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        self._waiting = [self._batcher.put(request, bounded=False) for request in requests]
+        self._waiting = [
+            self._batcher.put(request, client=self._client, bounded=False) for request in requests
+        ]
         if self._cancelled:
             self.cancel()
         return [future.result() for future in self._waiting]
@@ -85,7 +88,7 @@ class Job:
         self._events: list[bytes] = []
         self._changed = asyncio.Event()
         self._threads = threads
-        chats = QueuedChat(service.chat("planner")), QueuedChat(service.chat("critic"))
+        chats = [QueuedChat(service.chat(role), self.id) for role in ("planner", "critic")]
         self._chats = chats
         models, loop = service.models, service.settings.loop
         self._planner = ChatPlanner(chats[0], dialect=models.planner_dialect, max_steps=loop.max_steps)
@@ -151,7 +154,7 @@ class Job:
                 case Task():
                     return await self._in_thread(self._planner.plan, request)
                 case Edit():
-                    return await self._editor.ask(request, bounded=False)
+                    return await self._editor.ask(request, client=self.id, bounded=False)
                 case Candidate():
                     return await self._in_thread(self._critic.judge, request)
         except BackendError as e:

@@ -10,8 +10,15 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Chat, ChatRequest, NoReply, TokenReply, request_replies
-from goalreel.serving.batcher import BatchBounds, Batcher
+from goalreel.planners.chat.conversation import (
+    Chat,
+    ChatRequest,
+    DecodingChat,
+    NoReply,
+    TokenReply,
+    request_replies,
+)
+from goalreel.serving.batcher import BatchBounds, Batcher, Calls
 from goalreel.serving.errors import CLIENT_GONE
 from goalreel.serving.metrics import Metrics
 from goalreel.serving.settings import Models, ServeSettings
@@ -42,25 +49,35 @@ class Service:
             self.batchers["critic"] = self._chat("critic", models.critic)
         if models.editor is not None:
             observe = functools.partial(self.metrics.called, "editor")
-            self.batchers["editor"] = Batcher("editor", models.editor.edit, self._bounds, observe=observe)
+            calls = Calls("editor", models.editor.edit, observe)
+            self.batchers["editor"] = Batcher("editor", calls, self._bounds)
 
     def _chat(self, role: str, chat: Chat) -> ChatBatcher:
+        observe = functools.partial(self.metrics.called, role)
+        if isinstance(chat, DecodingChat):
+            return Batcher(role, chat.decoder(), self._bounds, observe=observe)
+
         def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
             conversations, schema = [r.conversation for r in requests], requests[0].schema
             replies = request_replies(chat, conversations, schema, tokens=requests[0].tokens)
-            for request, reply in zip(requests, replies, strict=True):
+            for request, reply in zip(requests, replies, strict=False):
                 text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
                 if request.on_text is not None and text:
                     request.on_text(text)
             return replies
 
-        observe = functools.partial(self.metrics.called, role)
-        return Batcher(role, call, self._bounds, key=_call_key, observe=observe)
+        return Batcher(role, Calls(role, call, observe), self._bounds, key=_call_key)
 
     @property
     def healthy(self) -> bool:
-        """Whether every model's worker is alive."""
-        return all(batcher.alive for batcher in self.batchers.values())
+        """Whether every model's worker is alive and at work."""
+        return all(batcher.alive for batcher in self.batchers.values()) and not self.stuck
+
+    @property
+    def stuck(self) -> list[str]:
+        """Roles at work that wrote no token, or gave no answer, for `stuck_seconds`."""
+        limit = self.settings.stuck_seconds
+        return [role for role, batcher in self.batchers.items() if batcher.silent_seconds > limit]
 
     def names(self) -> dict[str, str]:
         """Name of a model in requests -> its role."""
@@ -109,7 +126,8 @@ async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], qu
         HTTPException: 499, the client is gone.
         QueueFull, BackendError: from the batcher.
     """
-    answer = asyncio.ensure_future(batcher.ask(question))
+    client = request.client.host if request.client else None
+    answer = asyncio.ensure_future(batcher.ask(question, client=client))
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)

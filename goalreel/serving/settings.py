@@ -60,19 +60,24 @@ class ServeSettings:
     ] = 20
     queue_size: Annotated[
         int, Field(ge=1, description="Requests that may wait for a model; one more is answered 429."), _LOAD
-    ] = 64
+    ] = 256
     max_requests: Annotated[int, Field(ge=1)] = 256
     """HTTP requests in progress at once; one more is answered 429."""
     max_body_bytes: Annotated[int, Field(ge=1)] = 32 * 2**20
     max_pixels: Annotated[int, Field(ge=1)] = 16_000_000
     """Pixels of all images of one request together."""
-    loop: LoopOptions = LoopOptions(max_attempts=3, max_steps=50)
+    loop: LoopOptions = LoopOptions(max_attempts=3)
     """How storyboards are made; a request may name its own number of attempts."""
     max_running: Annotated[int, Field(ge=1)] = 16
     """Storyboards in progress at once."""
     max_stored: Annotated[int, Field(ge=0)] = 256
     max_stored_bytes: Annotated[int, Field(ge=0)] = 2**30
     """Finished storyboards in memory, in number and in bytes of JSON; the least recently used goes first."""
+    stuck_seconds: Annotated[
+        int,
+        Field(ge=1, description="Seconds without a token, or an answer, after which /health says Stuck."),
+        _LOAD,
+    ] = 300
     drain_seconds: Annotated[
         int, Field(ge=0, description="Seconds that SIGTERM waits for what is under way."), _LOAD
     ] = 30

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from goalreel.errors import BackendError
 from goalreel.image import Image
 
 type MessagePart = str | Image
@@ -113,6 +114,54 @@ class TokenChat(Chat, Protocol):
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
+        ...
+
+
+class ReplyWork(Protocol):
+    """A request, and whoever waits for its reply."""
+
+    @property
+    def request(self) -> ChatRequest:
+        """What is asked."""
+        ...
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits any more."""
+        ...
+
+    def answer(self, answer: TokenReply | NoReply | BackendError) -> None:
+        """Hand over the reply, or say why the model could not be called."""
+        ...
+
+
+class Decoder(Protocol):
+    """Answers many requests at once, a token at a time. It is used in one thread."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a reply is under way."""
+        ...
+
+    def room(self, most: int) -> int:
+        """How many more requests to take, where `most` may be under way."""
+        ...
+
+    def start(self, works: Sequence[ReplyWork]) -> None:
+        """Take requests."""
+        ...
+
+    def step(self) -> int:
+        """Go on by a token, answer what is whole, drop what is abandoned; return how many were in turn."""
+        ...
+
+
+@runtime_checkable
+class DecodingChat(Chat, Protocol):
+    """A Chat that can answer many callers at once."""
+
+    def decoder(self) -> Decoder:
+        """Make what answers them."""
         ...
 
 

@@ -6,22 +6,33 @@ Weights are read from safetensors only, and no code out of a checkpoint is run.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import PIL.Image
 import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, LogitsProcessorList
 from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.device_memory import free_memory
 from goalreel.errors import BackendError, InputError
-from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply, cut_off
-from goalreel.planners.chat.hf_tokens import TopTokens, tokens_by_row
+from goalreel.planners.chat.conversation import (
+    ChatRequest,
+    Conversation,
+    Decoder,
+    NoReply,
+    Reply,
+    ReplyWork,
+    TokenReply,
+    Usage,
+    cut_off,
+)
+from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, Row
+from goalreel.planners.chat.hf_inputs import content, reserved, sampling
+from goalreel.planners.chat.hf_tokens import row_tokens
 from goalreel.planners.chat.token_probability import token_reply
 from goalreel.progress import without_loading_bars
 from goalreel.quantization import quantization_config
@@ -34,7 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-type _Generate = Callable[[Sequence[Conversation]], list[TokenReply | NoReply]]
+OUT_OF_MEMORY = NoReply("out of memory for this conversation alone: use smaller or fewer images")
 
 
 class HfChat:
@@ -84,13 +95,13 @@ class HfChat:
         self.batch_size = batch_size
         self._call_device: str | None = None
         """Where the model computes, if its weights lie elsewhere between the calls."""
-        self._reserved = _reserved(processor)
+        self._reserved = reserved(processor)
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
             "pad_token_id": tokenizer.pad_token_id,
             "num_beams": 1,  # a checkpoint that searches with beams would answer in rows of its own
             "num_return_sequences": 1,
-            **_sampling(temperature, top_p, top_k),
+            **sampling(temperature, top_p, top_k),
         }
         if temperature != "checkpoint" or batch_size > 1:
             self._generation["repetition_penalty"] = 1.0
@@ -172,7 +183,7 @@ class HfChat:
         Raises:
             BackendError: the device failed.
         """
-        replies = self._all(conversations, self._texts)
+        replies = self._replies([ChatRequest(c) for c in conversations])
         return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
     def complete_tokens(
@@ -183,18 +194,15 @@ class HfChat:
         Raises:
             BackendError: the device failed.
         """
-        return self._all(conversations, self._tokens)
-
-    def _all(self, conversations: Sequence[Conversation], generate: _Generate) -> list[TokenReply | NoReply]:
-        replies: list[TokenReply | NoReply] = []
-        with self._on_device():
-            while len(replies) < len(conversations):
-                done = len(replies)
-                replies += self._batch(conversations[done : done + self.batch_size], generate)
-        return replies
+        return self._replies([ChatRequest(c, tokens=True) for c in conversations])
 
     @contextmanager
-    def _on_device(self) -> Iterator[None]:
+    def on_device(self) -> Iterator[None]:
+        """Have the weights where the model computes.
+
+        Raises:
+            BackendError: there is no room for them.
+        """
         if self._call_device is None:
             yield
             return
@@ -208,61 +216,101 @@ class HfChat:
             self.model.to(home)  # pyrefly: ignore[bad-argument-type]
             free_memory()
 
-    def _batch(self, batch: Sequence[Conversation], generate: _Generate) -> list[TokenReply | NoReply]:
-        """Answer a batch; a batch that fails is split, down to the conversation that causes it."""
-        try:
-            return generate(batch)
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            if len(batch) == 1:
-                return [NoReply("out of memory for this conversation alone: use smaller or fewer images")]
-            self.batch_size = max(1, len(batch) // 2)
-            log.warning("out of memory: going on with batches of %d", self.batch_size)
-        except (ValueError, TemplateError) as e:
-            if len(batch) == 1:
-                return [NoReply(_line(e), refused=True)]
-        except RuntimeError as e:
-            raise BackendError(f"the model failed on {self.model.device}: {_line(e)}") from e
-        half = len(batch) // 2
-        return self._batch(batch[:half], generate) + self._batch(batch[half:], generate)
+    def decoder(self) -> Decoder:
+        """Make what answers many callers at once (`goalreel.planners.chat.decoder`)."""
+        from goalreel.planners.chat.decoder import HfDecoder
 
-    def _texts(self, batch: Sequence[Conversation]) -> list[TokenReply | NoReply]:
-        new = self._generate(batch)
-        return self._whole(new, [TokenReply(text) for text in self._decoded(new)])
+        return HfDecoder(self)
 
-    def _tokens(self, batch: Sequence[Conversation]) -> list[TokenReply | NoReply]:
-        likeliest = TopTokens()
-        new = self._generate(batch, logits_processor=[likeliest])
-        rows = tokens_by_row(self.processor.tokenizer, new, likeliest)
-        replies = [token_reply(text, row) for text, row in zip(self._decoded(new), rows, strict=True)]
-        return self._whole(new, replies)
-
-    def _whole(self, new: torch.Tensor, replies: Sequence[TokenReply]) -> list[TokenReply | NoReply]:
-        """The replies of the generated tokens `new` (rows, steps), of which some did not reach their end."""
-        ends = self.model.generation_config.eos_token_id
-        end_ids = torch.tensor([] if ends is None else ends, dtype=new.dtype, device=new.device)
-        ended = torch.isin(new, end_ids).any(1).tolist()
-        return [
-            cut_off(reply.text) if not whole else reply if reply.text else NoReply("the model said nothing")
-            for reply, whole in zip(replies, ended, strict=True)
-        ]
+    def row(self, work: ReplyWork) -> Row:
+        """Begin the reply to a request."""
+        return Row(work, self._generation["max_new_tokens"], self._text)
 
     @torch.inference_mode()
-    def _generate(self, batch: Sequence[Conversation], **more: Any) -> torch.Tensor:
-        inputs = self._inputs(batch).to(self.model.device, self.model.dtype)
+    def lane(self, rows: Sequence[Row]) -> Lane:
+        """Read the rows' conversations."""
+        inputs = self._inputs([row.work.request.conversation for row in rows])
         # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
-        with threads_for([self.model]):
-            tokens = self.model.generate(**inputs, **self._generation, **more)  # pyrefly: ignore[not-callable]
-        return tokens[:, inputs["input_ids"].shape[1] :]
+        lane: Lane = self.model.generate(  # pyrefly: ignore[not-callable]
+            **inputs.to(self.model.device, self.model.dtype),
+            **self._generation,
+            logits_processor=LogitsProcessorList([RecordScores()]),
+            custom_generate=Lane,
+        )
+        lane.seat(rows)
+        return lane
 
-    def _decoded(self, new: torch.Tensor) -> list[str]:
-        return [text.strip() for text in self.processor.batch_decode(new, skip_special_tokens=True)]
+    @torch.inference_mode()
+    def step(self, lane: Lane) -> None:
+        """Write one token in each row of a lane, and answer the rows that have their last one."""
+        for row in lane.step():
+            row.answer(self._reply(row))
+
+    def attempt(self, rows: Sequence[Row], write: Callable[[Sequence[Row]], None]) -> None:
+        """Let `write` handle the rows; rows that fail are split, down to the one that causes it.
+
+        Raises:
+            BackendError: the device failed.
+        """
+        try:
+            write(rows)
+            return
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            rows = [row for row in rows if not row.written]
+            if len(rows) == 1:
+                rows[0].answer(OUT_OF_MEMORY)
+                return
+            self.batch_size = max(1, len(rows) // 2)
+            log.warning("out of memory: going on with batches of %d", self.batch_size)
+        except (ValueError, TemplateError) as e:
+            if len(rows) == 1:
+                rows[0].answer(NoReply(_line(e), refused=True))
+                return
+        except RuntimeError as e:
+            raise self.failure(e) from e
+        for row in rows:
+            row.restart()
+        half = len(rows) // 2
+        self.attempt(rows[:half], write)
+        self.attempt(rows[half:], write)
+
+    def failure(self, error: RuntimeError) -> BackendError:
+        """What to say of an error of the device."""
+        return BackendError(f"the model failed on {self.model.device}: {_line(error)}")
+
+    def _replies(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
+        works = [Asked(request) for request in requests]
+        done = 0
+        with self.on_device(), threads_for([self.model]):
+            while done < len(works):
+                rows = [self.row(work) for work in works[done : done + self.batch_size]]
+                done += len(rows)
+                self.attempt(rows, self._write)
+        return [work.reply for work in works]
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        lane = self.lane(rows)
+        while lane.rows:
+            self.step(lane)
+
+    def _reply(self, row: Row) -> TokenReply | NoReply:
+        text, usage = self._text(row.ids).strip(), Usage(row.prompt_tokens, len(row.ids))
+        if not row.ended:
+            return cut_off(text, usage)
+        if not text:
+            return NoReply("the model said nothing", usage=usage)
+        tokens = row_tokens(self.processor.tokenizer, row.chances) if row.chances else ()
+        return replace(token_reply(text, tokens), usage=usage)
+
+    def _text(self, ids: Sequence[int]) -> str:
+        return self.processor.decode(ids, skip_special_tokens=True)
 
     def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
         for conversation in batch:
             self._check(conversation)
         inputs: BatchFeature = self.processor.apply_chat_template(  # pyrefly: ignore[bad-assignment]  (tokenize: no str)
-            [_content(c) for c in batch],
+            [content(c) for c in batch],
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
@@ -303,40 +351,6 @@ def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
 
 def _image_token(holder: object) -> int | None:
     return getattr(holder, "image_token_id", None)
-
-
-def _sampling(
-    temperature: float | Literal["checkpoint"], top_p: float | None, top_k: int | None
-) -> dict[str, Any]:
-    """The sampling arguments of `generate`; the checkpoint decides on those that are absent."""
-    if (top_p is not None and not 0 < top_p <= 1) or (top_k is not None and top_k < 0):
-        raise InputError("top_p is in (0, 1], top_k starts at 0")
-    as_checkpoint = temperature == "checkpoint"
-    if not as_checkpoint and temperature < 0:
-        raise InputError('temperature starts at 0, or is "checkpoint"')
-    if not as_checkpoint and temperature == 0:
-        return {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
-    limits = {"top_p": top_p, "top_k": top_k}
-    if as_checkpoint:
-        return {name: limit for name, limit in limits.items() if limit is not None}
-    return {"do_sample": True, "temperature": temperature, "top_p": top_p or 1.0, "top_k": top_k or 0}
-
-
-def _content(conversation: Conversation) -> list[dict[str, Any]]:
-    return [{"role": m.role, "content": [_part(p) for p in m.parts]} for m in conversation]
-
-
-def _part(part: str | Image) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return {"type": "image", "image": PIL.Image.fromarray(part.pixels)}
-
-
-def _reserved(processor: "ProcessorMixin") -> tuple[str, ...]:
-    """The tokenizer's special tokens and the mark the processor replaces by an image."""
-    marks = (getattr(processor, name, None) for name in ("image_token", "video_token"))
-    tokens = dict.fromkeys((*processor.tokenizer.all_special_tokens, *marks))
-    return tuple(t for t in tokens if t)
 
 
 def _line(error: Exception) -> str:

@@ -1,68 +1,69 @@
-"""Record the likeliest tokens at each step of `generate`: all logits would not fit in memory."""
+"""The likeliest tokens of each step, and the text that each token adds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
-from transformers import LogitsProcessor, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from goalreel.planners.chat.conversation import Token
 
 LIKELIEST = 5
 
 
-class TopTokens(LogitsProcessor):
-    """Records the likeliest tokens of every step, and the probability of the token that was sampled.
-
-    In `generate` it runs after the checkpoint's repetition penalty and before temperature, top-k and top-p.
-    """
-
-    def __init__(self) -> None:
-        self._ids: list[torch.Tensor] = []
-        self._probabilities: list[torch.Tensor] = []
-        self._sampled: list[torch.Tensor] = []
-        self._last: torch.Tensor | None = None
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the logits (rows, vocabulary) unchanged, after the tokens `input_ids` (rows, length)."""
-        self._add_sampled(input_ids[:, -1])
-        self._last = scores.softmax(-1)
-        probabilities, ids = self._last.topk(min(LIKELIEST, scores.shape[-1]))
-        self._ids.append(ids)
-        self._probabilities.append(probabilities)
-        return scores
-
-    def read(self, new: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ids and probabilities (rows, steps, LIKELIEST + 1) of the generated `new` (rows, steps).
-
-        At each step the sampled token comes first, then the likeliest ones, of which it may be one.
-        """
-        steps = new.shape[1]
-        if len(self._sampled) < steps:
-            self._add_sampled(new[:, -1])
-        sampled = torch.stack(self._sampled[:steps], 1)
-        ids, probabilities = (torch.stack(part[:steps], 1) for part in (self._ids, self._probabilities))
-        return torch.cat([new[..., None], ids], -1), torch.cat([sampled[..., None], probabilities], -1)
-
-    def _add_sampled(self, ids: torch.Tensor) -> None:
-        if self._last is not None:
-            self._sampled.append(self._last.gather(1, ids[:, None])[:, 0])
+type TokenChances = tuple[list[int], list[float]]
+"""Ids and probabilities: the token that was written first, then the likeliest, of which it may be one."""
 
 
-def tokens_by_row(
-    tokenizer: PreTrainedTokenizerBase, new: torch.Tensor, likeliest: TopTokens
-) -> list[list[Token]]:
-    """Make the tokens of each row of `new` (rows, steps), without the special ones."""
-    ids, probabilities = (part.tolist() for part in likeliest.read(new))
-    token_ids = sorted({token for row in ids for step in row for token in step})
+def token_chances(scores: torch.Tensor, tokens: torch.Tensor) -> list[TokenChances]:
+    """How likely one step's `tokens` (rows, 1) and others were, by the `scores` (rows, vocabulary)."""
+    chances = scores.softmax(-1)
+    likeliest, ids = chances.topk(min(LIKELIEST, chances.shape[-1]))
+    all_ids = torch.cat([tokens, ids], -1).tolist()
+    return list(zip(all_ids, torch.cat([chances.gather(1, tokens), likeliest], -1).tolist(), strict=True))
+
+
+def row_tokens(tokenizer: PreTrainedTokenizerBase, steps: Sequence[TokenChances]) -> list[Token]:
+    """Make the tokens of one reply, without the special ones."""
+    token_ids = sorted({token for ids, _ in steps for token in ids})
     texts = dict(zip(token_ids, tokenizer.batch_decode([[i] for i in token_ids]), strict=True))
     visible = tokenizer.batch_decode([[i] for i in token_ids], skip_special_tokens=True)
     special = {i for i, text in zip(token_ids, visible, strict=True) if texts[i] and not text}
-    rows = []
-    for row_ids, row_chances in zip(ids, probabilities, strict=True):
-        steps = [(i, c) for i, c in zip(row_ids, row_chances, strict=True) if i[0] not in special]
-        pieces = _pieces(tokenizer, [i[0] for i, _ in steps])
-        rows.append([_token(piece, i, c, texts) for piece, (i, c) in zip(pieces, steps, strict=True)])
-    return rows
+    shown = [(ids, chances) for ids, chances in steps if ids[0] not in special]
+    pieces = _pieces(tokenizer, [ids[0] for ids, _ in shown])
+    return [_token(piece, *step, texts) for piece, step in zip(pieces, shown, strict=True)]
+
+
+class TextPieces:
+    """Calls `on_text` with the text of a growing row of ids, without blanks at either end.
+
+    A character of several tokens comes with its last one, and blanks with the word behind them.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], on_text: Callable[[str], None]) -> None:
+        self._decode = decode
+        self._on_text = on_text
+        self._sent = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again; what was sent is not sent again."""
+        self._text = ""
+        self._start = self._at = 0
+
+    def add(self, ids: Sequence[int]) -> None:
+        """Send what the last of `ids` adds."""
+        prefix, text = self._decode(ids[self._start : self._at]), self._decode(ids[self._start :])
+        if text.endswith("\ufffd"):
+            return
+        self._start, self._at = self._at, len(ids)
+        self._text = (self._text + text[len(prefix) :]).lstrip()
+        self.finish(self._text.rstrip())
+
+    def finish(self, text: str) -> None:
+        """Send the rest of a `text`."""
+        if len(text) > self._sent:
+            self._on_text(text[self._sent :])
+            self._sent = len(text)
 
 
 def _token(piece: str, ids: Sequence[int], probabilities: Sequence[float], texts: dict[int, str]) -> Token:

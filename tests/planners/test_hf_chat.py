@@ -9,20 +9,13 @@ import PIL.Image
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support import tiny
+from support.conversations import BUILDERS, CONVERSATIONS, picture, user
 
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.build import build_chat
-from goalreel.planners.chat.conversation import Message, NoReply, cut_off
+from goalreel.planners.chat.conversation import NoReply, cut_off
 from goalreel.planners.chat.hf import HfChat
-
-BUILDERS = {
-    "qwen3-vl": tiny.tiny_vlm,
-    "qwen2.5-vl": tiny.tiny_qwen25_vl,
-    "idefics3": tiny.tiny_idefics3,
-    "llava": tiny.tiny_llava,
-}
 
 
 @pytest.fixture(scope="module")
@@ -43,29 +36,8 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def picture(width: int, height: int, seed: int = 0) -> Image:
-    return Image(np.random.default_rng(seed).integers(0, 256, (height, width, 3)).astype(np.uint8))
-
-
 def change(path, **settings):
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
-
-
-def user(*parts):
-    return (Message("user", parts),)
-
-
-CONVERSATIONS = (
-    (Message("system", ("be brief",)), *user("look at", picture(64, 48), "and put the block in the bowl")),
-    user("no picture, and a rather longer text about the red bowl, the drawer and the gripper above them"),
-    user(picture(96, 96, 1), "then", picture(40, 130, 2), "then", picture(33, 35, 3), "which is closest?"),
-    (
-        *user("a"),
-        Message("assistant", ("{'step_number'",)),
-        *user("not JSON; once more: ", picture(150, 70, 4)),
-    ),
-    user("lift it"),
-)
 
 
 @pytest.mark.parametrize("name", BUILDERS)

@@ -10,7 +10,8 @@ import torch
 from support import tiny
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Message, NoReply, TokenChat
+from goalreel.planners.chat.conversation import ChatRequest, Message, NoReply, TokenChat
+from goalreel.planners.chat.decoding import Asked
 from goalreel.planners.chat.hf import HfChat
 
 WORDS = 24
@@ -41,7 +42,9 @@ def load(path, max_new_tokens=WORDS, **settings) -> HfChat:
 def forward(chat: HfChat, conversation) -> tuple[list[int], torch.Tensor]:
     """The ids of the greedy reply and, by one pass over it all, the probabilities (ids, words)."""
     inputs = chat._inputs([conversation])
-    new = chat._generate([conversation])[0]
+    row = chat.row(Asked(ChatRequest(conversation)))
+    chat._write([row])
+    new = torch.tensor(row.ids)
     ids = torch.cat([inputs["input_ids"], new[None]], 1)
     more = {k: v for k, v in inputs.items() if k not in ("input_ids", "attention_mask", "mm_token_type_ids")}
     if "mm_token_type_ids" in inputs:

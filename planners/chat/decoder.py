@@ -1,0 +1,165 @@
+"""Many callers' replies from one model in this process: short replies do not wait for long ones."""
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import torch
+
+from goalreel.errors import BackendError
+from goalreel.planners.chat.conversation import ReplyWork
+from goalreel.planners.chat.decoding import Lane, Row
+from goalreel.planners.chat.hf import OUT_OF_MEMORY, HfChat
+from goalreel.torch_threads import threads_for
+
+log = logging.getLogger(__name__)
+
+LONG = 256
+"""Tokens from which a reply is long: where others wait, it leaves its place to one of them."""
+LONG_SHARE = 0.25
+"""The share of the time that long replies have while there are short ones."""
+LONG_BATCHES = 4
+"""As many long replies as so many batches may be under way; further ones keep their places."""
+
+
+class HfDecoder:
+    """Continuous batching: a reply that ends leaves its place at once to another one.
+
+    Long replies are decoded apart from the others. Where the model's cache cannot be mixed, replies that
+    begin together stay together, and such lanes take turns. It must be used in one thread.
+    """
+
+    def __init__(self, chat: HfChat) -> None:
+        self._chat = chat
+        self._short: list[Lane] = []
+        self._long: list[Lane] = []
+        self._again: list[Row] = []
+        """Rows to begin again, for which there was no memory."""
+        self._device = ExitStack()
+        self._short_seconds = self._long_seconds = 0.0
+        """Spent while there were both."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a reply is under way."""
+        return bool(self._short or self._long or self._again)
+
+    def room(self, most: int) -> int:
+        """How many more requests to take, where `most` may be under way besides the long ones."""
+        places = min(most, self._chat.batch_size)
+        if _count(self._short) >= places:
+            self._set_apart()
+        return max(0, places - _count(self._short) - len(self._again))
+
+    def start(self, works: Sequence[ReplyWork]) -> None:
+        """Read the conversations of requests, and write the first token of each reply."""
+        rows = [self._chat.row(work) for work in works]
+        try:
+            if not self.busy:  # offloaded weights stay on the device until there is nothing to do
+                self._device.enter_context(self._chat.on_device())
+        except BackendError as e:
+            _fail(rows, e)
+            return
+        with threads_for([self._chat.model]):
+            self._begin(rows)
+
+    def step(self) -> int:
+        """Write one token of some replies, answer those that are whole; return how many were in turn."""
+        self._drop_abandoned()
+        if not (self._short and self._long):
+            self._short_seconds = self._long_seconds = 0.0
+        behind = self._long_seconds <= LONG_SHARE * (self._short_seconds + self._long_seconds)
+        lanes = self._long if self._long and (behind or not self._short) else self._short
+        started, rows = time.monotonic(), _count(lanes)
+        with threads_for([self._chat.model]):
+            for lane in list(lanes):
+                self._step(lane)
+                if not lane.rows:
+                    lanes.remove(lane)
+            again, self._again = self._again[: self._chat.batch_size], self._again[self._chat.batch_size :]
+            if again:
+                self._begin(again)
+        if not self.busy:
+            self._device.close()
+        if lanes is self._long:
+            self._long_seconds += time.monotonic() - started
+        else:
+            self._short_seconds += time.monotonic() - started
+        return rows
+
+    def _begin(self, rows: Sequence[Row]) -> None:
+        def read(part: Sequence[Row]) -> None:
+            lane = self._chat.lane(part)
+            self._chat.step(lane)
+            _add(self._short, lane)
+
+        try:
+            self._chat.attempt(rows, read)
+        except BackendError as e:
+            _fail(rows, e)
+
+    def _step(self, lane: Lane) -> None:
+        """One step of a lane; where memory runs out its rows begin again in smaller batches."""
+        try:
+            self._chat.step(lane)
+        except torch.OutOfMemoryError:
+            rows, lane.rows = lane.rows, []
+            torch.cuda.empty_cache()
+            if len(rows) == 1:
+                rows[0].answer(OUT_OF_MEMORY)
+                return
+            self._chat.batch_size = max(1, min(self._chat.batch_size, len(rows)) // 2)
+            log.warning("out of memory: going on with batches of %d", self._chat.batch_size)
+            for row in rows:
+                row.restart()
+            self._again += rows
+        except RuntimeError as e:
+            rows, lane.rows = lane.rows, []
+            _fail(rows, self._chat.failure(e))
+
+    def _set_apart(self) -> None:
+        """Move long replies to their own lanes, as far as there is room for them."""
+        room = LONG_BATCHES * self._chat.batch_size - _count(self._long)
+        for lane in list(self._short):
+            rows = [row for row in lane.rows if len(row.ids) >= LONG][: max(0, room)]
+            if len(rows) == len(lane.rows):
+                self._short.remove(lane)
+            elif rows and lane.mixes:
+                with torch.inference_mode():
+                    lane = lane.split(rows)
+            else:
+                continue
+            room -= len(rows)
+            _add(self._long, lane)
+
+    def _drop_abandoned(self) -> None:
+        for lanes in (self._short, self._long):
+            for lane in list(lanes):
+                with torch.inference_mode():
+                    lane.drop([row for row in lane.rows if row.work.abandoned])
+                if not lane.rows:
+                    lanes.remove(lane)
+        self._again = [row for row in self._again if not row.work.abandoned]
+
+
+@torch.inference_mode()
+def _add(lanes: list[Lane], lane: Lane) -> None:
+    if not lane.rows:
+        return
+    other = next((other for other in lanes if other.mixes and lane.mixes), None)
+    if other is None:
+        lanes.append(lane)
+    else:
+        other.join(lane)
+
+
+def _count(lanes: Sequence[Lane]) -> int:
+    return sum(len(lane.rows) for lane in lanes)
+
+
+def _fail(rows: Sequence[Row], error: BackendError) -> None:
+    log.warning("failed for %d request(s): %s", len(rows), error)
+    for row in rows:
+        if not row.work.abandoned:
+            row.answer(error)
