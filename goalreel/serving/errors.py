@@ -1,6 +1,8 @@
 """Every refusal as one line of JSON, in the shape OpenAI's clients read: `{"error": {"message": ...}}`."""
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -15,6 +17,17 @@ from goalreel.serving.batcher import QueueFull
 
 CLIENT_GONE = 499
 RETRY_SECONDS = 1
+_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is no field that this server knows",
+    "model_attributes_type": "should be a JSON object, sent as application/json",
+    "union_tag_not_found": "should have a type, text or image_url",
+}
+"""What the common mistakes are called here."""
+_INVALID = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}
+_SUBJECT = re.compile(r"^(Value error, |\w+ (?=should ))")
+"""What begins pydantic's messages in place of the field's name."""
 
 
 def _encodable(text: str) -> str:
@@ -27,7 +40,7 @@ def _encodable(text: str) -> str:
 
 Utf8 = Annotated[str, AfterValidator(_encodable)]
 """JSON can smuggle in halves of surrogate pairs, which no UTF-8 reply could carry."""
-Wording = Annotated[Utf8, Field(min_length=1, max_length=20_000, pattern=r"\S")]
+Wording = Annotated[str, Field(min_length=1, max_length=20_000, pattern=r"\S"), AfterValidator(_encodable)]
 
 
 class ErrorDetail(BaseModel):
@@ -35,13 +48,24 @@ class ErrorDetail(BaseModel):
 
     message: str
     type: str
-    code: int
+    param: str | None
+    """The field that is to blame."""
+    code: str | None
+    """OpenAI's word for it, where there is one."""
 
 
 class ErrorBody(BaseModel):
     """The body of every answer that is not a success."""
 
     error: ErrorDetail
+
+
+class ApiError(HTTPException):
+    """A refusal that names the field to blame, and OpenAI's word for what is wrong."""
+
+    def __init__(self, status: int, message: str, *, param: str, code: str) -> None:
+        super().__init__(status, message)
+        self.param, self.code = param, code
 
 
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -55,12 +79,25 @@ def unanswered(message: str, *, refused: bool) -> HTTPException:
     return HTTPException(422 if refused else UNANSWERED, message)
 
 
-def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """The reply itself. ASCII only: a message may quote what the client sent."""
+def error_body(status: int, message: str, param: str | None = None, code: str | None = None) -> bytes:
+    """The error as JSON. ASCII only: a message may quote what the client sent."""
     ours = status >= 500 or status == UNANSWERED
     kind = "server_error" if ours else "invalid_request_error"
-    body = {"error": {"message": message, "type": kind, "code": status}}
-    return Response(json.dumps(body), status, headers, media_type="application/json")
+    error = {"message": message, "type": kind, "param": param, "code": code or _CODES.get(status)}
+    return json.dumps({"error": error}).encode("ascii")
+
+
+def error_response(
+    status: int,
+    message: str,
+    headers: dict[str, str] | None = None,
+    *,
+    param: str | None = None,
+    code: str | None = None,
+) -> Response:
+    """The reply itself."""
+    body = error_body(status, message, param, code)
+    return Response(body, status, headers, media_type="application/json")
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -72,13 +109,29 @@ def add_handlers(app: FastAPI) -> None:
 
 
 async def _http(_: Request, error: HTTPException) -> Response:
-    return error_response(error.status_code, str(error.detail), dict(error.headers or {}))
+    param, code = (error.param, error.code) if isinstance(error, ApiError) else (None, None)
+    headers = dict(error.headers or {})
+    return error_response(error.status_code, str(error.detail), headers, param=param, code=code)
 
 
 async def _invalid(_: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"][1:]) or "the request"
-    return error_response(422, f"{where}: {first['msg']}")
+    if first["type"] == "json_invalid":
+        return error_response(400, f"the body is no JSON: {first['ctx']['error']} at {first['loc'][-1]}")
+    param = _field(first["loc"][1:])
+    words = _WORDS.get(first["type"]) or _SUBJECT.sub("", first["msg"])
+    code = _INVALID.get(first["type"], "invalid_value")
+    return error_response(400, f"{param or 'the body'}: {words}", param=param, code=code)
+
+
+def _field(place: Sequence[str | int]) -> str | None:
+    """The name of a field as a client writes it: pydantic adds which kind of part it took the value for."""
+    names = [
+        str(name)
+        for before, name, after in zip(("", *place), place, (*place[1:], None), strict=False)
+        if not (isinstance(before, int) and name in ("text", "image_url") and after is not None)
+    ]
+    return ".".join(names) or None
 
 
 async def _full(_: Request, error: QueueFull) -> Response:

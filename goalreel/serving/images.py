@@ -1,23 +1,27 @@
 """Image editing as OpenAI's clients and as InterleaveThinker's training code ask for it."""
 
 import asyncio
+import json
 import secrets
 import time
 import uuid
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, File, Form, Request, UploadFile
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Form, Request, Response, UploadFile
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
+from goalreel.serving.chat_body import ModelOwn
 from goalreel.serving.errors import Wording, responses, unanswered
+from goalreel.serving.events import EVENTS, HEADERS
 from goalreel.serving.pictures import decode_all, from_base64, to_base64
 from goalreel.serving.service import Here, Service, ask_while_connected
 from goalreel.types import Edit, Failure
 
 router = APIRouter()
+ANSWERS = responses(404, 424) | EVENTS
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -36,17 +40,48 @@ class ImagesAnswer(BaseModel):
     seed: int
 
 
-class GenerationBody(BaseModel):
-    """Text to image. The size is the served model's own."""
+class ImageOptions(BaseModel):
+    """What pictures may be asked to be. The size is the served model's own, and the form is PNG."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="forbid")
 
     prompt: Wording
     model: str | None = None
-    n: Literal[1] | None = 1
+    n: Annotated[int, Field(ge=1, le=1)] | None = 1
     size: Literal["auto"] | None = None
     response_format: Literal["b64_json"] | None = None
+    output_format: Literal["png"] | None = None
+    background: Literal["auto", "opaque"] | None = None
     seed: Seed | None = None
+    stream: bool | None = False
+    """Send the picture as an event."""
+    partial_images: Annotated[int, Field(ge=0, le=3)] | None = None
+    """At most so many unfinished pictures come before; the editor gives none."""
+    quality: ModelOwn = None
+    style: ModelOwn = None
+    moderation: ModelOwn = None
+    input_fidelity: ModelOwn = None
+    output_compression: ModelOwn = None
+    user: ModelOwn = None
+
+
+def _file(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError("should be a file, sent as multipart/form-data")
+    return value
+
+
+type Upload = Annotated[UploadFile, BeforeValidator(_file)]
+
+
+class EditForm(ImageOptions):
+    """A picture, and what is to be other in it."""
+
+    image: Upload | None = None
+    image_list: Annotated[list[Upload], Field(alias="image[]")] = []
+    """Another name for `image`, by which clients send a list."""
+    mask: Upload | None = None
+    """Refused: the editor changes what the prompt says."""
 
 
 class InterleaveThinkerEdit(BaseModel):
@@ -71,38 +106,31 @@ class InterleaveThinkerAnswer(BaseModel):
     error: str | None = None
 
 
-@router.post("/v1/images/edits", tags=["OpenAI-compatible"], responses=responses(404, 424))
+@router.post("/v1/images/edits", tags=["OpenAI-compatible"], response_model=ImagesAnswer, responses=ANSWERS)
 async def edits(
-    request: Request,
-    service: Here,
-    prompt: Annotated[Wording, Form()],
-    image: Annotated[UploadFile | None, File()] = None,
-    image_list: Annotated[list[UploadFile] | None, File(alias="image[]")] = None,
-    mask: Annotated[UploadFile | None, File()] = None,
-    n: Annotated[int, Form(ge=1, le=1)] = 1,
-    size: Annotated[Literal["auto"] | None, Form()] = None,
-    response_format: Annotated[Literal["b64_json"] | None, Form()] = None,
-    seed: Annotated[Seed | None, Form()] = None,
-) -> ImagesAnswer:
+    request: Request, form: Annotated[EditForm, Form(media_type="multipart/form-data")], service: Here
+) -> ImagesAnswer | Response:
     """Edit an image; the answer has the size that the editor works in. `seed` is an extension.
 
     Of several images the first is edited, and the others are shown to an editor that takes several.
     """
     service.editor().check_room()
-    sent = [*([image] if image else []), *(image_list or [])]
-    if not sent or mask is not None:
+    sent = [*([form.image] if form.image else []), *form.image_list]
+    if not sent or form.mask is not None:
         raise HTTPException(400, "send an image, and no mask")
     if len(sent) > 1 and not service.models.references:
         raise HTTPException(400, "the editor here takes one image at a time: send exactly one")
     sources = await decode_all([await file.read() for file in sent], service.settings.max_pixels)
-    return await _answer(request, service, sources, prompt, seed)
+    return await _answer(request, service, sources, form, "image_edit.completed")
 
 
-@router.post("/v1/images/generations", tags=["OpenAI-compatible"], responses=responses(404, 424))
-async def generations(request: Request, body: GenerationBody, service: Here) -> ImagesAnswer:
+@router.post(
+    "/v1/images/generations", tags=["OpenAI-compatible"], response_model=ImagesAnswer, responses=ANSWERS
+)
+async def generations(request: Request, body: ImageOptions, service: Here) -> ImagesAnswer | Response:
     """Make an image from text alone."""
     service.editor().check_room()
-    return await _answer(request, service, (), body.prompt, body.seed)
+    return await _answer(request, service, (), body, "image_generation.completed")
 
 
 @router.post("/edit", tags=["InterleaveThinker"], responses=responses(404, 424))
@@ -123,11 +151,25 @@ async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> 
 
 
 async def _answer(
-    request: Request, service: Service, sources: Sequence[Image], prompt: str, seed: int | None
-) -> ImagesAnswer:
-    picture, seed = await _edit(request, service, sources, prompt, seed)
-    data = [ImageData(b64_json=await asyncio.to_thread(to_base64, picture))]
-    return ImagesAnswer(created=int(time.time()), data=data, seed=seed)
+    request: Request, service: Service, sources: Sequence[Image], asked: ImageOptions, event: str
+) -> ImagesAnswer | Response:
+    picture, seed = await _edit(request, service, sources, asked.prompt, asked.seed)
+    encoded, created = await asyncio.to_thread(to_base64, picture), int(time.time())
+    if not asked.stream:
+        return ImagesAnswer(created=created, data=[ImageData(b64_json=encoded)], seed=seed)
+    width, height = picture.size
+    data = {
+        "type": event,
+        "b64_json": encoded,
+        "created_at": created,
+        "size": f"{width}x{height}",
+        "output_format": "png",
+        "background": "opaque",
+        "quality": "auto",
+        "seed": seed,
+    }
+    body = f"event: {event}\ndata: {json.dumps(data)}\n\n"
+    return Response(body, media_type="text/event-stream", headers=HEADERS)
 
 
 async def _edit(

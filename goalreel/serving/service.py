@@ -3,8 +3,8 @@
 import asyncio
 import functools
 import json
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
@@ -19,7 +19,7 @@ from goalreel.planners.chat.conversation import (
     request_replies,
 )
 from goalreel.serving.batcher import BatchBounds, Batcher, Calls
-from goalreel.serving.errors import CLIENT_GONE
+from goalreel.serving.errors import CLIENT_GONE, ApiError
 from goalreel.serving.metrics import Metrics
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
@@ -95,7 +95,8 @@ class Service:
         role = self.names().get(model)
         if role not in ("planner", "critic"):
             chat_models = ", ".join(n for n, r in self.names().items() if r != "editor") or "no chat model"
-            raise HTTPException(404, f"no chat model of that name here: this server has {chat_models}")
+            message = f"no chat model of that name here: this server has {chat_models}"
+            raise ApiError(404, message, param="model", code="model_not_found")
         return self.batchers[role]
 
     def editor(self) -> EditBatcher:
@@ -126,8 +127,21 @@ async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], qu
         HTTPException: 499, the client is gone.
         QueueFull, BackendError: from the batcher.
     """
-    client = request.client.host if request.client else None
-    answer = asyncio.ensure_future(batcher.ask(question, client=client))
+    return await while_connected(request, batcher.ask(question, client=client_of(request)))
+
+
+def client_of(request: Request) -> str | None:
+    """The address of the client, each of which has its turn in a queue."""
+    return request.client.host if request.client else None
+
+
+async def while_connected[A](request: Request, work: Coroutine[Any, Any, A]) -> A:
+    """Wait for the end of some work, which is cancelled when the client hangs up.
+
+    Raises:
+        HTTPException: 499, the client is gone.
+    """
+    answer = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)

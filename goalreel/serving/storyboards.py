@@ -12,6 +12,7 @@ from goalreel.annotator.task_input import make_task
 from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.serving.errors import Wording, responses
+from goalreel.serving.events import EVENTS, HEADERS
 from goalreel.serving.job import JobStatus
 from goalreel.serving.jobs import Jobs
 from goalreel.serving.pictures import decode_all, from_base64
@@ -85,18 +86,13 @@ async def fetch(job_id: JobId, request: Request) -> Response:
     return Response(body, media_type="application/json")
 
 
-_EVENT = {"type": "object", "properties": {k: {"type": "string"} for k in ("id", "event", "data")}}
-EVENTS = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
-
-
 @router.get("/{job_id}/events", response_class=StreamingResponse, responses=responses(404) | EVENTS)
 async def events(
     job_id: JobId, request: Request, last_event_id: Annotated[int, Header(ge=0, lt=2**31)] = 0
 ) -> StreamingResponse:
     """Server-sent events: planned, edited, judged, failure, finished; all, or those after Last-Event-ID."""
     job = _jobs(request).find(job_id)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(job.follow(last_event_id), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(job.follow(last_event_id), media_type="text/event-stream", headers=HEADERS)
 
 
 @router.delete("/{job_id}", status_code=204, responses=responses(404))

@@ -21,6 +21,7 @@ OPERATIONS = {
     "GET /health",
     "GET /metrics",
     "GET /v1/models",
+    "GET /v1/models/{model}",
     "POST /edit",
     "POST /v1/chat/completions",
     "POST /v1/images/edits",
@@ -50,13 +51,15 @@ def operations(url):
         ("Submission", "image", [None, PICTURE, "AAAA"]),
     ):
         described["components"]["schemas"][body]["properties"][field] = {"enum": values}
-    uploads = described["components"]["schemas"]["Body_edits_v1_images_edits_post"]["properties"]
+    uploads = described["components"]["schemas"]["EditForm"]["properties"]
     uploads["image"] = uploads["mask"] = {"type": "string", "format": "binary"}
     job = httpx.post(f"{url}/v1/storyboards", json={"instruction": "#one"}, timeout=60).json()["id"]
     for path, methods in described["paths"].items():
         for method in methods.keys() & {"get", "delete"} if "{job_id}" in path else ():
             ids = ["nobody", "no/body"] + [job] * (method == "get")
             methods[method]["parameters"][0]["schema"] = {"enum": ids}
+    names = {"enum": ["planner", "nobody", "no/body"]}
+    described["paths"]["/v1/models/{model}"]["get"]["parameters"][0]["schema"] = names
     schema = schemathesis.openapi.from_dict(described)
     return {o.ok().label: o.ok() for o in schema.get_all_operations()}
 

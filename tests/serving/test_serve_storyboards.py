@@ -239,10 +239,10 @@ def test_all_pictures_of_a_submission_are_weighed_together(models):
         ({"images": ["not base64"]}, 400, "base64"),
         ({"images": ["http://there/x.png"]}, 400, "fetches nothing"),
         ({"done": [{"instruction": "x", "image": "not base64"}]}, 400, "base64"),
-        ({"done": [{"image": ONE}]}, 422, "done.0.instruction"),
-        ({"done": [{"instruction": "x", "prompt": "y"}]}, 422, "done.0.prompt"),
-        ({"images": [ONE] * 33}, 422, "images"),
-        ({"done": [{"instruction": "x"}] * 101}, 422, "done"),
+        ({"done": [{"image": ONE}]}, 400, "done.0.instruction"),
+        ({"done": [{"instruction": "x", "prompt": "y"}]}, 400, "done.0.prompt"),
+        ({"images": [ONE] * 33}, 400, "images"),
+        ({"done": [{"instruction": "x"}] * 101}, 400, "done"),
     ],
 )
 def test_pictures_that_do_not_fit_are_refused(standing, change, status, said):
@@ -307,7 +307,7 @@ def test_a_second_editor_is_asked_for_what_the_first_could_not_draw(models):
 )
 def test_bad_submissions_are_refused(standing, change):
     answer = standing.post("/v1/storyboards", json={**WORK, **change})
-    assert answer.status_code == 422
+    assert answer.status_code == 400
     assert next(iter(change)) in answer.json()["error"]["message"]
 
 

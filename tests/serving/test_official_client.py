@@ -1,0 +1,228 @@
+"""OpenAI's own client at `goalreel serve`: replies, streams, pictures, names and errors."""
+
+import base64
+from collections.abc import Sequence
+
+import httpx
+import openai
+import pytest
+from support.serving_models import EchoChat, TintEditor, describe, picture, serving, tinted
+
+from goalreel.image import Image
+from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply, Usage
+from goalreel.serving.settings import Models
+
+NAME = "hf:lab/planner-8b"
+HELLO = [{"role": "user", "content": "hello"}]
+SCENE = picture(1)
+URL = "data:image/png;base64," + base64.b64encode(SCENE.png()).decode()
+
+
+class Counting(EchoChat):
+    """An EchoChat that counts: 5 tokens of the prompt, and one a letter."""
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema=None
+    ) -> list[TokenReply | NoReply]:
+        return [
+            TokenReply(r, tuple(Token(c, {c: 1.0}) for c in r), Usage(5, len(r))) if isinstance(r, str) else r
+            for r in self.complete(conversations, schema=schema)
+        ]
+
+
+@pytest.fixture(scope="module")
+def client():
+    models = Models(planner=Counting(), critic=EchoChat(), editor=TintEditor(), planner_name=NAME)
+    with serving(models) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        yield client
+
+
+def ask(client: openai.OpenAI, **more):
+    return client.chat.completions.create(**{"model": "planner", "messages": HELLO, **more})
+
+
+def test_a_reply_whole_with_its_usage(client):
+    reply = ask(client, logprobs=True)
+    assert reply.choices[0].message.content == "hello"
+    assert reply.choices[0].finish_reason == "stop"
+    usage = reply.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (5, 5, 10)
+    assert ask(client, model="critic", logprobs=True).usage is None, "it does not count"
+
+
+def test_a_reply_as_a_stream(client):
+    first, *more = ask(client, stream=True)
+    assert (first.choices[0].delta.role, first.object) == ("assistant", "chat.completion.chunk")
+    assert "".join(c.choices[0].delta.content or "" for c in more) == "hello"
+    assert [c.choices[0].finish_reason for c in more] == [None] * (len(more) - 1) + ["stop"]
+    assert len({c.id for c in (first, *more)}) == 1
+    assert all(c.usage is None for c in more)
+
+
+def test_a_stream_counts_and_tells_tokens_where_it_is_asked_to(client):
+    chunks = list(ask(client, stream=True, logprobs=True, stream_options={"include_usage": True}))
+    assert (chunks[-1].choices, chunks[-1].usage.total_tokens) == ([], 10)
+    told = [c.choices[0].logprobs for c in chunks[:-1] if c.choices[0].logprobs]
+    assert [t.token for logprobs in told for t in logprobs.content] == list("hello")
+
+
+def test_the_helper_of_streams_reads_it(client):
+    with client.chat.completions.stream(model="planner", messages=HELLO) as stream:
+        stream.until_done()
+    assert stream.get_final_completion().choices[0].message.content == "hello"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_ends_before_what_stops_it(client, stream):
+    for stop, expected in (("l", "he"), (["zz", "lo"], "hel"), ("h", ""), ("x", "hello")):
+        reply = ask(client, stop=stop, stream=stream, logprobs=not stream)
+        if not stream:
+            assert reply.choices[0].message.content == expected
+            assert "".join(t.token for t in getattr(reply.choices[0].logprobs, "content", [])) == expected
+        else:
+            assert "".join(c.choices[0].delta.content or "" for c in reply) == expected
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_that_was_cut_off_says_so(client, stream):
+    reply = ask(client, messages=[{"role": "user", "content": "endless"}], stream=stream)
+    last = list(reply)[-1] if stream else reply
+    assert last.choices[0].finish_reason == "length"
+
+
+def test_every_form_of_a_part_is_read(client):
+    parts = [
+        {"type": "input_text", "text": "see"},
+        {"type": "image_url", "image_url": {"url": URL, "detail": "low"}},
+        {"type": "image_url", "image_url": URL},
+        {"type": "input_image", "image_url": URL},
+    ]
+    messages = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": parts}]
+    reply = ask(client, messages=messages).choices[0].message
+    assert reply.content == " ".join(["see", *[describe(SCENE)] * 3])
+    assert ask(client, messages=[*messages, reply, *HELLO]).choices[0].message.content == "hello"
+
+
+def test_names_are_listed_and_found(client):
+    assert {m.id for m in client.models.list()} == {"planner", "critic", "editor", NAME}
+    assert client.models.retrieve(NAME).id == NAME
+    with pytest.raises(openai.NotFoundError, match="critic, editor, planner") as refused:
+        client.models.retrieve("gpt-5")
+    assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "said"),
+    [
+        ({"n": 2}, "n", "should be 1"),
+        ({"extra_body": {"temprature": 1}}, "temprature", "is no field that this server knows"),
+        ({"tools": []}, "tools", "is no field"),
+        ({"logit_bias": {"1": 2}}, "logit_bias", "is no field"),
+        ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
+        ({"stop": [""]}, "stop.0", "at least 1 character"),
+        ({"stream_options": {"include_usage": True}}, None, "set stream, too"),
+        ({"messages": []}, "messages", "at least 1 item"),
+        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role", "'user'"),
+        ({"messages": [{"role": "user", "content": 3}]}, "messages.0.content", "should be a valid list"),
+        ({"messages": [{"role": "user"}]}, "messages.0.content", "is missing"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},
+            "messages.0.content.0",
+            "has the type input_audio; this server reads text and image_url",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"text": "x"}]}]},
+            "messages.0.content.0",
+            "should have a type",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+            "messages.0.content.0.image_url.url",
+            "is missing",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": None}]}]},
+            "messages.0.content.0.text",
+            "should be a valid string",
+        ),
+    ],
+)
+def test_what_is_not_understood_is_a_bad_request_in_words(client, change, param, said):
+    with pytest.raises(openai.BadRequestError) as refused:
+        ask(client, **change)
+    error = refused.value
+    assert (error.param, error.type) == (param, "invalid_request_error")
+    assert error.body["message"].startswith(f"{param or 'the body'}: ")
+    assert said in error.body["message"]
+    assert "[" not in error.body["message"].replace("list[", "")
+
+
+def test_null_is_what_was_not_asked_for(client):
+    assert ask(client, extra_body={"tools": None, "stop": None, "logit_bias": None}).choices
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("text", "kind"), [("no backend", openai.InternalServerError), ("no reply", openai.APIStatusError)]
+)
+def test_an_error_has_its_status_in_a_stream_too(client, stream, text, kind):
+    with pytest.raises(kind) as failed:
+        ask(client, messages=[{"role": "user", "content": text}], stream=stream)
+    assert failed.value.status_code == (503 if text == "no backend" else 424)
+
+
+def test_a_key_that_is_wrong_is_an_authentication_error():
+    with serving(Models(planner=EchoChat()), token="right") as url:
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key="wrong", max_retries=0)
+        with pytest.raises(openai.AuthenticationError) as refused:
+            ask(client)
+        assert refused.value.code == "invalid_api_key"
+        assert ask(client.with_options(api_key="right")).choices
+
+
+def edit(client: openai.OpenAI, **more):
+    image = ("a.png", SCENE.png(), "image/png")
+    return client.images.edit(**{"model": "editor", "image": image, "prompt": "a cup", **more})
+
+
+def decoded(encoded: str) -> Image:
+    return Image.decode(base64.b64decode(encoded))
+
+
+def test_a_picture_comes_whole_or_as_an_event(client):
+    seed = {"extra_body": {"seed": 3}}
+    expected = tinted(SCENE, "a cup", 3)
+    assert decoded(edit(client, image=[SCENE.png()], **seed).data[0].b64_json) == expected
+    (event,) = edit(client, stream=True, partial_images=2, quality="high", output_format="png", **seed)
+    assert (event.type, event.size) == ("image_edit.completed", "20x10")
+    assert decoded(event.b64_json) == expected
+    (event,) = client.images.generate(model="editor", prompt="a cup", stream=True, **seed)
+    assert event.type == "image_generation.completed"
+    assert decoded(event.b64_json) == tinted(None, "a cup", 3)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "change", [{"n": 2}, {"size": "1024x1024"}, {"output_format": "jpeg"}, {"extra_body": {"sede": 1}}]
+)
+def test_a_picture_that_cannot_be_had_is_a_bad_request(client, stream, change):
+    (name,) = change.get("extra_body", change)
+    with pytest.raises(openai.BadRequestError) as refused:
+        edit(client, stream=stream, **change)
+    assert refused.value.param == name
+    with pytest.raises(openai.BadRequestError, match=name):
+        client.images.generate(**{"model": "editor", "prompt": "x", "stream": stream, **change})
+
+
+def test_a_body_that_is_no_request_is_refused_in_words(client):
+    url = str(client.base_url)
+    as_json = {"Content-Type": "application/json"}
+    for path, body, said in (
+        ("chat/completions", {"content": b"{", "headers": as_json}, "the body is no JSON"),
+        ("chat/completions", {"content": b"[1]", "headers": as_json}, "should be a JSON object"),
+        ("chat/completions", {"content": b"{}"}, "sent as application/json"),
+        ("images/edits", {"data": {"prompt": "x", "image": "y"}}, "image: should be a file"),
+        ("images/edits", {"data": {"image": "y"}}, "prompt: is missing"),
+    ):
+        answer = httpx.post(url + path, timeout=60, **body)
+        assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True), answer.text
