@@ -23,7 +23,7 @@ CHAT_GB, EDIT_GB = 1.5, 3.0
 CONTEXT_GB = 0.6
 """What CUDA takes."""
 
-type Origin = Literal["its files", "published", "a server", "no GPU", "unknown"]
+type SizeOrigin = Literal["its files", "published", "a server", "no GPU", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class ModelMemory:
     """During a call, the weights included."""
     resident_gb: float = 0.0
     """Between calls: less than the weights where they are offloaded."""
-    origin: Origin = "its files"
+    origin: SizeOrigin = "its files"
 
     def __str__(self) -> str:
         size = "unknown" if self.weights_gb is None else _gb(self.weights_gb)
-        return f"{self.role} {self.origin if self.origin in ('a server', 'no GPU') else size}"
+        return f"{self.role} {size if self.weights_gb != 0 else self.origin}"
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,14 @@ def _peak(models: Sequence[ModelMemory]) -> float:
 
 def _model(role: Role, name: ModelName) -> ModelMemory:
     if name.parts:
-        first, second = (_model(role, part) for part in name.parts)
-        known = None not in (first.weights_gb, second.weights_gb)
-        weights = (first.weights_gb or 0) + (second.weights_gb or 0) if known else None
-        call = max(first.call_gb + second.resident_gb, second.call_gb + first.resident_gb)
-        resident = first.resident_gb + second.resident_gb
-        return ModelMemory(role, name.plain(), weights, call, resident, second.origin)
+        parts = [_model(role, part) for part in name.parts]
+        sizes = [part.weights_gb for part in parts if part.weights_gb is not None]
+        resident = sum(part.resident_gb for part in parts)
+        call = resident + max(part.call_gb - part.resident_gb for part in parts)
+        origins = {part.origin for part in parts}
+        origin = "published" if "published" in origins else parts[-1].origin
+        weights = sum(sizes) if len(sizes) == len(parts) else None
+        return ModelMemory(role, name.plain(), weights, call, resident, origin)
     if find(role, name).asks_chat:
         name = name.inner
     kind = find(role, name)

@@ -178,6 +178,15 @@ def test_doctor_says_it_before_the_models_are_asked(tiny_models, tmp_path):
     assert second.startswith("planner: ")
 
 
+def test_two_editors_are_both_in_memory():
+    both = memory_of(presets.load("klein-vllm", editor="flux2-klein-4b else flux2-klein-9b"))
+    assert both.models[1].weights_gb == 16 + 35
+    assert both.needed_gb == pytest.approx(CONTEXT_GB + 16 + 35 + EDIT_GB)
+    far = memory_of(presets.load("klein-vllm", editor="flux2-klein-4b else server:http://h"))
+    assert far.needed_gb == pytest.approx(CONTEXT_GB + 16 + EDIT_GB)
+    assert far.line(24).startswith("memory: planner a server, editor 16.0 GB, critic a server (published")
+
+
 def test_what_cannot_be_named_is_refused():
     with pytest.raises(InputError, match="no editor called"):
         memory_of(presets.load("klein", editor="flux9"))
