@@ -99,24 +99,26 @@ def _planner_rows(chosen: Selection, number: int, each: Outline, seed: int) -> N
         chosen.reflection.append(number)
 
 
-type _Steps = Mapping[tuple[int, int], list[StepSample]]
-"""(storyboard, step) -> its scored attempts in order."""
+type _Place = tuple[int, int, str | None]
+"""A storyboard, its step and, of several, the editor: what another draws says nothing of a prompt."""
+type _Steps = Mapping[_Place, list[StepSample]]
+"""Its scored attempts in order."""
 
 
 def _steps(chosen: Selection, outlines: Sequence[Outline]) -> _Steps:
-    steps: defaultdict[tuple[int, int], list[StepSample]] = defaultdict(list)
+    steps: defaultdict[_Place, list[StepSample]] = defaultdict(list)
     for number, each in enumerate(outlines):
         for sample in each.samples:
             if sample.scores is None:
                 chosen.drop("scores", "unscored", number, sample)
             else:
-                steps[number, sample.step].append(sample)
+                steps[number, sample.step, sample.by].append(sample)
     return steps
 
 
 def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None) -> None:
     overall = {at: tuple(s.scores.overall for s in step if s.scores) for at, step in steps.items()}
-    faults: dict[tuple[int, int], TrendFault | None]
+    faults: dict[_Place, TrendFault | None]
     faults = {at: trend_fault(scores) for at, scores in overall.items()}
     spread = {at: variance(scores) for at, scores in overall.items()}
     steady = [spread[at] for at, fault in faults.items() if fault is None]

@@ -72,6 +72,8 @@ class StepSample(Frozen):
     prompt: str
     verdict: Verdict | None
     """The record's own."""
+    by: str | None = None
+    """Which of several editors drew it."""
     said: HumanVerdict | None = None
     """A person's."""
     scores: PictureScores | None = None
@@ -137,7 +139,12 @@ def _samples(
     pictured = [(i, attempt) for i, attempt in enumerate(step.attempts) if attempt.image is not None]
     samples = [
         StepSample(
-            step=number, attempt=i, prompt=a.prompt, verdict=a.verdict, said=human_verdicts.get((number, i))
+            step=number,
+            attempt=i,
+            prompt=a.prompt,
+            verdict=a.verdict,
+            by=a.by,
+            said=human_verdicts.get((number, i)),
         )
         for i, a in pictured
     ]

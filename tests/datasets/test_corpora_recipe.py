@@ -243,3 +243,15 @@ def test_every_attempt_is_a_row_or_has_a_reason():
     assert select(outlines, seed=1) == chosen
     everything = select(outlines, seed=1, rl_variance=25)
     assert not everything.rl
+
+
+def test_what_a_second_editor_drew_is_no_trend_of_the_first():
+    """Its good pictures would make rejected orders of the first look like the way to them."""
+    tries = [attempt("x", False), attempt("y", False), attempt("x", True)]
+    told = board(step("a", *tries))
+    marks = [(2, 2), (3, 3), (9, 9)]
+    assert [s.overall for s in select([seen(told, marks)]).steps] == [(2.0, 3.0, 9.0)]
+    names = ("model a", "model a", "model b")
+    tries = [a.model_copy(update={"by": name}) for a, name in zip(tries, names, strict=True)]
+    trends = select([seen(board(step("a", *tries)), marks)]).steps
+    assert [(t.overall, t.fault) for t in trends] == [((2.0, 3.0), "low_quality"), ((9.0,), None)]
