@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import Required, TypedDict
 
 from goalreel.image import Image
+from goalreel.terms import Background as Background
 from goalreel.terms import Keep as Keep
 from goalreel.terms import OnUnverified as OnUnverified
 from goalreel.terms import References as References
@@ -19,6 +20,7 @@ from goalreel.types import (
     Edit,
     Failure,
     Plan,
+    Registration,
     Request,
     Segment,
     Step,
@@ -31,6 +33,8 @@ from goalreel.types import (
 type Trajectory[Result] = Generator[Request, Answer, Result]
 
 
+KEEP_STILL = "Keep the camera and the background exactly where they are."
+"""What a prompt says more after an edit that moved them too far."""
 MAX_REFERENCES = 13
 """The most further pictures of an edit: Gemini's image models take 14, OpenAI's 16."""
 
@@ -43,6 +47,7 @@ class LoopArguments(TypedDict, total=False):
     on_unverified: OnUnverified
     keep: Keep
     references: References
+    background: Background
     editors: Sequence[str]
     """The names of several editors, asked one after the other; empty for one."""
 
@@ -54,6 +59,7 @@ def storyboard(
     on_unverified: OnUnverified = "continue",
     keep: Keep = "best",
     references: References = "none",
+    background: Background = "correct",
     editors: Sequence[str] = (),
 ) -> Trajectory[Storyboard]:
     """Plan once, then render and judge each step at most `max_attempts` times (the paper's T).
@@ -61,7 +67,8 @@ def storyboard(
     The accepted image is the source of the next step, in the editor's own size. Where the Critic accepts
     none, `continue` goes on from the image that `keep` chooses (from the previous step's where there is no
     image), and `stop` skips the remaining steps. A step in words alone changes no picture. `references` says
-    which pictures an edit carries beside its source. Each of several `editors` has `max_attempts` of its own
+    which pictures an edit carries beside its source, and `background` what is done where an edit moved the
+    camera's view. Each of several `editors` has `max_attempts` of its own
     (see `render_step`).
 
     Raises:
@@ -83,7 +90,16 @@ def storyboard(
             continue
         shown = choose_references(references, seen, image)
         result = yield from render_step(
-            task, index, step, segment, image, max_attempts, keep, references=shown, editors=editors
+            task,
+            index,
+            step,
+            segment,
+            image,
+            max_attempts,
+            keep,
+            references=shown,
+            background=background,
+            editors=editors,
         )
         done.append(result)
         if result.goal_image:
@@ -115,6 +131,7 @@ def render_step(
     keep: Keep = "best",
     *,
     references: tuple[Image, ...] = (),
+    background: Background = "correct",
     editors: Sequence[str] = (),
 ) -> Trajectory[StoryboardStep]:
     """The inner loop: one step from its source image, at most `max_attempts` times (1 or more).
@@ -139,6 +156,7 @@ def render_step(
                 prompt,
                 number,
                 references=references,
+                background=background,
                 editor=editor,
                 by=by,
             )
@@ -170,12 +188,15 @@ def attempt(
     number: int,
     *,
     references: tuple[Image, ...] = (),
+    background: Background = "correct",
     editor: int = 0,
     by: str | None = None,
 ) -> Trajectory[Attempt]:
     """Render a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0.
 
-    `editor` is the number of the editor to ask, and `by` its name, where there are several.
+    `editor` is the number of the editor to ask, and `by` its name, where there are several. A picture whose
+    background moved too far is rejected before the Critic sees it. A recorded frame is no edit, and is not
+    measured: a real camera may move.
     """
     seed = attempt_seed(task.seed, index, number)
     edit = Edit(
@@ -192,6 +213,19 @@ def attempt(
     image = _expect(Image, (yield edit))
     if isinstance(image, Failure):
         return Attempt(prompt=prompt, seed=seed, failure=image, by=by)
+    registration: Registration | None = None
+    if source is not None and background != "ignore" and not image.recorded:
+        from goalreel.registration import register  # OpenCV, which few commands need
+
+        registration, image = register(source, image, background)
+        if registration.outcome == "rejected":
+            still = prompt if KEEP_STILL in prompt else f"{prompt} {KEEP_STILL}"
+            moved = Verdict(
+                success=False, reasoning=registration.line, refined_prompt=still, pictures_only=True
+            )
+            return Attempt(
+                prompt=prompt, seed=seed, image=image, verdict=moved, by=by, registration=registration
+            )
     candidate = Candidate(
         task_id=task.id,
         step=index,
@@ -203,8 +237,10 @@ def attempt(
     )
     verdict = _expect(Verdict, (yield candidate))
     if isinstance(verdict, Failure):
-        return Attempt(prompt=prompt, seed=seed, image=image, failure=verdict, by=by)
-    return Attempt(prompt=prompt, seed=seed, image=image, verdict=verdict, by=by)
+        return Attempt(
+            prompt=prompt, seed=seed, image=image, failure=verdict, by=by, registration=registration
+        )
+    return Attempt(prompt=prompt, seed=seed, image=image, verdict=verdict, by=by, registration=registration)
 
 
 def attempt_seed(task_seed: int, step: int, attempt: int) -> int:
@@ -216,13 +252,14 @@ def attempt_seed(task_seed: int, step: int, attempt: int) -> int:
 def _choose(attempts: list[Attempt], keep: Keep) -> int | None:
     """The number of the accepted attempt, else of the one that `keep` says; None without a picture."""
 
-    def rank(number: int) -> tuple[bool, float, float, int]:
-        verdict = attempts[number].verdict
+    def rank(number: int) -> tuple[bool, bool, float, float, int]:
+        verdict, measured = attempts[number].verdict, attempts[number].registration
         if verdict is None or keep == "last":
-            return (verdict is not None and verdict.success, -1.0, -1.0, number)
+            return (verdict is not None and verdict.success, True, -1.0, -1.0, number)
         score, probability = verdict.score, verdict.probability
         return (
             verdict.success,
+            measured is None or measured.outcome != "rejected",
             -1.0 if score is None else score,
             -1.0 if probability is None else probability,
             number,

@@ -26,6 +26,10 @@ type Keep = Literal["best", "last"]
 """Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
 of success, else the last. `last`: always the last, as in the paper."""
 
+Background = Literal["correct", "measure", "ignore"]
+"""What is done where an edit moved the background. `correct`: a little is warped back, a lot rejected.
+`measure`: it is measured and recorded. `ignore`: nothing."""
+
 References = Literal["none", "first", "all"]
 """Which pictures an editor is shown beside the one that it edits: none, the first one, or all before it."""
 

@@ -26,6 +26,7 @@ from goalreel.terms import Stage as Stage
 
 Score = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
@@ -206,6 +207,36 @@ class Verdict(Frozen):
         return math.prod(scores) ** (1 / len(scores)) if scores else None
 
 
+class Registration(Frozen):
+    """Where an edit's background lies over its source's, and what was done about it."""
+
+    shift: tuple[Finite, Finite] | None = None
+    """(right, down) at the picture's centre, in pixels of the source; None where it cannot be measured."""
+    scale: Finite = 0.0
+    """By how many per cent the background grew."""
+    rotation: Finite = 0.0
+    """Degrees, clockwise."""
+    reason: Text | None = None
+    """Why it cannot be measured."""
+    outcome: Literal["kept", "corrected", "rejected"] = "kept"
+
+    @model_validator(mode="after")
+    def _measured_or_not(self) -> "Registration":
+        if (self.shift is None) == (self.reason is None):
+            raise ValueError("a registration has either a shift or the reason why there is none")
+        return self
+
+    @property
+    def line(self) -> str:
+        """What was measured and done, in one line."""
+        if self.shift is None:
+            return f"Background not measurable: {self.reason}."
+        right, down = self.shift
+        turned = f", turned by {self.rotation:+.1f} degrees" if abs(self.rotation) >= 0.1 else ""
+        moved = f"moved by {right:+.1f}, {down:+.1f} px, scaled by {self.scale:+.1f} %{turned}"
+        return f"Background {moved}: {self.outcome}."
+
+
 class Attempt(Frozen):
     """One edit with its verdict, or with the failure that stood in for either."""
 
@@ -216,6 +247,8 @@ class Attempt(Frozen):
     failure: Failure | None = None
     by: Annotated[Text | None, Field(exclude_if=lambda by: by is None)] = None
     """Which of several editors was asked, as `Claim.by` names it; None where there was one."""
+    registration: Annotated[Registration | None, Field(exclude_if=lambda measured: measured is None)] = None
+    """How the background lay over the source's; None where nobody measured. A correction is in `image`."""
 
     @model_validator(mode="after")
     def _one_outcome(self) -> "Attempt":

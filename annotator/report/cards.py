@@ -187,6 +187,8 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
     else:
         outcome, refined, scores = "failed", None, ""
         text = f"{failure.stage}: {failure.message}" if failure is not None else ""
+    if (measured := attempt.registration) is not None and measured.line != text:
+        text = f"{text} {measured.line}".strip()
     return AttemptCard(
         number=number,
         outcome=outcome,

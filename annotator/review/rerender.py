@@ -67,7 +67,10 @@ class Rerenderer:
     def _attempt(self, models: Trio, review: Review, at: int, prompt: str, episode: Episode) -> Attempt:
         step, source = review.steps[at], self._source(review, at, episode)
         number = len(step.attempts)
-        trajectory = attempt(review.task, at, step.step, step.segment, source, prompt, number)
+        background = models.provenance.preset.background
+        trajectory = attempt(
+            review.task, at, step.step, step.segment, source, prompt, number, background=background
+        )
         return run_trajectory(trajectory, models.ask)
 
     def _source(self, review: Review, at: int, episode: Episode) -> Image | None:

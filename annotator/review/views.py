@@ -60,6 +60,8 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
     if has_followed(attempt):
         outcome = "observed"
     text = verdict.reasoning if verdict else f"{failure.stage}: {failure.message}" if failure else ""
+    if (measured := attempt.registration) is not None and measured.line != text:
+        text = f"{text} {measured.line}".strip()
     return AttemptAnswer(
         number=number,
         picture=_picture(episode, attempt),

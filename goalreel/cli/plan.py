@@ -130,6 +130,8 @@ def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
         counts = Counter(step.status for step in board.steps)
         result: dict[str, object] = {"report": str(report), "complete": board.complete, "steps": counts}
         result["claims"] = count(board.steps)
+        chosen = [None if s.chosen is None else s.attempts[s.chosen].registration for s in board.steps]
+        result["registrations"] = [None if r is None else r.model_dump() for r in chosen]
         typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:
         typer.echo(f"Look at {report}")

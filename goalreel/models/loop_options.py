@@ -86,6 +86,16 @@ class LoopOptions(Settings):
         EDITOR,
     ] = "none"
     """As `goalreel.loop.References`."""
+    background: Annotated[
+        Literal["correct", "measure", "ignore"],
+        Field(
+            description="What is done where an edit moves or scales the background: correct warps a little "
+            "back and rejects a lot before the critic looks; measure only records it; ignore does nothing.",
+            json_schema_extra=READ_ONLY,
+        ),
+        EDITOR,
+    ] = "correct"
+    """As `goalreel.loop.Background`."""
     max_steps: Annotated[
         int,
         Field(
@@ -100,4 +110,9 @@ class LoopOptions(Settings):
     @property
     def loop_arguments(self) -> "LoopArguments":
         """The keywords of the loop."""
-        return {"max_attempts": self.max_attempts, "keep": self.keep, "references": self.references}
+        return {
+            "max_attempts": self.max_attempts,
+            "keep": self.keep,
+            "references": self.references,
+            "background": self.background,
+        }

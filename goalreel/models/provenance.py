@@ -50,8 +50,9 @@ class Provenance:
     def settings(self) -> dict[str, object]:
         """All that decides a storyboard, to be kept with it: the fields of the preset, and its name."""
         fields = self.preset.model_dump(exclude={"critic_live", "confirm"})  # these are for a robot at work
-        if fields["references"] == "none":  # as before there was a choice
-            del fields["references"]
+        for name, default in (("references", "none"), ("background", "correct")):
+            if fields[name] == default:  # as before there was a choice
+                del fields[name]
         return {**fields, "preset": self.preset.name, "notes": self.notes, "exemplars": self.exemplars}
 
     def key(self, role: Role) -> str:

@@ -126,6 +126,7 @@ class Renderer:
             panel().max_attempts // max(1, len(editors)),
             self._loop.get("keep", "best"),
             references=choose_references(self._loop.get("references", "none"), seen, seen[-1]),
+            background=self._loop.get("background", "correct"),
             editors=editors,
         )
         result = await advance(trajectory, ask)

@@ -1,0 +1,130 @@
+"""How the background of an edited picture lies over that of its source: measured, corrected or refused.
+
+Corners of the source are followed into the picture and back (OpenCV's Lucas-Kanade optical flow). The
+largest and widest group that moves alike is the background, where it spreads over more of the picture than a
+moved object covers. benchmarks/geometry.py measures the errors.
+"""
+
+import math
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.image import Image
+from goalreel.terms import Background
+from goalreel.types import Registration
+
+DEADBAND = 0.005
+"""Up to this share of the longer side a corner's displacement is left as it is: warping blurs a little."""
+LIMIT = 0.06
+"""The largest displacement that is corrected, as a share of the longer side."""
+_SIDE = 256
+_CORNERS = 12
+"""The fewest corners that agree."""
+_SPREAD = 0.25
+"""The smallest share of the picture within the hull of the corners that agree."""
+_TOLERANCE = 1.0
+_FLOW = {"winSize": (15, 15), "maxLevel": 3, "flags": cv2.OPTFLOW_USE_INITIAL_FLOW}
+
+
+def register(source: Image, picture: Image, background: Background = "correct") -> tuple[Registration, Image]:
+    """Measure how the background of `picture` lies over its source's, and correct the picture if need be.
+
+    What a correction uncovers at the borders is filled with the source's own pixels.
+    """
+    a, b = (_small(image, source.size) for image in (source, picture))
+    found = _background(a, b)
+    if isinstance(found, str):
+        return Registration(reason=found), picture
+    size = b.shape[1], b.shape[0]
+    moved = _displacement(found, size)
+    outcome = "kept"
+    if background == "correct" and moved > DEADBAND:
+        outcome = "corrected" if moved <= LIMIT else "rejected"
+    centre = np.array([(size[0] - 1) / 2, (size[1] - 1) / 2])
+    right, down = (found[:, :2] @ centre + found[:, 2] - centre) * source.size[0] / size[0]
+    result = Registration(
+        shift=(round(float(right), 2), round(float(down), 2)),
+        scale=round(100 * (math.hypot(found[0, 0], found[1, 0]) - 1), 2),
+        rotation=round(math.degrees(math.atan2(found[1, 0], found[0, 0])), 2),
+        outcome=outcome,
+    )
+    return result, _warped_back(source, picture, found, size) if outcome == "corrected" else picture
+
+
+def _small(image: Image, source: tuple[int, int]) -> NDArray[np.uint8]:
+    scale = min(1.0, _SIDE / max(source))
+    size = max(1, round(source[0] * scale)), max(1, round(source[1] * scale))
+    grey = cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY)
+    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _background(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.float64] | str:
+    """The transform (2, 3) from `a` to `b`, or why there is none."""
+    corners = cv2.goodFeaturesToTrack(a, 300, 0.005, 6)
+    if corners is None or len(corners) < _CORNERS:
+        return "the source has too few corners"
+    found = _follow(a, b, corners, np.zeros(2, np.float32))
+    if found is None:
+        window = cv2.createHanningWindow((a.shape[1], a.shape[0]), cv2.CV_32F)
+        shift, _ = cv2.phaseCorrelate(a.astype(np.float32), b.astype(np.float32), window)
+        found = _follow(a, b, corners, np.float32(shift))
+    return "too little of the source's background is in the picture" if found is None else found
+
+
+def _follow(
+    a: NDArray[np.uint8], b: NDArray[np.uint8], corners: NDArray[np.float32], guess: NDArray[np.float32]
+) -> NDArray[np.float64] | None:
+    """The transform of the widest group of corners that move alike, from a guess at their shift."""
+    there, seen, _ = cv2.calcOpticalFlowPyrLK(a, b, corners, corners + guess, **_FLOW)
+    back, seen_back, _ = cv2.calcOpticalFlowPyrLK(b, a, there, corners.copy(), **_FLOW)
+    good = (seen.ravel() > 0) & (seen_back.ravel() > 0) & (np.abs(back - corners).max(axis=(1, 2)) < 0.5)
+    here, there = corners[good], there[good]
+    best: tuple[float, NDArray[np.float64]] | None = None
+    for _ in range(3):  # a moved object may have more corners than all of the background
+        if len(here) < _CORNERS:
+            break
+        transform, agreeing = cv2.estimateAffinePartial2D(here, there, ransacReprojThreshold=_TOLERANCE)
+        if transform is None or agreeing.sum() < _CORNERS:
+            break
+        agree = agreeing.ravel() > 0
+        spread = cv2.contourArea(cv2.convexHull(here[agree])) / a.size
+        if spread >= _SPREAD and (best is None or spread * agree.sum() > best[0]):
+            best = spread * agree.sum(), transform
+        here, there = here[~agree], there[~agree]
+    return None if best is None else best[1]
+
+
+def _displacement(transform: NDArray[np.float64], size: tuple[int, int]) -> float:
+    """How far the corner that moves most moves, as a share of the longer side."""
+    width, height = size
+    ends = np.array([(x, y) for x in (0, width - 1) for y in (0, height - 1)], np.float64)
+    moved = ends @ transform[:, :2].T + transform[:, 2] - ends
+    return float(np.hypot(*moved.T).max()) / max(size)
+
+
+def _warped_back(
+    source: Image, picture: Image, transform: NDArray[np.float64], size: tuple[int, int]
+) -> Image:
+    """The picture with its background where the source's is; `transform` holds in pictures of `size`."""
+    width, height = picture.size
+    # Pixel centres: x of the small picture is (x + 0.5) * scale - 0.5 of the large one.
+    enlarge = np.array(
+        [
+            [width / size[0], 0, (width / size[0] - 1) / 2],
+            [0, height / size[1], (height / size[1] - 1) / 2],
+            [0, 0, 1],
+        ]
+    )
+    full = (enlarge @ np.vstack([transform, (0, 0, 1)]) @ np.linalg.inv(enlarge))[:2]
+    options = {"flags": cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP}
+    back = cv2.warpAffine(picture.pixels, full, picture.size, borderMode=cv2.BORDER_REPLICATE, **options)
+    covered = cv2.warpAffine(
+        np.full((height, width), 255, np.uint8),
+        full,
+        picture.size,
+        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+    )
+    seen = (covered == 255)[..., None]
+    return Image(np.where(seen, back, source.resized(picture.size).pixels).astype(np.uint8))
