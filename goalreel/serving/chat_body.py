@@ -9,7 +9,7 @@ from goalreel.serving.errors import Utf8, Wording
 _ALIASES = {"input_text": "text", "output_text": "text", "input_image": "image_url"}
 """How OpenAI's Responses API and its clients name the same parts."""
 
-type ModelOwn = Annotated[Any, Field(description="The served model's own: taken, and not used.")]
+ModelOwn = Annotated[Any, Field(description="The served model's own: taken, and not used.")]
 
 
 class TextPart(BaseModel):
@@ -79,6 +79,8 @@ class ResponseFormat(BaseModel):
 class StreamOptions(BaseModel):
     """What a stream holds besides the reply."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     include_usage: bool = False
     """End with a chunk of no choice that counts the tokens, where the model behind counts them."""
 
@@ -90,7 +92,7 @@ def _listed(value: object) -> object:
 class ChatBody(BaseModel):
     """A conversation to continue. A field that is not here is refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     model: Wording
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=256)]

@@ -43,7 +43,7 @@ class ImagesAnswer(BaseModel):
 class ImageOptions(BaseModel):
     """What pictures may be asked to be. The size is the served model's own, and the form is PNG."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     prompt: Wording
     model: str | None = None
@@ -71,7 +71,7 @@ def _file(value: object) -> object:
     return value
 
 
-type Upload = Annotated[UploadFile, BeforeValidator(_file)]
+Upload = Annotated[UploadFile, BeforeValidator(_file)]
 
 
 class EditForm(ImageOptions):

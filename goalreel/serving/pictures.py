@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from starlette.exceptions import HTTPException
 
-from goalreel.image import Image
+from goalreel.errors import InputError
+from goalreel.image import Image, check_picture_size
 
 FORMATS = ("PNG", "JPEG", "WEBP")
 
@@ -18,7 +19,7 @@ async def decode_all(pictures: Sequence[bytes], max_pixels: int) -> list[Image]:
     """Decode the pictures of one request, off the event loop.
 
     Raises:
-        HTTPException: 413, together more than `max_pixels`; 400, not PNG, JPEG or WebP, or broken.
+        HTTPException: 413, together more than `max_pixels`; 400, too thin, not PNG, JPEG or WebP, or broken.
     """
     return await asyncio.to_thread(_decode_all, pictures, max_pixels)
 
@@ -58,11 +59,14 @@ def _decode_all(pictures: Sequence[bytes], max_pixels: int) -> list[Image]:
 
 
 def _pixels(data: bytes) -> int:
-    """Width times height, from the header alone."""
+    """Width times height, from the header alone; its shape is checked, too."""
     import PIL.Image
 
     try:
         with PIL.Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+            check_picture_size(*picture.size)
             return picture.width * picture.height
+    except InputError as e:
+        raise HTTPException(400, str(e)) from e
     except PIL.Image.DecompressionBombError as e:
         raise HTTPException(413, "the image has far too many pixels") from e

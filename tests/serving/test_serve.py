@@ -401,6 +401,29 @@ def test_too_many_pixels_are_refused_from_the_header(standing):
         assert client.post("/v1/images/edits", data={"prompt": "x"}, files=files).status_code == 413
 
 
+@pytest.mark.parametrize("size", [(1, 8_000_000), (800, 40)])
+def test_a_thin_picture_is_refused_from_the_header(standing, size):
+    client, models = standing
+    png = bytearray(picture().png())
+    png[16:24] = size[0].to_bytes(4) + size[1].to_bytes(4)
+    png[29:33] = zlib.crc32(bytes(png[12:29])).to_bytes(4)
+    encoded = base64.b64encode(png).decode()
+    url = f"data:image/png;base64,{encoded}"
+    turn = {"role": "user", "content": [{"type": "image_url", "image_url": url}]}
+    files = {"image": ("a.png", bytes(png), "image/png")}
+    for answer in (
+        client.post("/v1/chat/completions", json={"model": "planner", "messages": [turn]}),
+        client.post("/v1/images/edits", data={"prompt": "x"}, files=files),
+        client.post("/edit", json={"prompt": "x", "image": encoded}),
+        client.post("/v1/storyboards", json={"instruction": "x", "images": [encoded]}),
+        client.post(
+            "/v1/storyboards", json={"instruction": "x", "done": [{"instruction": "x", "image": url}]}
+        ),
+    ):
+        assert (answer.status_code, "too thin" in message_of(answer)) == (400, True)
+    assert models.planner.batches == models.editor.batches == []
+
+
 def test_the_pixels_of_one_request_count_together(models):
     part = {"type": "image_url", "image_url": {"url": data_url(picture(size=(10, 10)))}}
     with serving(models, max_pixels=250) as url, httpx.Client(base_url=url, timeout=60) as client:
