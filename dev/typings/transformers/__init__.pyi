@@ -8,11 +8,15 @@ from transformers.generation.configuration_utils import GenerationConfig as Gene
 from transformers.generation.logits_process import LogitsProcessor as LogitsProcessor
 from transformers.modeling_utils import PreTrainedModel as PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig as AutoConfig
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM as AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import AutoModelForImageTextToText as AutoModelForImageTextToText
 from transformers.models.auto.processing_auto import AutoProcessor as AutoProcessor
+from transformers.models.auto.tokenization_auto import AutoTokenizer as AutoTokenizer
 from transformers.models.clip.configuration_clip import CLIPTextConfig as CLIPTextConfig
 from transformers.models.clip.modeling_clip import CLIPTextModel as CLIPTextModel
 from transformers.models.clip.tokenization_clip import CLIPTokenizer as CLIPTokenizer
+from transformers.models.llama.configuration_llama import LlamaConfig as LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaForCausalLM as LlamaForCausalLM
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import (
     Qwen2_5_VLForConditionalGeneration as Qwen2_5_VLForConditionalGeneration,
 )

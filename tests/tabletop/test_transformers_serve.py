@@ -1,0 +1,115 @@
+"""A real OpenAI-compatible server, transformers' own, with our nano checkpoints and with a language model."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from support import wait
+from support.places import ROOT
+
+from goalreel.annotator.plan import plan_task
+from goalreel.checkpoints import NANO
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.models.build import build_critic, build_planner
+from goalreel.models.load import load
+from goalreel.types import Candidate, Failure, Plan, Task
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+pytest.importorskip("fastapi", reason="transformers serve needs fastapi: pip install 'goalreel[serve]'")
+pytestmark = [pytest.mark.process, pytest.mark.lab]
+
+SMOLLM2 = ROOT / "out/smollm2/model"
+TASKS = (
+    "put the blue block in the yellow bowl",
+    "open the drawer, take the robot's tool out and don't close it",
+    "how to tie a bowline",
+    "把红色的杯子放进抽屉",
+    "fold the towel twice and lay it on the chair's seat, then write 'done' on the board",
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
+    """The address of `transformers serve`, which loads a model by its folder when it is asked."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("serve") / "log.txt"
+    command = [
+        Path(sys.executable).with_name("transformers"),
+        "serve",
+        "--device",
+        "cpu",
+        "--port",
+        str(port),
+    ]
+    offline = os.environ | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    url = f"http://127.0.0.1:{port}"
+
+    def ready() -> bool:
+        assert process.poll() is None, log.read_text()[-3000:]
+        try:
+            return httpx2.get(f"{url}/health", trust_env=False).is_success
+        except httpx2.TransportError:
+            return False
+
+    with (
+        log.open("w") as output,
+        subprocess.Popen(command, stdout=output, stderr=output, env=offline) as process,
+    ):
+        try:
+            wait.until(ready, 300)
+            yield f"{url}/v1"
+        finally:
+            process.kill()
+
+
+def test_a_whole_plan_by_nano_behind_transformers_serve(server, tmp_path):
+    from goalreel.tabletop.bench.scenes import walks
+    from goalreel.tabletop.sim.splits import seeds
+
+    task = walks(seeds("validation", 3), lambda *_: None)[2].task
+    preset = presets.load(
+        "nano",
+        planner=f"openai:{NANO / 'planner'}@{server}?max_tokens=512",
+        critic=f"openai:{NANO / 'critic'}@{server}?max_tokens=512",
+    )
+    board = plan_task(task, tmp_path / "plan", load(preset, roles=()))
+    here = plan_task(task, tmp_path / "here", load(presets.load("nano"), roles=()))
+    assert board.failure is None
+    assert [step.step for step in board.steps] == [step.step for step in here.steps]
+    for step in board.steps:
+        assert step.goal_image is not None
+        assert all(attempt.verdict for attempt in step.attempts), "a verdict on each picture"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
+@pytest.mark.parametrize("options", ["&dialect=own", "&dialect=interleavethinker&temperature=0.8"])
+def test_what_a_real_language_model_says_is_a_plan_or_one_line(server, options):
+    planner = build_planner(f"openai:{SMOLLM2}@{server}?max_tokens=300&timeout_s=600{options}")
+    for answer in planner.plan([Task(id=str(i), instruction=text) for i, text in enumerate(TASKS)]):
+        assert isinstance(answer, Plan | Failure)
+        if isinstance(answer, Failure):
+            assert "\n" not in answer.message
+            assert answer.message.startswith("no usable answer in 3 replies: ")
+            assert answer.reply
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
+def test_a_model_without_eyes_is_one_line(server):
+    picture = Image.of(NANO.parents[2] / "docs/images/storyboard.png").resized((64, 64))
+    critic = build_critic(f"openai:{SMOLLM2}@{server}?max_tokens=200&retries=0&timeout_s=600")
+    candidate = Candidate(
+        task_id="t", step=0, instruction="open it", prompt="open it", source=picture, image=picture
+    )
+    (answer,) = critic.judge([candidate])
+    assert isinstance(answer, Failure)
+    assert "\n" not in answer.message
