@@ -78,15 +78,16 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
     kind = chats.get(find(role, model).name)
     if kind is None:
         return None
-    from goalreel.planners.agents.dialects import default_dialect, dialect
+    from goalreel.planners.agents.dialects import default_dialect, dialect, trained_steps_of
 
+    steps = trained_steps_of(located(model.model)) if role == "planner" else None
     options = read_options(model, kind.options)
     if not isinstance(options, DialectOptions):
-        return dialect(default_dialect(located(model.model)), None)
+        return dialect(default_dialect(located(model.model)), trained_steps=steps)
     if options.overlay and role != "critic":
         raise InputError(f"{model.plain()}: overlay is for a critic: leave it out of --{role}")
     chosen = options.dialect or default_dialect(located(model.model))
-    return dialect(chosen, options.prompts, overlay=bool(options.overlay))
+    return dialect(chosen, options.prompts, overlay=bool(options.overlay), trained_steps=steps)
 
 
 def build_planner(

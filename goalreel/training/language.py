@@ -13,6 +13,8 @@ from trl import (
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
+from goalreel.planners.agents.dialects.recognition import write_trained_steps
+from goalreel.planners.agents.parsing import MAX_STEPS
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.compiling import compile_parts
 from goalreel.training.conversations import Collator, as_dataset, read_rows
@@ -125,6 +127,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> dict[str, float]:
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
         write_card(out, _card(config, rows_in=len(rows), numbers=numbers))
+        write_trained_steps(out, MAX_STEPS)  # the number in the questions of planner corpora
     return numbers
 
 

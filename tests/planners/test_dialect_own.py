@@ -7,8 +7,11 @@ import numpy as np
 from support.places import DATA
 from support.scripted import ScriptedChat, words
 
+from goalreel.checkpoints import NANO
 from goalreel.image import Image
+from goalreel.models.build import dialect_of
 from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.dialects.recognition import trained_steps_of, write_trained_steps
 from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation
@@ -111,3 +114,19 @@ def test_a_task_that_had_done_steps_is_replanned_after_them():
     assert places == sorted(places)
     assert "first step has number 3" in text
     assert '"step_number": 3' in text
+
+
+def test_a_planner_is_asked_with_the_number_of_steps_that_it_was_trained_on(tmp_path):
+    """By the file in its folder; the limit counts all the same, after the reply."""
+    plan = {"execution_plan": [{"instruction": f"state {n}", "prompt": "do"} for n in range(3)]}
+    task = Task(id="t", instruction="clear the table")
+    for steps, limit, named in ((None, 2, 2), (40, 2, 40), (40, 90, 40)):
+        if steps:
+            write_trained_steps(tmp_path, steps)
+        dialect = dialect_of(f"hf:{tmp_path}", "planner")
+        chat = ScriptedChat([json.dumps(plan)])
+        (answer,) = ChatPlanner(chat, replies=1, dialect=dialect, max_steps=limit).plan([task])
+        assert f"no more than {named}." in told(chat.calls[0])[0][0][1]
+        assert isinstance(answer, Plan) == (limit > 2)
+    assert trained_steps_of(str(NANO / "planner")) == 40
+    assert trained_steps_of(str(NANO / "critic")) is None

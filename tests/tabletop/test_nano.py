@@ -13,11 +13,11 @@ from goalreel.batch import run
 from goalreel.checkpoints import NANO, located
 from goalreel.cli.main import app
 from goalreel.models import presets
-from goalreel.models.build import build_chat, build_editor
+from goalreel.models.build import ChatCache, build_chat, build_editor, build_planner
 from goalreel.models.load import load
 from goalreel.models.names import ModelName
 from goalreel.models.trio import Trio
-from goalreel.types import Candidate, Storyboard, Task, Verdict
+from goalreel.types import Candidate, Failure, Storyboard, Task, Verdict
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 if not NANO.is_dir():
@@ -178,6 +178,18 @@ def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
 
 
 @pytest.mark.lab
+def test_the_planner_plans_whatever_the_limit_of_steps(trio, scenes):
+    (expected,) = trio.planner.plan([scenes[2].task])
+    cache: ChatCache = {}
+    for limit in (50, 7, 1):
+        planner = build_planner("hf:nano-planner", None, cache, max_steps=limit)
+        (plan,) = planner.plan([scenes[2].task])
+        if len(expected.steps) <= limit:
+            assert plan == expected
+        else:
+            assert isinstance(plan, Failure)
+
+
 def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
     command = ("plan", frame, scenes[2].task.instruction, "--out", tmp_path / "other")
     goalreel(*command, "--seed", 1, "--max-attempts", 1)

@@ -6,7 +6,7 @@ from goalreel.errors import InputError
 from goalreel.planners.agents.dialects.interleavethinker import InterleaveThinkerDialect, interleavethinker
 from goalreel.planners.agents.dialects.own import OWN, OwnDialect
 from goalreel.planners.agents.dialects.protocol import Dialect, DialectName, Mode
-from goalreel.planners.agents.dialects.recognition import default_dialect
+from goalreel.planners.agents.dialects.recognition import default_dialect, trained_steps_of
 
 __all__ = [
     "OWN",
@@ -18,11 +18,18 @@ __all__ = [
     "default_dialect",
     "dialect",
     "interleavethinker",
+    "trained_steps_of",
 ]
 
 
-def dialect(name: DialectName, prompts: Path | None = None, *, overlay: bool = False) -> Dialect:
-    """Make the dialect of a name.
+def dialect(
+    name: DialectName,
+    prompts: Path | None = None,
+    *,
+    overlay: bool = False,
+    trained_steps: int | None = None,
+) -> Dialect:
+    """Make the dialect of a name. `trained_steps` is for a planner in the dialect `own` (`OwnDialect`).
 
     `prompts` is the folder of a clone of InterleaveThinker; `own` does not read it. With `overlay` a Critic
     sees a third picture (`OwnDialect`).
@@ -34,7 +41,8 @@ def dialect(name: DialectName, prompts: Path | None = None, *, overlay: bool = F
         raise InputError("the published Critic was trained on two pictures: leave out overlay")
     match name:
         case "own":
-            return OwnDialect(overlay=True) if overlay else OWN
+            own = overlay or trained_steps
+            return OwnDialect(overlay=overlay, trained_steps=trained_steps) if own else OWN
         case "interleavethinker":
             return interleavethinker(prompts)
     raise InputError(f"no dialect {name!r}: use own or interleavethinker")

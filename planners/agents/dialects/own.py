@@ -21,6 +21,9 @@ class OwnDialect:
     With `overlay` a Critic sees a third picture where there is a source: both laid over each other, so that
     a moved object shows twice (after Goal-VLA, arXiv 2506.23919, which lays the segmented object alone over
     the source).
+
+    `trained_steps`: the planner was trained on questions with this number of steps, and is always asked with
+    it. None: the question names the limit of the plan.
     """
 
     name: DialectName | Literal["observed"] = "own"
@@ -28,8 +31,9 @@ class OwnDialect:
     scored = True
     verdict_format = PUBLISHED_FORMAT
 
-    def __init__(self, *, overlay: bool = False) -> None:
+    def __init__(self, *, overlay: bool = False, trained_steps: int | None = None) -> None:
         self.overlay = overlay
+        self._trained_steps = trained_steps
 
     def plan(self, task: Task, max_steps: int) -> Conversation:
         scene, images = task_images(task)
@@ -38,10 +42,11 @@ class OwnDialect:
                 task,
                 done=[_done(step) for step in task.done],
                 pictures=(None, images, [step.image for step in task.done], scene),
-                max_steps=max_steps,
+                max_steps=self._trained_steps or max_steps,
             )
         values = {"instruction": task.instruction, "image_first": scene is not None}
-        return _planner(render("planner/plan", values), _existing(scene, *images), max_steps)
+        text = render("planner/plan", values)
+        return _planner(text, _existing(scene, *images), self._trained_steps or max_steps)
 
     def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
         task, steps = progress.storyboard.task, progress.storyboard.steps
@@ -53,7 +58,7 @@ class OwnDialect:
             done=[*map(_done, task.done), *map(_planned, done)],
             remaining=[_planned(step) for step in remaining],
             pictures=(scene, images, done_images, progress.image),
-            max_steps=max_steps,
+            max_steps=self._trained_steps or max_steps,
         )
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:

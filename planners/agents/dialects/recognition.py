@@ -25,6 +25,7 @@ _AGENT = re.compile(r"interleave|planner.|critic.|.planner|.critic")
 _PUBLISHED_WIDTH = 4096
 """`hidden_size` of Qwen3-VL-8B."""
 _MAX_BYTES = 1_000_000
+_SETTINGS = "goalreel.json"
 
 
 def default_dialect(model: str) -> DialectName:
@@ -51,6 +52,20 @@ def default_dialect(model: str) -> DialectName:
     if not card and _may_be_published(path.name.casefold(), config):
         _warn(model)
     return "own"
+
+
+def trained_steps_of(model: str) -> int | None:
+    """The number of steps in the questions that a planner in a folder was trained on, by its goalreel.json.
+
+    Source: `goalreel train` writes the file. None: the folder does not say.
+    """
+    steps = _mapping(_text(Path(model).expanduser() / _SETTINGS)).get("trained_steps")
+    return steps if isinstance(steps, int) and steps > 0 else None
+
+
+def write_trained_steps(folder: Path, steps: int) -> None:
+    """Write down what `trained_steps_of` reads."""
+    (folder / _SETTINGS).write_text(json.dumps({"trained_steps": steps}) + "\n", encoding="utf-8")
 
 
 def _dialect_of_card(card: str) -> DialectName | None:
