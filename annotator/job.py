@@ -26,6 +26,7 @@ from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.source import Source
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.image import Image
+from goalreel.loop import LoopArguments
 from goalreel.models.journal import Journal
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
@@ -162,16 +163,16 @@ class AnnotationJob:
                     yield kept
 
     def _boards(self, indices: Sequence[int]) -> Iterator[Storyboard]:
+        loop: LoopArguments = {**self._preset.loop_arguments, "on_unverified": self._options.on_unverified}
         with closing(prefetch(self._read, indices, AHEAD)) as read:
             yield from run(
                 self._tasks(indices, read),
                 self._models.planner,
                 self._models.editor,
                 self._models.critic,
-                on_unverified=self._options.on_unverified,
                 limits=self._limits,
                 remote=self._models.remote,
-                **self._preset.loop_arguments,
+                **loop,
             )
 
     def _finish[Kept](self, board: Storyboard, episode: Episode, keep: OnFinished[Kept]) -> Kept | _Lost:

@@ -15,7 +15,7 @@ from goalreel.annotator.report.write import write_report
 from goalreel.batch import Limits, Observer, run
 from goalreel.claims import attributed, makers
 from goalreel.files import exclusive
-from goalreel.loop import OnUnverified
+from goalreel.loop import LoopArguments, OnUnverified
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.storyboard_io import save_storyboard
@@ -71,16 +71,16 @@ def _plan(
         planner = _PlanMade(planner.plan([task])[0])
         models.free_planner()
         models.prepare(roles=("editor", "critic"))
+    loop: LoopArguments = {**models.provenance.preset.loop_arguments, "on_unverified": on_unverified}
     board = next(
         run(
             [task],
             planner,
             journaled.editor,
             journaled.critic,
-            on_unverified=on_unverified,
             limits=Limits(1, 1),
             observe=observe,
-            **models.provenance.preset.loop_arguments,
+            **loop,
         )
     )
     return attributed(board, makers(models.provenance.identities().get))

@@ -125,7 +125,7 @@ def test_annotate_records_who_drew_what(painters, video_dataset, tmp_path):
     assert records.settings()["editor"] == "grey else red"
     steps = records.outline(0).steps
     assert [a.by for a in steps[1].attempts] == ["model grey", "model grey", "model red"]
-    assert steps[1].claims.looks.by == "model red"
+    assert dict(steps[1].claims.items())["looks"].by == "model red"
     drawn = sum(len(painter.edits) for painter in painters.values())
     assert results("annotate", video_dataset, "--out", out, *models)["resumed"] == 1
     assert sum(len(painter.edits) for painter in painters.values()) == drawn
@@ -143,7 +143,7 @@ def test_a_journal_tells_the_editors_apart(tmp_path):
         raise AssertionError("asked again")
 
     answers = journal.middleware({"edit": ["a", "b"]})(ask)("edit", both)
-    assert [int(a.pixels[0, 0, 0]) for a in answers] == [GREY, RED]
+    assert [int(a.pixels[0, 0, 0]) for a in answers if isinstance(a, Image)] == [GREY, RED]
     assert journal.middleware({"edit": ["a", "b"]})(nobody)("edit", both) == answers
     assert journal.middleware({"edit": "a"})(nobody)("edit", [edit]) == answers[:1]
 
@@ -183,8 +183,8 @@ def test_the_parts_of_a_name():
 def test_an_edit_goes_to_the_editor_whose_number_it_carries(painters):
     edit = Edit(task_id="t", step=0, attempt=0, image=None, prompt="p", seed=1)
     edits = [edit.model_copy(update={"editor": n}) for n in (1, 0, 1)]
-    shades = [int(image.pixels[0, 0, 0]) for image in build_editor("grey else red").edit(edits)]
-    assert shades == [RED, GREY, RED]
+    drawn = build_editor("grey else red").edit(edits)
+    assert [int(a.pixels[0, 0, 0]) for a in drawn if isinstance(a, Image)] == [RED, GREY, RED]
     assert len(painters["red"].edits) == 2
 
 
