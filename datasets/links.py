@@ -17,7 +17,7 @@ def check_links(root: Path, *, follow: bool = False) -> None:
     Raises:
         DatasetError: a link leads elsewhere.
     """
-    outside = list(_outside(root, root.resolve()))
+    outside = links_out(root)
     if not outside:
         return
     link, target = outside[0][0].relative_to(root), outside[0][1]
@@ -28,6 +28,11 @@ def check_links(root: Path, *, follow: bool = False) -> None:
             "in its place, or annotate with --follow-links if all of that may be published"
         )
     log.warning("%s: %s is a link to %s%s: what lies there is copied", root, link, target, others)
+
+
+def links_out(root: Path) -> list[tuple[Path, Path]]:
+    """Each link below `root` that leads out of it, and the place that it leads to, in the order of paths."""
+    return list(_outside(root, root.resolve()))
 
 
 def _outside(folder: Path, inside: Path) -> Iterator[tuple[Path, Path]]:

@@ -9,7 +9,7 @@ from goalreel.datasets.health.clocks import clock_issues
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import HealthIssue, by_level
 from goalreel.datasets.health.numbers import number_issues, picture_issues, stats_issues
-from goalreel.datasets.health.tables import file_issues, row_issues
+from goalreel.datasets.health.tables import file_issues, link_issues, row_issues
 from goalreel.datasets.health.videos import image_issues, video_issues
 from goalreel.datasets.health.words import label_issues, task_issues
 from goalreel.datasets.source import Source
@@ -47,6 +47,7 @@ def inspect(
     steps: list[Callable[[], Iterable[HealthIssue]]] = [partial(c, source, rows, episodes) for c in checks]
     steps.append(partial(image_issues, source))
     if thorough:
+        steps.append(partial(link_issues, source))
         steps += [partial(number_issues, source, rows, episodes), partial(stats_issues, source)]
         steps += [partial(label_issues, source, episodes), partial(picture_issues, source, episodes)]
     for done, step in enumerate(steps):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.arrow import read_table, to_numpy
 from goalreel.datasets.health.frames import FrameRows, in_threads, unreadable
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
+from goalreel.datasets.links import links_out
 from goalreel.datasets.row_groups import parquet_schema, row_groups
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files, episode_files
@@ -75,6 +76,14 @@ def count_values(path: Path) -> dict[str, tuple[int, int]]:
             empty = column.statistics.null_count if column.statistics else 0
             counts[name] = count + column.num_values, nulls + (empty or 0)
     return counts
+
+
+def link_issues(source: Source) -> Iterator[HealthIssue]:
+    """Links that lead out of the dataset, which `annotate` does not follow unasked."""
+    for link, target in links_out(source.root):
+        text = f"{link.relative_to(source.root)} is a link out of the dataset, to {target}"
+        advice = "put a copy in its place, or annotate with --follow-links if all of that may be published"
+        yield HealthIssue(kind="link", level="warning", text=f"{text}: {advice}")
 
 
 def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:

@@ -28,7 +28,7 @@ from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
 
 ROWS = 512
 """Rows read at a time."""
-GROUPS = 4096
+GROUPS = 1024
 """Row groups of a file at most: each takes 25 KB of memory until the file is written, whenever it is read."""
 
 

@@ -1,5 +1,6 @@
 """Links of a dataset: those into the Hub's cache are followed, and none to what is private."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -91,6 +92,16 @@ def test_the_command_refuses_before_it_asks_anybody_and_follows_when_told(root, 
     assert "videos is a link to" in caplog.text
     assert not any(p.is_symlink() for p in (tmp_path / "out").rglob("*"))
     assert (tmp_path / "out" / VIDEO).read_bytes() == (root / VIDEO).read_bytes()
+
+
+def test_check_lists_every_link_out_of_a_dataset(root, private):
+    (root / "notes.txt").symlink_to(private)
+    (root / "meta" / "x").symlink_to(private)
+    done = invoke("check", root, "--json")
+    assert done.exit_code == 0
+    texts = [issue["text"] for issue in json.loads(done.stdout)["issues"] if issue["kind"] == "link"]
+    for link, text in zip(("meta/x", "notes.txt"), texts, strict=True):
+        assert text.startswith(f"{link} is a link out of the dataset, to {private}: ")
 
 
 def test_an_export_refuses_a_link_out_of_its_dataset(root, private, annotated, tmp_path):
