@@ -213,7 +213,7 @@ def openai_endpoint(
     return endpoint
 
 
-def gemini_endpoint(address: str | None) -> Endpoint:
+def gemini_endpoint(address: str | None, more_headers: Mapping[str, str] | None = None) -> Endpoint:
     """The endpoint of Gemini's API; None is GOOGLE_GEMINI_BASE_URL, or Google itself.
 
     The version of the API, `/v1beta`, is added to an address without one. GEMINI_API_KEY, else
@@ -227,8 +227,8 @@ def gemini_endpoint(address: str | None) -> Endpoint:
     address = (address or base).rstrip("/")
     variables = _key_variables(address, base, GOOGLE, "GEMINI_API_KEY", "GOOGLE_API_KEY")
     address = address if re.search(r"/v\d\w*$", address) else f"{address}/v1beta"
-    endpoint = Endpoint(address, variables, key_header="x-goog-api-key")
-    if _origin(address) == _origin(GOOGLE) and not endpoint.key:
+    endpoint = Endpoint(address, variables, key_header="x-goog-api-key", more_headers=more_headers or {})
+    if _origin(address) == _origin(GOOGLE) and not endpoint.headers:
         raise InputError("Google needs a key: set GEMINI_API_KEY, or give another address")
     return endpoint
 
@@ -251,14 +251,14 @@ def split_model(name: str) -> tuple[str, str | None]:
     return (name[: at.start()], name[at.end() :]) if at else (name, None)
 
 
-def _origin(address: str) -> tuple[str, str, int] | tuple[()]:
-    """Scheme, host and port of an address; nothing of what is none."""
+def _origin(address: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port of an address; None of what is none."""
     import httpx2
 
     try:
         url = httpx2.URL(address)
     except httpx2.InvalidURL:
-        return ()
+        return None
     return url.scheme, url.host.rstrip("."), url.port or (443 if url.scheme == "https" else 80)
 
 

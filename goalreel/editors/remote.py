@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Semaphore
 
 import httpx2
@@ -207,31 +208,34 @@ def remote_editor(
     api_version: str | None = None,
     size: str | None = None,
     aspect: str | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> RemoteEditor:
     """Make the editor that `KIND:REST` names.
 
     `openai` and `gemini` are followed by MODEL@URL (MODEL alone is the service's own), `server` and
     `interleavethinker` by URL. The key comes from the environment: as `openai_endpoint` and `gemini_endpoint`
     say; GOALREEL_TOKEN, then GOALREEL_API_KEY for `server`; GOALREEL_API_KEY for `interleavethinker`.
+    `headers` are as for `OpenAIChat`.
 
     Raises:
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
     """
+    at = partial(Endpoint, rest.rstrip("/"), api_version=api_version, more_headers=headers or {})
     if kind in ("openai", "gemini"):
         model, url = split_model(rest)
         if not model:
             raise InputError(f"an editor is named {kind}:MODEL@URL, or {kind}:MODEL for the service's own")
         if kind == "openai":
-            endpoint = openai_endpoint(url, api_version)
+            endpoint = openai_endpoint(url, api_version, headers)
             protocol = OpenAIImages(endpoint.address, model, size=size)
         else:
-            endpoint = gemini_endpoint(url)
+            endpoint = gemini_endpoint(url, headers)
             protocol = GeminiImages(endpoint.address, model, aspect=aspect, size=size)
     elif kind == "server":
-        endpoint = Endpoint(rest.rstrip("/"), ("GOALREEL_TOKEN", "GOALREEL_API_KEY"), api_version=api_version)
+        endpoint = at(("GOALREEL_TOKEN", "GOALREEL_API_KEY"))
         protocol = goalreel_server(endpoint.address)
     elif kind == "interleavethinker":
-        endpoint = Endpoint(rest.rstrip("/"), ("GOALREEL_API_KEY",), api_version=api_version)
+        endpoint = at(("GOALREEL_API_KEY",))
         protocol = InterleaveThinkerServer(endpoint.address)
     else:
         raise InputError(

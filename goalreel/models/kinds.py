@@ -170,6 +170,7 @@ def _register_remote(
             api_version=options.api_version,
             size=getattr(options, "size", None),
             aspect=getattr(options, "aspect", None),
+            headers=options.header,
         )
 
 

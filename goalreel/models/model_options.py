@@ -4,14 +4,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, Json
+from pydantic import BeforeValidator, ConfigDict, Field, Json
 
+from goalreel.http_headers import read_headers
 from goalreel.terms import Frozen
 
 
 class Runtime:
     """Marks an option that changes no answer: where a model runs, how many requests it is sent at once, and
     how long they may take."""
+
+
+Headers = Annotated[
+    dict[str, str] | None,
+    BeforeValidator(lambda lines: read_headers(lines.split("\n")) if isinstance(lines, str) else lines),
+    Runtime,
+]
+"""More headers of each request: `?header=NAME:$VARIABLE`, as often as needed."""
 
 
 class ModelOptions(Frozen):
@@ -46,6 +55,7 @@ class HfOptions(DialectOptions):
     temperature: float | Literal["checkpoint"] | None = None
     top_p: float | None = None
     top_k: int | None = None
+    system_role: bool | None = None
     processor: str | None = None
     quantize: Literal["fp8", "int8", "nf4"] | None = None
     offload: Annotated[Literal["model"] | None, Runtime] = None
@@ -56,7 +66,11 @@ class HttpOptions(DialectOptions):
     """What may follow `openai:MODEL@URL?` and `server:URL?`; see `planners.chat.openai.OpenAIChat`."""
 
     temperature: Annotated[float, Field(ge=0, le=100)] | Literal["checkpoint"] | None = None
-    max_tokens: int | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    system_role: bool | None = None
     concurrency: Annotated[int | None, Runtime] = None
     timeout_s: Annotated[float | None, Runtime] = None
     retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
@@ -64,6 +78,13 @@ class HttpOptions(DialectOptions):
     extra: Json[dict[str, Any]] | None = None
     """More fields of each request, as JSON: `?extra={"reasoning_effort":"low"}`."""
     api_version: Annotated[str | None, Runtime] = None
+    header: Headers = None
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The options of `OpenAIChat` that were given, without those of the dialect."""
+        names = {"header": "headers"}
+        return {names.get(name, name): value for name, value in super().loading.items()}
 
 
 class EditorOptions(ModelOptions):
@@ -88,6 +109,7 @@ class RemoteEditorOptions(ModelOptions):
     """Another host that the server may store its pictures at."""
     api_version: Annotated[str | None, Runtime] = None
     """Of a classic Azure address."""
+    header: Headers = None
 
 
 class OpenAIEditorOptions(RemoteEditorOptions):
@@ -115,4 +137,5 @@ def _fields(*, runtime: bool) -> Iterator[str]:
 RUNTIME_OPTIONS = frozenset(_fields(runtime=True))
 """The options that change no answer."""
 PUBLIC_OPTIONS = RUNTIME_OPTIONS | frozenset(_fields(runtime=False))
-"""The options of goalreel's own kinds. None is a secret; an option of a plugin might be one."""
+"""The options of goalreel's own kinds. None is a secret, but for the value of a header; an option of a plugin
+might be one."""

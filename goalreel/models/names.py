@@ -17,13 +17,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs, unquote_plus
 
 from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest
 from goalreel.http_client import split_model
+from goalreel.http_headers import public_header
 from goalreel.models.model_options import PUBLIC_OPTIONS, RUNTIME_OPTIONS
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -31,6 +32,13 @@ _CREDENTIALS = re.compile(r"//[^@/]*@")
 ELSE = " else "
 """Between the names of editors that are asked one after the other."""
 _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
+
+
+def _shown(option: str, value: str) -> str:
+    """The value of an option to show, unless it may be a secret."""
+    if option == "header":
+        return public_header(unquote_plus(value))
+    return value if option in PUBLIC_OPTIONS else "***"
 
 
 def fingerprint_of(folder: Path) -> str:
@@ -82,15 +90,16 @@ class ModelName:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options by their names.
+        """The options by their names. One that is given more than once has a line for each of its values.
 
         Raises:
             InputError: they are not written as key=value.
         """
         try:
-            return dict(parse_qsl(self.query, strict_parsing=bool(self.query)))
+            options = parse_qs(self.query, strict_parsing=bool(self.query))
         except ValueError:
             raise InputError(f"{self.plain()}: options are written as ?key=value&key=value") from None
+        return {name: "\n".join(values) for name, values in options.items()}
 
     @property
     def alternatives(self) -> "tuple[ModelName, ...]":
@@ -141,7 +150,7 @@ class ModelName:
         if self.parts:
             return self.separator.join(part.public() for part in self.parts)
         pairs = (option.partition("=") for option in self.query.split("&") if option)
-        options = "&".join(f"{key}={value if key in PUBLIC_OPTIONS else '***'}" for key, _, value in pairs)
+        options = "&".join(f"{key}={_shown(key, value)}" for key, _, value in pairs)
         return f"{self.plain()}?{options}" if options else self.plain()
 
     def identity(self) -> str:

@@ -243,7 +243,7 @@ def _first_problem(error: ValidationError, options: type[ModelOptions]) -> str:
     first = error.errors(include_input=False)[0]
     option = str(first["loc"][0])
     if option in options.model_fields:
-        return f"{option} is wrong: {first['msg']}"
+        return f"{option} is wrong: {first['msg'].removeprefix('Value error, ')}"
     if _SECRET.search(option):
         return f"no {option} belongs into a name: {_ADVICE}"
     return f"{option} is wrong: there are {', '.join(options.model_fields) or 'no options'}"

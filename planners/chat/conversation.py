@@ -1,11 +1,19 @@
 """The seam between the agents and their chat models: conversations in, texts out, batch first."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from goalreel.errors import BackendError
 from goalreel.image import Image
+
+_SYSTEM_REFUSED = re.compile(
+    r"(?<!safety )\bsystem\b.{0,60}(not |un)(support|allow|enabl|accept|permit|expect)"
+    r"|(not support|unsupported|invalid|unexpected|unknown).{0,60}(?<!safety )\bsystem\b"
+    r"|developer instruction is not|roles? must alternate|only user and assistant"
+    r"|should be 'user' or 'assistant'"
+)
 
 type MessagePart = str | Image
 
@@ -19,6 +27,26 @@ class Message:
 
 
 type Conversation = tuple[Message, ...]
+
+
+def refuses_system(words: str) -> bool:
+    """Whether a server or a chat template says that it knows no system role."""
+    return _SYSTEM_REFUSED.search(words.casefold()) is not None
+
+
+def fold_system(conversation: Conversation) -> Conversation:
+    """Put system text in front of the user's turn that follows, for a chat template without such a role."""
+    folded: list[Message] = []
+    pending: tuple[MessagePart, ...] = ()
+    for message in conversation:
+        if message.role == "system":
+            pending += (*message.parts, "\n\n")
+        elif message.role == "user":
+            folded.append(Message("user", pending + message.parts))
+            pending = ()
+        else:
+            folded.append(message)
+    return (*folded, Message("user", pending[:-1])) if pending else tuple(folded)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ from goalreel.planners.chat.conversation import (
     TokenReply,
     Usage,
     cut_off,
+    fold_system,
+    refuses_system,
 )
 from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, Row
 from goalreel.planners.chat.hf_inputs import content, reserved, sampling
@@ -66,6 +68,7 @@ class HfChat:
         temperature: float | Literal["checkpoint"] = 0.0,
         top_p: float | None = None,
         top_k: int | None = None,
+        system_role: bool = True,
     ) -> None:
         """
         Args:
@@ -78,6 +81,8 @@ class HfChat:
                 counts the padding of shorter neighbours, so that answers would depend on the batch.
             top_p: when sampling, the probability mass to draw from; None is all, or the checkpoint's.
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
+            system_role: False puts system text in front of the user's turn, as is done by itself where the
+                chat template refuses that role.
 
         Raises:
             InputError: a number is out of range, or the processor has no chat template.
@@ -93,6 +98,7 @@ class HfChat:
         self.model = model
         self.processor = processor
         self.batch_size = batch_size
+        self._folds = not system_role
         self._call_device: str | None = None
         """Where the model computes, if its weights lie elsewhere between the calls."""
         self._reserved = reserved(processor)
@@ -309,6 +315,16 @@ class HfChat:
     def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
         for conversation in batch:
             self._check(conversation)
+        try:
+            return self._templated([fold_system(c) for c in batch] if self._folds else batch)
+        except TemplateError as e:
+            if self._folds or not refuses_system(str(e)):
+                raise
+            log.info("the chat template refuses the system role: its text goes into the user's turn")
+            self._folds = True
+            return self._inputs(batch)
+
+    def _templated(self, batch: Sequence[Conversation]) -> "BatchFeature":
         inputs: BatchFeature = self.processor.apply_chat_template(  # pyrefly: ignore[bad-assignment]  (tokenize: no str)
             [content(c) for c in batch],
             add_generation_prompt=True,

@@ -4,12 +4,13 @@ Which key an address gets, and when, says `goalreel.http_client`. A server witho
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Semaphore
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import httpx2
 import openai
@@ -26,13 +27,23 @@ from goalreel.http_client import (
     report_retry,
     true_status,
 )
-from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
+from goalreel.planners.chat.conversation import (
+    Conversation,
+    NoReply,
+    Reply,
+    TokenReply,
+    fold_system,
+)
 from goalreel.planners.chat.openai_format import (
+    LIMITS,
+    SYSTEM,
     TOP,
     message_json,
     parse_completion,
     refused_argument,
 )
+
+log = logging.getLogger(__name__)
 
 _CONNECT_S = 10.0
 _SERVER_SIDE = (
@@ -72,8 +83,7 @@ class _HttpClient(openai.DefaultAsyncHttpxClient):
         for _ in range(REDIRECTS):
             if (following := self.endpoint.redirected(response)) is None:
                 break
-            request = following
-            response = await super().send(request, **options)
+            response = await super().send(following, **options)
             body = await response.aread()
         response.status_code = true_status(response.status_code, body)
         response.headers.setdefault("x-should-retry", str(is_transient(response.status_code)).lower())
@@ -100,11 +110,13 @@ class OpenAIChat:
     """A model behind an OpenAI-compatible `/v1/chat/completions`; conversations are sent concurrently.
 
     Connection errors, 408, 409, 429 and 5xx are retried by the openai client, after `Retry-After` or with
-    growing pauses. An optional argument that a server refuses (a JSON schema, `max_tokens`, `temperature`,
-    log-probabilities) is not sent again.
+    growing pauses. An optional argument that a server refuses (a JSON schema, a limit of tokens, settings of
+    sampling, log-probabilities) is not sent again. Where it refuses `max_tokens`, `max_completion_tokens` is
+    tried, and the other way round; where it refuses the system role, system text goes into the user's turn.
 
     Raises:
-        InputError: a number is out of range, the address is wrong or holds a key, or a key is missing.
+        InputError: a number is out of range, the address is wrong or holds a key, a key or the variable of a
+            header is missing, or a header holds a secret.
     """
 
     model: str
@@ -117,8 +129,17 @@ class OpenAIChat:
     """For one attempt, from sending to the last byte."""
     retries: int = 5
     max_tokens: int = 4096
+    max_completion_tokens: int | None = None
+    """The same limit by the name that OpenAI's newer models know; comes before `max_tokens`."""
     temperature: float | Literal["checkpoint"] = 0.0
     """`checkpoint` sends none: the server's own."""
+    top_p: float | None = None
+    top_k: int | None = None
+    """vLLM, SGLang and llama.cpp know it; OpenAI's own API does not."""
+    system_role: bool = True
+    """False puts system text in front of the user's turn: for chat templates without such a role."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More headers of each request. `$VARIABLE` in a value is one of the environment: `{"X-Key": "$KEY"}`."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """More fields of each request, such as `{"reasoning_effort": "low"}`."""
     api_version: str | None = None
@@ -133,13 +154,21 @@ class OpenAIChat:
     _endpoint: Endpoint = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
+        if min(self.concurrency, self._limit) < 1 or self.retries < 0 or self.timeout_s <= 0:
             raise InputError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
+        if (self.top_p is not None and not 0 < self.top_p <= 1) or (self.top_k or 0) < 0:
+            raise InputError("top_p is in (0, 1], top_k starts at 0")
+        if not self.system_role:
+            self._refused.add(SYSTEM)
         if self.key_variables is None:
-            self._endpoint = openai_endpoint(self.base_url, self.api_version)
+            self._endpoint = openai_endpoint(self.base_url, self.api_version, self.headers)
         else:
-            address = self.base_url or ""
-            self._endpoint = Endpoint(address, self.key_variables, api_version=self.api_version)
+            self._endpoint = Endpoint(
+                self.base_url or "",
+                self.key_variables,
+                api_version=self.api_version,
+                more_headers=self.headers,
+            )
         self._free = Semaphore(self.concurrency)
 
     def complete(
@@ -223,29 +252,45 @@ class OpenAIChat:
     async def _ask(
         self, client: openai.AsyncOpenAI, conversation: Conversation, optional: Mapping[str, Any]
     ) -> TokenReply | NoReply:
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": [message_json(m, jpeg_quality=self.jpeg_quality) for m in conversation],
-        }
         refused = set(self._refused)
         while True:
+            turns = fold_system(conversation) if SYSTEM in refused else conversation
+            messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in turns]
             arguments = self._arguments(optional, refused)
+            create = client.chat.completions.with_raw_response.create
             try:
-                create = client.chat.completions.with_raw_response.create
-                raw = await create(**body, extra_body={**arguments, **self.extra})
+                raw = await create(
+                    model=self.model, messages=cast(Any, messages), extra_body={**arguments, **self.extra}
+                )
             except _REFUSALS as e:
-                if (name := refused_argument(e, arguments)) is None:
+                has_system = SYSTEM not in refused and any(m.role == "system" for m in conversation)
+                sent = (*arguments, SYSTEM) if has_system else tuple(arguments)
+                if (name := refused_argument(e, sent, self.extra)) is None:
                     raise
                 refused.add(name)
             else:
-                self._refused |= refused
+                self._remember(refused)
                 return self._read(raw.http_response)
+
+    def _remember(self, refused: set[str]) -> None:
+        """Send no more what the server refused, and say so of what somebody asked for."""
+        for name in sorted(refused - self._refused):
+            own = name in ("top_p", "top_k")
+            level = logging.WARNING if own else logging.INFO
+            log.log(level, "%s refuses %s: it goes without from now on", self._endpoint.address, name)
+        self._refused |= refused
+
+    @property
+    def _limit(self) -> int:
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
     def _optional(self, schema: Mapping[str, Any] | None, tokens: bool) -> dict[str, Any]:
         """The arguments that a server may refuse."""
-        optional: dict[str, Any] = {"max_tokens": self.max_tokens}
-        if self.temperature != "checkpoint":
-            optional["temperature"] = self.temperature
+        limits = LIMITS if self.max_completion_tokens is None else LIMITS[::-1]
+        optional: dict[str, Any] = dict.fromkeys(limits, self._limit)
+        temperature = None if self.temperature == "checkpoint" else self.temperature
+        sampling = {"temperature": temperature, "top_p": self.top_p, "top_k": self.top_k}
+        optional |= {name: value for name, value in sampling.items() if value is not None}
         if schema is not None:
             form = {"name": "answer", "schema": dict(schema)}
             optional["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -255,8 +300,8 @@ class OpenAIChat:
 
     def _arguments(self, optional: Mapping[str, Any], refused: set[str]) -> dict[str, Any]:
         arguments = {name: value for name, value in optional.items() if name not in refused}
-        if "max_tokens" in refused:  # OpenAI's newer models know it by this name only
-            arguments["max_completion_tokens"] = self.max_tokens
+        for name in [name for name in arguments if name in LIMITS][1:]:  # one of the two at a time
+            del arguments[name]
         if "logprobs" in arguments:
             arguments["top_logprobs"] = TOP
         return arguments
@@ -264,7 +309,7 @@ class OpenAIChat:
     def _read(self, response: httpx2.Response) -> TokenReply | NoReply:
         try:
             check_encoding(response)
-            reply = parse_completion(response.content, self.max_tokens)
+            reply = parse_completion(response.content, self._limit)
         except ValueError as e:
             return NoReply(self._endpoint.hide_key(str(e)))
         if isinstance(reply, NoReply):

@@ -4,7 +4,7 @@ import base64
 import math
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any
 
 import openai
@@ -12,15 +12,20 @@ from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.http_client import error_text, refusal_words, refused_field
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Message, NoReply, Token, TokenReply, cut_off
+from goalreel.planners.chat.conversation import Message, NoReply, Token, TokenReply, cut_off, refuses_system
 from goalreel.planners.chat.token_probability import token_reply
 
 TOP = 5
 """Alternatives requested for each token."""
 _NATURAL_ENDS = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "completed")
 """How servers say `finish_reason: stop`."""
-_OPTIONAL = ("max_tokens", "temperature", "response_format", "logprobs")
-
+LIMITS = ("max_tokens", "max_completion_tokens")
+"""Two names of one argument: OpenAI's newer models know the second only."""
+SYSTEM = "the system role"
+"""Stands among the arguments that a server refused."""
+_OPTIONAL = (*LIMITS, "temperature", "top_p", "top_k", "response_format", "logprobs")
+_TOO_LONG = re.compile(r"\d+ (tokens )?in the completion")
+"""A conversation and a limit that are together longer than the model's context."""
 
 _PARAMETER_WORDS = re.compile(
     r"schema|json|format|grammar|guided|structured|log_?prob|probab|param|argument|field|extra|unknown"
@@ -166,19 +171,27 @@ def _texts(tokens: Sequence[_ChosenToken]) -> Iterator[str]:
         yield text
 
 
-def refused_argument(error: openai.APIStatusError, arguments: Mapping[str, Any]) -> str | None:
-    """The optional argument that a 400, 403 or 422 is about; None where it is about none.
+def refused_argument(
+    error: openai.APIStatusError, sent: Collection[str], extra: Collection[str] = ()
+) -> str | None:
+    """The argument, of those that were `sent`, that a 400, 403 or 422 is about; None where it is about none.
 
     Servers name a schema or log-probabilities in many ways, so these two are the guess where the message
-    speaks of arguments and names none. A 403 may be about the key: there is no guess.
+    speaks of arguments and names none, nor one of the `extra` fields. A 403 may be about the key: there is
+    no guess.
     """
     message = refusal_words(error.response.content)
-    sent = [name for name in _OPTIONAL if name in arguments]
-    if name := refused_field(message, sent):
+    optional = [name for name in _OPTIONAL if name in sent]
+    if name := refused_field(message, optional):
         return name
-    if isinstance(error, openai.PermissionDeniedError) or not _PARAMETER_WORDS.search(message):
+    if SYSTEM in sent and refuses_system(message):
+        return SYSTEM
+    if _TOO_LONG.search(message) and optional and optional[0] in LIMITS:
+        return optional[0]
+    is_guess = _PARAMETER_WORDS.search(message) and not refused_field(message, extra)
+    if isinstance(error, openai.PermissionDeniedError) or not is_guess:
         return None
-    return next((name for name in ("response_format", "logprobs") if name in sent), None)
+    return next((name for name in ("response_format", "logprobs") if name in optional), None)
 
 
 def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:

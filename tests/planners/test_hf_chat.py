@@ -14,7 +14,7 @@ from support.conversations import BUILDERS, CONVERSATIONS, picture, user
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.build import build_chat
-from goalreel.planners.chat.conversation import NoReply, cut_off
+from goalreel.planners.chat.conversation import Message, NoReply, cut_off
 from goalreel.planners.chat.hf import HfChat
 
 
@@ -451,3 +451,16 @@ def test_a_variant_of_the_files_is_loaded(qwen, tmp_path):
     assert HfChat.load(folder, variant="fp16").model is not None
     with pytest.raises(InputError, match="cannot load"):
         HfChat.load(folder)
+
+
+@pytest.mark.parametrize("options", [{}, {"system_role": False}])
+def test_a_template_without_a_system_role_gets_its_text_in_the_users_turn(qwen, options):
+    chat = HfChat.load(qwen, device="cpu", max_new_tokens=4, **options)
+    talk = (Message("system", ("be brief",)), *user("lift it"))
+    expected = chat.complete([user("be brief", "\n\n", "lift it")])
+    template = chat.processor.chat_template or chat.processor.tokenizer.chat_template
+    refusal = (
+        "{%- if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    )
+    chat.processor.chat_template = chat.processor.tokenizer.chat_template = refusal + template
+    assert chat.complete([talk]) == expected

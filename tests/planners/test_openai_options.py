@@ -1,0 +1,237 @@
+"""The options of a chat server by its name, and what OpenAIChat does where a server refuses them."""
+
+import json
+import logging
+from contextlib import ExitStack
+
+import pytest
+from support.chat_server import ChatServer, error, said
+
+from goalreel.errors import InputError
+from goalreel.models.build import build_chat, build_editor
+from goalreel.models.names import ModelName
+from goalreel.planners.chat.conversation import Message, NoReply, fold_system, refuses_system
+from goalreel.planners.chat.openai import OpenAIChat
+
+SECRET = "gateway-secret-0123"
+TALK = (Message("system", ("be brief",)), Message("user", ("a",)))
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.fixture
+def serve():
+    with ExitStack() as stack:
+        yield lambda answer: stack.enter_context(ChatServer(answer))
+
+
+def ask(chat, times: int = 1):
+    return [reply for _ in range(times) for reply in chat.complete([TALK])]
+
+
+def refusing(words: str, *fields: str):
+    return lambda r: error(400, words) if set(fields) & r.json.keys() else said("yes")
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ("top_p=0.8&top_k=20&temperature=0.7", {"top_p": 0.8, "top_k": 20, "temperature": 0.7}),
+        ("max_tokens=77", {"max_tokens": 77, "max_completion_tokens": None}),
+        ("max_completion_tokens=88", {"max_completion_tokens": 88, "max_tokens": None}),
+        ("temperature=checkpoint", {"temperature": None, "top_p": None, "top_k": None}),
+        ("extra=%7B%22reasoning_effort%22:%22low%22%7D", {"reasoning_effort": "low"}),
+        (
+            "extra=%7B%22chat_template_kwargs%22:%7B%22enable_thinking%22:false%7D%7D",
+            {"chat_template_kwargs": {"enable_thinking": False}},
+        ),
+        ("extra=%7B%22max_tokens%22:5%7D", {"max_tokens": 5}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["openai:m@{}", "server:{}"])
+def test_options_reach_the_server(serve, kind, query, fields):
+    server = serve(lambda r: said("yes"))
+    address = server.url if kind.startswith("openai") else server.url.removesuffix("/v1")
+    assert ask(build_chat(f"{kind.format(address)}?{query}", role="planner")) == ["yes"]
+    assert {name: server.requests[0].json.get(name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("top_p=0", "top_p is wrong"),
+        ("top_p=1.5", "top_p is wrong"),
+        ("top_k=-1", "top_k is wrong"),
+        ("max_completion_tokens=0", "max_completion_tokens is wrong"),
+        ("temperature=0&temperature=1", "temperature is wrong"),
+        ("header=nonsense", "written header=NAME:VALUE"),
+        ("header=X Y:1", "written header=NAME:VALUE"),
+        (f"header=X-Api-Key:{SECRET}", "the header X-Api-Key holds a secret"),
+        (f"header=Authorization:Bearer+{SECRET}", "the header Authorization holds a secret"),
+        ("header=X-Key:$NOT_SET_ANYWHERE", "needs the environment variable NOT_SET_ANYWHERE: set it"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_one_line(query, says):
+    for build in (lambda: build_chat(f"openai:m@http://h/v1?{query}", role="critic"),):
+        with pytest.raises(InputError, match=says) as caught:
+            build()
+        assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "words", "order"),
+    [
+        ("", "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", 1),
+        ("max_completion_tokens=9", "Unrecognized request argument supplied: max_completion_tokens", -1),
+    ],
+)
+def test_a_limit_is_sent_by_the_name_that_the_server_knows(serve, query, words, order):
+    known, unknown = ("max_completion_tokens", "max_tokens")[::order]
+    server = serve(refusing(words, unknown))
+    assert ask(build_chat(f"openai:m@{server.url}?{query}", role="planner"), 2) == ["yes", "yes"]
+    assert [known in r.json for r in server.requests] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "'max_tokens' or 'max_completion_tokens' is too large: 4096. The context holds 4096 tokens.",
+        "maximum context length is 4096 tokens, you requested 5296 tokens (1200 in the messages, 4096 in the "
+        "completion)",
+    ],
+)
+def test_a_limit_beyond_the_context_is_left_to_the_server(serve, words):
+    server = serve(refusing(words, "max_tokens", "max_completion_tokens"))
+    assert ask(OpenAIChat("m", server.url)) == ["yes"]
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("name", ["top_p", "top_k"])
+@pytest.mark.parametrize("words", ["Unrecognized request argument supplied: {}", "`{}` is not allowed"])
+def test_sampling_that_a_server_refuses_is_left_out_with_a_warning(serve, caplog, name, words):
+    server = serve(refusing(words.format(name), name))
+    chat = OpenAIChat("m", server.url, top_p=0.5, top_k=5)
+    assert ask(chat, 2) == ["yes", "yes"]
+    assert [name in r.json for r in server.requests] == [True, False, False]
+    assert [r.levelno for r in caplog.records if f"refuses {name}" in r.message] == [logging.WARNING]
+
+
+def test_an_extra_field_that_a_server_refuses_is_said_in_its_words_at_once(serve):
+    server = serve(refusing("Unrecognized request argument supplied: think", "think"))
+    chat = OpenAIChat("m", server.url, extra={"think": False})
+    (reply,) = chat.complete([TALK], schema={"type": "object"})
+    assert isinstance(reply, NoReply)
+    assert "think" in reply.reason
+    assert len(server.requests) == 1
+
+
+# System text.
+
+NO_SYSTEM = (
+    "System role not supported",
+    "Developer instruction is not enabled for models/gemma-3-27b-it",
+    "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+    "Conversation roles must alternate user/assistant/user/assistant/...",
+    "Only user and assistant roles are supported!",
+    "messages.0.role: Input should be 'user' or 'assistant'",
+    "Unexpected role 'system' in messages",
+)
+
+
+@pytest.mark.parametrize("words", NO_SYSTEM)
+@pytest.mark.parametrize("status", [400, 422])
+def test_system_text_goes_into_the_users_turn_where_the_role_is_refused(serve, words, status):
+    def answer(request):
+        has_system = any(m["role"] == "system" for m in request.json["messages"])
+        return error(status, words) if has_system else said("yes")
+
+    server = serve(answer)
+    assert ask(OpenAIChat("m", server.url), 2) == ["yes", "yes"]
+    assert len(server.requests) == 3
+    assert server.requests[-1].json["messages"] == [{"role": "user", "content": "be brief\n\na"}]
+
+
+def test_a_template_that_fails_in_the_server_is_a_refusal_too(serve):
+    def answer(request):
+        has_system = any(m["role"] == "system" for m in request.json["messages"])
+        return error(500, f"Jinja Exception: {NO_SYSTEM[0]}") if has_system else said("yes")
+
+    server = serve(answer)
+    assert ask(OpenAIChat("m", server.url)) == ["yes"]
+    assert len(server.requests) == 2
+
+
+def test_system_text_goes_into_the_users_turn_when_asked_to(serve):
+    server = serve(lambda r: said("yes"))
+    ask(build_chat(f"openai:m@{server.url}?system_role=0", role="planner"))
+    assert [m["role"] for m in server.requests[0].json["messages"]] == ["user"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Your request was rejected by our safety system, which does not allow it",
+        "Only user, system and assistant roles are supported",
+        "the image is too small",
+    ],
+)
+def test_other_refusals_are_not_about_the_system_role(words):
+    assert not refuses_system(words)
+
+
+def test_system_text_without_a_users_turn_becomes_one():
+    assert fold_system((Message("system", ("a",)),)) == (Message("user", ("a",)),)
+    later = (Message("assistant", ("b",)), Message("system", ("c",)), Message("user", ("d",)))
+    assert fold_system(later) == (later[0], Message("user", ("c", "\n\n", "d")))
+
+
+# Headers.
+
+
+def test_headers_reach_the_server_and_no_secret_goes_elsewhere(serve, environment, caplog):
+    caplog.set_level(logging.DEBUG)
+    environment.setenv("GATEWAY", f" {SECRET}\n")
+    name = "openai:m@{}?header=X-Key:$GATEWAY&header=X-Title:of+mine&header=Authorization:Basic+${{GATEWAY}}"
+    server = serve(lambda r: error(418, f"{json.dumps(r.headers)}"))
+    chat = build_chat(name.format(server.url), role="critic")
+    (reply,) = ask(chat)
+    sent = server.requests[0].headers
+    assert (sent["x-key"], sent["x-title"]) == (SECRET, "of mine")
+    assert sent["authorization"] == f"Basic {SECRET}"
+    assert isinstance(reply, NoReply)
+    assert caplog.text
+    assert SECRET not in repr(chat) + str(vars(chat)) + reply.reason + caplog.text
+
+
+def test_a_header_goes_to_no_other_host(serve, environment):
+    environment.setenv("GATEWAY", SECRET)
+    other = serve(lambda r: said("yes"))
+    server = serve(lambda r: error(307, "moved", Location=f"{other.url}/chat/completions"))
+    assert ask(build_chat(f"openai:m@{server.url}?header=X-Key:$GATEWAY", role="critic")) == ["yes"]
+    assert server.requests[0].headers["x-key"] == SECRET
+    assert SECRET not in json.dumps(other.requests[0].headers)
+
+
+def test_a_header_is_enough_of_a_key(environment):
+    environment.setenv("GATEWAY", SECRET)
+    build_chat("openai:m?header=Authorization:Bearer+$GATEWAY", role="critic")
+
+
+@pytest.mark.parametrize("value", ["a\nb", "k\u00e9y"])
+def test_a_variable_that_no_header_can_carry_is_not_shown(environment, value):
+    environment.setenv("GATEWAY", value)
+    for build in (lambda name: build_chat(name, role="critic"), build_editor):
+        with pytest.raises(InputError, match="X-Key holds a character that no header can carry") as caught:
+            build("openai:m@http://127.0.0.1:9/v1?header=X-Key:$GATEWAY")
+        assert value not in str(caught.value)
+
+
+def test_a_name_with_headers_shows_no_secret_and_is_the_same_model():
+    name = ModelName.parse("openai:m@http://h/v1?header=X-Key:$GATEWAY&header=X-Odd:hidden&top_p=0.5")
+    assert name.public() == "openai:m@http://h/v1?header=X-Key:$GATEWAY&header=X-Odd:***&top_p=0.5"
+    assert name.identity() == "openai:m?top_p=0.5"
