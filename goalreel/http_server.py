@@ -119,7 +119,7 @@ class Connection(H11Protocol):
         if self.cycle is before:
             self._received += len(data)
         else:
-            self._begin()
+            self._begin(len(data))
 
     def on_response_complete(self) -> None:
         """End an answer; the next request's time begins."""
@@ -136,8 +136,8 @@ class Connection(H11Protocol):
         self._moved = time.monotonic()
         super().resume_writing()
 
-    def _begin(self) -> None:
-        self._since, self._received = time.monotonic(), 0
+    def _begin(self, received: int = 0) -> None:
+        self._since, self._received = time.monotonic(), received
 
 
 class BoundedServer(uvicorn.Server):
