@@ -17,6 +17,7 @@ from goalreel.planners.agents.planner import question
 from goalreel.scoring import PictureScores
 from goalreel.types import (
     ACCEPTED,
+    Attempt,
     Candidate,
     Failure,
     Frozen,
@@ -48,6 +49,7 @@ type Reason = Literal[
     "incomplete",
     "scorer_disagrees",
     "nothing_rejected",
+    "background_moved",
 ]
 """Why something is no training row; `docs/training.md` explains each."""
 type CorrectionKind = Literal["accepted", "chosen", "wrong_picture"]
@@ -137,6 +139,7 @@ def _samples(
     if step.status == "skipped":
         return [], ["not_tried"]
     pictured = [(i, attempt) for i, attempt in enumerate(step.attempts) if attempt.image is not None]
+    judged = [(i, a) for i, a in pictured if (number, i) in human_verdicts or not _moved(a)]
     samples = [
         StepSample(
             step=number,
@@ -146,9 +149,15 @@ def _samples(
             by=a.by,
             said=human_verdicts.get((number, i)),
         )
-        for i, a in pictured
+        for i, a in judged
     ]
-    return samples, ["no_picture"] * (len(step.attempts) - len(pictured))
+    reasons: list[Reason] = ["no_picture"] * (len(step.attempts) - len(pictured))
+    return samples, reasons + ["background_moved"] * (len(pictured) - len(judged))
+
+
+def _moved(attempt: Attempt) -> bool:
+    """Whether the picture was rejected for its background, before a critic saw it."""
+    return attempt.registration is not None and attempt.registration.outcome == "rejected"
 
 
 def plan_of(board: Storyboard) -> Plan:

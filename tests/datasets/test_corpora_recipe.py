@@ -30,7 +30,7 @@ from goalreel.planners.agents.parsing import parse_plan, parse_verdict
 from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.planners.agents.replan import ReplanContext
 from goalreel.scoring import PictureScores
-from goalreel.types import Verdict
+from goalreel.types import Registration, Verdict
 
 
 def seen(told, marks, said=None):
@@ -54,6 +54,16 @@ def test_a_storyboard_is_cut_into_its_attempts_and_every_loss_has_a_reason():
     assert [(s.step, s.attempt, s.prompt) for s in each.samples] == [(0, 0, "do a"), (0, 2, "do a now")]
     assert each.dropped == {"no_picture": 2, "words_only": 1, "not_tried": 1}
     assert outline(unplanned(), "t").dropped == {"no_plan": 1}
+
+
+def test_a_picture_that_no_critic_saw_is_a_sample_only_with_a_persons_verdict():
+    moved = Registration(shift=(40.0, 0.0), outcome="rejected")
+    rejected = attempt("do a", False).model_copy(update={"registration": moved})
+    told = board(step("a", rejected, attempt("do a now", True)))
+    each = outline(told, "t")
+    assert ([s.attempt for s in each.samples], each.dropped) == ([1], {"background_moved": 1})
+    judged = outline(told, "t", {(0, 0): HumanVerdict(success=False, reasoning="it moved")})
+    assert ([s.attempt for s in judged.samples], judged.dropped) == ([0, 1], {})
 
 
 def test_a_sample_starts_where_the_loop_did_and_from_white_where_it_drew():
