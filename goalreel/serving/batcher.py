@@ -160,6 +160,9 @@ class Batcher[Q, A]:
         self._under_way: list[Work[Q, A]] = []
         self._changed = threading.Condition()
         self._closing = False
+        self._turn = 0
+        self._turns: dict[Hashable, int] = {}
+        """When each client that is here had its last turn."""
         self._pace = 0.0
         """Seconds a request, lately."""
         self._moved = self._answered = time.monotonic()
@@ -294,18 +297,29 @@ class Batcher[Q, A]:
             if not self._under_way:
                 self._moved = self._answered = time.monotonic()
             self._under_way += batch
+            if batch:
+                self._note_turns(batch)
         if batch:
             self._engine.start(batch)
         return True
 
+    def _note_turns(self, batch: Sequence[Work[Q, A]]) -> None:
+        self._turn += 1
+        self._turns |= {work.client: self._turn for work in batch}
+        present = {work.client for work in (*self._queue, *self._under_way)}
+        self._turns = {client: turn for client, turn in self._turns.items() if client in present}
+
     def _first(self, room: int) -> list[Work[Q, A]]:
-        """The next batch. Of two requests, that goes first whose client has fewer before it or under way."""
+        """The next batch. Of two requests, that goes first whose client has fewer before it or under way.
+
+        Where they have as many, the client goes first whose last turn was longer ago.
+        """
         turns = Counter(work.client for work in self._under_way)
         ranked = []
         for work in self._queue:
-            ranked.append((turns[work.client], work))
+            ranked.append((turns[work.client], self._turns.get(work.client, 0), work))
             turns[work.client] += 1
-        ordered = [work for _, work in sorted(ranked, key=lambda pair: pair[0])]
+        ordered = [work for *_, work in sorted(ranked, key=lambda rank: rank[:2])]
         return [work for work in ordered if work.key == ordered[0].key][:room]
 
     def _step(self) -> None:

@@ -305,6 +305,25 @@ def test_a_dead_worker_turns_health_to_503(client):
     assert 'goalreel_model_alive{model="planner"} 0.0' in client.get("/metrics").text
 
 
+def test_health_says_when_a_model_is_stuck_and_how_long_its_queue_is(models):
+    chat = models.planner
+    chat.gate.clear()
+    with (
+        serving(models, stuck_seconds=1, batch_size=1) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        asked = [pool.submit(say, client, "a word") for _ in range(2)]
+        until(lambda: client.get("/health").status_code == 503)
+        health = client.get("/health").json()
+        planner = health["models"]["planner"]
+        assert (health["status"], planner["waiting"], planner["under_way"]) == ("Stuck", 1, 1)
+        assert planner["silent_seconds"] >= 1
+        chat.gate.set()
+        assert [content(future.result()) for future in asked] == ["a word"] * 2
+        assert client.get("/health").json()["status"] == "Healthy"
+
+
 def test_a_model_both_planner_and_critic_has_one_worker():
     chat = EchoChat()
     with serving(Models(planner=chat, critic=chat)) as url, httpx.Client(base_url=url, timeout=60) as client:
