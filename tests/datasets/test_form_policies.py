@@ -11,7 +11,6 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from lerobot.configs.types import FeatureType, PolicyFeature
 from support.policies import GOAL, LIVE, POLICIES, make, tiny
 from support.recordings import moving_square
 from support.tiny import tiny_smolvlm
@@ -98,6 +97,8 @@ def test_the_default_is_for_every_policy_and_every_way_of_delivery():
 
 def test_diffusion_wants_all_cameras_of_one_size():
     """Why live view and goal beside one another are squeezed into the size of one."""
+    from lerobot.configs.types import FeatureType, PolicyFeature
+
     config = tiny("diffusion")
     config.input_features = {
         LIVE: PolicyFeature(FeatureType.VISUAL, (3, 48, 64)),

@@ -75,12 +75,13 @@ ODD: dict[str, tuple[str, Fault]] = {
 
 def ways(root: Path) -> dict[str, Callable[[], Iterator[Callable[[], dict]]]]:
     """Each way of lerobot's to load `root`, as functions that read a frame each."""
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset, LeRobotDatasetMetadata
     from lerobot.datasets.multi_dataset import MultiLeRobotDataset
     from lerobot.datasets.sampler import EpisodeAwareSampler
     from lerobot.datasets.streaming_dataset import StreamingLeRobotDataset
 
-    cameras = [name for name in (KEY, FRONT) if name in LeRobotDataset("local/x", root=root).meta.features]
+    features = LeRobotDatasetMetadata("local/x", root=root).features
+    cameras = [name for name in (KEY, FRONT) if name in features]
 
     def items(**options: object) -> Iterator[Callable[[], dict]]:
         dataset = LeRobotDataset("local/x", root=root, **options)

@@ -1,25 +1,24 @@
 """Stock LeRobot policies of a few thousand parameters, with random weights, in lerobot's own classes."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lerobot.configs.policies import PreTrainedConfig
-from lerobot.configs.types import FeatureType, PolicyFeature
-from lerobot.policies.act.configuration_act import ACTConfig
-from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
-from lerobot.policies.factory import get_policy_class
-from lerobot.policies.pretrained import PreTrainedPolicy
-from lerobot.policies.smolvla.configuration_smolvla import SmolVLAConfig
+
+if TYPE_CHECKING:  # they load for two seconds, in each worker that collects
+    from lerobot.configs.policies import PreTrainedConfig
+    from lerobot.policies.pretrained import PreTrainedPolicy
 
 POLICIES = ("act", "diffusion", "smolvla")
 LIVE, GOAL = "observation.images.front", "observation.images.subgoal"
 _HERE: dict[str, Any] = {"device": "cpu", "push_to_hub": False}
 
 
-def tiny(name: str, vlm: Path | None = None) -> PreTrainedConfig:
+def tiny(name: str, vlm: Path | None = None) -> "PreTrainedConfig":
     """A policy's configuration, without features; `vlm` is SmolVLA's folder, as `tiny_smolvlm` writes it."""
     if name == "act":
+        from lerobot.policies.act.configuration_act import ACTConfig
+
         return ACTConfig(
             chunk_size=4,
             n_action_steps=4,
@@ -33,6 +32,8 @@ def tiny(name: str, vlm: Path | None = None) -> PreTrainedConfig:
             **_HERE,
         )
     if name == "diffusion":
+        from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
+
         return DiffusionConfig(
             horizon=8,
             n_action_steps=4,
@@ -46,6 +47,8 @@ def tiny(name: str, vlm: Path | None = None) -> PreTrainedConfig:
             num_train_timesteps=4,
             **_HERE,
         )
+    from lerobot.policies.smolvla.configuration_smolvla import SmolVLAConfig
+
     return SmolVLAConfig(
         chunk_size=4,
         n_action_steps=4,
@@ -57,8 +60,11 @@ def tiny(name: str, vlm: Path | None = None) -> PreTrainedConfig:
     )
 
 
-def make(name: str, size: tuple[int, int], vlm: Path | None = None) -> PreTrainedPolicy:
+def make(name: str, size: tuple[int, int], vlm: Path | None = None) -> "PreTrainedPolicy":
     """A policy that sees a live and a goal camera of `size` (width, height), and a state of two joints."""
+    from lerobot.configs.types import FeatureType, PolicyFeature
+    from lerobot.policies.factory import get_policy_class
+
     torch.manual_seed(0)
     picture = PolicyFeature(FeatureType.VISUAL, (3, size[1], size[0]))
     state = PolicyFeature(FeatureType.STATE, (2,))

@@ -38,11 +38,19 @@ from goalreel.tabletop.nano.agent_config import NanoAgentConfig
 from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.config import presets, read_config
 from goalreel.training.conversations import IGNORED, Collator, read_rows
-from goalreel.training.language import train
+from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.results import last_checkpoint
 from goalreel.training.sampling import LengthSampler
+
+
+def train(config: LanguageConfig, out: Path, resume: bool) -> None:
+    """Only the worker that trains loads trl, for two seconds."""
+    from goalreel.training import language
+
+    language.train(config, out, resume)
+
 
 SHAPE = {
     "hidden": 96,
