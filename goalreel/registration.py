@@ -65,11 +65,12 @@ def _background(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.float6
     corners = cv2.goodFeaturesToTrack(a, 300, 0.005, 6)
     if corners is None or len(corners) < _CORNERS:
         return "the source has too few corners"
+    corners = np.asarray(corners, np.float32)
     found = _follow(a, b, corners, np.zeros(2, np.float32))
     if found is None:
         window = cv2.createHanningWindow((a.shape[1], a.shape[0]), cv2.CV_32F)
         shift, _ = cv2.phaseCorrelate(a.astype(np.float32), b.astype(np.float32), window)
-        found = _follow(a, b, corners, np.float32(shift))
+        found = _follow(a, b, corners, np.asarray(shift, np.float32))
     return "too little of the source's background is in the picture" if found is None else found
 
 

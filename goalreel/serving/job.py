@@ -113,13 +113,9 @@ class Job:
         A storyboard that lost a model on the way is `failed`, and can be fetched all the same.
         """
         status: JobStatus = "failed"
+        options: dict[str, Any] = {**self._loop, "max_attempts": max_attempts, "on_unverified": on_unverified}
         try:
-            board = await drive(
-                task,
-                self._ask,
-                observe=self._observe,
-                **{**self._loop, "max_attempts": max_attempts, "on_unverified": on_unverified},
-            )
+            board = await drive(task, self._ask, observe=self._observe, **options)
             board = attributed(board, self._makers)
             self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())
             status = "failed" if board.degraded else "done"

@@ -132,7 +132,8 @@ class Lane:
         self._ends = frozenset([] if ends is None else [ends] if isinstance(ends, int) else ends)
         mask = model_kwargs.get("attention_mask")
         self._prompts = [input_ids.shape[1]] * len(input_ids) if mask is None else mask.sum(1).tolist()
-        inputs = self._model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **model_kwargs)
+        causal: Any = self._model
+        inputs = causal.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **model_kwargs)
         outputs = self._model(**inputs, return_dict=True)
         kwargs = {name: value for name, value in model_kwargs.items() if name not in _PICTURE_PLACES}
         self.mixes = False
@@ -150,7 +151,7 @@ class Lane:
         if self._logits is None:
             inputs = self._inputs()
             self._take(self._model(**inputs, return_dict=True), self._kwargs)
-        scores = self._processors(self._ids, self._logits)
+        scores = self._processors(self._ids, self._logits)  # pyrefly: ignore[bad-argument-type]
         self._logits = None
         drawn = torch.multinomial(scores.softmax(-1), 1) if self._sample else None
         tokens = scores.argmax(-1, keepdim=True) if drawn is None else drawn

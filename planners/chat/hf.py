@@ -226,7 +226,7 @@ class HfChat:
         """Make what answers many callers at once (`goalreel.planners.chat.decoder`)."""
         from goalreel.planners.chat.decoder import HfDecoder
 
-        return HfDecoder(self)
+        return HfDecoder(self)  # pyrefly: ignore[bad-argument-type]  (the same file by its link)
 
     def row(self, work: ReplyWork) -> Row:
         """Begin the reply to a request."""

@@ -6,6 +6,11 @@ transformers' own `__init__` names the modules of all its models, which take a c
 from transformers.feature_extraction_utils import BatchFeature as BatchFeature
 from transformers.generation.configuration_utils import GenerationConfig as GenerationConfig
 from transformers.generation.logits_process import LogitsProcessor as LogitsProcessor
+from transformers.generation.logits_process import LogitsProcessorList as LogitsProcessorList
+from transformers.generation.logits_process import TemperatureLogitsWarper as TemperatureLogitsWarper
+from transformers.generation.logits_process import TopKLogitsWarper as TopKLogitsWarper
+from transformers.generation.logits_process import TopPLogitsWarper as TopPLogitsWarper
+from transformers.generation.stopping_criteria import StoppingCriteriaList as StoppingCriteriaList
 from transformers.modeling_utils import PreTrainedModel as PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig as AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM as AutoModelForCausalLM
