@@ -9,13 +9,23 @@ from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.task_end import TaskEnded
 
 POLL_SECONDS = 0.02
+SILENCE = "no camera frame has arrived"
 
 
 class LiveCamera:
-    """Gives the newest frame while it is fresh, which means no older than `max_image_age`."""
+    """Gives the newest frame while it is fresh, which means no older than `max_image_age`.
 
-    def __init__(self, newest: Callable[[], Frame | None], settings: EngineSettings) -> None:
+    `explain_silence` says why no frame has arrived at all; it is asked when that ends a task.
+    """
+
+    def __init__(
+        self,
+        newest: Callable[[], Frame | None],
+        settings: EngineSettings,
+        explain_silence: Callable[[], str] = lambda: SILENCE,
+    ) -> None:
         self._newest = newest
+        self._explain_silence = explain_silence
         self._settings = settings
         self._lost_since: float | None = None
 
@@ -33,7 +43,7 @@ class LiveCamera:
         if self._lost_since is None:
             self._lost_since = now
         if now - self._lost_since >= self._settings.image_timeout:
-            raise TaskEnded(error, reason)
+            raise TaskEnded(error, self._explain_silence() if error is ErrorCode.NO_IMAGE else reason)
         return None, reason
 
     def fresh_frame(self) -> Frame | None:
@@ -62,7 +72,7 @@ class LiveCamera:
         except ValueError as e:
             return None, ErrorCode.BAD_IMAGE, f"the camera's frames cannot be read: {e}"
         if frame is None:
-            return None, ErrorCode.NO_IMAGE, "no camera frame has arrived: is the camera topic right?"
+            return None, ErrorCode.NO_IMAGE, SILENCE
         age = time.monotonic() - frame.received
         if age > self._settings.max_image_age:
             return None, ErrorCode.STALE_IMAGE, f"the camera stopped: its newest frame is {age:.1f} s old"

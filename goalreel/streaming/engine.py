@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 from goalreel.models.presets import Preset
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import Board, BoardProgress, CodedText, ErrorCode, Frame, ModelNames, Phase
-from goalreel.streaming.camera import LiveCamera
+from goalreel.streaming.camera import SILENCE, LiveCamera
 from goalreel.streaming.engine_loop import EngineLoop, one_line
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.live_board import LiveBoard
@@ -49,6 +49,7 @@ class Engine:
         listener: BoardListener,
         now: Callable[[], int],
         build: Callable[[Preset], Trio],
+        explain_silence: Callable[[], str] = lambda: SILENCE,
     ) -> None:
         """Make an engine without models; `start` loads them.
 
@@ -58,6 +59,7 @@ class Engine:
             listener: is notified of every change.
             now: the clock, in ns.
             build: makes the models of a preset; called in a thread of its own.
+            explain_silence: says why no camera frame has arrived, where a task ends for that.
 
         Raises:
             InputError: the preset does not exist, or predicts no goal images.
@@ -66,6 +68,7 @@ class Engine:
         self._preset = preset_of(settings)
         self._names = names_of(self._preset)
         self._newest, self._listener, self._now, self._build = newest, listener, now, build
+        self._explain_silence = explain_silence
         self._loop: EngineLoop | None = None
         self._last_progress = BoardProgress(Board())
         self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
@@ -253,7 +256,7 @@ class Engine:
         if request.storyboard_id is not None:
             board = self._saved_boards[request.storyboard_id]
         live = LiveBoard(board, self._listener, self._now, on_phase, commands.wake)
-        camera = LiveCamera(self._newest, settings)
+        camera = LiveCamera(self._newest, settings, self._explain_silence)
         loading = partial(loop.describe_loading, self._names)
         request = replace(request, task=board.task)
         session = Session(request, settings, preset, live, camera, loop.wait_for_models, loading, commands)

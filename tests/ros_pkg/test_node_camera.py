@@ -90,7 +90,7 @@ def test_a_camera_that_was_never_there(robot, impatient, reports):
     # First in this file: nothing has been published yet.
     status, result = generate(robot)
     assert (status, result.error_code) == (ABORTED, ErrorCode.NO_IMAGE)
-    assert "no camera frame has arrived" in result.error_msg
+    assert "no camera frame has arrived on /" in result.error_msg
     until(lambda: reports and camera(reports).message == "no frame has arrived")
     assert camera(reports).level == DiagnosticStatus.WARN
 

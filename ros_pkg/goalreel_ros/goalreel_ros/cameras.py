@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -10,6 +11,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
 from goalreel.streaming.frames import FrameSlot
+from goalreel_ros.camera_graph import COMPRESSED, RAW, explain_silence
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.spin import Spin
 from goalreel_ros.times import from_time
@@ -30,7 +32,8 @@ def _compressed_topic(node: Node, image: str) -> str:
 class CameraInputs:
     """Subscribes to `image` and `camera_info`. The callbacks only fill the slot; its reader decodes.
 
-    `on_frame` is called after every frame and must return at once.
+    `on_frame` is called after every frame and must return at once. `explain_silence()` says in one line what
+    the ROS graph tells of a topic on which nothing arrives.
 
     It has a node and a thread of its own. An executor that serves twenty other entities takes milliseconds
     longer to pass a frame on (`benchmarks/ros.py`), and a node of rclpy belongs to one executor.
@@ -45,6 +48,8 @@ class CameraInputs:
         kind, topic = RawImage, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
             kind, topic = CompressedImage, _compressed_topic(node, topic)
+        type_name = COMPRESSED if kind is CompressedImage else RAW
+        self.explain_silence = partial(explain_silence, node, topic, type_name)
         # Remappings are resolved already, and a remapping of the node's name must not apply to this node.
         self._node = Node(
             f"{node.get_name()}_camera",

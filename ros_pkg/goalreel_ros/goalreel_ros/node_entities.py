@@ -64,7 +64,8 @@ class NodeEntities:
             undo.callback(self.outputs.finish)
             self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.follow_camera)
             undo.callback(self._camera.destroy)
-            self.engine = Engine(settings, slot.newest, self.outputs, self.now, build)
+            silence = self._camera.explain_silence
+            self.engine = Engine(settings, slot.newest, self.outputs, self.now, build, silence)
             undo.callback(self.engine.stop)
             self.actions = Actions(node, self.submit, self.outputs, self.now)
             undo.callback(self.actions.destroy)
