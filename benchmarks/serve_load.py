@@ -3,9 +3,9 @@
     python benchmarks/serve_load.py --json
 
 A server process with the nano Planner and its other defaults. The well-behaved clients ask for plans, each
-`--requests` times, one after the other; the others send words that nano never learned, without a limit of
-tokens, until the first have ended. Once without these and once with them. A client that is answered 429 asks
-again when the server says.
+`--requests` times, one after the other; the others send a word to which nano
+writes without an end, and no limit of tokens, until the first have ended. Once without these and once with
+them. A client that is answered 429 asks again when the server says.
 
 Keys of --json, with the runaways where nothing else is said: `answered`, the share of well-behaved requests
 that have a reply; `p50_s` and `p95_s`, their latencies; `fairness`, `p95_s` over the same without runaways;
@@ -97,7 +97,7 @@ async def load_server(url: str, good: int, runaways: int, requests: int) -> list
     scene = Image(np.full((128, 128, 3), 127, np.uint8))
     asked = [question(Task(id="t", instruction=text, image=scene)) for text in TASKS]
     bodies = [body_of(q) for q in asked if isinstance(q, Question)]
-    endless = {"model": "planner", "messages": [{"role": "user", "content": "hello"}]}
+    endless = {"model": "planner", "messages": [{"role": "user", "content": "block"}]}
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, limits=limits) as client:
         await ask(client, bodies[0])  # the first call of a model takes longer
