@@ -21,10 +21,12 @@ def convert(folder: Path, out: Path) -> None:
     """Write the model of a GGUF file as a `save_pretrained` folder; one that was read so cannot be saved."""
     quantised = AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=FILE)
+    assert tokenizer is not None
     facts = quantised.config.to_dict()
     facts.pop("quantization_config", None)
     model = LlamaForCausalLM(LlamaConfig(**facts))
     model.load_state_dict(quantised.state_dict())
+    assert model.generation_config is not None
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)

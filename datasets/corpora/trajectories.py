@@ -152,7 +152,8 @@ def _samples(
         for i, a in judged
     ]
     reasons: list[Reason] = ["no_picture"] * (len(step.attempts) - len(pictured))
-    return samples, reasons + ["background_moved"] * (len(pictured) - len(judged))
+    reasons.extend("background_moved" for _ in range(len(pictured) - len(judged)))
+    return samples, reasons
 
 
 def _moved(attempt: Attempt) -> bool:
