@@ -29,7 +29,7 @@ EXTRAS = {
     ),
     "gpu": Extra(
         "presets nano and klein: models in this process",
-        ("diffusers", "peft", "safetensors", "tokenizers", "torch", "transformers"),
+        ("diffusers", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     ),
     "quantize": Extra("models of fewer bits", ("bitsandbytes", "torchao")),
     "api": Extra("presets api and server: models behind HTTP", ("httpx2", "openai")),

@@ -64,7 +64,7 @@ class BatchBounds:
     queue: int = 256
 
 
-class Engine[Q, A](Protocol):
+class BatchEngine[Q, A](Protocol):
     """What answers requests, in turns; a model that writes tokens writes one in each."""
 
     @property
@@ -85,7 +85,7 @@ class Engine[Q, A](Protocol):
         ...
 
 
-class Calls[Q, A]:
+class CallEngine[Q, A]:
     """An engine of whole batches: `call` gives answer i to request i. A BackendError fails its batch."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Batcher[Q, A]:
     def __init__(
         self,
         name: str,
-        engine: Engine[Q, A],
+        engine: BatchEngine[Q, A],
         bounds: BatchBounds,
         *,
         key: Callable[[Q], Hashable] = lambda _: None,

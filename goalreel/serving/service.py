@@ -18,7 +18,7 @@ from goalreel.planners.chat.conversation import (
     TokenReply,
     request_replies,
 )
-from goalreel.serving.batcher import BatchBounds, Batcher, Calls
+from goalreel.serving.batcher import BatchBounds, Batcher, CallEngine
 from goalreel.serving.errors import CLIENT_GONE, ApiError
 from goalreel.serving.metrics import Metrics
 from goalreel.serving.settings import Models, ServeSettings
@@ -49,7 +49,7 @@ class Service:
             self.batchers["critic"] = self._chat("critic", models.critic)
         if models.editor is not None:
             observe = functools.partial(self.metrics.called, "editor")
-            calls = Calls("editor", models.editor.edit, observe)
+            calls = CallEngine("editor", models.editor.edit, observe)
             self.batchers["editor"] = Batcher("editor", calls, self._bounds)
 
     def _chat(self, role: str, chat: Chat) -> ChatBatcher:
@@ -66,7 +66,7 @@ class Service:
                     request.on_text(text)
             return replies
 
-        return Batcher(role, Calls(role, call, observe), self._bounds, key=_call_key)
+        return Batcher(role, CallEngine(role, call, observe), self._bounds, key=_call_key)
 
     @property
     def healthy(self) -> bool:

@@ -9,7 +9,7 @@ import torch
 
 from goalreel.errors import BackendError
 from goalreel.planners.chat.conversation import ReplyWork
-from goalreel.planners.chat.decoding import Lane, Row
+from goalreel.planners.chat.decoding import Lane, ReplyRow
 from goalreel.planners.chat.hf import OUT_OF_MEMORY, HfChat
 from goalreel.torch_threads import threads_for
 
@@ -34,7 +34,7 @@ class HfDecoder:
         self._chat = chat
         self._short: list[Lane] = []
         self._long: list[Lane] = []
-        self._again: list[Row] = []
+        self._again: list[ReplyRow] = []
         """Rows to begin again, for which there was no memory."""
         self._device = ExitStack()
         self._short_seconds = self._long_seconds = 0.0
@@ -88,8 +88,8 @@ class HfDecoder:
             self._short_seconds += time.monotonic() - started
         return rows
 
-    def _begin(self, rows: Sequence[Row]) -> None:
-        def read(part: Sequence[Row]) -> None:
+    def _begin(self, rows: Sequence[ReplyRow]) -> None:
+        def read(part: Sequence[ReplyRow]) -> None:
             lane = self._chat.lane(part)
             self._chat.step(lane)
             _add(self._short, lane)
@@ -158,7 +158,7 @@ def _count(lanes: Sequence[Lane]) -> int:
     return sum(len(lane.rows) for lane in lanes)
 
 
-def _fail(rows: Sequence[Row], error: BackendError) -> None:
+def _fail(rows: Sequence[ReplyRow], error: BackendError) -> None:
     log.warning("failed for %d request(s): %s", len(rows), error)
     for row in rows:
         if not row.work.abandoned:

@@ -34,7 +34,7 @@ _PICTURE_PLACES = frozenset({"image_grid_thw", "video_grid_thw"})
 """Read once, for the positions of a prompt's pictures; transformers hands them on all the same."""
 
 
-class Row:
+class ReplyRow:
     """One reply as it is written; `limit` is the number of its tokens at most."""
 
     def __init__(self, work: ReplyWork, limit: int, decode: Callable[[Sequence[int]], str]) -> None:
@@ -119,9 +119,9 @@ class Lane:
         generation_config: GenerationConfig,
         **model_kwargs: Any,
     ) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[ReplyRow] = []
         """Those that are not written yet."""
-        self._places: list[Row] = []
+        self._places: list[ReplyRow] = []
         """The row of each row of the tensors."""
         self._model: Any = model
         self._ids = input_ids
@@ -140,13 +140,13 @@ class Lane:
         self._take(outputs, kwargs)
         self.mixes = self._can_mix()
 
-    def seat(self, rows: Sequence[Row]) -> None:
+    def seat(self, rows: Sequence[ReplyRow]) -> None:
         """Give each prompt its row."""
         self.rows, self._places = list(rows), list(rows)
         for row, length in zip(rows, self._prompts, strict=True):
             row.prompt_tokens = length
 
-    def step(self) -> list[Row]:
+    def step(self) -> list[ReplyRow]:
         """Write one token more in each row. Those that have their last one leave, and are returned."""
         if self._logits is None:
             inputs = self._inputs()
@@ -161,7 +161,7 @@ class Lane:
         self.drop(written)
         return written
 
-    def drop(self, rows: Sequence[Row]) -> None:
+    def drop(self, rows: Sequence[ReplyRow]) -> None:
         """Let rows leave; the others do not notice."""
         if not rows:
             return
@@ -169,7 +169,7 @@ class Lane:
         if self.mixes and self.rows:
             self._select([place for place, row in enumerate(self._places) if row in self.rows])
 
-    def split(self, rows: Sequence[Row]) -> "Lane":
+    def split(self, rows: Sequence[ReplyRow]) -> "Lane":
         """Move rows to a lane of their own; this one mixes, and keeps a row or more."""
         other = copy(self)
         cache = copy(self._cache)

@@ -32,7 +32,7 @@ from goalreel.planners.chat.conversation import (
     fold_system,
     refuses_system,
 )
-from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, Row
+from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, ReplyRow
 from goalreel.planners.chat.hf_inputs import content, reserved, sampling
 from goalreel.planners.chat.hf_tokens import row_tokens
 from goalreel.planners.chat.token_probability import token_reply
@@ -228,12 +228,12 @@ class HfChat:
 
         return HfDecoder(self)  # pyrefly: ignore[bad-argument-type]  (the same file by its link)
 
-    def row(self, work: ReplyWork) -> Row:
+    def row(self, work: ReplyWork) -> ReplyRow:
         """Begin the reply to a request."""
-        return Row(work, self._generation["max_new_tokens"], self._text)
+        return ReplyRow(work, self._generation["max_new_tokens"], self._text)
 
     @torch.inference_mode()
-    def lane(self, rows: Sequence[Row]) -> Lane:
+    def lane(self, rows: Sequence[ReplyRow]) -> Lane:
         """Read the rows' conversations."""
         inputs = self._inputs([row.work.request.conversation for row in rows])
         # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
@@ -252,7 +252,7 @@ class HfChat:
         for row in lane.step():
             row.answer(self._reply(row))
 
-    def attempt(self, rows: Sequence[Row], write: Callable[[Sequence[Row]], None]) -> None:
+    def attempt(self, rows: Sequence[ReplyRow], write: Callable[[Sequence[ReplyRow]], None]) -> None:
         """Let `write` handle the rows; rows that fail are split, down to the one that causes it.
 
         Raises:
@@ -295,12 +295,12 @@ class HfChat:
                 self.attempt(rows, self._write)
         return [work.reply for work in works]
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Sequence[ReplyRow]) -> None:
         lane = self.lane(rows)
         while lane.rows:
             self.step(lane)
 
-    def _reply(self, row: Row) -> TokenReply | NoReply:
+    def _reply(self, row: ReplyRow) -> TokenReply | NoReply:
         text, usage = self._text(row.ids).strip(), Usage(row.prompt_tokens, len(row.ids))
         if not row.ended:
             return cut_off(text, usage)

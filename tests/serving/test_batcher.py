@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import pytest
 from support.wait import until
 
-from goalreel.serving.batcher import BatchBounds, Batcher, Calls, QueueFull
+from goalreel.serving.batcher import BatchBounds, Batcher, CallEngine, QueueFull
 
 
 class Gated:
@@ -31,7 +31,7 @@ def call() -> Gated:
 
 @pytest.fixture
 def batcher(call):
-    batcher = Batcher("planner", Calls("planner", call), BatchBounds(size=1, wait=0, queue=4))
+    batcher = Batcher("planner", CallEngine("planner", call), BatchBounds(size=1, wait=0, queue=4))
     yield batcher
     for _ in range(20):
         call.gate.release()
