@@ -150,7 +150,9 @@ class Episode:
             DatasetError: a file cannot be read, or labels contradict each other.
         """
         forms = LABEL_FORMS if form is None else (form,)
-        episode: Any = self  # pyright knows this class by the folder, and labels.py by the link to it
+        episode: Any = (
+            self  # the type checker knows this class by the folder, and labels.py by the link to it
+        )
         return next((labels for name in forms if (labels := read_labels(episode, name))), ())
 
     def is_video(self, camera: str) -> bool:

@@ -6,7 +6,6 @@ ros2 launch goalreel_ros goalreel.launch.py camera:=/wrist_camera rviz:=true
 from pathlib import Path
 
 # `launch` and `launch_ros` are ROS packages; in this repository `launch` is also the name of a folder.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
 from launch.conditions import IfCondition

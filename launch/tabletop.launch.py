@@ -7,7 +7,6 @@ ros2 topic echo --once /tabletop/truth    # the instruction this scene is made f
 from pathlib import Path
 
 # `launch` and `launch_ros` are ROS packages; in this repository `launch` is also the name of a folder.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource

@@ -92,7 +92,7 @@ class HfDecoder:
         def read(part: Sequence[ReplyRow]) -> None:
             lane = self._chat.lane(part)
             self._chat.step(lane)
-            _add(self._short, lane)
+            self._add(self._short, lane)
 
         try:
             self._chat.attempt(rows, read)
@@ -100,23 +100,29 @@ class HfDecoder:
             _fail(rows, e)
 
     def _step(self, lane: Lane) -> None:
-        """One step of a lane; where memory runs out its rows begin again in smaller batches."""
         try:
             self._chat.step(lane)
         except torch.OutOfMemoryError:
-            rows, lane.rows = lane.rows, []
-            torch.cuda.empty_cache()
-            if len(rows) == 1:
-                rows[0].answer(OUT_OF_MEMORY)
-                return
-            self._chat.batch_size = max(1, min(self._chat.batch_size, len(rows)) // 2)
-            log.warning("out of memory: going on with batches of %d", self._chat.batch_size)
-            for row in rows:
-                row.restart()
-            self._again += rows
+            if len(lane.rows) == 1:
+                lane.rows.pop().answer(OUT_OF_MEMORY)
+                torch.cuda.empty_cache()
+            else:
+                self._begin_again(lane)
         except RuntimeError as e:
             rows, lane.rows = lane.rows, []
             _fail(rows, self._chat.failure(e))
+
+    def _begin_again(self, *lanes: Lane) -> None:
+        """Write the replies of lanes anew in smaller batches, as memory ran out."""
+        rows = [row for lane in lanes for row in lane.rows]
+        for lane in lanes:
+            lane.rows = []
+        torch.cuda.empty_cache()
+        self._chat.batch_size = max(1, min(self._chat.batch_size, len(rows)) // 2)
+        log.warning("out of memory: going on with batches of %d", self._chat.batch_size)
+        for row in rows:
+            row.restart()
+        self._again += rows
 
     def _set_apart(self) -> None:
         """Move long replies to their own lanes, as far as there is room for them."""
@@ -126,32 +132,43 @@ class HfDecoder:
             if len(rows) == len(lane.rows):
                 self._short.remove(lane)
             elif rows and lane.mixes:
-                with torch.inference_mode():
-                    lane = lane.split(rows)
+                try:
+                    with torch.inference_mode():
+                        lane = lane.split(rows)
+                except torch.OutOfMemoryError:
+                    self._short.remove(lane)
+                    self._begin_again(lane)
+                    continue
             else:
                 continue
             room -= len(rows)
-            _add(self._long, lane)
+            self._add(self._long, lane)
 
     def _drop_abandoned(self) -> None:
         for lanes in (self._short, self._long):
             for lane in list(lanes):
-                with torch.inference_mode():
-                    lane.drop([row for row in lane.rows if row.work.abandoned])
+                try:
+                    with torch.inference_mode():
+                        lane.drop([row for row in lane.rows if row.work.abandoned])
+                except torch.OutOfMemoryError:
+                    self._begin_again(lane)
                 if not lane.rows:
                     lanes.remove(lane)
         self._again = [row for row in self._again if not row.work.abandoned]
 
-
-@torch.inference_mode()
-def _add(lanes: list[Lane], lane: Lane) -> None:
-    if not lane.rows:
-        return
-    other = next((other for other in lanes if other.mixes and lane.mixes), None)
-    if other is None:
-        lanes.append(lane)
-    else:
-        other.join(lane)
+    @torch.inference_mode()
+    def _add(self, lanes: list[Lane], lane: Lane) -> None:
+        if not lane.rows:
+            return
+        other = next((other for other in lanes if other.mixes and lane.mixes), None)
+        if other is None:
+            lanes.append(lane)
+            return
+        try:
+            other.join(lane)
+        except torch.OutOfMemoryError:
+            lanes.remove(other)
+            self._begin_again(other, lane)
 
 
 def _count(lanes: Sequence[Lane]) -> int:

@@ -43,7 +43,7 @@ class ReplyRow:
         self.prompt_tokens = 0
         self.ids: list[int] = []
         self.chances: list[TokenChances] = []
-        self.ended = False
+        self.ended = self.answered = False
         on_text = work.request.on_text
         self._pieces = TextPieces(decode, on_text) if on_text is not None else None
 
@@ -66,6 +66,7 @@ class ReplyRow:
         text = answer.text if isinstance(answer, TokenReply) else getattr(answer, "cut_off", None)
         if self._pieces is not None and text:
             self._pieces.finish(text)
+        self.answered = True
         self.work.answer(answer)
 
     def restart(self) -> None:
@@ -165,9 +166,10 @@ class Lane:
         """Let rows leave; the others do not notice."""
         if not rows:
             return
-        self.rows = [row for row in self.rows if row not in rows]
-        if self.mixes and self.rows:
-            self._select([place for place, row in enumerate(self._places) if row in self.rows])
+        rest = [row for row in self.rows if row not in rows]
+        if self.mixes and rest:
+            self._select([place for place, row in enumerate(self._places) if row in rest])
+        self.rows = rest  # not before: where memory runs out they all are still to be answered
 
     def split(self, rows: Sequence[ReplyRow]) -> "Lane":
         """Move rows to a lane of their own; this one mixes, and keeps a row or more."""

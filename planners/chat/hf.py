@@ -263,7 +263,7 @@ class HfChat:
             return
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            rows = [row for row in rows if not row.written]
+            rows = [row for row in rows if not row.answered]
             if len(rows) == 1:
                 rows[0].answer(OUT_OF_MEMORY)
                 return

@@ -47,7 +47,7 @@ def cameras(*names: str) -> Source:
     picture = {"dtype": "video", "shape": [240, 200, 3], "names": None}
     info = {"fps": 10, "features": {f"observation.images.{name}": picture for name in names}}
     rows = SimpleNamespace(indices=np.arange(5))
-    return Seen(Path("x"), info, cast("object", rows), {})  # pyright: ignore[reportArgumentType]
+    return Seen(Path("x"), info, cast("object", rows), {})
 
 
 def test_a_camera_on_the_arm_is_known_by_its_pictures():

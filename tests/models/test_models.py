@@ -497,7 +497,7 @@ def test_the_old_names_of_the_plugin_api_work_and_warn():
         with pytest.warns(DeprecationWarning, match=f"{name} is called"):
             assert getattr(spec, name) is value
     with pytest.raises(ImportError):
-        from goalreel.models.registry import Nothing  # pyright: ignore[reportAttributeAccessIssue]  # noqa: F401
+        from goalreel.models.registry import Nothing  # noqa: F401
 
 
 def test_the_documentation_has_the_table_of_kinds():

@@ -130,6 +130,51 @@ def test_replies_begin_again_where_memory_runs_out(qwen):
     assert works[0].reply == OUT_OF_MEMORY
 
 
+@pytest.mark.parametrize("move", ["_select", "_widen"])
+def test_no_reply_is_lost_where_memory_runs_out_as_replies_leave_or_join(qwen, monkeypatch, move):
+    """Copies of the cache take memory: where a reply ends, is set apart, or joins those under way."""
+    expected = qwen.complete(CONVERSATIONS[:3])
+    monkeypatch.setattr(decoding, "LONG", 6)
+    original, calls = getattr(decoding.Lane, move), []
+
+    def fails(lane, argument):
+        calls.append(move)
+        if len(calls) in (1, 3):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        original(lane, argument)
+
+    monkeypatch.setattr(decoding.Lane, move, fails)
+    decoder = qwen.decoder()
+    short = Work(CONVERSATIONS[0], max_tokens=2)
+    works = [short, *(Work(c) for c in CONVERSATIONS[:3])]
+    for work in works:
+        while not decoder.room(2):
+            decoder.step()
+        decoder.start([work])
+        decoder.step()
+    finish(decoder)
+    assert calls
+    assert [work.reply for work in works[1:]] == expected
+    assert isinstance(short.reply, NoReply)
+
+
+def test_a_reply_that_ended_as_memory_ran_out_is_given(qwen, monkeypatch):
+    expected, select, calls = qwen.complete(CONVERSATIONS[:3]), decoding.Lane._select, []
+
+    def fails(lane, places):
+        calls.append(places)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        select(lane, places)
+
+    monkeypatch.setattr(decoding.Lane, "_select", fails)
+    works = [Work(CONVERSATIONS[0], max_tokens=3), Work(CONVERSATIONS[1]), Work(CONVERSATIONS[2])]
+    qwen.attempt([qwen.row(work) for work in works], qwen._write)
+    assert calls
+    assert [work.reply for work in works[1:]] == expected[1:]
+    assert isinstance(works[0].reply, NoReply)
+
+
 def test_a_device_that_fails_fails_what_is_under_way_alone(qwen):
     decoder, works = qwen.decoder(), [Work(c) for c in CONVERSATIONS[:2]]
     decoder.start(works)

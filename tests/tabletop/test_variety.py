@@ -53,7 +53,7 @@ def test_what_is_shown_can_still_be_read():
 
 def test_a_look_that_there_is_not_is_refused():
     with pytest.raises(InputError, match="choose plain"):
-        seen(sample_episode(0), View("odd"))  # pyright: ignore[reportArgumentType]
+        seen(sample_episode(0), View("odd"))
     with pytest.raises(InputError, match="variety"):
         CorpusOrder("edits", "train", 1, variety=1.5)
 
