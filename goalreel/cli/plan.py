@@ -70,7 +70,7 @@ def plan(
         else:
             request = _remaining_task(storyboard, arguments, done, out, seed)
         loaded = load(models.load(), roles=())
-        with live_view() as observe:
+        with live_view(replies=not json_output) as observe:
             board = plan_task(request, out, loaded, on_unverified=on_unverified, observe=observe)
         _print_result(board, out / "index.html", json_output)
 

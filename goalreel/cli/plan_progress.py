@@ -1,7 +1,8 @@
 """The live view of `goalreel plan`: one line a step, with its attempts as they come."""
 
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.live import Live
@@ -9,7 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from goalreel.batch import Observer
+from goalreel.progress import OnText, reply_listener
 from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
+
+_PLANNING = "planning"
+_NAME = re.compile(r"""["']step_name["']\s*:\s*(["'])(.+?)\1\s*[,}]""")
 
 
 class _Board:
@@ -19,7 +24,15 @@ class _Board:
         self.names: list[str] = []
         self.marks: list[str] = []
         self.comments: list[str] = []
-        self.note = "planning"
+        self.note = _PLANNING
+        self.reply: list[str] = []
+        """The pieces of the planner's reply under way."""
+
+    def begin_reply(self) -> OnText | None:
+        if self.note != _PLANNING:  # a critic's
+            return None
+        self.reply = []
+        return self.reply.append
 
     def observe(self, request: Request, answer: Answer) -> None:
         match request, answer:
@@ -40,8 +53,15 @@ class _Board:
                 self.note = f"[red]{escape(answer.message)}[/]"
 
     def __rich__(self) -> Table:
-        table = Table("", "step", "attempts", "the critic", box=None, padding=(0, 2, 0, 0), caption=self.note)
-        rows = zip(self.names, self.marks, self.comments, strict=True)
+        rows, note = list(zip(self.names, self.marks, self.comments, strict=True)), self.note
+        width = None
+        if note == _PLANNING and (text := "".join(self.reply)):
+            plan = text.rpartition("</think>")[2].rpartition("execution_plan")[2]
+            rows = [(name, "", "") for _, name in _NAME.findall(plan)]
+            note += f": {len(rows)} step{'' if len(rows) == 1 else 's'} so far, {len(text):,} characters"
+            width = len(note)
+        columns = ("", "step", "attempts", "the critic")
+        table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=note, min_width=width)
         for i, (name, marks, comment) in enumerate(rows, start=1):
             short = comment if len(comment) < 80 else comment[:79] + "…"
             table.add_row(str(i), escape(name), marks, escape(short))
@@ -49,10 +69,11 @@ class _Board:
 
 
 @contextmanager
-def live_view() -> Iterator[Observer]:
+def live_view(*, replies: bool = True) -> Iterator[Observer]:
     """Show the storyboard on stderr while it grows: pass what is yielded to the driver as `observe`.
 
-    Where stderr is no terminal, it is shown once, when it is done.
+    With `replies` the plan is shown as it is written. Where stderr is no terminal, the storyboard is shown
+    once, when it is done.
     """
     board, console = _Board(), Console(stderr=True)
     if not console.is_terminal:
@@ -60,6 +81,7 @@ def live_view() -> Iterator[Observer]:
         board.note = ""
         console.print(board)
         return
-    with Live(board, console=console, refresh_per_second=4):
+    listener = reply_listener(board.begin_reply) if replies else nullcontext()
+    with listener, Live(board, console=console, refresh_per_second=4):
         yield board.observe
         board.note = ""

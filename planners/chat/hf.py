@@ -36,7 +36,7 @@ from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, ReplyRow
 from goalreel.planners.chat.hf_inputs import content, reserved, sampling
 from goalreel.planners.chat.hf_tokens import row_tokens
 from goalreel.planners.chat.token_probability import token_reply
-from goalreel.progress import without_loading_bars
+from goalreel.progress import begin_reply, without_loading_bars
 from goalreel.quantization import quantization_config
 from goalreel.torch_threads import threads_for
 
@@ -189,7 +189,7 @@ class HfChat:
         Raises:
             BackendError: the device failed.
         """
-        replies = self._replies([ChatRequest(c) for c in conversations])
+        replies = self._replies([ChatRequest(c, on_text=begin_reply()) for c in conversations])
         return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
     def complete_tokens(

@@ -16,6 +16,7 @@ from goalreel.image import Image
 from goalreel.models.build import build_chat
 from goalreel.planners.chat.conversation import Message, NoReply, cut_off
 from goalreel.planners.chat.hf import HfChat
+from goalreel.progress import reply_listener
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,17 @@ def test_a_batch_answers_as_one_at_a_time(checkpoints, name):
     assert chat.complete(CONVERSATIONS[::-1]) == alone[::-1]
     assert all(reply.cut_off for reply in alone)
     assert len(set(alone)) == len(alone)
+
+
+def test_a_listener_hears_a_reply_as_it_is_written(qwen):
+    chat = HfChat.load(qwen, device="cpu", max_new_tokens=24)
+    pieces: list[str] = []
+    with reply_listener(lambda: pieces.append):
+        (reply,) = chat.complete(CONVERSATIONS[:1])
+    assert len(pieces) > 1
+    assert "".join(pieces) == reply.cut_off
+    assert chat.complete(CONVERSATIONS[:1]) == [reply], "nobody listens any more"
+    assert "".join(pieces) == reply.cut_off
 
 
 @pytest.mark.parametrize("name", BUILDERS)
