@@ -27,7 +27,8 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.record import PREDICATE_NAMES, record
 from goalreel.tabletop.sim.truth import read_truth
 
-SEEDS = tuple(s for s in range(300) if len(sample_episode(s).goals) in (1, 2))[:3]
+SEEDS = (11, 14, 21)
+"""The first of one or two goals."""
 COLUMNS = ("observation.state", "action", "subgoal", "phase", "predicates", "timestamp", "episode_index")
 
 

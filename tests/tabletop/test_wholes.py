@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.planners.agents.task_check import states_in, whole_state
-from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.conversations import verdict_lesson
 from goalreel.tabletop.lessons.executions import FAULTS
 from goalreel.tabletop.lessons.grounding import AT_WORK, compare, whole_verdict
@@ -27,7 +26,8 @@ from goalreel.tabletop.sim.sentences import read_wanted, state_of
 from goalreel.tabletop.sim.splits import seeds
 
 SOME = seeds("validation", 8, first=402)
-TRAINING = [s for s in range(120) if held_out(sample_episode(s).goals)][:5]
+TRAINING = [0, 7, 8, 30, 31]
+"""The first whose combination of goals is held out."""
 DONE = "All else is as it was."
 
 RED, BLUE, GREEN = "red block", "blue block", "green block"
