@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Semaphore
 from typing import Any, Literal, cast
@@ -42,6 +43,8 @@ from goalreel.planners.chat.openai_format import (
     parse_completion,
     refused_argument,
 )
+from goalreel.planners.chat.openai_stream import is_stream, read_stream
+from goalreel.progress import begin_reply
 
 log = logging.getLogger(__name__)
 
@@ -78,16 +81,25 @@ class _HttpClient(openai.DefaultAsyncHttpxClient):
             raise httpx2.ReadTimeout("no whole reply in time", request=request) from e
 
     async def _send(self, request: httpx2.Request, options: Mapping[str, Any]) -> httpx2.Response:
-        response = await super().send(request, **options)
-        body = await response.aread()
+        response = await self._receive(request, options)
         for _ in range(REDIRECTS):
             if (following := self.endpoint.redirected(response)) is None:
                 break
-            response = await super().send(following, **options)
-            body = await response.aread()
-        response.status_code = true_status(response.status_code, body)
+            response = await self._receive(following, options)
+        response.status_code = true_status(response.status_code, response.content)
         response.headers.setdefault("x-should-retry", str(is_transient(response.status_code)).lower())
         return response
+
+    async def _receive(self, request: httpx2.Request, options: Mapping[str, Any]) -> httpx2.Response:
+        unread: dict[str, Any] = {**options, "stream": True}
+        response = await super().send(request, **unread)
+        try:
+            if is_stream(response):
+                return await read_stream(response, begin_reply())
+            await response.aread()
+            return response
+        finally:
+            await response.aclose()
 
 
 @dataclass
@@ -111,8 +123,9 @@ class OpenAIChat:
 
     Connection errors, 408, 409, 429 and 5xx are retried by the openai client, after `Retry-After` or with
     growing pauses. An optional argument that a server refuses (a JSON schema, a limit of tokens, settings of
-    sampling, log-probabilities) is not sent again. Where it refuses `max_tokens`, `max_completion_tokens` is
-    tried, and the other way round; where it refuses the system role, system text goes into the user's turn.
+    sampling, log-probabilities, streaming) is not sent again. Where it refuses `max_tokens`,
+    `max_completion_tokens` is tried, and the other way round; where it refuses the system role, system text
+    goes into the user's turn.
 
     Raises:
         InputError: a number is out of range, the address is wrong or holds a key, a key or the variable of a
@@ -203,7 +216,7 @@ class OpenAIChat:
                 pass
             else:  # in a notebook
                 with ThreadPoolExecutor(1) as pool:
-                    return pool.submit(asyncio.run, calls).result()
+                    return pool.submit(copy_context().run, asyncio.run, calls).result()
             return asyncio.run(calls)
 
     @contextmanager
@@ -296,6 +309,8 @@ class OpenAIChat:
             optional["response_format"] = {"type": "json_schema", "json_schema": form}
         if tokens:
             optional["logprobs"] = True
+        elif begin_reply() is not None:
+            optional["stream"] = True
         return optional
 
     def _arguments(self, optional: Mapping[str, Any], refused: set[str]) -> dict[str, Any]:
@@ -304,6 +319,8 @@ class OpenAIChat:
             del arguments[name]
         if "logprobs" in arguments:
             arguments["top_logprobs"] = TOP
+        if "stream" in arguments:
+            arguments["stream_options"] = {"include_usage": True}
         return arguments
 
     def _read(self, response: httpx2.Response) -> TokenReply | NoReply:

@@ -23,7 +23,7 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 """Two names of one argument: OpenAI's newer models know the second only."""
 SYSTEM = "the system role"
 """Stands among the arguments that a server refused."""
-_OPTIONAL = (*LIMITS, "temperature", "top_p", "top_k", "response_format", "logprobs")
+_OPTIONAL = (*LIMITS, "temperature", "top_p", "top_k", "response_format", "logprobs", "stream")
 _TOO_LONG = re.compile(r"\d+ (tokens )?in the completion")
 """A conversation and a limit that are together longer than the model's context."""
 
@@ -176,9 +176,9 @@ def refused_argument(
 ) -> str | None:
     """The argument, of those that were `sent`, that a 400, 403 or 422 is about; None where it is about none.
 
-    Servers name a schema or log-probabilities in many ways, so these two are the guess where the message
-    speaks of arguments and names none, nor one of the `extra` fields. A 403 may be about the key: there is
-    no guess.
+    Servers name a schema, log-probabilities or streaming in many ways, so these three are the guess where the
+    message speaks of arguments and names none, nor one of the `extra` fields. A 403 may be about the key:
+    there is no guess.
     """
     message = refusal_words(error.response.content)
     optional = [name for name in _OPTIONAL if name in sent]
@@ -191,7 +191,7 @@ def refused_argument(
     is_guess = _PARAMETER_WORDS.search(message) and not refused_field(message, extra)
     if isinstance(error, openai.PermissionDeniedError) or not is_guess:
         return None
-    return next((name for name in ("response_format", "logprobs") if name in optional), None)
+    return next((name for name in ("response_format", "logprobs", "stream") if name in optional), None)
 
 
 def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:

@@ -1,0 +1,79 @@
+"""A chat completion that a server streams, read as the whole that the same server would have sent."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx2
+from pydantic import BaseModel, ValidationError
+
+from goalreel.progress import OnText
+
+
+class _Choice(BaseModel):
+    index: int | None = None
+    delta: dict[str, Any] | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(BaseModel):
+    choices: Sequence[_Choice] | None = None
+    usage: Any = None
+    error: Any = None
+
+
+def is_stream(response: httpx2.Response) -> bool:
+    """Whether a reply comes as server-sent events."""
+    kind = response.headers.get("Content-Type", "").partition(";")[0]
+    return response.status_code == 200 and kind.strip().casefold() == "text/event-stream"
+
+
+async def read_stream(response: httpx2.Response, on_text: OnText | None) -> httpx2.Response:
+    """Read a stream, whose pieces `on_text` hears; an error in it is the whole reply.
+
+    Raises:
+        httpx2.TransportError: the stream is broken, or ended before the reply.
+    """
+    message: dict[str, Any] = {}
+    usage, reason, ended = None, None, False
+    async for event in httpx2.EventSource(response):
+        if ended := event.data.startswith("[DONE]"):
+            break
+        if not event.data:
+            continue
+        try:
+            chunk = _Chunk.model_validate_json(event.data)
+        except ValidationError as e:
+            raise _broken(response, "an event of the stream is no part of a chat completion") from e
+        if chunk.error:
+            return _whole(response, {"error": chunk.error})
+        usage = chunk.usage or usage
+        for choice in (c for c in chunk.choices or () if not c.index):
+            reason = choice.finish_reason or reason
+            text = _add(message, choice.delta or {})
+            if text and on_text is not None:
+                on_text(text)
+    if not ended and reason is None:
+        raise _broken(response, "the stream ended before the reply")
+    return _whole(response, {"choices": [{"message": message, "finish_reason": reason}], "usage": usage})
+
+
+def _add(message: dict[str, Any], delta: dict[str, Any]) -> str:
+    """Append a delta to the message, whose content has typed parts; return the text that it adds."""
+    for name in ("refusal", "reasoning", "reasoning_content"):
+        if isinstance(value := delta.get(name), str):
+            message[name] = message.get(name, "") + value
+    parts, content = message.setdefault("content", []), delta.get("content")
+    if isinstance(content, list):
+        parts.extend(content)
+    if not isinstance(content, str):
+        return ""
+    parts.append({"type": "text", "text": content})
+    return content
+
+
+def _whole(response: httpx2.Response, body: dict[str, Any]) -> httpx2.Response:
+    return httpx2.Response(200, json=body, request=response.request)
+
+
+def _broken(response: httpx2.Response, message: str) -> httpx2.RemoteProtocolError:
+    return httpx2.RemoteProtocolError(message, request=response.request)

@@ -1,0 +1,128 @@
+"""OpenAIChat streams where somebody listens, and answers as it does without."""
+
+import json
+
+import openai._base_client
+import pytest
+from support.chat_server import ChatServer, Reply, error, said
+
+from goalreel.errors import BackendError
+from goalreel.planners.chat.conversation import Message, NoReply
+from goalreel.planners.chat.openai import OpenAIChat
+from goalreel.progress import reply_listener
+
+QUESTION = [(Message("user", ("plan it",)),)]
+ROLE = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    async def pause(seconds: float) -> None:
+        pass
+
+    monkeypatch.setattr(openai._base_client.anyio, "sleep", pause)
+    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def delta(reason: str | None = None, **fields: object) -> dict:
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": reason}]}
+
+
+def events(*chunks: dict, done: bool = True, newline: str = "\n") -> Reply:
+    data = [*(json.dumps(chunk) for chunk in chunks), *(["[DONE]"] if done else [])]
+    lines = [": keep alive", *(line for d in data for line in (f"data: {d}", ""))]
+    body = newline.join([*lines, ""]).encode()
+    return Reply(body=body, headers={"Content-Type": "text/event-stream; charset=utf-8"})
+
+
+def heard(answer, **options):
+    """The reply or the error, what the listener heard of each reply, and what was asked."""
+    replies: list[list[str]] = []
+
+    def begin():
+        replies.append([])
+        return replies[-1].append
+
+    with ChatServer(answer) as server, reply_listener(begin):
+        chat = OpenAIChat("m", server.url, retries=1, **options)
+        try:
+            reply = chat.complete(QUESTION)[0]
+        except BackendError as e:
+            reply = e
+    return reply, [pieces for pieces in replies if pieces], [request.json for request in server.requests]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "how"),
+    [
+        ((ROLE, delta(content="Open "), delta(content="it é"), delta("stop"), {"choices": []}), {}),
+        ((delta(content="Open "), delta("stop", content="it é")), {"done": False, "newline": "\r\n"}),
+        ((delta(reasoning_content="Hm"), delta(content="Open "), delta(content="it é")), {}),
+        ((delta(content=[{"type": "thinking"}]), delta(content="Open "), delta(content="it é")), {}),
+    ],
+)
+def test_a_stream_is_heard_and_read_as_a_whole(chunks, how):
+    reply, pieces, asked = heard(lambda _: events(*chunks, **how))
+    assert reply == "Open it é"
+    assert pieces == [["Open ", "it é"]]
+    assert asked[0]["stream"] is True
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("chunks", "reason"),
+    [
+        ((delta(content="Open"), delta("length")), "length limit"),
+        ((delta(content="Open"), {"choices": [], "usage": {"completion_tokens": 9}}), "length limit"),
+        ((delta(content="Open"), delta("content_filter", refusal="no")), "content filter stopped it: no"),
+        ((delta("stop", reasoning="long thoughts"),), "turn thinking off"),
+        ((delta("stop"),), "said nothing"),
+    ],
+)
+def test_a_reply_that_is_not_whole_is_none(chunks, reason):
+    reply, _, _ = heard(lambda _: events(*chunks), max_tokens=9)
+    assert isinstance(reply, NoReply)
+    assert reason in reply.reason
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        events(delta(content="Open"), done=False),
+        events(delta(content="Open"), {"error": {"message": "busy", "code": 503}}, done=False),
+    ],
+)
+def test_a_stream_that_breaks_is_tried_again_and_heard_anew(broken):
+    answers = iter([broken, events(delta(content="Open it"), delta("stop"))])
+    reply, pieces, asked = heard(lambda _: next(answers))
+    assert reply == "Open it"
+    assert pieces == [["Open"], ["Open it"]]
+    assert len(asked) == 2
+
+
+def test_a_stream_that_never_ends_whole_says_so():
+    reply, _, asked = heard(lambda _: events(delta(content="Open"), done=False))
+    assert "the stream ended before the reply" in str(reply)
+    assert len(asked) == 2
+
+
+def test_a_server_may_refuse_to_stream_or_answer_without():
+    def refuse(request):
+        return error(400, "unknown field: stream_options") if "stream" in request.json else said("Open it")
+
+    reply, _, asked = heard(refuse)
+    assert reply == "Open it"
+    assert ["stream" in request for request in asked] == [True, False]
+    assert not {"stream", "stream_options"} & asked[1].keys()
+    reply, _, asked = heard(lambda _: said("Open it"))
+    assert reply == "Open it"
+    assert len(asked) == 1
+
+
+def test_nothing_is_streamed_where_nobody_listens():
+    with ChatServer(lambda _: said("Open it")) as server:
+        assert OpenAIChat("m", server.url).complete(QUESTION) == ["Open it"]
+        with reply_listener(lambda: None):
+            assert OpenAIChat("m", server.url).complete(QUESTION) == ["Open it"]
+    assert all("stream" not in request.json for request in server.requests)
