@@ -1,17 +1,13 @@
-"""What the clients of chat and image servers share: addresses, keys, proxies, redirects and retries.
+"""What the clients of chat and image servers share: addresses, keys, proxies and redirects.
 
 A key goes only to the host that it is meant for. An address of this machine is reached without a proxy. What
-an error means is read in `goalreel.http_errors`.
+an error means is read in `goalreel.http_errors`, and when to ask again in `goalreel.http_retries`.
 """
 
-import math
 import os
 import re
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar, copy_context
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -24,6 +20,10 @@ from goalreel.http_errors import refused_field as refused_field
 from goalreel.http_errors import true_status as true_status
 from goalreel.http_headers import check_header, fill_headers, secrets
 from goalreel.http_proxies import proxy_of
+from goalreel.http_retries import is_transient as is_transient
+from goalreel.http_retries import report_retry as report_retry
+from goalreel.http_retries import retry_after_s as retry_after_s
+from goalreel.http_retries import with_retry_listener as with_retry_listener
 
 if TYPE_CHECKING:
     import ssl
@@ -36,16 +36,12 @@ REFUSED = frozenset({400, 413, 422})
 """The server works, but it will never take this very request."""
 REDIRECTS = 5
 """How many redirects of one request are followed."""
-_BUSY = frozenset({408, 409, 429})
 _CREDENTIALS = re.compile(r"//[^@/]*@")
 _AT_ADDRESS = re.compile(r"@(?=[A-Za-z][\w+.-]*://)")
 _AT_HOST = re.compile(r"(?<=.)@(?=localhost\b|\[|[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]+)+/)")
 """An address without its scheme, which a message should speak of."""
 _NO_HOST = re.compile(r"getaddrinfo|name resolution|not known|nodename|no address", re.IGNORECASE)
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER|record layer|UNEXPECTED_MESSAGE")
-
-# A model may call its server from any thread or event loop of its own: the listener travels in their context.
-_listener: ContextVar[Callable[[int], None] | None] = ContextVar("goalreel_retries", default=None)
 
 
 @dataclass(frozen=True)
@@ -300,35 +296,3 @@ def read_key(*variables: str) -> str | None:
                 raise InputError(f"{name} holds a character that no key has")
             return key
     return None
-
-
-def is_transient(status: int) -> bool:
-    """Whether the same request may be answered soon: any 5xx, Cloudflare's 520 to 524 too, but not 501."""
-    return status in _BUSY or (status >= 500 and status != 501)
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float:
-    """The pause in seconds that a reply asks for, as a number or a date (RFC 9110, 10.2.3); 0 without one."""
-    text = headers.get("Retry-After", "")
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            date = parsedate_to_datetime(text)
-        except ValueError:
-            return 0.0
-        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
-
-
-def with_retry_listener[Result](call: Callable[[], Result], listener: Callable[[int], None]) -> Result:
-    """Make a call and pass the number of each retry in it, from 1, to `listener`, in the retrying thread."""
-    context = copy_context()
-    context.run(_listener.set, listener)
-    return context.run(call)
-
-
-def report_retry(number: int) -> None:
-    """Tell the listener, if there is one, that a request is sent for another time, the `number`th retry."""
-    if (listener := _listener.get()) is not None:
-        listener(number)
