@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from jinja2 import TemplateError
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, LogitsProcessorList
-from transformers.utils import logging as transformers_logging
-from transformers.utils.import_utils import is_flash_attn_2_available
+from transformers import LogitsProcessorList
 
 from goalreel.device_memory import free_memory
 from goalreel.errors import BackendError, InputError
@@ -34,10 +31,10 @@ from goalreel.planners.chat.conversation import (
 )
 from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, ReplyRow
 from goalreel.planners.chat.hf_inputs import content, reserved, sampling
+from goalreel.planners.chat.hf_loading import first_line, load_checkpoint
 from goalreel.planners.chat.hf_tokens import row_tokens
 from goalreel.planners.chat.token_probability import token_reply
-from goalreel.progress import begin_reply, without_loading_bars
-from goalreel.quantization import quantization_config
+from goalreel.progress import begin_reply
 from goalreel.torch_threads import threads_for
 
 if TYPE_CHECKING:
@@ -140,44 +137,17 @@ class HfChat:
         Raises:
             InputError: transformers cannot load the checkpoint with safetensors and without its own code.
         """
-        path = _source(repo_or_dir)
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        on_gpu = device != "cpu" and torch.cuda.is_available()
-        dtype = dtype or ("bfloat16" if on_gpu else "float32")
-        if offload and (not on_gpu or device == "auto"):
-            raise InputError("offload needs one GPU to move the model to: leave it out")
-        more: dict[str, Any] = {"variant": variant} if variant else {}
-        if quantize:
-            more["quantization_config"] = quantization_config(quantize, "transformers", dtype)
-        flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
-        try:
-            AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
-            loaded_processor = _processor(path, processor)
-            with without_loading_bars(str(path), transformers_logging):
-                model, info = AutoModelForImageTextToText.from_pretrained(
-                    path,
-                    dtype=dtype,
-                    device_map="cpu" if offload else device,
-                    use_safetensors=True,
-                    trust_remote_code=False,
-                    attn_implementation="flash_attention_2" if flash else "sdpa",
-                    output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
-                    **more,
-                )
-        except InputError:
-            raise
-        except torch.OutOfMemoryError as e:
-            raise InputError(
-                f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8 or ?offload=model"
-            ) from e
-        except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
-            raise InputError(f"cannot load {repo_or_dir} as an image-text-to-text model: {_line(e)}") from e
-        if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
-            raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
-        if processor is not None and _image_token(loaded_processor) != _image_token(model.config):
-            raise InputError(f"{processor} is the processor of another model than {repo_or_dir}")
-        log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
-        chat = cls(model.eval(), loaded_processor, **options)
+        model, loaded_processor = load_checkpoint(
+            repo_or_dir,
+            device=device,
+            dtype=dtype,
+            processor=processor,
+            quantize=quantize,
+            offload=offload,
+            variant=variant,
+        )
+        chat = cls(model, loaded_processor, **options)
         chat._call_device = device if offload else None
         return chat
 
@@ -271,7 +241,7 @@ class HfChat:
             log.warning("out of memory: going on with batches of %d", self.batch_size)
         except (ValueError, TemplateError) as e:
             if len(rows) == 1:
-                rows[0].answer(NoReply(_line(e), refused=True))
+                rows[0].answer(NoReply(first_line(e), refused=True))
                 return
         except RuntimeError as e:
             raise self.failure(e) from e
@@ -283,7 +253,7 @@ class HfChat:
 
     def failure(self, error: RuntimeError) -> BackendError:
         """What to say of an error of the device."""
-        return BackendError(f"the model failed on {self.model.device}: {_line(error)}")
+        return BackendError(f"the model failed on {self.model.device}: {first_line(error)}")
 
     def _replies(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
         works = [Asked(request) for request in requests]
@@ -346,29 +316,3 @@ class HfChat:
             text.encode()  # the tokenizer would stop the whole batch with a TypeError
             if token := next((t for t in self._reserved if t in text), None):
                 raise ValueError(f"the text contains {token!r}, which this model reserves")
-
-
-def _source(name: str | Path) -> Path:
-    """A folder or a repository's name."""
-    path = Path(name).expanduser()
-    if not path.is_dir() and (path.is_absolute() or len(path.parts) != 2):
-        raise InputError(f"no folder {name}; a repository is written OWNER/NAME")
-    return path
-
-
-def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
-    source = checkpoint if other is None else _source(other)
-    try:
-        return AutoProcessor.from_pretrained(source, trust_remote_code=False)
-    except (OSError, ValueError, RuntimeError, ImportError) as e:
-        mend = "" if other is not None else "; name one that has it, as in ?processor=OWNER/NAME"
-        raise InputError(f"cannot load the processor of {source}: {_line(e)}{mend}") from e
-
-
-def _image_token(holder: object) -> int | None:
-    return getattr(holder, "image_token_id", None)
-
-
-def _line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0][:300] if text else type(error).__name__
