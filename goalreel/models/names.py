@@ -90,7 +90,9 @@ class ModelName:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options by their names. One that is given more than once has a line for each of its values.
+        """The options by their names. Of one that is given more than once the last counts.
+
+        `header` has a line for each of its values.
 
         Raises:
             InputError: they are not written as key=value.
@@ -99,7 +101,9 @@ class ModelName:
             options = parse_qs(self.query, strict_parsing=bool(self.query))
         except ValueError:
             raise InputError(f"{self.plain()}: options are written as ?key=value&key=value") from None
-        return {name: "\n".join(values) for name, values in options.items()}
+        return {
+            name: "\n".join(values) if name == "header" else values[-1] for name, values in options.items()
+        }
 
     @property
     def alternatives(self) -> "tuple[ModelName, ...]":
