@@ -115,7 +115,7 @@ def end_reply(reply: TokenReply | NoReply, stop: Sequence[str]) -> Ended:
     """Read how a reply ended.
 
     Raises:
-        starlette.exceptions.HTTPException: 422 or 424, there is none.
+        HTTPException: 422 or 424, there is none.
     """
     if isinstance(reply, TokenReply):
         ended = Ended(reply.text, "stop", reply.tokens, reply.usage)
@@ -144,7 +144,7 @@ def answer(body: ChatBody, reply: TokenReply | NoReply) -> ChatAnswer:
     """Give a whole reply.
 
     Raises:
-        starlette.exceptions.HTTPException: as `end_reply`.
+        HTTPException: as `end_reply`.
     """
     ended = end_reply(reply, body.stop or ())
     choice = CompletionChoice(

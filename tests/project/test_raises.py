@@ -14,6 +14,7 @@ from support.places import ROOT
 ELSEWHERE = {
     "DeviceAlreadyConnectedError": "lerobot.utils.errors",
     "DeviceNotConnectedError": "lerobot.utils.errors",
+    "HTTPException": "starlette.exceptions",
 }
 """Exceptions of others that a file of ours raises without importing them."""
 ENTRY = re.compile(r"^(?P<indent> *)(?P<names>[A-Z][\w.]*(?:, [A-Z][\w.]*)*): ")

@@ -42,7 +42,7 @@ def test_storyboards_are_asked_for_as_the_options_say(replicated):
     models, settings = replicated("--planner", PLANNER, "--critic", CRITIC, *asked)
     loop = settings.loop
     assert (loop.critic_mode, loop.critic_scores, loop.critic_threshold) == ("fast", True, 0.7)
-    assert (loop.max_attempts, loop.max_steps, loop.keep) == (3, 50, "best")
+    assert (loop.max_attempts, loop.max_steps, loop.keep) == (3, 40, "best")
     assert models.planner_dialect.name == "interleavethinker"
     assert (models.critic_dialect.name, models.critic_dialect.overlay) == ("own", True)
 
