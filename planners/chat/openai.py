@@ -17,17 +17,7 @@ import httpx2
 import openai
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http_client import (
-    REDIRECTS,
-    REFUSED,
-    Endpoint,
-    check_encoding,
-    error_text,
-    is_transient,
-    openai_endpoint,
-    report_retry,
-    true_status,
-)
+from goalreel.http_client import REFUSED, Endpoint, check_encoding, openai_endpoint
 from goalreel.planners.chat.conversation import (
     Conversation,
     NoReply,
@@ -43,7 +33,7 @@ from goalreel.planners.chat.openai_format import (
     parse_completion,
     refused_argument,
 )
-from goalreel.planners.chat.openai_stream import is_stream, read_stream
+from goalreel.planners.chat.openai_http import OpenAIHttpClient, explain_error
 from goalreel.progress import begin_reply
 
 log = logging.getLogger(__name__)
@@ -59,47 +49,6 @@ _SERVER_SIDE = (
 )
 
 _REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
-
-
-class _HttpClient(openai.DefaultAsyncHttpxClient):
-    """Limits a whole reply in time, where httpx limits each wait, and follows the rules of `http_client`.
-
-    They are about headers with secrets, which openai would log; redirects; and errors that came as a 200.
-    """
-
-    limit_s: float
-    endpoint: Endpoint
-
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        if number := int(request.headers.get("x-stainless-retry-count", "0")):  # openai's own retries
-            report_retry(number)
-        self.endpoint.authorize(request)
-        try:
-            async with asyncio.timeout(self.limit_s):
-                return await self._send(request, options)
-        except TimeoutError as e:
-            raise httpx2.ReadTimeout("no whole reply in time", request=request) from e
-
-    async def _send(self, request: httpx2.Request, options: Mapping[str, Any]) -> httpx2.Response:
-        response = await self._receive(request, options)
-        for _ in range(REDIRECTS):
-            if (following := self.endpoint.redirected(response)) is None:
-                break
-            response = await self._receive(following, options)
-        response.status_code = true_status(response.status_code, response.content)
-        response.headers.setdefault("x-should-retry", str(is_transient(response.status_code)).lower())
-        return response
-
-    async def _receive(self, request: httpx2.Request, options: Mapping[str, Any]) -> httpx2.Response:
-        unread: dict[str, Any] = {**options, "stream": True}
-        response = await super().send(request, **unread)
-        try:
-            if is_stream(response):
-                return await read_stream(response, begin_reply())
-            await response.aread()
-            return response
-        finally:
-            await response.aclose()
 
 
 @dataclass
@@ -244,7 +193,10 @@ class OpenAIChat:
                 except UnicodeEncodeError as e:
                     return NoReply(f"the text cannot be sent: {e}")
                 except openai.APIError as e:
-                    reply = NoReply(self._reason(e), refused=getattr(e, "status_code", None) in REFUSED)
+                    reply = NoReply(
+                        explain_error(e, self._endpoint, self.timeout_s),
+                        refused=getattr(e, "status_code", None) in REFUSED,
+                    )
                     if isinstance(e, _SERVER_SIDE):
                         if health.dead(e):
                             raise BackendError(reply.reason) from None
@@ -335,7 +287,7 @@ class OpenAIChat:
 
     def _client(self) -> openai.AsyncOpenAI:
         timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_S))
-        http = _HttpClient(timeout=timeout, **self._endpoint.connection)
+        http = OpenAIHttpClient(timeout=timeout, **self._endpoint.connection)
         http.limit_s, http.endpoint = self.timeout_s, self._endpoint
         return openai.AsyncOpenAI(
             api_key="none",
@@ -345,26 +297,3 @@ class OpenAIChat:
             http_client=http,
             default_query=self._endpoint.query,
         )
-
-    def _reason(self, error: openai.APIError) -> str:
-        address = self._endpoint.address
-        match error:
-            case openai.APITimeoutError() if not isinstance(error.__cause__, httpx2.ConnectTimeout):
-                return f"no answer from {address} within {self.timeout_s:g} s"
-            case openai.APIConnectionError():
-                cause = error.__cause__
-                if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError | None):
-                    return self._endpoint.out_of_reach(cause)
-                return f"no whole reply from {address}: {str(cause).strip() or type(cause).__name__}"
-            case openai.APIStatusError():
-                return self._endpoint.hide_key(self._refusal(error))
-        return self._endpoint.hide_key(type(error).__name__)
-
-    def _refusal(self, error: openai.APIStatusError) -> str:
-        address, status, url = self._endpoint.address, error.status_code, error.response.request.url
-        if not self._endpoint.is_home(url):
-            return f"HTTP {status} from {url.host}, to which {address} redirects: give that address"
-        if status == 401:
-            return f"{address} wants another key (HTTP 401){self._endpoint.advice(401)}"
-        words = error_text(error.response.content)
-        return f"HTTP {status} from {address}: {words}{self._endpoint.advice(status)}"

@@ -1,12 +1,11 @@
 """Gemini's image API against a loopback server that speaks its JSON: what is sent, read and refused."""
 
 import base64
-import threading
 
 import httpx2
 import numpy as np
 import pytest
-from support.image_server import Server
+from support.image_server import Server, picture
 
 from goalreel.editors.gemini import GeminiImages
 from goalreel.errors import InputError
@@ -32,17 +31,8 @@ def _keys(monkeypatch):
 def server(monkeypatch):
     server = Server()
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def picture(width: int, height: int) -> Image:
-    across, down = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
-    return Image(np.stack([across, down, 255 - across], axis=2).astype(np.uint8))
+    with server.running():
+        yield server
 
 
 def edit(image: Image | None = None, **more: object) -> Edit:

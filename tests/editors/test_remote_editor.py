@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.image_server import Reply, Server
+from support.image_server import Reply, Server, picture
 from support.serving_models import TintEditor, serving, tinted
 from support.wait import until
 
@@ -34,18 +34,8 @@ KEY = "sk-very-secret"
 def server(monkeypatch):
     monkeypatch.setenv("GOALREEL_API_KEY", KEY)
     server = Server()
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def picture(width: int, height: int) -> Image:
-    """Smooth, so that resizing it there and back changes little; its corners tell the sides apart."""
-    across, down = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
-    return Image(np.stack([across, down, 255 - across], axis=2).astype(np.uint8))
+    with server.running():
+        yield server
 
 
 def edit(seed: int = 7, image: Image | None = None, prompt: str = "put it down") -> Edit:

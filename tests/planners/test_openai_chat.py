@@ -10,12 +10,11 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import numpy as np
 import openai._base_client
 import pytest
-from support.chat_server import ChatServer, Reply, error, said
+from support.chat_server import Reply, error, said
 
 from goalreel.errors import BackendError, InputError
 from goalreel.http_client import with_retry_listener
@@ -40,12 +39,6 @@ def pauses(monkeypatch) -> list[float]:
 
     monkeypatch.setattr(openai._base_client.anyio, "sleep", pause)
     return taken
-
-
-@pytest.fixture
-def serve():
-    with ExitStack() as stack:
-        yield lambda answer: stack.enter_context(ChatServer(answer))
 
 
 def ask(*texts: str):

@@ -2,10 +2,9 @@
 
 import json
 import logging
-from contextlib import ExitStack
 
 import pytest
-from support.chat_server import ChatServer, error, said
+from support.chat_server import error, said
 
 from goalreel.errors import InputError
 from goalreel.models.build import build_chat, build_editor
@@ -22,12 +21,6 @@ def environment(monkeypatch):
     for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
-
-
-@pytest.fixture
-def serve():
-    with ExitStack() as stack:
-        yield lambda answer: stack.enter_context(ChatServer(answer))
 
 
 def ask(chat, times: int = 1):

@@ -2,11 +2,10 @@
 
 import gzip
 import json
-from contextlib import ExitStack
 
 import openai._base_client
 import pytest
-from support.chat_server import ChatServer, Reply, error, said
+from support.chat_server import Reply, error, said
 
 from goalreel.errors import BackendError
 from goalreel.planners.chat.conversation import Message, NoReply
@@ -24,12 +23,6 @@ def environment(monkeypatch):
     for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
-
-
-@pytest.fixture
-def serve():
-    with ExitStack() as stack:
-        yield lambda answer: stack.enter_context(ChatServer(answer))
 
 
 def ask(chat: OpenAIChat):

@@ -2,13 +2,24 @@
 
 import json
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from email.message import Message
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+import numpy as np
+
+from goalreel.image import Image
 
 type Reply = tuple[int, dict | bytes, dict[str, str]]
+
+
+def picture(width: int, height: int) -> Image:
+    """Smooth, so that resizing it there and back changes little; its corners tell the sides apart."""
+    across, down = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
+    return Image(np.stack([across, down, 255 - across], axis=2).astype(np.uint8))
 
 
 class Server(ThreadingHTTPServer):
@@ -22,6 +33,16 @@ class Server(ThreadingHTTPServer):
         """What a GET is answered with."""
         self.busy = self.busiest = 0
         self.lock = threading.Lock()
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Answer in a thread of its own."""
+        thread = threading.Thread(target=self.serve_forever, args=(0.01,))
+        thread.start()
+        yield self
+        self.shutdown()
+        self.server_close()
+        thread.join()
 
     @property
     def url(self) -> str:
