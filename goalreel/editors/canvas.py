@@ -3,10 +3,7 @@
 import math
 from collections.abc import Iterable
 
-import cv2
-import numpy as np
-
-from goalreel.editors.sizes import Size
+from goalreel.editors.sizes import Placement, Size
 from goalreel.image import Image
 
 
@@ -33,11 +30,7 @@ def canvas_size(size: Size, aspect: Size) -> Size:
 
 def on_canvas(image: Image, aspect: Size) -> Image:
     """Put a picture in the middle of a canvas of that aspect ratio; its edges are repeated outwards."""
-    (width, height), (across, down) = image.size, canvas_size(image.size, aspect)
-    left, top = (across - width) // 2, (down - height) // 2
-    right, bottom = across - width - left, down - height - top
-    canvas = cv2.copyMakeBorder(image.pixels, top, bottom, left, right, cv2.BORDER_REPLICATE)
-    return Image(canvas.astype(np.uint8, copy=False))
+    return Placement(canvas_size(image.size, aspect), image.size).place(image)
 
 
 def from_canvas(picture: Image, size: Size, aspect: Size) -> Image:

@@ -2,10 +2,8 @@
 
 import asyncio
 import concurrent.futures
-import gc
 import logging
 import math
-import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +11,7 @@ from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
+from goalreel.device_memory import free_memory
 from goalreel.models.presets import Preset
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import Board, BoardProgress, CodedText, ErrorCode, Frame, ModelNames, Phase
@@ -98,9 +97,7 @@ class Engine:
         for ticket in tuple(self._tickets):
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
         del loop, execution
-        gc.collect()
-        if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
+        free_memory()
 
     def configure(self, settings: EngineSettings) -> None:
         """Use the settings that are not read-only from the next request on."""
