@@ -1,4 +1,4 @@
-"""Write the scores of the nano models into their model cards, docs/nano.md and README.md.
+"""Write the scores of the nano models into their model cards and docs/nano.md.
 
 goalreel eval tabletop --split test --parts plan,edit,critic,loop,closed_loop --json | tail -1 > models.json
 goalreel eval tabletop --split test --parts annotate --episodes 8 --json | tail -1 > annotate.json
@@ -57,16 +57,6 @@ MEASURES = {
 }
 """What is told, and the project's aim."""
 CARDS = {"planner": ("plan.",), "editor": ("edit.",), "critic": ("critic.", "loop")}
-SHORT = (
-    "plan.exact",
-    "edit.score",
-    "critic.balanced_accuracy",
-    "loop.boards_1",
-    "loop.boards_5",
-    "loop_terse.gap_closed",
-    "closed_loop.success",
-    "closed_loop.truth",
-)
 
 
 def rows(scores: dict[str, float | None], names: list[str]) -> str:
@@ -133,7 +123,6 @@ def main(
     with one_line_errors():
         measures = read(scores)
         put(ROOT / "docs" / "nano.md", rows(measures, list(MEASURES)))
-        put(ROOT / "README.md", rows(measures, list(SHORT)))
         for role, parts in CARDS.items():
             names = [name for name in MEASURES if name.startswith(parts)]
             card(NANO / role / "README.md", rows(measures, names))
