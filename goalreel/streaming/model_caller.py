@@ -192,6 +192,11 @@ class ModelCaller:
         since, reason = self._unavailable.get(stage, (-COOL_DOWN, ""))
         return reason if time.monotonic() - since < COOL_DOWN else None
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether editor and critic work at the same time without taking each other's processor."""
+        return not {"edit", "judge"}.isdisjoint(self._trio.remote)
+
     def pending_calls(self) -> tuple[PendingCall, ...]:
         """Give the calls that have not been answered yet. Safe from any thread."""
         return tuple(self._pending)

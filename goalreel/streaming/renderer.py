@@ -1,6 +1,8 @@
 """Renders the steps of a board ahead of the robot, each from the picture before it.
 
-The inner loop is the paper's, `goalreel.loop.render_step`; its progress is shown on the board.
+The inner loop is the paper's, `goalreel.loop.render_step`; its progress is shown on the board. While the
+critic looks at a step's picture, the editor draws the next one from it. Where the critic rejects the first,
+nobody ever sees the second: what is shown was imagined from the picture that came out before it.
 """
 
 import asyncio
@@ -9,13 +11,13 @@ from dataclasses import replace
 
 from goalreel.async_driver import advance
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, choose_references, render_step
+from goalreel.loop import LoopArguments, Trajectory, choose_references, render_step
 from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.task_end import TaskEnded, end_from_step
-from goalreel.types import Answer, Edit, Request, StoryboardStep, Task
+from goalreel.types import Answer, Candidate, Edit, Failure, Request, StoryboardStep, Task
 
 
 class Renderer:
@@ -40,6 +42,8 @@ class Renderer:
         self._loop = loop
         self._text_only = text_only
         self._background: asyncio.Task[None] | None = None
+        self._early: tuple[Edit, asyncio.Task[Image | Failure]] | None = None
+        """The edit of the next step that is drawn while its source is judged."""
 
     async def run(self, task: Task, first: int, source: Frame) -> None:
         """Render every step from number `first` on, that one from `source`.
@@ -52,9 +56,12 @@ class Renderer:
             self._live.update(steps=tuple(_as_text(p, now) for p in self._live.board.steps))
             return
         seen = [source.image]
-        for index in range(first, len(self._live.board.steps)):
-            result = await self._render(task, index, seen, source)
-            seen += [result.goal_image] if result.goal_image else []
+        try:
+            for index in range(first, len(self._live.board.steps)):
+                result = await self._render(task, index, seen, source)
+                seen += [result.goal_image] if result.goal_image else []
+        finally:
+            self._drop_early()
 
     async def start(self, task: Task, first: int, source: Frame, on_end: Callable[[], None]) -> None:
         """Render from step `first` on in the background, dropping what was being rendered before.
@@ -101,41 +108,66 @@ class Renderer:
 
     async def _render(self, task: Task, index: int, seen: list[Image], source: Frame) -> StoryboardStep:
         attempts = 0
+        may_draw_early = self._caller.overlaps
 
         def panel() -> StepPanel:
             # Read again each time: the tracker changes other fields of the panel meanwhile.
             return replace(self._live.board.steps[index], source_stamp=source.stamp, attempts=attempts)
 
         async def ask(request: Request) -> Answer:
-            nonlocal attempts
+            nonlocal attempts, may_draw_early
             is_edit = isinstance(request, Edit)
             attempts += is_edit
             stage = "generating" if is_edit else "validating"
             current = replace(panel(), image_status=stage)
             self._live.put_panel(current)
             self._live.report_phase(stage, current)
+            if isinstance(request, Edit):
+                if self._early is not None and self._early[0] == request:
+                    return await self._early[1]
+                self._drop_early()
+            elif isinstance(request, Candidate) and may_draw_early:
+                may_draw_early = False  # at most one picture a step is thrown away
+                self._draw_early(task, index + 1, [*seen, request.image])
             return await self._caller.ask(request)
 
-        step, editors = panel().step, self._loop.get("editors", ())
-        trajectory = render_step(
-            task,
-            index,
-            step,
-            None,
-            seen[-1],
-            panel().max_attempts // max(1, len(editors)),
-            self._loop.get("keep", "best"),
-            references=choose_references(self._loop.get("references", "none"), seen, seen[-1]),
-            background=self._loop.get("background", "correct"),
-            editors=editors,
-        )
-        result = await advance(trajectory, ask)
+        result = await advance(self._trajectory(task, index, seen), ask)
         end = end_from_step(result, self._settings)
         # The next step starts from the editor's own picture; listeners get it in the camera's size.
         self._finish(panel().finish(result, self._live.now(), source.size), end)
         if end is not None:
             raise end
         return result
+
+    def _trajectory(self, task: Task, index: int, seen: list[Image]) -> Trajectory[StoryboardStep]:
+        panel, editors = self._live.board.steps[index], self._loop.get("editors", ())
+        return render_step(
+            task,
+            index,
+            panel.step,
+            None,
+            seen[-1],
+            panel.max_attempts // max(1, len(editors)),
+            self._loop.get("keep", "best"),
+            references=choose_references(self._loop.get("references", "none"), seen, seen[-1]),
+            background=self._loop.get("background", "correct"),
+            editors=editors,
+        )
+
+    def _draw_early(self, task: Task, first: int, seen: list[Image]) -> None:
+        """Begin the next picture, of step `first` or later. Its source, the last seen, has no verdict."""
+        self._drop_early()
+        steps = self._live.board.steps[first:]
+        index = next((p.index for p in steps if p.step.prompt is not None), None)
+        if index is not None:
+            edit = next(self._trajectory(task, index, seen))
+            assert isinstance(edit, Edit)
+            self._early = edit, asyncio.create_task(self._caller.ask(edit), name="goalreel-early-edit")
+
+    def _drop_early(self) -> None:
+        if self._early is not None:
+            self._early[1].cancel()
+            self._early = None
 
     def _finish(self, panel: StepPanel, end: TaskEnded | None) -> None:
         if end is not None:

@@ -137,9 +137,9 @@ QUICK = {
 }
 
 
-def make(world: World, live_critic=None, **settings) -> tuple[Engine, Listening]:
+def make(world: World, live_critic=None, remote=(), **settings) -> tuple[Engine, Listening]:
     heard = Listening()
-    trio = Trio(world, world, world, live_critic=live_critic)
+    trio = Trio(world, world, world, live_critic=live_critic, remote=frozenset(remote))
     ticks = iter(range(1, 10**9))
     engine = Engine(
         EngineSettings.of(**QUICK | settings),

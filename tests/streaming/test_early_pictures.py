@@ -1,0 +1,85 @@
+"""The next picture is drawn while the critic looks at the one that it starts from."""
+
+import threading
+
+from support.streaming_world import World, picture, result
+from support.wait import until
+
+from goalreel.streaming.request import TaskRequest
+from goalreel.types import Candidate, Edit
+
+REMOTE = ("edit", "judge")
+GENERATE = TaskRequest("move it", kind="generate")
+
+
+def prompts(world: World) -> list[str]:
+    """What was asked for, the critic's questions in brackets."""
+    return [
+        request.prompt if isinstance(request, Edit) else f"({request.prompt})"
+        for _, request in world.calls
+        if isinstance(request, Edit | Candidate)
+    ]
+
+
+def test_it_is_drawn_from_the_candidate_and_shown_once_that_is_accepted(start):
+    world = World()
+    world.hold["judge"] = threading.Event()
+    engine, _ = start(world, remote=REMOTE)
+    ticket = engine.submit(GENERATE)
+    until(lambda: "move to 2" in prompts(world))
+    (early,) = (edit for kind, edit in world.calls if kind == "edit" and edit.step == 1)
+    assert early.image == picture(1), "the picture that the critic is looking at"
+    assert [p.image_status for p in engine.board.steps] == ["validating", "none", "none"]
+    world.hold["judge"].set()
+    outcome = result(ticket)
+    assert [p.image_status for p in outcome.board.steps] == ["verified"] * 3
+    assert sorted(prompts(world)) == sorted(
+        f"{a}move to {i}{b}" for i in (1, 2, 3) for a, b in (("", ""), ("(", ")"))
+    )
+
+
+def test_it_is_thrown_away_where_the_critic_rejects_its_source(start):
+    world = World(steps=2)
+    world.refuse = {"move to 1"}
+    world.hold["judge"] = threading.Event()
+    engine, _ = start(world, remote=REMOTE)
+    ticket = engine.submit(GENERATE)
+    until(lambda: "move to 2" in prompts(world))
+    world.hold["judge"].set()
+    outcome = result(ticket)
+    assert [(p.image_status, p.attempts) for p in outcome.board.steps] == [("verified", 2), ("verified", 1)]
+    asked = [p for p in prompts(world) if "(" not in p]
+    assert asked == ["move to 1", "move to 2", "move to 1 exactly", "move to 2"], "one a step at most"
+
+
+def test_a_step_in_words_between_them_changes_nothing(start):
+    world = World()
+    world.plans = [world.plan_of(range(3), words=(1,))]
+    world.hold["judge"] = threading.Event()
+    engine, _ = start(world, remote=REMOTE)
+    ticket = engine.submit(GENERATE)
+    until(lambda: "move to 3" in prompts(world))
+    world.hold["judge"].set()
+    assert [p.image_status for p in result(ticket).board.steps] == ["verified", "text", "verified"]
+    assert prompts(world).count("move to 3") == 1
+
+
+def test_models_of_one_machine_work_one_after_the_other(start):
+    world = World()
+    engine, _ = start(world)
+    result(engine.submit(GENERATE))
+    assert prompts(world) == [f"{a}move to {i}{b}" for i in (1, 2, 3) for a, b in (("", ""), ("(", ")"))]
+
+
+def test_a_task_that_is_cancelled_meanwhile_asks_for_nothing_more(start):
+    world = World()
+    world.hold["judge"] = threading.Event()
+    engine, _ = start(world, remote=REMOTE)
+    ticket = engine.submit(GENERATE)
+    until(lambda: {"(move to 1)", "move to 2"} <= set(prompts(world)))
+    before = len(world.calls)
+    ticket.cancel()
+    result(ticket)
+    world.hold["judge"].set()
+    until(lambda: world.busy == 0)
+    assert len(world.calls) == before
