@@ -18,7 +18,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo ros-demo quick quick-tests test all-tests lint rules types lab bench soak fuzz picture ros-picture review-picture help
+.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab bench soak fuzz picture ros-picture review-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -48,12 +48,12 @@ quick-tests: .venv/.ready
 	$(TESTS) -n 2 -m "not slow and not lab and not long and not process"
 
 test: rules  ## that, and nodes, kills, wheels, colcon, documentation
-	@$(MAKE) --no-print-directory -j2 types all-tests
+	@$(MAKE) --no-print-directory -j2 all-tests types docs
 
 all-tests: .venv/.ready
 	$(TESTS) -n $(WORKERS) -m "not slow and not lab" --junitxml=out/tests.xml
 
-lint: rules types  ## format, rules, spelling and types
+lint: rules types docs  ## format, rules, spelling, types and the documentation's links
 
 rules: .venv/.ready
 	.venv/bin/ruff format --check .
@@ -62,6 +62,11 @@ rules: .venv/.ready
 
 types: .venv/.ready
 	.venv/bin/pyrefly check --output-format min-text
+
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: .venv/.ready  ## build the documentation site into out/site; a dead link fails
+	$(PYTHON) -m mkdocs -q build
+	@echo "to read it: $(PYTHON) -m http.server --bind 127.0.0.1 --directory out/site, then open http://127.0.0.1:8000"
 
 lab: .venv/.ready  ## the laboratory's long tests: whoever touches goalreel/tabletop or what it measures runs them
 	$(TESTS) -n 2 -m "lab and not slow"

@@ -199,6 +199,7 @@ class Image:
     def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> Any:
         return core_schema.with_info_plain_validator_function(
             _from_json,
+            json_schema_input_schema=core_schema.str_schema(),  # a file beside it, or a data: URI
             serialization=core_schema.plain_serializer_function_ser_schema(
                 _to_json, info_arg=True, when_used="json"
             ),

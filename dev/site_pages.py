@@ -1,0 +1,124 @@
+"""MkDocs hook: makes the generated pages of the site, and index.md from the README.
+
+The pages under reference/ come from what they describe: the commands, the public names, the preset files, the
+node's parameters and the storyboard's model. So none of them can be out of date.
+"""
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import typer
+import typer.cli
+import typer.main
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from typer.core import TyperGroup
+
+import goalreel
+from goalreel.models import presets
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = re.compile(r"\[([^\]]*)\]\((\.\./[^)#\s]+)[^)\s]*\)")
+"""A link from a page of docs/ to a file of the repository that is no page."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that no file holds."""
+    pages = {
+        "index.md": index(),
+        "reference/cli.md": commands(),
+        "reference/node-parameters.md": node_parameters(),
+        "reference/presets.md": preset_files(),
+        "reference/python.md": public_names(),
+        "reference/storyboard-schema.md": storyboard_schema(),
+    }
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Name the files outside docs/ by their paths, as the site does not have them."""
+    if "/" in page.file.src_uri:
+        return markdown
+    return OUTSIDE.sub(lambda link: f"{link[1]} (`{link[2].removeprefix('../')}`)", markdown)
+
+
+def index() -> str:
+    """Make the first page from the README: the same text, with links as docs/ has them."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"\]\((?!https?:|docs/|#)([^)]+)\)", r"](../\1)", text).replace("](docs/", "](")
+
+
+def commands() -> str:
+    """Describe every command with every option, from the command line itself."""
+    from goalreel.cli.main import app
+
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    _lengthen_help(group)
+    context = typer.Context(group, info_name="goalreel")
+    text = typer.cli.get_docs_for_click(obj=group, ctx=context, name="goalreel")
+    return text.replace("# `goalreel`\n", "# Commands\n", 1)
+
+
+def _lengthen_help(group: TyperGroup) -> None:
+    """Let lists of commands show whole first sentences, and leave out hidden commands."""
+    for name, command in list(group.commands.items()):
+        if command.hidden:
+            del group.commands[name]
+        command.short_help = (command.help or "").partition("\n\n")[0]
+        if isinstance(command, TyperGroup):
+            _lengthen_help(command)
+
+
+def public_names() -> str:
+    """List the public names by their modules; mkdocstrings reads their docstrings from the source."""
+    modules = defaultdict(list)
+    for name in dir(goalreel):
+        modules[getattr(goalreel, name).__module__].append(name)
+    lines = [
+        "# Python, every name",
+        "",
+        "`import goalreel` is the whole public API. [Examples](../api.md).",
+        "",
+    ]
+    for module, names in sorted(modules.items()):
+        lines += [f"## {module}", ""]
+        lines += [f"::: {module}.{name}\n" for name in sorted(names)]
+    return "\n".join(lines)
+
+
+def preset_files() -> str:
+    """Show each preset as it ships."""
+    folder = Path(presets.__file__).parent
+    text = (
+        "# Presets\n\nA preset names a Planner, an Editor and a Critic, and their options: `--preset NAME`.\n"
+    )
+    for file in sorted(folder.glob("*.yaml")):
+        text += f"\n## {file.stem}\n\n```yaml\n{file.read_text(encoding='utf-8')}```\n"
+    return text
+
+
+def node_parameters() -> str:
+    """Show the node's parameter file, which describes each of them."""
+    file = (ROOT / "launch" / "goalreel.yaml").read_text(encoding="utf-8")
+    return (
+        f"# Node parameters\n\nThis is `launch/goalreel.yaml`, a file to start from.\n\n```yaml\n{file}```\n"
+    )
+
+
+def storyboard_schema() -> str:
+    """Print the JSON schema of `storyboard.json` and of the records of a dataset."""
+    schema = json.dumps(goalreel.Storyboard.model_json_schema(), indent=2)
+    return f"""# The storyboard's JSON schema
+
+It describes `storyboard.json` and the records of a dataset. A picture is the name of a file or a `data:` URI.
+
+```json
+{schema}
+```
+"""
