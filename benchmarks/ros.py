@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from rclpy.executors import SingleThreadedExecutor
 
 from goalreel_interfaces.msg import StoryboardProgress
-from goalreel_interfaces.srv import StartAnnotateTask
+from goalreel_interfaces.srv import StartExecuteTask
 
 HERE = Path(__file__).parent
 PROFILE = HERE.parent / "launch" / "fastdds_shm.xml"
@@ -85,7 +85,7 @@ class Load:
         self._node = rclpy.create_node("load")
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._node)
-        self._start = self._node.create_client(StartAnnotateTask, "/goalreel/start/annotate_task")
+        self._start = self._node.create_client(StartExecuteTask, "/goalreel/start/execute_task")
         self._states: list[int] = []
         self._node.create_subscription(
             StoryboardProgress, "/goalreel/progress", lambda m: self._states.append(m.state), 10
@@ -126,7 +126,7 @@ class Load:
                 usage.sample()
                 due = now + 1.0
                 if not self._states or self._states[-1] not in BUSY:
-                    self._start.call_async(StartAnnotateTask.Request(task="sort the blocks", max_replans=3))
+                    self._start.call_async(StartExecuteTask.Request(task="sort the blocks", max_replans=3))
             return now >= end
 
         while not drive():

@@ -138,7 +138,7 @@ def follow(
     time.sleep(SETTLE)
     policy.clear()
     reached = time.monotonic()
-    task = client.annotate(scene.tagged_instruction(None, observer))
+    task = client.execute(scene.tagged_instruction(None, observer))
     for index, film in enumerate(scene.films):
         arrival, ready = policy.wait(index)
         (waits.next if index else waits.first).append(arrival - reached)

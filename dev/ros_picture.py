@@ -46,7 +46,7 @@ class PictureNode(Node):
         self.completed = 0
         self.create_subscription(String, "/tabletop/truth", self._on_truth, LATCHED)
         self.create_subscription(Storyboard, "/goalreel/storyboard", self._on_storyboard, LATCHED)
-        self.instruct = self.create_publisher(String, "/instruction", 1)
+        self.instruct = self.create_publisher(String, "/goalreel/instruction", 1)
 
     def _on_truth(self, message: String) -> None:
         self.instruction = json.loads(message.data)["instruction"]

@@ -65,7 +65,7 @@ class Plan(Leaf):
     """Starts the task; the node plans and draws in the background."""
 
     def step(self) -> Status:
-        self.job.task = self.job.client.annotate(self.job.instruction)
+        self.job.task = self.job.client.execute(self.job.instruction)
         return Status.SUCCESS
 
 

@@ -58,7 +58,7 @@ def main() -> None:
 
     with GoalreelClient() as goalreel, torch.inference_mode():
         goalreel.wait_until_active(timeout=60)
-        task = goalreel.annotate(given.instruction)
+        task = goalreel.execute(given.instruction)
         try:
             while not task.done:
                 began = time.monotonic()

@@ -46,12 +46,12 @@ class Failure(Frozen):
         return self.message.strip().splitlines()[0]
 
 
-def failure_line(failures: Iterable[Failure]) -> str:
-    """Say which models failed, each with its first reason, in one line; empty where none did."""
+def failure_lines(failures: Iterable[Failure]) -> tuple[str, ...]:
+    """Say which models failed, each with its first reason, in one line a model."""
     reasons: dict[Role, str] = {}
     for failure in failures:
         reasons.setdefault(ROLE_OF_STAGE[failure.stage], failure.line)
-    return "; ".join(f"the {role} failed: {reason}" for role, reason in reasons.items())
+    return tuple(f"the {role} failed: {reason}" for role, reason in reasons.items())
 
 
 class DoneStep(Frozen):
@@ -407,7 +407,7 @@ class Storyboard(Frozen):
         """Which models failed, in one line; empty where none did."""
         if self.failure is not None:
             return f"no plan: {self.failure.line}"
-        return failure_line(failure for step in self.steps if (failure := step.failure) is not None)
+        return "; ".join(failure_lines(step.failure for step in self.steps if step.failure is not None))
 
     @property
     def complete(self) -> bool:

@@ -1,7 +1,7 @@
 """A simulated robot to try the node with: camera and arm, models that know the scene, and a policy.
 
 ros2 launch goalreel_ros tabletop.launch.py rviz:=true
-ros2 topic echo --once /tabletop/truth    # the instruction this scene is made for, to send to /instruction
+ros2 topic echo --once /tabletop/truth    # the instruction of this scene, for /goalreel/instruction
 """
 
 from pathlib import Path

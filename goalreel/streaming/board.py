@@ -14,7 +14,7 @@ from uuid import UUID
 
 from goalreel.claims import OPERATOR, PERSON, UNKNOWN, Claim, Claims
 from goalreel.image import Image
-from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_line
+from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_lines
 
 type BoardState = Literal[
     "empty",
@@ -30,6 +30,18 @@ type BoardState = Literal[
 ]
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
 type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed", "text"]
+type GoalReason = Literal[
+    "no_task",
+    "active",
+    "planning",
+    "paused",
+    "replanning",
+    "blind",
+    "stale",
+    "over",
+    "holding",
+    "not_active",
+]
 type PhaseName = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
 
 NO_ID = UUID(int=0)
@@ -208,7 +220,12 @@ class Board:
     @property
     def degraded(self) -> str:
         """Which models failed, in one line; empty where none did. Such a plan is worth less than it looks."""
-        return failure_line(self.failures)
+        return "; ".join(self.degraded_lines)
+
+    @property
+    def degraded_lines(self) -> tuple[str, ...]:
+        """The same, in one line a model."""
+        return failure_lines(self.failures)
 
     @property
     def active(self) -> StepPanel | None:
@@ -261,12 +278,17 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A goal for the policy, which holds where `active` is False. `panel` is its step, if there is one."""
+    """A goal for the policy, which holds unless `reason` is "active". `panel` is its step, if any."""
 
     board: Board
     panel: StepPanel | None
-    active: bool
+    reason: GoalReason
     stamp: int
+
+    @property
+    def active(self) -> bool:
+        """Whether the policy pursues it."""
+        return self.reason == "active"
 
 
 @dataclass(frozen=True, slots=True)

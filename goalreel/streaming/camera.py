@@ -2,14 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from goalreel.streaming.board import ErrorCode, Frame
+from goalreel.streaming.board import ErrorCode, Frame, GoalReason
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.task_end import TaskEnded
 
 POLL_SECONDS = 0.02
 SILENCE = "no camera frame has arrived"
+_GOAL_REASONS: Mapping[ErrorCode, GoalReason] = {ErrorCode.NONE: "active", ErrorCode.STALE_IMAGE: "stale"}
 
 
 class LiveCamera:
@@ -28,6 +29,8 @@ class LiveCamera:
         self._explain_silence = explain_silence
         self._settings = settings
         self._lost_since: float | None = None
+        self.goal_reason: GoalReason = "active"
+        """Whether the policy has to hold for want of a frame, as of the last poll."""
 
     def poll(self) -> tuple[Frame | None, str]:
         """Give a fresh frame and an empty text, or None and the reason.
@@ -36,6 +39,7 @@ class LiveCamera:
             TaskEnded: there has been none for `image_timeout` seconds of polling.
         """
         frame, error, reason = self._read()
+        self.goal_reason = _GOAL_REASONS.get(error, "blind")
         if frame is not None:
             self._lost_since = None
             return frame, ""

@@ -14,7 +14,17 @@ from uuid import UUID, uuid4
 from goalreel.device_memory import free_memory
 from goalreel.models.presets import Preset
 from goalreel.models.trio import Trio
-from goalreel.streaming.board import Board, BoardProgress, CodedText, ErrorCode, Frame, ModelNames, Phase
+from goalreel.streaming.board import (
+    Board,
+    BoardProgress,
+    CodedText,
+    ErrorCode,
+    Frame,
+    Goal,
+    GoalReason,
+    ModelNames,
+    Phase,
+)
 from goalreel.streaming.camera import SILENCE, LiveCamera
 from goalreel.streaming.engine_loop import EngineLoop, one_line
 from goalreel.streaming.execution import Execution
@@ -34,6 +44,8 @@ type Loading = Literal["unloaded", "loading", "ready", "failed"]
 
 MAX_SAVED_BOARDS = 8
 """Storyboards that can still be executed by their id."""
+LEAST = {"max_steps": 1, "max_attempts": 1, "max_replans": 0}
+"""The least that a request can ask for."""
 NOT_ACTIVE: CodedText = (ErrorCode.NOT_ACTIVE, "the node is not active")
 DEACTIVATED: CodedText = (ErrorCode.PREEMPTED, "the node was deactivated")
 
@@ -80,6 +92,7 @@ class Engine:
         """Load the models in the background."""
         if self._loop is None:
             self._loop = EngineLoop(partial(self._build, self._preset))
+            self._publish_no_goal("no_task")
 
     def stop(self) -> None:
         """End the task under way as PREEMPTED and release the models. Takes a second at most."""
@@ -96,8 +109,12 @@ class Engine:
             self._last_progress = execution.session.progress()
         for ticket in tuple(self._tickets):
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
+        self._publish_no_goal("not_active")
         del loop, execution
         free_memory()
+
+    def _publish_no_goal(self, reason: GoalReason) -> None:
+        self._listener.on_goal(Goal(self.board, None, reason, self._now()))
 
     def configure(self, settings: EngineSettings) -> None:
         """Use the settings that are not read-only from the next request on."""
@@ -197,8 +214,13 @@ class Engine:
     # -- checks of a request
 
     def _problem(self, request: TaskRequest) -> CodedText | None:
-        if not math.isfinite(request.timeout) or request.timeout < 0:
-            return ErrorCode.INVALID_REQUEST, f"a timeout is 0 or more seconds, not {request.timeout}"
+        if not math.isfinite(request.timeout):
+            return ErrorCode.INVALID_REQUEST, f"a timeout is a number of seconds, not {request.timeout}"
+        for name, least in LEAST.items():
+            number = getattr(request, name)
+            if number < least and number != -1:
+                text = f"{name} is {least} or more, or -1 for the parameter's value, not {number}"
+                return ErrorCode.INVALID_REQUEST, text
         for name, text in (("task", request.task), ("auxiliary text", request.auxiliary_text)):
             if (problem := self._too_long(name, text)) is not None:
                 return problem

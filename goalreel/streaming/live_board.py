@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-from goalreel.streaming.board import Board, BoardState, Frame, Goal, Phase, PhaseName, StepPanel
+from goalreel.streaming.board import Board, BoardState, Frame, Goal, GoalReason, Phase, PhaseName, StepPanel
 from goalreel.streaming.request import BoardListener
 from goalreel.types import Failure
 
@@ -35,6 +35,7 @@ class LiveBoard:
         self._listener = listener
         self._on_phase = on_phase
         self._wake = wake
+        self._goal_reason: GoalReason | None = None
 
     def update(self, **changes: Unpack[BoardChanges]) -> None:
         """Replace fields of the board and notify the listener."""
@@ -46,9 +47,15 @@ class LiveBoard:
         """Replace one panel of the board and notify the listener."""
         self.update(steps=self.board.with_panel(panel).steps)
 
-    def publish_goal(self, panel: StepPanel | None, *, active: bool) -> None:
-        """Give the policy a goal, or stop it where `active` is False."""
-        self._listener.on_goal(Goal(self.board, panel, active, self.now()))
+    def publish_goal(self, panel: StepPanel | None, reason: GoalReason) -> None:
+        """Give the policy a goal, or say why it has to hold."""
+        self._goal_reason = reason
+        self._listener.on_goal(Goal(self.board, panel, reason, self.now()))
+
+    def hold(self, panel: StepPanel | None, reason: GoalReason) -> None:
+        """Say why the policy has to hold, where that has changed."""
+        if reason != self._goal_reason:
+            self.publish_goal(panel, reason)
 
     def report_phase(self, stage: PhaseName, panel: StepPanel | None = None) -> None:
         """Report progress to whoever asked for the storyboard."""

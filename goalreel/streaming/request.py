@@ -14,19 +14,20 @@ EXCERPT_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """A task. Zeros stand for the engine's settings; `timeout` is in seconds."""
+    """A task. Numbers of -1 stand for the engine's settings."""
 
     task: str
-    kind: Literal["generate", "annotate"] = "annotate"
+    kind: Literal["generate", "execute"] = "execute"
     image: Image | None = None
     """Plan from this picture instead of a camera frame ("generate" only)."""
     storyboard_id: UUID | None = None
-    """Execute this storyboard from an earlier request instead of planning ("annotate" only)."""
+    """Execute this storyboard from an earlier request instead of planning ("execute" only)."""
     auxiliary_text: str = ""
-    max_steps: int = 0
-    max_attempts: int = 0
-    max_replans: int = 0
+    max_steps: int = -1
+    max_attempts: int = -1
+    max_replans: int = -1
     timeout: float = 0.0
+    """Seconds; 0 stands for the engine's `task_timeout`, and less for no limit."""
     text_only: bool = False
 
 

@@ -11,8 +11,16 @@ from dataclasses import replace
 from goalreel.image import Image
 from goalreel.models.presets import Preset
 from goalreel.planners.agents.replan import ReplanContext
-from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
-from goalreel.streaming.camera import LiveCamera
+from goalreel.streaming.board import (
+    BoardProgress,
+    BoardState,
+    CodedText,
+    ErrorCode,
+    Frame,
+    GoalReason,
+    StepPanel,
+)
+from goalreel.streaming.camera import POLL_SECONDS, LiveCamera
 from goalreel.streaming.closeness import changed_share
 from goalreel.streaming.final_check import NOT_CHECKED, confirm_task
 from goalreel.streaming.live_board import LiveBoard
@@ -78,11 +86,12 @@ class Session:
     @property
     def executes(self) -> bool:
         """Whether a policy is led through the storyboard once it is made."""
-        return self._request.kind == "annotate"
+        return self._request.kind == "execute"
 
     async def run(self) -> TaskOutcome:
         """Carry the request out, from its first frame to its outcome."""
         timeout = self._request.timeout or self._settings.task_timeout
+        timeout = None if timeout is None or timeout < 0 else timeout
         try:
             async with asyncio.timeout(timeout):
                 await self._work()
@@ -120,6 +129,7 @@ class Session:
 
     async def _work(self) -> None:
         has_plan = bool(self._live.board.steps)
+        self._hold(None, "planning")
         if not has_plan:
             self._live.update(source=await self._first_frame())
         self._live.report_phase("loading_models")
@@ -148,7 +158,19 @@ class Session:
         self._live.update(state="planning")
         self._live.report_phase("waiting_for_image")
         self._message = "waiting for a camera frame"
-        return await self._camera.wait()
+        return await self._wait_for_frame(None, "planning")
+
+    async def _wait_for_frame(self, panel: StepPanel | None, reason: GoalReason) -> Frame:
+        """Wait for a fresh frame. The policy holds for `reason`, and hears where the camera is lost."""
+        while (frame := self._camera.poll()[0]) is None:
+            self._hold(panel, self._camera.goal_reason)
+            await asyncio.sleep(POLL_SECONDS)
+        self._hold(panel, reason)
+        return frame
+
+    def _hold(self, panel: StepPanel | None, reason: GoalReason) -> None:
+        if self.executes:
+            self._live.hold(panel, reason)
 
     async def _plan(self) -> None:
         self._live.update(state="planning")
@@ -168,11 +190,11 @@ class Session:
 
     def _panels(self, plan: Plan, previous: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
         """The previous panels, followed by one for each step of the plan."""
-        limit = self._request.max_steps or self._preset.max_steps
+        limit = _given(self._request.max_steps, self._preset.max_steps)
         if len(plan.steps) > limit:
             text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
             raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
-        attempts = self._request.max_attempts or self._preset.max_attempts
+        attempts = _given(self._request.max_attempts, self._preset.max_attempts)
         attempts *= len(self._preset.model_name("editor").alternatives)
         steps = enumerate(plan.steps, len(previous))
         return (*previous, *(StepPanel(index, step, attempts) for index, step in steps))
@@ -194,7 +216,7 @@ class Session:
             await self._render_ahead(renderer, 0, self._source)
         index = 0
         scene: Frame | None
-        scene = first = await self._camera.wait()
+        scene = first = await self._wait_for_frame(None, "planning")
         while index < len(self._live.board.steps):
             await self._enter(renderer, index, scene)
             self._follower = StepFollower(
@@ -227,14 +249,14 @@ class Session:
         panel = replace(self._live.board.steps[index], status="active", started=self._live.now(), ended=0)
         self._live.put_panel(panel)
         if not panel.picture_is_final:
-            self._live.publish_goal(panel, active=False)
+            self._live.publish_goal(panel, "planning")
 
     async def _render_ahead(self, renderer: Renderer, first: int, source: Frame) -> None:
         await renderer.start(self._task(source.image), first, source, self._commands.wake)
 
     async def _replan(self, renderer: Renderer, index: int, end: StepEnd) -> Frame:
         """Plan step `index` and what follows again, from the live scene."""
-        limit = self._request.max_replans or self._settings.max_replans
+        limit = _given(self._request.max_replans, self._settings.max_replans)
         if self.replans >= limit and not end.by_operator:
             raise TaskEnded(ErrorCode.REPLANS_EXHAUSTED, f"{end.reason}, and {limit} re-plans are spent")
         self.replans += 1
@@ -242,9 +264,9 @@ class Session:
         self._message = f"re-planning: {end.reason}"
         await renderer.stop()
         board = self._live.board
-        self._live.publish_goal(board.steps[index], active=False)
+        self._hold(board.steps[index], "replanning")
         self._live.update(state="planning")
-        frame = await self._camera.wait()
+        frame = await self._wait_for_frame(board.steps[index], "replanning")
         plan = await self._caller.replan(ReplanContext(self._storyboard(), index, frame.image))
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
@@ -281,7 +303,11 @@ class Session:
         is_ready = error is ErrorCode.NONE and not self.executes
         self._live.update(state="ready" if is_ready else state)
         if self.executes:
-            self._live.publish_goal(None, active=False)
+            self._live.publish_goal(None, "over")
         elapsed = time.monotonic() - self._start_time
         times = self._planning_time, elapsed
         return TaskOutcome(self._live.board, error, message, self.replans, *times, self._verdict)
+
+
+def _given(number: int, default: int) -> int:
+    return default if number < 0 else number

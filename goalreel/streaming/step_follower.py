@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from goalreel.streaming.board import Frame, StepPanel
+from goalreel.streaming.board import Frame, GoalReason, StepPanel
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.closeness import Closeness
 from goalreel.streaming.live_board import LiveBoard
@@ -58,7 +58,8 @@ class StepFollower:
         self._commands = commands
         self._renderer = renderer
         self._start_time = time.monotonic()
-        self._published = False
+        self._reason: GoalReason | None = None
+        """Of the goal as it was published last; None where that is to be done."""
         self._first_frame: Frame | None = None
         self._closeness: Closeness | None = None
         self._tracker = Tracker(settings, self._start_time)
@@ -107,16 +108,15 @@ class StepFollower:
     def _hold(self, panel: StepPanel) -> None:
         if self._live.board.state != "paused":
             self._live.update(state="paused")
-            self._live.publish_goal(panel, active=False)
+            self._live.publish_goal(panel, "paused")
             self.message = "paused"
             self._drop_question()
-        self._published = False
+        self._reason = None
 
     def _publish(self, panel: StepPanel) -> None:
-        self._camera.restart_timeout()
         self._tracker.restart(time.monotonic())
-        self._live.publish_goal(panel, active=True)
-        self._published = True
+        self._reason = self._camera.goal_reason
+        self._live.publish_goal(panel, self._reason)
 
     # -- tracking
 
@@ -131,9 +131,11 @@ class StepFollower:
             self.message = "rendering the goal image"
             self._renderer.check()
             return None
-        if not self._published:
-            self._publish(panel)
+        if self._reason is None:
+            self._camera.restart_timeout()
         frame, self.message = self._camera.poll()
+        if self._reason != self._camera.goal_reason:
+            self._publish(panel)
         return None if frame is None else self._track(panel, frame)
 
     def _track(self, panel: StepPanel, frame: Frame) -> StepEnd | None:

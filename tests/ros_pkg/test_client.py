@@ -67,7 +67,7 @@ def test_lifecycle_moves_the_node_and_says_where_it_is(client):
     with pytest.raises(TimeoutError, match=r"goalreel is inactive, not active, after 0\.3 s"):
         client.wait_until_active(0.3)
     with pytest.raises(GoalreelError, match="refused the task") as refused:
-        client.annotate("sort the blocks")
+        client.execute("sort the blocks")
     assert refused.value.code is ErrorCode.NOT_ACTIVE
     with pytest.raises(GoalreelError, match="did not deactivate: it is inactive"):
         client.lifecycle.deactivate()
@@ -179,7 +179,7 @@ def test_fields_of_the_wrong_type_never_reach_the_wire(client):
     with pytest.raises(ValueError, match="'task'"):
         client.generate(7)
     with pytest.raises(ValueError, match="'max_steps'"):
-        client.annotate("sort the blocks", max_steps=-1)
+        client.execute("sort the blocks", max_steps=2**31)
     assert len(client.generate("sort the blocks").steps) == 2
 
 
@@ -195,7 +195,7 @@ def test_a_callback_that_raises_cancels_the_task(client):
 
 @pytest.mark.process
 def test_annotate_streams_sub_goals_until_done(client):
-    task = client.annotate("sort the blocks")
+    task = client.execute("sort the blocks")
     first = client.wait_for_subgoal(60)
     assert (first.index, first.instruction, task.done) == (0, "step 0", False)
     assert client.goal_image.shape == (48, 64, 3)
@@ -216,7 +216,7 @@ def test_annotate_streams_sub_goals_until_done(client):
 
 @pytest.mark.process
 def test_waiting_can_time_out_and_cancelling_ends_the_task(client):
-    task = client.annotate("slow")
+    task = client.execute("slow")
     with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
         task.result(0.2)
     with pytest.raises(TimeoutError, match=r"no active sub-goal within 0\.1 s"):
@@ -229,7 +229,7 @@ def test_waiting_can_time_out_and_cancelling_ends_the_task(client):
 
 @pytest.mark.process
 def test_cancelling_that_takes_too_long_says_whether_the_node_heard_and_what_it_waits_for(client):
-    task = client.annotate("stuck")
+    task = client.execute("stuck")
     until(client.progress)
     says = (
         "acknowledged, but the task did not stop within 1 s; the node says: waiting for the editor for 12 s"
@@ -340,7 +340,7 @@ def test_a_node_that_dies_ends_the_wait():
         client.lifecycle.configure()
         client.lifecycle.activate()
         client.wait_until_active(60)
-        task = client.annotate("slow")
+        task = client.execute("slow")
         doomed.stop(signal.SIGTERM)
         with pytest.raises(GoalreelError, match=r"the node /doomed/goalreel is gone"):
             task.result(30)
@@ -384,7 +384,7 @@ def test_ctrl_c_before_the_node_answers_cancels_the_task_too(client, monkeypatch
     monkeypatch.setattr(TaskHandle, "_wait_for_answer", interrupted)
     before = until(client.subgoal)
     with pytest.raises(KeyboardInterrupt):
-        client.annotate("slow")
+        client.execute("slow")
     until(lambda: client.subgoal() is not before)  # sent when the node has stopped
     assert client.storyboard().task == "slow"
 

@@ -32,7 +32,7 @@ def test_generate_from_the_camera_and_from_a_picture(client):
 
 
 def test_a_task_goes_from_goal_to_goal_as_the_scene_changes(client, robot):
-    task = client.annotate(f"{RED} {GREEN}", timeout=60)
+    task = client.execute(f"{RED} {GREEN}", timeout=60)
     first = client.wait_for_subgoal(60)
     assert (first.index, first.num_steps, first.instruction) == (0, 2, RED)
     assert client.goal_image.shape == (48, 64, 3)
@@ -51,7 +51,7 @@ def test_a_task_goes_from_goal_to_goal_as_the_scene_changes(client, robot):
 
 
 def test_pause_resume_override_and_cancel(client):
-    task = client.annotate(f"{RED} {GREEN} {BLUE}")
+    task = client.execute(f"{RED} {GREEN} {BLUE}")
     first = client.wait_for_subgoal(60)
     client.pause("a hand is in the way")
     until(lambda: not client.subgoal().active)
@@ -79,15 +79,15 @@ def test_pause_resume_override_and_cancel(client):
 
 def test_which_model_is_waited_for_is_known_to_the_client(client, scripted):
     with scripted.editor.gate.shut():
-        task = client.annotate(RED)
+        task = client.execute(RED)
         says = r"rendering the goal image; waiting for the editor \(server:http://.*\) for \d+ s"
         until(lambda: client.progress() and re.fullmatch(says, client.progress().message))
         task.cancel(60)  # at once, for nobody waits for the editor any more
 
 
 def test_the_newest_task_wins_and_a_handle_cancels_its_own(client):
-    old = client.annotate(RED)
-    new = client.annotate(GREEN)
+    old = client.execute(RED)
+    new = client.execute(GREEN)
     with pytest.raises(GoalreelError) as lost:
         old.result(60)
     assert lost.value.code is ErrorCode.PREEMPTED
@@ -100,7 +100,7 @@ def test_the_newest_task_wins_and_a_handle_cancels_its_own(client):
 def test_the_order_of_acceptance_is_kept(client):
     """A task that is sent as soon as another was accepted never ends for that one's sake."""
     for _ in range(20):
-        old, new = client.annotate(RED), client.annotate(GREEN)
+        old, new = client.execute(RED), client.execute(GREEN)
         with pytest.raises(GoalreelError, match="PREEMPTED"):
             old.result(60)
         assert not new.done
@@ -114,12 +114,12 @@ def test_what_the_node_refuses_says_why_in_one_line(client):
         client.generate("nonsense")
     assert "\n" not in str(failed.value)
     with pytest.raises(GoalreelError, match="TIMEOUT"):
-        client.annotate(RED, timeout=0.5).result(60)
+        client.execute(RED, timeout=0.5).result(60)
 
 
 def test_a_generated_storyboard_can_be_executed(client, robot):
     board = client.generate(BLUE, timeout=30)
-    task = client.annotate(storyboard_id=board.id)
+    task = client.execute(storyboard_id=board.id)
     assert client.wait_for_subgoal(60).storyboard_id == board.id
     robot.colour = BLUE
     assert task.result(60).storyboard.id == board.id
@@ -128,7 +128,7 @@ def test_a_generated_storyboard_can_be_executed(client, robot):
 def test_lifecycle(client):
     client.lifecycle.deactivate()
     with pytest.raises((GoalreelError, TimeoutError)) as refused:
-        client.annotate(RED).result(60)
+        client.execute(RED).result(60)
     assert refused.value.code is ErrorCode.NOT_ACTIVE
     client.lifecycle.cleanup()
     assert client.lifecycle.state == "unconfigured"

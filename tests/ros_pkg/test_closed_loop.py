@@ -77,7 +77,7 @@ def truth() -> dict:
 def test_an_instruction_goes_in_and_the_blocks_are_where_it_says(robot):
     assert truth()["instruction"] == EPISODE.instruction
     assert not any(goal["holds"] for goal in truth()["goals"])
-    result = robot.annotate(EPISODE.instruction).result(60)
+    result = robot.execute(EPISODE.instruction).result(60)
     assert [goal["holds"] for goal in truth()["goals"]] == [True] * len(EPISODE.goals)
     board = result.storyboard
     assert board.state == Storyboard.STATE_SUCCEEDED
@@ -90,7 +90,7 @@ def test_an_instruction_goes_in_and_the_blocks_are_where_it_says(robot):
 
 @pytest.mark.parametrize("robot", [[0]], indirect=True)
 def test_a_wrong_picture_is_drawn_again_and_a_plan_made_anew_keeps_what_is_done(robot):
-    task = robot.annotate(EPISODE.instruction)
+    task = robot.execute(EPISODE.instruction)
     first = robot.wait_for_subgoal(30)
     assert "on top of" in first.instruction
     second = robot.wait_for_subgoal(30, after=first)

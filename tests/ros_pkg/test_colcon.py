@@ -41,10 +41,10 @@ import rclpy, time
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 import goalreel_interfaces, goalreel_ros
-from goalreel_interfaces.action import AnnotateTask
+from goalreel_interfaces.action import ExecuteTask
 from goalreel_interfaces.msg import SubGoal
 from rclpy.type_support import check_for_type_support
-check_for_type_support(AnnotateTask)
+check_for_type_support(ExecuteTask)
 latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 with rclpy.init():
     node, got = Node("both"), []

@@ -3,6 +3,7 @@
 import math
 from array import array
 from dataclasses import replace
+from typing import get_args
 from uuid import uuid4
 
 import numpy as np
@@ -14,7 +15,16 @@ from std_msgs.msg import Header
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, BoardProgress, Frame, Goal, ModelNames, Phase, StepPanel
+from goalreel.streaming.board import (
+    Board,
+    BoardProgress,
+    Frame,
+    Goal,
+    GoalReason,
+    ModelNames,
+    Phase,
+    StepPanel,
+)
 from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
 from goalreel_ros import convert
@@ -79,7 +89,7 @@ def test_a_step_and_its_sub_goal_say_who_made_and_who_checked_what_they_claim(bo
     words = ("model hf:planner", "nobody")
     assert claims_of(first) == {"what": words, "looks": ("model klein", "model openai:judge")}
     assert claims_of(second) == {"what": words}, "it has no picture yet, and is not done"
-    goal = convert.subgoal(Goal(named, SHOWN, True, NOW), jpegs, NOW)
+    goal = convert.subgoal(Goal(named, SHOWN, "active", NOW), jpegs, NOW)
     assert claims_of(wired(goal)) == claims_of(first)
     phase = convert.phase(Phase("validating", panel=SHOWN, models=named.models), "optical", jpegs)
     assert claims_of(wired(phase).step[0]) == claims_of(first)
@@ -216,13 +226,13 @@ def test_a_step_in_words_has_no_prompt_and_no_picture(board, jpegs):
     assert not message.goal_image.data
     assert message.critic.verdict == CriticVerdict.NOT_EVALUATED
     assert math.isnan(message.critic.probability)
-    told = wired(convert.subgoal(Goal(board, panel, True, 9), jpegs, NOW))
+    told = wired(convert.subgoal(Goal(board, panel, "active", 9), jpegs, NOW))
     assert (told.active, told.instruction) == (True, "the glue is dry")
     assert (told.auxiliary_text, bytes(told.goal_image.data)) == ("Wait for the glue.", b"")
 
 
 def test_a_sub_goal_carries_text_and_picture_together(board, jpegs):
-    message = wired(convert.subgoal(Goal(board, SHOWN, True, 9), jpegs, NOW))
+    message = wired(convert.subgoal(Goal(board, SHOWN, "active", 9), jpegs, NOW))
     assert from_time(message.header.stamp) == 9
     assert (message.active, message.index, message.num_steps, message.revision) == (True, 0, 2, 2)
     assert message.instruction == "the gripper holds the block"
@@ -231,16 +241,23 @@ def test_a_sub_goal_carries_text_and_picture_together(board, jpegs):
 
 def test_words_alone_have_no_picture(board, jpegs):
     panel = replace(SHOWN, image_status="unverified", attempt=None)
-    message = wired(convert.subgoal(Goal(board, panel, True, 9), jpegs, NOW))
+    message = wired(convert.subgoal(Goal(board, panel, "active", 9), jpegs, NOW))
     assert message.image_status == StoryboardStep.IMAGE_UNVERIFIED
     assert not message.goal_image.data
 
 
 def test_no_sub_goal(board, jpegs):
-    message = wired(convert.subgoal(Goal(board, None, False, 0), jpegs, NOW))
+    message = wired(convert.subgoal(Goal(board, None, "stale", 0), jpegs, NOW))
     assert from_time(message.header.stamp) == NOW
-    assert (message.active, message.instruction, message.task) == (False, "", "tidy up")
+    assert (message.active, message.reason) == (False, SubGoal.REASON_STALE)
+    assert (message.instruction, message.task) == ("", "tidy up")
     assert message == replace_goal(message)
+
+
+def test_the_reasons_of_a_goal_are_the_message_s():
+    told = {r: getattr(SubGoal, f"REASON_{r.upper()}") for r in get_args(GoalReason.__value__)}
+    assert sorted(told.values()) == list(range(10))
+    assert (told["active"], told["no_task"]) == (SubGoal.REASON_ACTIVE, SubGoal().reason)
 
 
 def replace_goal(message: SubGoal) -> SubGoal:

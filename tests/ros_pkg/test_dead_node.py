@@ -67,7 +67,7 @@ def test_the_leases_are_in_order_and_everywhere_the_same():
 
 
 def test_a_node_that_hangs_is_as_good_as_gone_and_finds_the_cancelling_when_it_goes_on(node, client, camera):
-    task = client.annotate(RED)
+    task = client.execute(RED)
     client.wait_for_subgoal(60)
     with hanging(node):
         until(lambda: stale(client) and black_out(camera))
@@ -82,7 +82,7 @@ def test_a_node_that_hangs_is_as_good_as_gone_and_finds_the_cancelling_when_it_g
 def test_whoever_waits_is_told(node, client, scripted):
     with scripted.planner.gate.shut(), ThreadPoolExecutor() as pool:
         calls = scripted.planner.gate.calls
-        task = client.annotate(RED)
+        task = client.execute(RED)
         until(lambda: scripted.planner.gate.calls > calls)
         waiting = [pool.submit(ask) for ask in (task.result, client.wait_for_subgoal)]
         with hanging(node):
@@ -101,7 +101,7 @@ def test_the_follower_holds_still_while_the_node_hangs(node, client, robot):
         actions = robot.listen(Float64MultiArray, "action", 10)
         far_from_home = Float64MultiArray(data=array("d", [0.0] * 12))
         robot.beside.run(lambda: robot.node.create_timer(0.05, lambda: states.publish(far_from_home)))
-        client.annotate(RED)
+        client.execute(RED)
         until(lambda: actions)
         with hanging(node):
             until(lambda: any("the goal is stale" in line for line in follower.lines))
@@ -113,7 +113,7 @@ def test_the_follower_holds_still_while_the_node_hangs(node, client, robot):
 def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_the_task(
     node, served, client, camera
 ):
-    task = client.annotate(RED)
+    task = client.execute(RED)
     assert client.wait_for_subgoal(60).instruction == RED
     until(lambda: camera.read_latest().any())
     node.process.kill()
@@ -129,7 +129,7 @@ def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_th
         assert task.done
         with pytest.raises(NodeGoneError):
             task.result()
-        again = client.annotate(GREEN)
+        again = client.execute(GREEN)
         assert client.wait_for_subgoal(60).instruction == GREEN
         assert not again.done
         again.cancel(60)

@@ -71,7 +71,7 @@ def test_the_tabletop_carries_its_task_out():
         instruction = re.search(r"ready: (['\"])(.+)\1, models at", "".join(lines))[2]
         with GoalreelClient(server="/robot2/goalreel", timeout=60, args=[]) as client:
             client.wait_until_active(60)
-            task = client.annotate(instruction)
+            task = client.execute(instruction)
             assert client.wait_for_subgoal(60).active
             task.result(300)
         _ends_cleanly(process, lines)

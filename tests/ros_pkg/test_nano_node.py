@@ -61,7 +61,7 @@ def test_an_instruction_goes_in_and_a_plan_and_a_goal_picture_come_out(node):
     instruction = sample_episode(SEED).instruction
     with GoalreelClient(timeout=60) as client:
         client.wait_until_active(60)
-        client.annotate(instruction)
+        client.execute(instruction)
         first = client.wait_for_subgoal(180)
         goal, board = latest(SubGoal, "goalreel/subgoal"), latest(Storyboard, "goalreel/storyboard")
         assert (goal.active, goal.task, goal.index) == (True, instruction, 0)

@@ -13,7 +13,7 @@ from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.frames import FrameSlot
-from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_interfaces.srv import Command, GetStoryboard
 from goalreel_ros.cameras import CameraInputs
@@ -81,7 +81,7 @@ def generate(robot, **fields):
 def executing(robot) -> tuple[object, list[SubGoal]]:
     """A task whose first sub-goal is out."""
     goals = robot.listen(SubGoal, "goalreel/subgoal")
-    handle = robot.send(AnnotateTask, "annotate_task", task=f"{RED} {GREEN}")
+    handle = robot.send(ExecuteTask, "execute_task", task=f"{RED} {GREEN}")
     until(lambda: goals and goals[-1].active and goals[-1].instruction == RED)
     return handle, goals
 

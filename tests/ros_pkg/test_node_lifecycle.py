@@ -16,9 +16,9 @@ from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
 from goalreel.types import ROLE_OF_STAGE
-from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
-from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, StartAnnotateTask
+from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, StartExecuteTask
 from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process
@@ -44,7 +44,7 @@ def where(robot) -> str:
 
 def begin(robot, task: str) -> None:
     """Start a task. A topic may lose what is said the moment after it was discovered; a service does not."""
-    assert robot.call(StartAnnotateTask, "start/annotate_task", task=task).error_code == ErrorCode.NONE
+    assert robot.call(StartExecuteTask, "start/execute_task", task=task).error_code == ErrorCode.NONE
 
 
 def assert_clean_end(process: Other, how: int) -> None:
@@ -83,13 +83,13 @@ def assert_inactive_answers(robot) -> None:
         (GetStoryboard, "get_storyboard", {}),
         (Command, "pause", {}),
         (SetActiveStep, "set_active_step", {}),
-        (StartAnnotateTask, "start/annotate_task", {"task": RED}),
+        (StartExecuteTask, "start/execute_task", {"task": RED}),
     ):
         answer = robot.call(kind, name, **fields)
         assert answer.error_code == ErrorCode.NOT_ACTIVE
         assert "not active" in answer.error_msg
     for kind, name in (
-        (AnnotateTask, "annotate_task"),
+        (ExecuteTask, "execute_task"),
         (GenerateStoryboard, "generate_storyboard"),
     ):
         status, result = robot.result(robot.send(kind, name, task=RED))
@@ -155,10 +155,10 @@ def test_a_model_that_cannot_be_reached(served, robot):
             assert task in goals[-1].instruction
             assert goals[-1].image_status == StoryboardStep.IMAGE_UNVERIFIED
             assert bool(goals[-1].goal_image.data) == (stage == "judge")
-            assert goals[-1].degraded.startswith(f"the {ROLE_OF_STAGE[stage]} failed: ")
+            assert goals[-1].degraded[0].startswith(f"the {ROLE_OF_STAGE[stage]} failed: ")
             # ... or a clear failure, by parameter.
             on_failure("fail")
-            status, result = robot.result(robot.send(AnnotateTask, "annotate_task", task=task))
+            status, result = robot.result(robot.send(ExecuteTask, "execute_task", task=task))
             assert (status, result.error_code) == (ABORTED, code)
             assert "\n" not in result.error_msg
 

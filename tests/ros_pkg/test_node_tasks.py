@@ -18,13 +18,13 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode
-from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import (
     Command,
     GetStoryboard,
     SetActiveStep,
-    StartAnnotateTask,
+    StartExecuteTask,
     StartGenerateStoryboard,
 )
 from goalreel_ros.pictures import decode
@@ -115,7 +115,7 @@ def test_annotate_streams_every_sub_goal_until_the_task_is_done(robot):
     jpegs = robot.listen(CompressedImage, "goalreel/subgoal/image/compressed")
     feedback = []
     with obeying(robot) as goals:
-        handle = robot.send(AnnotateTask, "annotate_task", feedback, task=f"{RED} {GREEN} {BLUE}")
+        handle = robot.send(ExecuteTask, "execute_task", feedback, task=f"{RED} {GREEN} {BLUE}")
         status, result = robot.result(handle)
         until(lambda: goals and not goals[-1].active and goals[-1].task)
     assert (status, result.error_code, result.error_msg) == (SUCCEEDED, ErrorCode.NONE, "")
@@ -140,7 +140,7 @@ def test_a_storyboard_made_before_is_executed_by_its_id(robot, scripted):
     _, made = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=GREEN))
     calls = scripted.planner.gate.calls
     with obeying(robot) as goals:
-        handle = robot.send(AnnotateTask, "annotate_task", storyboard_id=made.storyboard.id)
+        handle = robot.send(ExecuteTask, "execute_task", storyboard_id=made.storyboard.id)
         status, result = robot.result(handle)
     assert (status, result.error_msg) == (SUCCEEDED, "")
     assert bytes(result.storyboard.id.uuid) == bytes(made.storyboard.id.uuid)
@@ -149,7 +149,7 @@ def test_a_storyboard_made_before_is_executed_by_its_id(robot, scripted):
 
 
 def test_whoever_joins_late_sees_the_present_state(robot):
-    handle = robot.send(AnnotateTask, "annotate_task", task=f"{BLUE} {GREEN}")
+    handle = robot.send(ExecuteTask, "execute_task", task=f"{BLUE} {GREEN}")
     until(lambda: state(robot).state == Storyboard.STATE_EXECUTING)
     until(lambda: all(s.image_status == StoryboardStep.IMAGE_VERIFIED for s in state(robot).steps))
     late = Robot()
@@ -181,7 +181,7 @@ def test_whoever_joins_late_sees_the_present_state(robot):
 def test_the_newest_instruction_wins(robot):
     boards = robot.listen(Storyboard, "goalreel/storyboard")
     goals = robot.listen(SubGoal, "goalreel/subgoal")
-    handle = robot.send(AnnotateTask, "annotate_task", task=RED)
+    handle = robot.send(ExecuteTask, "execute_task", task=RED)
     until(lambda: goals and goals[-1].active)
     robot.say(GREEN)
     status, result = robot.result(handle)
@@ -199,7 +199,7 @@ def test_an_instruction_in_the_middle_of_planning_or_rendering_wins_too(robot, s
     gate = getattr(scripted, phase).gate
     with gate.shut():
         calls = gate.calls
-        handle = robot.send(AnnotateTask, "annotate_task", task=RED)
+        handle = robot.send(ExecuteTask, "execute_task", task=RED)
         until(lambda: gate.calls > calls)
         robot.say(BLUE)
         status, result = robot.result(handle)
@@ -211,8 +211,8 @@ def test_an_instruction_in_the_middle_of_planning_or_rendering_wins_too(robot, s
 def test_of_two_clients_the_later_one_wins(robot):
     other = Robot()
     try:
-        first = robot.send(AnnotateTask, "annotate_task", task=RED)
-        second = other.send(AnnotateTask, "annotate_task", task=GREEN)
+        first = robot.send(ExecuteTask, "execute_task", task=RED)
+        second = other.send(ExecuteTask, "execute_task", task=GREEN)
         status, result = robot.result(first)
         assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
         until(lambda: state(robot).task == GREEN)
@@ -223,10 +223,10 @@ def test_of_two_clients_the_later_one_wins(robot):
 
 
 PHASES = {
-    AnnotateTask: ["planner", "editor", "critic", "tracking"],
+    ExecuteTask: ["planner", "editor", "critic", "tracking"],
     GenerateStoryboard: ["planner", "editor", "critic"],
 }
-NAMES = {AnnotateTask: "annotate_task", GenerateStoryboard: "generate_storyboard"}
+NAMES = {ExecuteTask: "execute_task", GenerateStoryboard: "generate_storyboard"}
 
 
 @pytest.mark.parametrize(("kind", "phase"), [(k, p) for k, phases in PHASES.items() for p in phases])
@@ -260,7 +260,7 @@ def test_cancelling_is_acknowledged_at_once_in_every_phase(robot, scripted, kind
 
 def test_cancelling_right_after_sending_again_and_again(robot):
     for i in range(40):
-        handle = robot.send(AnnotateTask, "annotate_task", task=f"{RED} {GREEN}")
+        handle = robot.send(ExecuteTask, "execute_task", task=f"{RED} {GREEN}")
         time.sleep(i % 8 * 0.004)
         robot.cancel(handle)
         status, result = robot.result(handle)
@@ -275,7 +275,7 @@ def test_the_operator_pauses_overrides_and_replans(robot, scripted):
     goals = robot.listen(SubGoal, "goalreel/subgoal")
     progress = robot.listen(StoryboardProgress, "goalreel/progress", 10)
     pictures = robot.listen(RawImage, "goalreel/subgoal/image")
-    handle = robot.send(AnnotateTask, "annotate_task", task=f"{RED} {GREEN} {BLUE}")
+    handle = robot.send(ExecuteTask, "execute_task", task=f"{RED} {GREEN} {BLUE}")
     until(lambda: goals and goals[-1].active)
     until(lambda: pictures and close(colour(pictures[-1]), rgb(RED)))
 
@@ -311,7 +311,7 @@ def test_the_operator_pauses_overrides_and_replans(robot, scripted):
 
 
 def test_an_operator_cancels_what_a_client_began(robot):
-    handle = robot.send(AnnotateTask, "annotate_task", task=RED)
+    handle = robot.send(ExecuteTask, "execute_task", task=RED)
     until(lambda: state(robot).task == RED and state(robot).state == Storyboard.STATE_EXECUTING)
     assert robot.call(Command, "cancel", reason="mind the cat").error_code == ErrorCode.NONE
     status, result = robot.result(handle)
@@ -334,12 +334,12 @@ def test_the_services_that_stand_for_the_actions(robot):
     until(lambda: state(robot).state == Storyboard.STATE_READY and state(robot).task == GREEN)
     assert bytes(state(robot).id.uuid) == bytes(answer.storyboard_id.uuid)
     goals = robot.listen(SubGoal, "goalreel/subgoal")
-    answer = robot.call(StartAnnotateTask, "start/annotate_task", storyboard_id=answer.storyboard_id)
+    answer = robot.call(StartExecuteTask, "start/execute_task", storyboard_id=answer.storyboard_id)
     assert answer.error_code == ErrorCode.NONE
     until(lambda: goals and goals[-1].active and goals[-1].instruction == GREEN)
     for kind, name in (
         (StartGenerateStoryboard, "generate_storyboard"),
-        (StartAnnotateTask, "annotate_task"),
+        (StartExecuteTask, "execute_task"),
     ):
         answer = robot.call(kind, f"start/{name}", task="  ")
         assert (answer.error_code, answer.error_msg) == (ErrorCode.INVALID_REQUEST, "the task is empty")
@@ -360,15 +360,15 @@ def test_a_snapshot_with_and_without_pictures(robot):
     ("kind", "fields", "code", "says"),
     [
         (GenerateStoryboard, {"task": ""}, ErrorCode.INVALID_REQUEST, "the task is empty"),
-        (AnnotateTask, {"task": "\n"}, ErrorCode.INVALID_REQUEST, "the task is empty"),
+        (ExecuteTask, {"task": "\n"}, ErrorCode.INVALID_REQUEST, "the task is empty"),
         (
-            AnnotateTask,
-            {"task": RED, "timeout": Duration(sec=-1)},
+            ExecuteTask,
+            {"task": RED, "max_steps": 0},
             ErrorCode.INVALID_REQUEST,
-            "0 or more seconds",
+            "max_steps is 1 or more, or -1 for the parameter's value, not 0",
         ),
         (
-            AnnotateTask,
+            ExecuteTask,
             {"storyboard_id": UUID(uuid=[7] * 16)},
             ErrorCode.INVALID_REQUEST,
             "there is no storyboard",
@@ -386,7 +386,7 @@ def test_a_snapshot_with_and_without_pictures(robot):
             ErrorCode.PLANNER_FAILED,
             "2 steps, 1 are allowed",
         ),
-        (AnnotateTask, {"task": RED, "timeout": Duration(nanosec=10**8)}, ErrorCode.TIMEOUT, "0.1 s"),
+        (ExecuteTask, {"task": RED, "timeout": Duration(nanosec=10**8)}, ErrorCode.TIMEOUT, "0.1 s"),
     ],
 )
 def test_what_goes_wrong_ends_with_a_code_and_one_line(robot, kind, fields, code, says):
@@ -438,7 +438,7 @@ def test_an_empty_instruction_is_refused_and_seen_in_the_diagnostics(node, robot
     until(lambda: any("instruction refused: the task is empty" in line for line in node.lines))
     until(lambda: reports and any("refused" in s.message for s in reports[-1].status))
     names = {s.name for s in reports[-1].status}
-    assert names == {"goalreel: camera", "goalreel: models", "goalreel: task"}
+    assert names == {"/goalreel: camera", "/goalreel: models", "/goalreel: task"}
     robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
     count = len(reports)
     until(lambda: len(reports) > count + 1)
@@ -450,23 +450,23 @@ def test_a_text_of_any_length_is_refused_by_every_way_in_and_goes_whole_into_no_
     says = "has 1000000 characters, 2000 are allowed (max_instruction_length)"
     robot.say(endless)
     until(lambda: any(f"instruction refused: the task {says}" in line for line in node.lines))
-    for action, kind in (("annotate_task", AnnotateTask), ("generate_storyboard", GenerateStoryboard)):
+    for action, kind in (("execute_task", ExecuteTask), ("generate_storyboard", GenerateStoryboard)):
         status, result = robot.result(robot.send(kind, action, task=endless))
         assert (status, result.error_code) == (ABORTED, ErrorCode.INVALID_REQUEST)
         assert says in result.error_msg
         assert len(result.storyboard.task) < 1000
     for name, kind in (
-        ("annotate_task", StartAnnotateTask),
+        ("execute_task", StartExecuteTask),
         ("generate_storyboard", StartGenerateStoryboard),
     ):
         answer = robot.call(kind, f"start/{name}", task=RED, auxiliary_text=endless)
         assert (answer.error_code, says in answer.error_msg) == (ErrorCode.INVALID_REQUEST, True)
-    handle = robot.send(AnnotateTask, "annotate_task", task=f"{GREEN} " + "please " * 200)
+    handle = robot.send(ExecuteTask, "execute_task", task=f"{GREEN} " + "please " * 200)
     until(lambda: state(robot).state == Storyboard.STATE_EXECUTING)
     answer = robot.call(Command, "replan", reason=endless)
     assert (answer.error_code, says in answer.error_msg) == (ErrorCode.INVALID_REQUEST, True)
     robot.cancel(handle)
-    until(lambda: any("annotate: #14fa14 please" in line for line in node.lines))
+    until(lambda: any("execute: #14fa14 please" in line for line in node.lines))
     assert max(map(len, node.lines)) < 500
 
 

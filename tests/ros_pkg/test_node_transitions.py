@@ -11,7 +11,7 @@ from support.ros_bench import GREEN, RED
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
-from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import SubGoal
 
 pytestmark = pytest.mark.process
@@ -27,14 +27,14 @@ def change(robot, transition: int) -> bool:
 def test_deactivating_ends_the_task_and_tells_the_policy(robot, scripted, phase):
     goals, task = robot.listen(SubGoal, "goalreel/subgoal"), f"{RED}, {phase}"
     if phase == "tracking":
-        handle = robot.send(AnnotateTask, "annotate_task", task=task)
+        handle = robot.send(ExecuteTask, "execute_task", task=task)
         until(lambda: goals and goals[-1].active)
         assert change(robot, Transition.TRANSITION_DEACTIVATE)
     else:
         gate = getattr(scripted, phase).gate
         with gate.shut():
             calls = gate.calls
-            handle = robot.send(AnnotateTask, "annotate_task", task=task)
+            handle = robot.send(ExecuteTask, "execute_task", task=task)
             until(lambda: gate.calls > calls)
             assert change(robot, Transition.TRANSITION_DEACTIVATE)
     status, result = robot.result(handle)

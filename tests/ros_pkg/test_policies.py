@@ -50,7 +50,7 @@ def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
     policy = make_act()
     config = GoalreelCameraConfig(width=64, height=48, timeout_s=60, warmup_s=20)
     camera = make_cameras_from_configs({"subgoal": config})["subgoal"]
-    task = client.annotate(f"{RED} {GREEN}")
+    task = client.execute(f"{RED} {GREEN}")
     until(lambda: (b := client.storyboard()) and b.steps[-1:] and b.steps[-1].goal_image.data)
     script = [
         (RED, lambda: setattr(robot, "colour", RED)),
@@ -94,7 +94,7 @@ def test_the_plain_subscriber(node, client, tmp_path):
     script.write_text(block("def on_subgoal"))
     assert len(script.read_text().splitlines()) <= 32
     process = Other(str(script))
-    task = client.annotate(RED)
+    task = client.execute(RED)
     until(lambda: any(re.search(rf"{RED}: a picture of [1-9]\d+ bytes", line) for line in process.lines))
     task.cancel()
     until(lambda: "hold still" in process.lines[-1])

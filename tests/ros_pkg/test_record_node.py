@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel_interfaces.action import AnnotateTask
+from goalreel_interfaces.action import ExecuteTask
 from goalreel_interfaces.msg import SubGoal
 
 pytestmark = pytest.mark.process
@@ -42,7 +42,7 @@ def recorded(node, tmp_path_factory):
     until(lambda: sum("recording /" in line for line in recorder.lines) == len(TOPICS))
     until(lambda: robot.watchers() == 2)  # the node and the recorder
     goals = robot.listen(SubGoal, "goalreel/subgoal")
-    handle = robot.send(AnnotateTask, "annotate_task", task=TASK)
+    handle = robot.send(ExecuteTask, "execute_task", task=TASK)
     for wanted in COLOURS:
         until(lambda: goals and goals[-1].active and goals[-1].instruction == wanted)  # noqa: B023
         time.sleep(0.4)

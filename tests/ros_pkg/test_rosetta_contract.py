@@ -148,7 +148,7 @@ def test_the_nodes_topics_match_the_entries_types_and_qos(robot, contract):
 def test_held_on_the_frame_clock_the_goal_has_no_gaps(robot, client, contract):
     entry, fps = contract["observations"][KEY], contract["fps"]
     early = Stream(robot, entry)
-    task = client.annotate(f"{RED} {GREEN}")
+    task = client.execute(f"{RED} {GREEN}")
     first = client.wait_for_subgoal(20)
     until(lambda: shows(early.sample(fps), rgb(RED)))
     late = Stream(robot, entry)

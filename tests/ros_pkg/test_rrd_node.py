@@ -17,7 +17,7 @@ from support.rrd import entities, so_far, values, verify
 from support.wait import until
 
 from goalreel.image import Image
-from goalreel_interfaces.action import AnnotateTask
+from goalreel_interfaces.action import ExecuteTask
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
 from goalreel_ros.rrd import Listener, main
 
@@ -56,7 +56,7 @@ def recorded(node, tmp_path_factory):
     until(lambda: said(recorder, "listening to /goalreel and /image") and said(recorder, "the node is there"))
     until(lambda: newest(path, CAMERA))  # DDS may take longer to find it than the task lasts
     goals = robot.listen(SubGoal, "goalreel/subgoal")
-    handle = robot.send(AnnotateTask, "annotate_task", task=" ".join(COLOURS))
+    handle = robot.send(ExecuteTask, "execute_task", task=" ".join(COLOURS))
     for wanted in COLOURS:
         until(lambda: goals and goals[-1].active and goals[-1].instruction == wanted)  # noqa: B023
         until(lambda: said(recorder, f"sub-goal: {wanted}"))  # noqa: B023

@@ -81,7 +81,7 @@ def test_the_camera_shows_what_the_policy_was_trained_on(form, trained_on, clien
             best = min(errors, key=errors.get)
             return best if errors[best] < 5 else None
 
-        task = client.annotate(RED)
+        task = client.execute(RED)
         until(lambda: shown() in (0, LATER))
         if form in LIVE_FORMS:
             until(lambda: shown() == 0)

@@ -5,11 +5,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray
 from support.ros_bench import BLUE, GREEN, RED, Robot, rgb, seen
 from support.ros_bench import node as start
 from support.wait import until
 
 from goalreel_ros.client import GoalreelClient
+
+NAMES = {f"/{side}/goalreel: {part}" for side in ("left", "right") for part in ("camera", "models", "task")}
+"""Of the statuses in /diagnostics: an aggregator merges those of one name."""
 
 pytestmark = pytest.mark.process
 
@@ -41,7 +45,8 @@ def follows(side: SimpleNamespace, colour: str) -> bool:
 
 def test_two_robots_with_one_model_server(two):
     left, right = two
-    task, other_task = left.client.annotate(RED), right.client.annotate(f"{GREEN}, {BLUE}")
+    reports = left.robot.listen(DiagnosticArray, "/diagnostics", 10)
+    task, other_task = left.client.execute(RED), right.client.execute(f"{GREEN}, {BLUE}")
     until(lambda: follows(left, RED) and follows(right, GREEN))
     right.robot.colour = GREEN
     until(lambda: follows(right, BLUE))
@@ -51,6 +56,8 @@ def test_two_robots_with_one_model_server(two):
     assert follows(right, BLUE)
     assert not other_task.done
     assert not left.client.subgoal().active
+    until(lambda: {s.name for r in reports for s in r.status} == NAMES)
+    assert {s.hardware_id for r in reports for s in r.status} == {"/left/goalreel", "/right/goalreel"}
     left.node.process.kill()
     right.robot.colour = BLUE
     assert len(other_task.result(60).storyboard.steps) == 2

@@ -217,7 +217,7 @@ def goal_of(text: str, active: bool = True, colour: int = 200) -> Goal:
     picture = Image(np.full((24, 64, 3), colour, np.uint8))
     attempt = Attempt(prompt=text, seed=0, image=picture, verdict=Verdict(success=True))
     panel = StepPanel(0, step, 1, image_status="verified", attempt=attempt)
-    return Goal(Board(steps=(panel,)), panel, active, 1)
+    return Goal(Board(steps=(panel,)), panel, "active" if active else "paused", 1)
 
 
 def test_the_camera_shows_the_goal_as_datasets_do():

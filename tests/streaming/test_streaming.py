@@ -50,7 +50,7 @@ def test_a_storyboard_appears_panel_by_panel(start):
     phases = []
     outcome = result(engine.submit(TaskRequest("move it", "generate"), phases.append))
     assert outcome.board.state == "ready"
-    assert not heard.goals, "nothing is executed"
+    assert [g.reason for g in heard.goals] == ["no_task"], "nothing is executed"
     stages = [p.stage for p in phases]
     assert stages[:3] == ["waiting_for_image", "loading_models", "planning"]
     assert stages[3:] == ["generating", "validating", "validating"] * 3
@@ -458,6 +458,58 @@ def test_a_plan_too_long_is_refused(start):
     assert outcome.message == "the plan has 3 steps, 2 are allowed (max_steps)"
 
 
+def test_an_inactive_goal_says_why(start):
+    world = World(2)
+    world.scene, world.hold["plan"], world.hold["edit"] = None, threading.Event(), threading.Event()
+    engine, heard = start(world, image_timeout=60.0)
+
+    def until_told(*reasons):
+        until(lambda: tuple(g.reason for g in heard.goals[-len(reasons) :]) == reasons)
+
+    until_told("no_task")
+    engine.submit(TaskRequest("move it"))
+    until_told("no_task", "planning", "blind")
+    world.scene, world.age = picture(0), 9.0
+    until_told("blind", "stale")
+    world.age = 0.0
+    until_told("stale", "planning")
+    world.hold.pop("plan").set()
+    until(lambda: heard.goals[-1].panel is not None)
+    assert heard.goals[-1].reason == "planning", "its picture is being made"
+    world.hold.pop("edit").set()
+    until_told("planning", "active")
+    world.age = 9.0
+    until_told("active", "stale")
+    world.age = 0.0
+    until_told("stale", "active")
+    world.error = ValueError("16UC1 is depth")
+    until_told("active", "blind")
+    world.error = None
+    until_told("blind", "active")
+    engine.command("pause")
+    until_told("active", "paused")
+    engine.command("resume")
+    until_told("paused", "active")
+    world.hold["plan"] = threading.Event()
+    engine.command("replan")
+    until_told("active", "replanning")
+    world.hold["plan"].set()
+    until(lambda: heard.goals[-1].active)
+    engine.command("cancel")
+    until_told("active", "over")
+    engine.stop()
+    until_told("over", "not_active")
+
+
+def test_a_request_can_ask_for_no_new_plan_and_for_no_limit_of_time(start):
+    world = World(1)
+    engine, _ = start(world, stall_timeout=0.1, max_replans=5, task_timeout=0.01)
+    request = TaskRequest("move it", max_replans=0, timeout=-1.0)
+    outcome = result(engine.submit(request))
+    assert (outcome.error, outcome.replans) == (ErrorCode.REPLANS_EXHAUSTED, 0)
+    assert outcome.message == "no progress for 0.1 s, and 0 re-plans are spent"
+
+
 def test_cameras_that_give_nothing(start):
     world = World()
     world.scene = None
@@ -506,7 +558,9 @@ def test_requests_that_make_no_sense(start):
     for request in (
         TaskRequest("  "),
         TaskRequest("move it", timeout=math.nan),
-        TaskRequest("move it", timeout=-1.0),
+        TaskRequest("move it", max_steps=0),
+        TaskRequest("move it", max_attempts=0),
+        TaskRequest("move it", max_replans=-2),
         TaskRequest("", storyboard_id=uuid4()),
     ):
         assert result(engine.submit(request)).error is ErrorCode.INVALID_REQUEST

@@ -19,7 +19,7 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
-from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import ErrorCode, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros.qos import GOAL, LATCHED
@@ -46,7 +46,7 @@ class ScriptedNode(LifecycleNode):
         self.image = self.create_publisher(CompressedImage, "~/subgoal/image/compressed", GOAL)
         for kind, name, run in (
             (GenerateStoryboard, "~/generate_storyboard", self.generate),
-            (AnnotateTask, "~/annotate_task", self.annotate),
+            (ExecuteTask, "~/execute_task", self.annotate),
         ):
             ActionServer(
                 self, kind, name, run, callback_group=group,
@@ -108,7 +108,7 @@ class ScriptedNode(LifecycleNode):
         handle.succeed()
         return GenerateStoryboard.Result(storyboard=board)
 
-    def annotate(self, handle) -> AnnotateTask.Result:
+    def annotate(self, handle) -> ExecuteTask.Result:
         task = handle.request.task
         self.storyboard(task, Storyboard.STATE_EXECUTING, 2)
         if task == "stuck":
@@ -120,21 +120,21 @@ class ScriptedNode(LifecycleNode):
         if task in ("slow", "stuck") and self.canceled(handle):
             self.step = -1
             self.tell(None)
-            return AnnotateTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
+            return ExecuteTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
         for self.step in (0, 1):
             self.moved.clear()
             self.tell(self.step)
-            handle.publish_feedback(AnnotateTask.Feedback(progress=StoryboardProgress(active_step=self.step)))
+            handle.publish_feedback(ExecuteTask.Feedback(progress=StoryboardProgress(active_step=self.step)))
             while not self.moved.wait(0.02):
                 if not rclpy.ok():
-                    return AnnotateTask.Result()
+                    return ExecuteTask.Result()
                 if handle.is_cancel_requested:
                     handle.canceled()
-                    return AnnotateTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
+                    return ExecuteTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
         self.step = -1
         self.tell(None)
         handle.succeed()
-        return AnnotateTask.Result(storyboard=self.storyboard(task, Storyboard.STATE_SUCCEEDED, 2))
+        return ExecuteTask.Result(storyboard=self.storyboard(task, Storyboard.STATE_SUCCEEDED, 2))
 
     def canceled(self, handle) -> bool:
         while rclpy.ok() and not handle.is_cancel_requested:

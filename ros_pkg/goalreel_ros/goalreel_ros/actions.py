@@ -14,7 +14,7 @@ from rclpy.task import Future
 from goalreel.streaming.board import BoardProgress, ErrorCode, Phase
 from goalreel.streaming.request import TaskOutcome
 from goalreel.streaming.ticket import Ticket
-from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_ros import convert, requests
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.requests import RequestRefusedError, Submit
@@ -68,15 +68,15 @@ class Actions:
 
         self._servers = [
             server(GenerateStoryboard, "~/generate_storyboard", self._submit_generate, self._generate),
-            server(AnnotateTask, "~/annotate_task", self._submit_annotate, self._annotate),
+            server(ExecuteTask, "~/execute_task", self._submit_execute, self._execute),
         ]
 
     def publish_progress(self, progress: BoardProgress) -> None:
         """Publish feedback for the goals that execute this storyboard."""
-        message = AnnotateTask.Feedback(progress=convert.progress(progress, self._now()))
+        message = ExecuteTask.Feedback(progress=convert.progress(progress, self._now()))
         for goal in self._active_goals():
-            is_annotate, ticket = isinstance(goal.handle.request, AnnotateTask.Goal), goal.submission
-            if is_annotate and isinstance(ticket, Ticket) and ticket.id == progress.board.id:
+            executes, ticket = isinstance(goal.handle.request, ExecuteTask.Goal), goal.submission
+            if executes and isinstance(ticket, Ticket) and ticket.id == progress.board.id:
                 _publish(goal.handle, message)
 
     def drain(self, seconds: float) -> None:
@@ -117,32 +117,34 @@ class Actions:
 
         return self._submit(requests.generate(handle.request), publish)
 
-    def _submit_annotate(self, handle: ServerGoalHandle) -> Ticket:
-        return self._submit(requests.annotate(handle.request), None)
+    def _submit_execute(self, handle: ServerGoalHandle) -> Ticket:
+        return self._submit(requests.execute(handle.request), None)
 
     async def _generate(self, handle: ServerGoalHandle) -> GenerateStoryboard.Result:
         def result(outcome: TaskOutcome) -> GenerateStoryboard.Result:
             return GenerateStoryboard.Result(
                 storyboard=convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
                 planning_time=to_duration(outcome.planning_time),
+                degraded=list(outcome.board.degraded_lines),
                 error_code=outcome.error,
                 error_msg=outcome.message,
             )
 
         return await self._carry_out(handle, result, GenerateStoryboard.Result)
 
-    async def _annotate(self, handle: ServerGoalHandle) -> AnnotateTask.Result:
-        def result(outcome: TaskOutcome) -> AnnotateTask.Result:
-            return AnnotateTask.Result(
+    async def _execute(self, handle: ServerGoalHandle) -> ExecuteTask.Result:
+        def result(outcome: TaskOutcome) -> ExecuteTask.Result:
+            return ExecuteTask.Result(
                 storyboard=convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
                 verdict=convert.verdict(outcome.verdict),
                 replans=outcome.replans,
                 total_elapsed_time=to_duration(outcome.elapsed),
+                degraded=list(outcome.board.degraded_lines),
                 error_code=outcome.error,
                 error_msg=outcome.message,
             )
 
-        return await self._carry_out(handle, result, AnnotateTask.Result)
+        return await self._carry_out(handle, result, ExecuteTask.Result)
 
     # -- internals
 
@@ -205,7 +207,7 @@ class _Yield:
         yield
 
 
-def _publish(handle: ServerGoalHandle, feedback: AnnotateTask.Feedback | GenerateStoryboard.Feedback) -> None:
+def _publish(handle: ServerGoalHandle, feedback: ExecuteTask.Feedback | GenerateStoryboard.Feedback) -> None:
     # rclpy declares its own wrapper there but takes the bare message.
     handle.publish_feedback(feedback)
 

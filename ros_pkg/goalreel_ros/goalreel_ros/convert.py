@@ -51,7 +51,7 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
         planner_model=board.models.planner,
         editor_model=board.models.editor,
         critic_model=board.models.critic,
-        degraded=board.degraded,
+        degraded=list(board.degraded_lines),
     )
     if jpegs is not None and board.source is not None:
         source_header = header(board.source.stamp, board.frame_id)
@@ -91,8 +91,9 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
         revision=board.revision,
         num_steps=len(board.steps),
         active=goal.active,
+        reason=getattr(SubGoal, f"REASON_{goal.reason.upper()}"),
         task=board.task,
-        degraded=board.degraded,
+        degraded=list(board.degraded_lines),
     )
     if panel is None:
         message.goal_image = jpegs.message(None, message.header)

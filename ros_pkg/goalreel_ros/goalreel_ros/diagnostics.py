@@ -40,11 +40,12 @@ class Diagnostics:
 
     def _status(self, name: str, diagnosis: Diagnosis) -> DiagnosticStatus:
         level, text, values = diagnosis
+        node = self._node.get_fully_qualified_name()  # an aggregator merges statuses of one name
         return DiagnosticStatus(
             level=level,
-            name=f"{self._node.get_name()}: {name}",
+            name=f"{node}: {name}",
             message=text,
-            hardware_id=self._node.get_fully_qualified_name(),
+            hardware_id=node,
             values=[KeyValue(key=k, value=str(v)) for k, v in values.items()],
         )
 

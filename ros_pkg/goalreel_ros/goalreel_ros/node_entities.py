@@ -75,7 +75,7 @@ class NodeEntities:
             self._create_reports(node, undo)
             self._undo = undo.pop_all()
         self.outputs.on_board(self.engine.board)
-        self.outputs.on_goal(Goal(self.engine.board, None, False, self.now()))
+        self.outputs.on_goal(Goal(self.engine.board, None, "not_active", self.now()))
 
     def now(self) -> int:
         """Give the node's clock in ns. Never 0, which consumers drop: 1 before simulated time begins."""
@@ -123,7 +123,7 @@ class NodeEntities:
     def _subscribe(self, node: Node, undo: ExitStack) -> None:
         group = MutuallyExclusiveCallbackGroup()
         subscription = node.create_subscription(
-            String, "instruction", self._on_instruction, QoSProfile(depth=10), callback_group=group
+            String, "~/instruction", self._on_instruction, QoSProfile(depth=10), callback_group=group
         )
         undo.callback(node.destroy_subscription, subscription)
 

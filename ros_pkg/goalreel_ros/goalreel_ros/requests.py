@@ -11,14 +11,14 @@ from goalreel.streaming.board import NO_ID, ErrorCode
 from goalreel.streaming.engine import OnPhase
 from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.ticket import Ticket
-from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
-from goalreel_interfaces.srv import StartAnnotateTask, StartGenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
+from goalreel_interfaces.srv import StartExecuteTask, StartGenerateStoryboard
 from goalreel_ros.convert import from_uuid
 from goalreel_ros.pictures import decode
 from goalreel_ros.times import from_duration
 
 type GenerateRequest = GenerateStoryboard.Goal | StartGenerateStoryboard.Request
-type AnnotateRequest = AnnotateTask.Goal | StartAnnotateTask.Request
+type ExecuteRequest = ExecuteTask.Goal | StartExecuteTask.Request
 
 
 class RequestRefusedError(Exception):
@@ -60,7 +60,7 @@ def generate(message: GenerateRequest) -> TaskRequest:
     )
 
 
-def annotate(message: AnnotateRequest) -> TaskRequest:
+def execute(message: ExecuteRequest) -> TaskRequest:
     """Convert a request to carry a task out."""
     return TaskRequest(
         task=message.task,

@@ -15,7 +15,7 @@ from goalreel_interfaces.srv import (
     Command,
     GetStoryboard,
     SetActiveStep,
-    StartAnnotateTask,
+    StartExecuteTask,
     StartGenerateStoryboard,
 )
 from goalreel_ros import convert, requests
@@ -30,7 +30,7 @@ STATUSES = {
 }
 
 
-type StartResponse = StartAnnotateTask.Response | StartGenerateStoryboard.Response
+type StartResponse = StartExecuteTask.Response | StartGenerateStoryboard.Response
 type CodedResponse = GetStoryboard.Response | SetActiveStep.Response | Command.Response | StartResponse
 """Every response of goalreel_interfaces: it has `error_code` and `error_msg`."""
 
@@ -62,7 +62,7 @@ class Services:
             create(
                 StartGenerateStoryboard, "start/generate_storyboard", partial(self._start, requests.generate)
             ),
-            create(StartAnnotateTask, "start/annotate_task", partial(self._start, requests.annotate)),
+            create(StartExecuteTask, "start/execute_task", partial(self._start, requests.execute)),
             *(
                 create(Command, command, partial(self._command, command))
                 for command in get_args(TaskCommand.__value__)

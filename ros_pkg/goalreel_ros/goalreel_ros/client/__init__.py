@@ -3,7 +3,7 @@
 >>> from goalreel_ros.client import GoalreelClient
 >>> with GoalreelClient() as goalreel:                     # doctest: +SKIP
 ...     goalreel.wait_until_active(timeout=60)
-...     task = goalreel.annotate("put the red block in the bowl")
+...     task = goalreel.execute("put the red block in the bowl")
 ...     goal = goalreel.wait_for_subgoal(timeout=60)
 ...     while not task.done:
 ...         act(goal.instruction, goalreel.goal_image)     # RGB, (height, width, 3), uint8

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from unique_identifier_msgs.msg import UUID
 
-from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros.client import lifecycle
@@ -31,7 +31,7 @@ GRACE = 10.0
 """Seconds after a task's timeout within which the node must have ended it."""
 
 type GenerateHandle = TaskHandle[GenerateStoryboard.Result, GenerateStoryboard.Feedback]
-type AnnotateHandle = TaskHandle[AnnotateTask.Result, AnnotateTask.Feedback]
+type ExecuteHandle = TaskHandle[ExecuteTask.Result, ExecuteTask.Feedback]
 
 
 class GoalreelClient:
@@ -56,7 +56,7 @@ class GoalreelClient:
         own_node = self._background.node
         self._call = Calls(self._background, server, SERVICES | lifecycle.SERVICES, timeout)
         self._generate = FeedbackActionClient(own_node, GenerateStoryboard, f"{server}/generate_storyboard")
-        self._annotate = FeedbackActionClient(own_node, AnnotateTask, f"{server}/annotate_task")
+        self._execute = FeedbackActionClient(own_node, ExecuteTask, f"{server}/execute_task")
         self._server = server
         self._liveliness = PublisherLiveliness()
         self._changed = self._liveliness.changed
@@ -99,16 +99,17 @@ class GoalreelClient:
         image: NDArray[np.uint8] | None = None,
         *,
         auxiliary_text: str = "",
-        max_steps: int = 0,
-        max_attempts: int = 0,
+        max_steps: int = -1,
+        max_attempts: int = -1,
         text_only: bool = False,
         timeout: float = 0.0,
         on_feedback: Callable[[GenerateStoryboard.Feedback], None] | None = None,
     ) -> Storyboard:
         """Make a storyboard without executing it, and wait for it.
 
-        `image` is an RGB picture (h, w, 3) uint8 to plan from instead of the camera's newest frame. Zeros
-        stand for the node's parameters; `timeout` is in seconds. `on_feedback` is called in this thread.
+        `image` is an RGB picture (h, w, 3) uint8 to plan from instead of the camera's newest frame. Numbers
+        of -1 stand for the node's parameters. `timeout` is in seconds; 0 stands for the node's parameter, and
+        less for no limit. `on_feedback` is called in this thread.
         Ctrl-C cancels the task.
 
         Raises:
@@ -127,32 +128,33 @@ class GoalreelClient:
         )
         handle: GenerateHandle = self._send(self._generate, goal)
         try:
-            return handle.result(timeout + GRACE if timeout else None, on_feedback).storyboard
+            return handle.result(timeout + GRACE if timeout > 0 else None, on_feedback).storyboard
         finally:
             if not handle.done:
                 handle.cancel(timeout=0)
 
-    def annotate(
+    def execute(
         self,
         task: str = "",
         *,
         storyboard_id: UUID | None = None,
         auxiliary_text: str = "",
-        max_steps: int = 0,
-        max_attempts: int = 0,
-        max_replans: int = 0,
+        max_steps: int = -1,
+        max_attempts: int = -1,
+        max_replans: int = -1,
         timeout: float = 0.0,
-    ) -> AnnotateHandle:
+    ) -> ExecuteHandle:
         """Start a task: plan, stream sub-goals, track them, re-plan. Returns once the node accepts it.
 
-        `storyboard_id` executes a storyboard that `generate` made. Zeros stand for the node's parameters.
+        `storyboard_id` executes a storyboard that `generate` made. Numbers are as in
+        `generate`; with `max_replans` 0 nothing is planned anew.
 
         Raises:
             GoalreelError: the node refuses it.
             TimeoutError: the node does not answer.
         """
         goal = build(
-            AnnotateTask.Goal,
+            ExecuteTask.Goal,
             task=task,
             storyboard_id=storyboard_id or UUID(),
             auxiliary_text=auxiliary_text,
@@ -161,7 +163,7 @@ class GoalreelClient:
             max_replans=max_replans,
             timeout=to_duration(timeout),
         )
-        return self._send(self._annotate, goal)
+        return self._send(self._execute, goal)
 
     def pause(self, reason: str = "") -> None:
         """Hold the task under way: the sub-goal becomes inactive.

@@ -112,7 +112,7 @@ def _run_task(client: GoalreelClient, task: str, only_generate: bool, timeout: f
     if only_generate:
         client.generate(task, timeout=timeout)
         return ""
-    handle = client.annotate(task, timeout=timeout)
+    handle = client.execute(task, timeout=timeout)
     try:
         return handle.result().error_msg
     finally:

@@ -124,7 +124,7 @@ def _run(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict[
 
 def _film(client: GoalreelClient, watcher: TableWatcher) -> Film:
     film = Film(watcher.truth["instruction"], FPS)
-    task = client.annotate(film.task)
+    task = client.execute(film.task)
     watcher.frames.clear()
     while not task.done:
         watcher.spin_once()
