@@ -1,4 +1,4 @@
-"""The kinematic planner on real robots. These hold what was seen by eye to be right (docs/hindsight.md says
+"""The kinematic planner on real robots. These hold what was seen by eye to be right (docs/recordings.md says
 what is not, and how far its cuts are from labels)."""
 
 import itertools
