@@ -18,7 +18,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab bench soak fuzz picture ros-picture review-picture help
+.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab colcon bench soak fuzz picture ros-picture review-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -70,6 +70,9 @@ docs: .venv/.ready  ## build the documentation site into out/site; a dead link f
 
 lab: .venv/.ready  ## the laboratory's long tests: whoever touches goalreel/tabletop or what it measures runs them
 	$(TESTS) --workers 2 -m "lab and not slow"
+
+colcon: .venv/.ready  ## build both ROS 2 packages with colcon, and run what it installs
+	$(TESTS) -m slow tests/ros_pkg/test_colcon.py
 
 soak: lab  ## the longest tests: lab, 100 kills, 200 expert seeds, new random examples
 	$(PYTHON) -m pytest -m slow -q

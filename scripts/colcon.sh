@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Build both ROS 2 packages with colcon, as on a ROS host, into .colcon/install. Safe to run again, and quick then.
+# scripts/colcon.sh ros builds goalreel_ros alone into .colcon/ros/install, on the interfaces that .venv has.
 # ROS 2 itself comes from PyPI, into a venv of its own: colcon needs an older setuptools than goalreel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,6 +34,24 @@ rm "$wanted.new"
 # By itself colcon starts no second job while the machine has other work.
 export MAKEFLAGS=${MAKEFLAGS:--j$(nproc)}
 export PATH=$venv/bin:$PATH AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv
-scripts/colcon_packages.sh .colcon -G Ninja \
+folder=.colcon
+only=()
+if [ "${1:-}" = ros ]; then
+  folder=.colcon/ros
+  only=(--packages-ignore goalreel_interfaces)
+  .venv/bin/python - "$venv" <<'EOF'
+import shutil
+import sys
+from importlib.metadata import files
+from pathlib import Path
+
+for file in files("goalreel_interfaces"):
+    source = Path(file.locate()).resolve()
+    target = Path(sys.argv[1], source.relative_to(Path(sys.prefix).resolve()))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+EOF
+fi
+scripts/colcon_packages.sh "$folder" -G Ninja \
   -DPython3_EXECUTABLE="$venv/bin/python" \
-  -DCMAKE_PROJECT_INCLUDE="$PWD/ros_pkg/goalreel_interfaces/cmake/ros_wheels.cmake"
+  -DCMAKE_PROJECT_INCLUDE="$PWD/ros_pkg/goalreel_interfaces/cmake/ros_wheels.cmake" "${only[@]}"

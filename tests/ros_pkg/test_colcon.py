@@ -1,4 +1,8 @@
-"""colcon builds both packages, as on a ROS host, and what it installs works from there."""
+"""colcon builds the packages, as on a ROS host, and what it installs works from there.
+
+`make colcon` and CI build both. `make test` builds goalreel_ros, on the interfaces that pip has built from
+the same files: to compile those again takes a minute and a half.
+"""
 
 import fcntl
 import os
@@ -6,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from support.places import ROOT
@@ -13,19 +18,34 @@ from support.ros import ENV
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
-INSTALL = ROOT / ".colcon" / "install"
+
+class Workspace(NamedTuple):
+    """Where colcon installs, and where goalreel_interfaces is then."""
+
+    install: Path
+    interfaces: Path
+
+    def sourced(self, command: str) -> list[str]:
+        return ["bash", "-c", f'. "{self.install}/setup.bash" && exec {command}']
 
 
-def sourced(command: str) -> list[str]:
-    return ["bash", "-c", f'. "{INSTALL}/setup.bash" && exec {command}']
+@pytest.fixture(scope="module", params=["ros", pytest.param("both", marks=pytest.mark.slow)])
+def workspace(request) -> Workspace:
+    """One that colcon has built."""
+    both = request.param == "both"
+    words = [] if both else ["ros"]
+    built = subprocess.run([str(ROOT / "scripts" / "colcon.sh"), *words], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert ("2 packages finished" if both else "1 package finished") in built.stdout
+    folder = ROOT / ".colcon"
+    if both:
+        return Workspace(folder / "install", folder / "install" / "goalreel_interfaces")
+    return Workspace(folder / "ros" / "install", folder / "venv")
 
 
 @pytest.fixture(scope="module")
-def environment() -> Iterator[dict[str, str]]:
+def environment(workspace) -> Iterator[dict[str, str]]:
     """Of a person at a ROS host, once everything is built."""
-    built = subprocess.run([str(ROOT / "scripts" / "colcon.sh")], capture_output=True, text=True)
-    assert built.returncode == 0, built.stdout + built.stderr
-    assert "2 packages finished" in built.stdout
     venv = ROOT / ".colcon" / "venv"
     # Ours describe the other venv: its Python would load its libraries.
     others = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "PYTHONPATH")
@@ -35,7 +55,7 @@ def environment() -> Iterator[dict[str, str]]:
         yield bare | ENV | {"PATH": f"{venv}/bin:{os.environ['PATH']}", "AMENT_PREFIX_PATH": str(venv)}
 
 
-def test_the_interfaces_carry_a_message_from_there(environment):
+def test_the_interfaces_carry_a_message_from_there(environment, workspace):
     code = """
 import rclpy, time
 from rclpy.node import Node
@@ -57,22 +77,26 @@ with rclpy.init():
     print(got[0].name, got[0].index, goalreel_interfaces.__file__, goalreel_ros.__file__, sep="\\n")
 """
     done = subprocess.run(
-        [*sourced('python3 -c "$0"'), code], env=environment, capture_output=True, text=True, timeout=180
+        [*workspace.sourced('python3 -c "$0"'), code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
     *message, interfaces, package = done.stdout.splitlines()
     assert message == ["reach", "2"]
-    assert Path(interfaces).is_relative_to(INSTALL / "goalreel_interfaces")
-    assert Path(package).is_relative_to(INSTALL / "goalreel_ros")
+    assert Path(interfaces).is_relative_to(workspace.interfaces)
+    assert Path(package).is_relative_to(workspace.install / "goalreel_ros")
 
 
-def test_ros_finds_executables_launch_files_and_parameters(environment):
+def test_ros_finds_executables_launch_files_and_parameters(environment, workspace):
     code = (
         "from ament_index_python import get_package_prefix, get_package_share_directory as share;"
         "print(get_package_prefix('goalreel_ros'), share('goalreel_ros'), sep='\\n')"
     )
     done = subprocess.run(
-        [*sourced('python3 -c "$0"'), code], env=environment, capture_output=True, text=True
+        [*workspace.sourced('python3 -c "$0"'), code], env=environment, capture_output=True, text=True
     )
     prefix, share = map(Path, done.stdout.splitlines())
     shipped = {f.name for f in (ROOT / "launch").iterdir() if f.is_file()}
@@ -82,19 +106,19 @@ def test_ros_finds_executables_launch_files_and_parameters(environment):
     for name in ("goalreel_node", "record", "rerun", "zmq", "tabletop_simulator", "tabletop_follower"):
         assert os.access(executables / name, os.X_OK)
     described = subprocess.run(
-        sourced(f"{executables}/zmq --help"), env=environment, capture_output=True, text=True
+        workspace.sourced(f"{executables}/zmq --help"), env=environment, capture_output=True, text=True
     )
     assert "LeRobot's ZMQCamera" in described.stdout, described.stderr
     (profile,) = prefix.glob("lib/python*/site-packages/goalreel_ros/fastdds_shm.xml")
     assert not profile.is_symlink()
 
 
-def test_the_installed_node_runs_with_its_installed_parameters(environment):
-    share = INSTALL / "goalreel_ros" / "share" / "goalreel_ros"
-    node = INSTALL / "goalreel_ros" / "lib" / "goalreel_ros" / "goalreel_node"
+def test_the_installed_node_runs_with_its_installed_parameters(environment, workspace):
+    share = workspace.install / "goalreel_ros" / "share" / "goalreel_ros"
+    node = workspace.install / "goalreel_ros" / "lib" / "goalreel_ros" / "goalreel_node"
     arguments = f"--ros-args --params-file {share}/goalreel.yaml -p preset:=server"
     process = subprocess.Popen(
-        sourced(f"{node} {arguments}"),
+        workspace.sourced(f"{node} {arguments}"),
         env=environment,
         stderr=subprocess.STDOUT,
         stdout=subprocess.PIPE,
