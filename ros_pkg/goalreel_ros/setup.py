@@ -37,6 +37,7 @@ setup(
     license=manifest.findtext("license"),
     python_requires=">=3.12",
     install_requires=["setuptools"],
+    extras_require={"test": ["pytest"]},  # colcon test runs pytest where it is asked for
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={NAME: ["fastdds_shm.xml", "py.typed"]},
     data_files=[

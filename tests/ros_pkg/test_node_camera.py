@@ -7,7 +7,9 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.qos import ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo
+from sensor_msgs.msg import Image as RawImage
 from support.ros_bench import GREEN, RED, Robot
 from support.wait import until
 
@@ -22,13 +24,17 @@ from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process
 
+SUBGOAL_INFO = "goalreel/subgoal/camera_info"
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
 PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0}
 
 
 @pytest.fixture(scope="module")
 def node_parameters():
-    return PATIENT
+    return PATIENT | {
+        "qos_overrides./camera_info.subscription.reliability": "reliable",
+        "qos_overrides./goalreel/progress.publisher.reliability": "best_effort",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +240,27 @@ def test_the_optical_frame_is_the_images_else_the_camera_infos(robot):
 
     robot.film(nameless)
     until(lambda: generate(robot, text_only=True)[1].storyboard.header.frame_id == "info_optical")
+
+
+def test_a_goal_has_the_camera_s_calibration_beside_it(robot):
+    info = CameraInfo(width=128, height=96, distortion_model="plumb_bob", d=[0.1, 0.0, 0.0, 0.0, 0.0])
+    info.k = [100.0, 0, 64, 0, 100, 48, 0, 0, 1]
+    infos, pictures = robot.listen(CameraInfo, SUBGOAL_INFO), robot.listen(RawImage, "goalreel/subgoal/image")
+    robot.film(lambda: (robot.info.publish(info), robot.frame())[1])  # 64x48
+    handle = robot.send(ExecuteTask, "execute_task", task=RED)
+    until(lambda: infos and infos[-1].k[0] and pictures and infos[-1].header == pictures[-1].header)
+    robot.cancel(handle)
+    assert (infos[-1].width, infos[-1].height) == (pictures[-1].width, pictures[-1].height) == (64, 48)
+    assert infos[-1].k.tolist() == [50, 0, 32, 0, 50, 24, 0, 0, 1]
+    assert infos[-1].d.tolist() == info.d.tolist()
+    late = robot.listen(CameraInfo, SUBGOAL_INFO)
+    until(lambda: late)  # latched
+
+
+def test_qos_can_be_overridden_by_parameters(robot):
+    (progress,) = robot.node.get_publishers_info_by_topic("/goalreel/progress")
+    assert progress.qos_profile.reliability is ReliabilityPolicy.BEST_EFFORT
+    (info,) = robot.node.get_subscriptions_info_by_topic("/camera_info")
+    assert info.qos_profile.reliability is ReliabilityPolicy.RELIABLE
+    (goal,) = robot.node.get_publishers_info_by_topic("/goalreel/subgoal")
+    assert goal.qos_profile.reliability is ReliabilityPolicy.RELIABLE, "the others are as they were"

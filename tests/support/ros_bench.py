@@ -191,7 +191,7 @@ class Robot:
         self._compressed = self.node.create_publisher(
             CompressedImage, f"{image}/compressed", qos_profile_sensor_data
         )
-        self.info = self.node.create_publisher(CameraInfo, "camera_info", qos_profile_sensor_data)
+        self.info = self.node.create_publisher(CameraInfo, "camera_info", 1)
         self._instruct = self.node.create_publisher(String, f"{node}/instruction", 10)
         self._clients: dict[str, Any] = {}
         self._heard: list[Heard] = []  # an Action knows them for as long as somebody holds them

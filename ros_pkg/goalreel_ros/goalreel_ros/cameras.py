@@ -13,6 +13,7 @@ from sensor_msgs.msg import Image as RawImage
 from goalreel.streaming.frames import FrameSlot
 from goalreel_ros.camera_graph import COMPRESSED, RAW, explain_silence
 from goalreel_ros.parameters import NodeOptions
+from goalreel_ros.qos import subscription_qos
 from goalreel_ros.spin import Spin
 from goalreel_ros.times import from_time
 
@@ -36,7 +37,8 @@ class CameraInputs:
     the ROS graph tells of a topic on which nothing arrives.
 
     It has a node and a thread of its own. An executor that serves twenty other entities takes milliseconds
-    longer to pass a frame on (`benchmarks/ros.py`), and a node of rclpy belongs to one executor.
+    longer to pass a frame on (`benchmarks/ros.py`), and a node of rclpy belongs to one executor. Its QoS
+    parameters are those of `node`, which makes it in configure and removes it in cleanup.
     """
 
     def __init__(
@@ -44,7 +46,8 @@ class CameraInputs:
     ) -> None:
         self.slot = slot
         self._options, self._on_frame = options, on_frame
-        self._info_frame_id = ""
+        self.info: CameraInfo | None = None
+        """The newest message of `camera_info`."""
         kind, topic = RawImage, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
             kind, topic = CompressedImage, _compressed_topic(node, topic)
@@ -59,9 +62,11 @@ class CameraInputs:
             enable_rosout=False,
             start_parameter_services=False,
         )
-        self._node.create_subscription(kind, topic, self._on_image, NEWEST)
+        qos = subscription_qos(node, topic, NEWEST)
+        self._node.create_subscription(kind, topic, self._on_image, qos)
         info_topic = node.resolve_topic_name("camera_info")
-        self._node.create_subscription(CameraInfo, info_topic, self._on_info, NEWEST)
+        qos = subscription_qos(node, info_topic, NEWEST)
+        self._node.create_subscription(CameraInfo, info_topic, self._on_info, qos)
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(self._node)
         self._spin = Spin(self._executor)
@@ -75,9 +80,13 @@ class CameraInputs:
 
     def _on_image(self, message: RawImage | CompressedImage) -> None:
         header = message.header
-        frame_id = self._options().frame_id or header.frame_id or self._info_frame_id
+        frame_id = (
+            self._options().frame_id
+            or header.frame_id
+            or (self.info.header.frame_id if self.info is not None else "")
+        )
         self.slot.put(message, from_time(header.stamp), frame_id)
         self._on_frame()
 
     def _on_info(self, message: CameraInfo) -> None:
-        self._info_frame_id = message.header.frame_id
+        self.info = message

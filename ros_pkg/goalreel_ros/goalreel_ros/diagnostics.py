@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.engine import Engine, Loading
 from goalreel.streaming.frames import FrameCounts
 from goalreel.streaming.request import excerpt
 from goalreel_ros.convert import header
+from goalreel_ros.qos import create_publisher
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
@@ -21,7 +23,7 @@ class Diagnostics:
 
     def __init__(self, node: Node, now: Callable[[], int]) -> None:
         self._node, self._now = node, now
-        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self._publisher = create_publisher(node, DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
 
     def publish(self, counts: FrameCounts, max_age: float, engine: Engine, refusal: str) -> None:
         """Publish one status each. `refusal` is why the last instruction was refused, or empty."""

@@ -1,17 +1,18 @@
-"""`~/subgoal/image` and its JPEG version: the present goal in the form that the policy was trained on."""
+"""`~/subgoal/image`, its JPEG version and its camera_info: the goal, in the form that the policy knows."""
 
 from collections.abc import Callable
 from typing import Any
 
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 
 from goalreel.image import Image
 from goalreel.streaming.board import Frame, Goal
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm, in_form
+from goalreel_ros.camera_info import scaled
 from goalreel_ros.convert import header
 from goalreel_ros.pictures import Jpegs, black, raw
 from goalreel_ros.qos import GOAL
@@ -27,13 +28,20 @@ class GoalPictures:
     """
 
     def __init__(
-        self, create: Create, jpegs: Jpegs, form: SubGoalForm, live_frame: Callable[[], Frame | None]
+        self,
+        create: Create,
+        jpegs: Jpegs,
+        form: SubGoalForm,
+        live_frame: Callable[[], Frame | None],
+        camera_info: Callable[[], CameraInfo | None],
     ) -> None:
         self.follows = form in LIVE_FORMS
         self._form: SubGoalForm = form
-        self._live_frame, self._jpegs = live_frame, jpegs
+        self._live_frame, self._jpegs, self._camera_info = live_frame, jpegs, camera_info
         self._raw = create(RawImage, "~/subgoal/image", GOAL)
         self._compressed = create(CompressedImage, "~/subgoal/image/compressed", GOAL)
+        # Beside the image, where image_transport looks for it.
+        self._info = create(CameraInfo, "~/subgoal/camera_info", GOAL)
         self._size: tuple[int, int] | None = None
         self._goal: Image | None = None
 
@@ -69,6 +77,9 @@ class GoalPictures:
             self._raw.publish(raw(image, at))
             encode = self._jpegs.message if image is self._goal else self._jpegs.message_once
             self._compressed.publish(encode(image, at))
+            # Two views side by side are no camera's picture.
+            info = None if self._form == "beside" else self._camera_info()
+            self._info.publish(scaled(info, image.size, at))
 
     def _picture(self, frame: Frame | None) -> Image | None:
         goal = self._goal

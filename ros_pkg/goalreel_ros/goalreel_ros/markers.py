@@ -9,6 +9,7 @@ import textwrap
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import batched
 
 from geometry_msgs.msg import Point, Vector3
 from sensor_msgs.msg import CompressedImage
@@ -119,7 +120,7 @@ class _Drawing:
             return
         leading = _LEADING * s.letter
         height = self._picture + (_NAME_LINES + 2) * leading
-        rows = [steps[i : i + s.columns] for i in range(0, len(steps), s.columns)]
+        rows = list(batched(steps, s.columns))
         top = s.offset - len(rows) * height / 2
         text = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
         width = max(2, min(len(steps), s.columns)) * self._line_length

@@ -27,6 +27,7 @@ from goalreel_ros.cameras import CameraInputs, CameraSlot
 from goalreel_ros.diagnostics import Diagnostics
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
+from goalreel_ros.qos import OVERRIDABLE, create_publisher
 from goalreel_ros.requests import RequestRefusedError
 from goalreel_ros.services import Services
 
@@ -59,7 +60,9 @@ class NodeEntities:
         slot.longest = settings.max_image_side
         self._refusal = ""
         with ExitStack() as undo:
-            self.outputs = Outputs(node, options, self.now, partial(self._live_frame, slot))
+            self.outputs = Outputs(
+                node, options, self.now, partial(self._live_frame, slot), lambda: self._camera.info
+            )
             undo.callback(self.outputs.destroy)
             undo.callback(self.outputs.finish)
             self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.follow_camera)
@@ -123,12 +126,17 @@ class NodeEntities:
     def _subscribe(self, node: Node, undo: ExitStack) -> None:
         group = MutuallyExclusiveCallbackGroup()
         subscription = node.create_subscription(
-            String, "~/instruction", self._on_instruction, QoSProfile(depth=10), callback_group=group
+            String,
+            "~/instruction",
+            self._on_instruction,
+            QoSProfile(depth=10),
+            callback_group=group,
+            qos_overriding_options=OVERRIDABLE,
         )
         undo.callback(node.destroy_subscription, subscription)
 
     def _create_reports(self, node: Node, undo: ExitStack) -> None:
-        self._progress = node.create_publisher(StoryboardProgress, "~/progress", 10)
+        self._progress = create_publisher(node, StoryboardProgress, "~/progress", QoSProfile(depth=10))
         undo.callback(node.destroy_publisher, self._progress)
         self._diagnostics = Diagnostics(node, self.now)
         undo.callback(self._diagnostics.destroy)

@@ -8,6 +8,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
+from sensor_msgs.msg import CameraInfo
 from std_msgs.msg import String
 
 from goalreel.streaming.board import Board, Frame, Goal
@@ -17,7 +18,7 @@ from goalreel_ros.goal_pictures import GoalPictures
 from goalreel_ros.overview import Overview
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import Jpegs
-from goalreel_ros.qos import GOAL, LATCHED
+from goalreel_ros.qos import GOAL, LATCHED, create_publisher
 from goalreel_ros.worker import NewestItemWorker, Worker
 
 
@@ -25,11 +26,16 @@ class Outputs:
     """Publishes every Board and every Goal, in order, in a thread of its own; the overview in another.
 
     `on_board`, `on_goal` and `follow_camera` return at once and may be called from any thread. `live_frame`
-    gives the camera's frame if it has a fresh one.
+    gives the camera's frame if it has a fresh one, and `camera_info` its calibration if that is known.
     """
 
     def __init__(
-        self, node: Node, options: NodeOptions, now: Callable[[], int], live_frame: Callable[[], Frame | None]
+        self,
+        node: Node,
+        options: NodeOptions,
+        now: Callable[[], int],
+        live_frame: Callable[[], Frame | None],
+        camera_info: Callable[[], CameraInfo | None],
     ) -> None:
         self.jpegs = Jpegs(options.jpeg_quality)
         self._node, self._now = node, now
@@ -40,7 +46,7 @@ class Outputs:
         self._subgoal = self._create(SubGoal, "~/subgoal", GOAL)
         self._name = self._create(String, "~/subgoal/name", GOAL)
         self._instruction = self._create(String, "~/subgoal/instruction", GOAL)
-        self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live_frame)
+        self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live_frame, camera_info)
         self._follow_pending = self._size_known = False
         self._overview = Overview(options, self._create, node.get_logger(), now)
         report = node.get_logger().error
@@ -92,7 +98,7 @@ class Outputs:
         self._subgoal.wait_for_all_acked(Duration(seconds=seconds))
 
     def _create(self, kind: type[Any], topic: str, qos: QoSProfile = LATCHED) -> Publisher:
-        self._publishers.append(self._node.create_publisher(kind, topic, qos))
+        self._publishers.append(create_publisher(self._node, kind, topic, qos))
         return self._publishers[-1]
 
     def _publish_board(self, board: Board) -> None:

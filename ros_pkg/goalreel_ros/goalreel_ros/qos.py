@@ -1,9 +1,18 @@
 """Quality-of-service profiles that several modules share."""
 
 import os
+from copy import copy
+from typing import Any
 
 from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions, _declare_qos_parameters
+from rclpy.subscription import Subscription
+
+OVERRIDABLE = QoSOverridingOptions.with_default_policies()
+"""History, depth and reliability may be set by parameters, `qos_overrides./TOPIC.publisher.depth` for one."""
 
 OFFERED_LEASE = 0.5
 LEASE = float(os.environ.get("GOALREEL_LEASE", "1.5"))
@@ -32,3 +41,18 @@ GOAL = _alive(OFFERED_LEASE)
 """For publishers of sub-goals: latched, with liveliness."""
 WATCHED = _alive(LEASE)
 """For subscribers that must know whether the publisher is alive. Incompatible with publishers without it."""
+
+
+def create_publisher(node: Node, kind: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
+    """Create a publisher whose QoS the node's parameters may override; rclpy would change `qos` itself."""
+    return node.create_publisher(kind, topic, copy(qos), qos_overriding_options=OVERRIDABLE)
+
+
+def subscription_qos(node: Node, topic: str, qos: QoSProfile) -> QoSProfile:
+    """Give the QoS of a subscription to the resolved `topic`, as the parameters of `node` override it.
+
+    For a subscription of another node, whose parameters nobody would look for.
+    """
+    qos = copy(qos)
+    _declare_qos_parameters(Subscription, node, topic, qos, OVERRIDABLE)
+    return qos

@@ -1,0 +1,21 @@
+"""ament's linters, for `colcon test`. The project's own rules are stricter, but for the two that differ."""
+
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1]
+DOCSTRINGS = ["--convention", "google", "--add-ignore", *(f"D10{n}" for n in range(8))]
+
+
+def test_flake8() -> None:
+    """Lines have up to 110 characters."""
+    linter = pytest.importorskip("ament_flake8.main")
+    code, errors = linter.main_with_errors(argv=["--linelength", "110", str(PACKAGE)])
+    assert code == 0, errors
+
+
+def test_pep257() -> None:
+    """Docstrings are Google's, as ruff has them; ament leaves D100 to D107 out as well."""
+    linter = pytest.importorskip("ament_pep257.main")
+    assert linter.main(argv=[*DOCSTRINGS, "--", str(PACKAGE)]) == 0
