@@ -106,8 +106,8 @@ def check(
         return CheckReport(**facts, issues=tuple(issues))
     robot = read_robot(source, hint, camera)
     recordings, unread = _read(source, selected)
-    known = {episode for issue in issues for episode in issue.episodes}
-    issues += [of_episodes("episode", "warning", unread[e], [e]) for e in unread if e not in known]
+    reported = {episode for issue in issues for episode in issue.episodes}
+    issues += [of_episodes("episode", "warning", unread[e], [e]) for e in unread if e not in reported]
     plans = _plans(recordings, robot, progress)
     issues += _motion_issues(recordings, robot, plans, len(selected))
     silent = sum(map(_is_silent, plans))

@@ -140,8 +140,10 @@ class AnnotationJob:
 
         def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
             failures = [self._unplanned.get(r.id) if isinstance(r, Task) else None for r in requests]
-            asked = [request for request, failure in zip(requests, failures, strict=True) if failure is None]
-            answers = iter(ask(stage, asked) if asked else ())
+            open_requests = [
+                request for request, failure in zip(requests, failures, strict=True) if failure is None
+            ]
+            answers = iter(ask(stage, open_requests) if open_requests else ())
             return [failure or next(answers) for failure in failures]
 
         return answer

@@ -37,11 +37,11 @@ def check_labels(
         raise InputError("--planner rows keeps the subtask rows: leave --replace-rows out")
     if replace and not keeps:
         return {}
-    found = find_labels(source, episodes)
+    label_forms = find_labels(source, episodes)
     if keeps:
-        return _choose(source, found, form, replace)
-    if found:
-        name, labelled = next(iter(found.items()))
+        return _choose(source, label_forms, form, replace)
+    if label_forms:
+        name, labelled = next(iter(label_forms.items()))
         what = f"episode {labelled[0]} has {LABEL_FORMS[name]} already"
         place = "in their place" if name == "rows" else "beside them"
         raise InputError(
@@ -52,23 +52,28 @@ def check_labels(
 
 
 def _choose(
-    source: Source, found: Mapping[LabelForm, tuple[int, ...]], form: LabelForm | None, replace: bool
+    source: Source, label_forms: Mapping[LabelForm, tuple[int, ...]], form: LabelForm | None, replace: bool
 ) -> dict[LabelForm, int]:
-    listed = "; ".join(f"{name} ({LABEL_FORMS[name]}) of {spell(found[name])}" for name in found)
-    if form and form not in found:
+    listed = "; ".join(f"{name} ({LABEL_FORMS[name]}) of {spell(label_forms[name])}" for name in label_forms)
+    if form and form not in label_forms:
         raise InputError(f"{source.root}: no {LABEL_FORMS[form]}; its labels: {listed or 'none'}")
-    if form and form != "rows" and not replace and (both := set(found.get("rows", ())) & set(found[form])):
+    if (
+        form
+        and form != "rows"
+        and not replace
+        and (both := set(label_forms.get("rows", ())) & set(label_forms[form]))
+    ):
         raise InputError(
             f"{source.root}: episode {min(both)} has {LABEL_FORMS['rows']} too: --replace-rows writes the "
             f"labels of --labels {form} in their place"
         )
-    if len(found) > 1:
-        taken = form or f"the first of {', '.join(found)} that an episode has"
-        log.warning("%s has labels as %s. Taken: %s; --labels chooses", source.root, listed, taken)
+    if len(label_forms) > 1:
+        choice = form or f"the first of {', '.join(label_forms)} that an episode has"
+        log.warning("%s has labels as %s. Taken: %s; --labels chooses", source.root, listed, choice)
     counts: dict[LabelForm, int] = {}
-    seen: set[int] = set()
-    for name in (form,) if form else found:
-        if others := set(found[name]) - seen:
+    covered: set[int] = set()
+    for name in (form,) if form else label_forms:
+        if others := set(label_forms[name]) - covered:
             counts[name] = len(others)
-            seen |= others
+            covered |= others
     return counts

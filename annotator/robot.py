@@ -46,8 +46,8 @@ def _read_robot(source: Source, layout_json: str, camera: str | None) -> Robot:
         )
     except Unsegmentable as e:
         raise InputError(f"{source.root}: {e}") from e
-    found = (*_numbers(source, layout), *robot.findings, _camera(source, camera))
-    return robot.model_copy(update={"findings": found})
+    findings = (*_numbers(source, layout), *robot.findings, _camera(source, camera))
+    return robot.model_copy(update={"findings": findings})
 
 
 def goal_camera(robot: Robot, source: Source) -> str:

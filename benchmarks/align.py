@@ -170,8 +170,8 @@ def score(
         right = sum(
             c <= FOUND and abs(e - t) <= tolerance for (e, c), t in zip(matches[:-1], true[:-1], strict=True)
         )
-        found = sum(c <= FOUND for _, c in matches)
-        yield name, [len(true), found, len(true) - 1, right], [c for _, c in matches]
+        found_count = sum(c <= FOUND for _, c in matches)
+        yield name, [len(true), found_count, len(true) - 1, right], [c for _, c in matches]
 
 
 if __name__ == "__main__":

@@ -107,8 +107,8 @@ def seeds_way(models: Models, tasks: Sequence[Task], folder: Path) -> None:
                     task_id=task.id, step=index, attempt=attempt, image=image, prompt=prompt, seed=seed
                 )
                 target = folder / f"{task.id}_{index}_{attempt}.png"
-                made = models.edit([edit])[0]
-                target.write_bytes(made.png() if isinstance(made, Image) else _stop(made.message))
+                picture = models.edit([edit])[0]
+                target.write_bytes(picture.png() if isinstance(picture, Image) else _stop(picture.message))
                 candidate = Candidate(
                     task_id=task.id,
                     step=index,

@@ -49,14 +49,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     runaways = max(1, options.clients // EVERY)
     good = options.clients - runaways
     load = round(os.getloadavg()[0], 2)
-    before, _ = measure(good, 0, options.requests)
+    quiet, _ = measure(good, 0, options.requests)
     times, rss = measure(good, runaways, options.requests)
     p95 = percentile(times, 0.95)
     result = {
         "answered": round(len(times) / (good * options.requests), 4),
         "p50_s": round(percentile(times, 0.5), 3),
         "p95_s": round(p95, 3),
-        "fairness": round(p95 / percentile(before, 0.95), 2),
+        "fairness": round(p95 / percentile(quiet, 0.95), 2),
         "peak_rss_mb": round(rss, 1),
         "clients": options.clients,
         "runaways": runaways,
@@ -95,8 +95,8 @@ def server() -> Iterator[tuple[str, subprocess.Popen[str]]]:
 async def load_server(url: str, good: int, runaways: int, requests: int) -> list[float]:
     """Send all requests, and give the latencies of the well-behaved ones that were answered."""
     scene = Image(np.full((128, 128, 3), 127, np.uint8))
-    asked = [question(Task(id="t", instruction=text, image=scene)) for text in TASKS]
-    bodies = [body_of(q) for q in asked if isinstance(q, Question)]
+    questions = [question(Task(id="t", instruction=text, image=scene)) for text in TASKS]
+    bodies = [body_of(q) for q in questions if isinstance(q, Question)]
     endless = {"model": "planner", "messages": [{"role": "user", "content": "block"}]}
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, limits=limits) as client:
@@ -117,9 +117,9 @@ async def load_server(url: str, good: int, runaways: int, requests: int) -> list
     return [t for some in times for t in some]
 
 
-def body_of(asked: Question) -> dict[str, Any]:
+def body_of(chat_question: Question) -> dict[str, Any]:
     """The request of a client that knows how long a plan is."""
-    turns = [message_json(message) for message in asked.conversation]
+    turns = [message_json(message) for message in chat_question.conversation]
     return {"model": "planner", "messages": turns, "max_tokens": 256}
 
 

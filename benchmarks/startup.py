@@ -86,10 +86,10 @@ def measure(dataset: Path, work: Path, turns: int, commands: Sequence[str]) -> d
 def seconds(*words: object) -> float:
     """Wall time of a Python process, its start included."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}
-    begin = time.perf_counter()
+    start = time.perf_counter()
     command = [sys.executable, *map(str, words)]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
 def record_workload(dataset: Path, out: Path) -> dict[str, Any]:

@@ -53,11 +53,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in POLICIES:
         progress = track(chosen, description=name, disable=not sys.stderr.isatty())
         outcomes = [run(seed, policy_of(name, seed)) for seed in progress]
-        held = [h for o in outcomes for h in o.held]
+        predicates = [h for o in outcomes for h in o.held]
         result[name] = sum(o.success for o in outcomes) / len(outcomes)
-        result[f"{name}_subgoals"] = sum(held) / len(held)
+        result[f"{name}_subgoals"] = sum(predicates) / len(predicates)
         if name == "expert":
-            result["subgoals"] = len(held)
+            result["subgoals"] = len(predicates)
             result["failed_seeds"] = [o.seed for o in outcomes if not o.success]
             result["phases"] = phase_lengths(outcomes)
     report(result | {"seconds": round(time.perf_counter() - start, 1)}, options.json)

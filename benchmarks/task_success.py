@@ -165,12 +165,12 @@ def play(seed: int, models: Models, settings: EngineSettings) -> TaskRecord:
         ticket.outcome.add_done_callback(lambda _: over.set())
         table.follow(over)
         outcome: TaskOutcome = ticket.outcome.result()
-        held = tuple(table.env.holds(goal) for goal in episode.goals)
+        predicates = tuple(table.env.holds(goal) for goal in episode.goals)
     finally:
         engine.stop()
         table.env.close()
     probability = outcome.verdict.probability if outcome.verdict is not None else None
-    return TaskRecord(seed, outcome.error.name, outcome.message, outcome.replans, held, probability)
+    return TaskRecord(seed, outcome.error.name, outcome.message, outcome.replans, predicates, probability)
 
 
 def summary(records: Sequence[TaskRecord]) -> dict[str, object]:

@@ -39,10 +39,10 @@ def find_labels(source: Source, episodes: Sequence[int]) -> dict[LabelForm, tupl
         "tasks": lambda: _in_tasks(source, episodes),
         "stages": lambda: _in_stages(source),
     }
-    found: dict[LabelForm, tuple[int, ...]] = {
+    episodes_by_form: dict[LabelForm, tuple[int, ...]] = {
         form: tuple(sorted(finders[form]() & set(episodes))) for form in LABEL_FORMS
     }
-    return {form: labelled for form, labelled in found.items() if labelled}
+    return {form: labelled for form, labelled in episodes_by_form.items() if labelled}
 
 
 def _in_rows(source: Source, episodes: Sequence[int]) -> set[int]:

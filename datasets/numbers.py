@@ -52,8 +52,8 @@ def dimension_names(features: Features, chosen: Sequence[str]) -> tuple[str, ...
         given = _names(features[feature])
         dims = int(features[feature]["shape"][0])
         if len(chosen) > 1 and len(given) != dims:
-            own = feature.rpartition(".")[2]
-            given = (own,) if dims == 1 else tuple(f"{own}_{i}" for i in range(dims))
+            short_name = feature.rpartition(".")[2]
+            given = (short_name,) if dims == 1 else tuple(f"{short_name}_{i}" for i in range(dims))
         names += given
     return tuple(names)
 

@@ -258,13 +258,13 @@ def _agree(path: Path, settings: Mapping[str, Any], source: Fingerprint, out: Pa
 def _agree_on_robot(path: Path, settings: Mapping[str, Any], out: Path) -> None:
     """Hold this run to how the robot was read, and note the reasons that all episodes now give."""
     content, robot = json.loads(path.read_bytes()), settings.get("robot")
-    before = content["settings"].get("robot")
-    if before == robot:
+    previous = content["settings"].get("robot")
+    if previous == robot:
         return
-    if before and robot and before["layout"] != robot["layout"]:
+    if previous and robot and previous["layout"] != robot["layout"]:
         raise DatasetError(
-            f"{out}: annotated with --layout {before['layout']}, and the episodes now say {robot['layout']}: "
-            "choose another --out"
+            f"{out}: annotated with --layout {previous['layout']}, and the episodes now say "
+            f"{robot['layout']}: choose another --out"
         )
     content["settings"]["robot"] = robot
     write_bytes(path, json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")

@@ -26,16 +26,16 @@ def find_still_camera(source: Source) -> Finding:
     Raises:
         DatasetError: the dataset has no camera.
     """
-    named = source.camera(None)
-    cameras = [named, *(c for c in source.views(named) if c != named)]
+    preferred = source.camera(None)
+    cameras = [preferred, *(c for c in source.views(preferred) if c != preferred)]
     if len(cameras) == 1:
-        return _finding(named, "likely", "the only camera")
+        return _finding(preferred, "likely", "the only camera")
     try:
         changes = {camera: changed_share(source, camera) for camera in cameras}
     except DatasetError:
-        return _finding(named, "likely", "by its name: pictures cannot be read")
-    seen = ", ".join(f"{share:.0%} of {_short(camera)}" for camera, share in changes.items())
-    reason = f"from frame to frame changes {seen}"
+        return _finding(preferred, "likely", "by its name: pictures cannot be read")
+    changes_text = ", ".join(f"{share:.0%} of {_short(camera)}" for camera, share in changes.items())
+    reason = f"from frame to frame changes {changes_text}"
     for limit in (_STILL, _MOVING):
         for camera in cameras:
             if changes[camera] < limit:

@@ -46,15 +46,15 @@ def main() -> None:
     parser.add_argument("instruction")
     parser.add_argument("out", type=Path)
     parser.add_argument("--preset", default="nano")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
 
-    models = goalreel.load_models(given.preset)
+    models = goalreel.load_models(arguments.preset)
     editor = Within(models.editor, (0.05, 0.2, 0.95, 1))
-    own = goalreel.Trio(models.planner, editor, models.critic)
-    board = goalreel.plan(given.frame, given.instruction, given.out, own)
+    trio = goalreel.Trio(models.planner, editor, models.critic)
+    board = goalreel.plan(arguments.frame, arguments.instruction, arguments.out, trio)
     for step in board.steps:
         print(f"{step.status:>10}  {step.step.name}")
-    print(f"Look at {given.out / 'index.html'}")
+    print(f"Look at {arguments.out / 'index.html'}")
 
 
 if __name__ == "__main__":

@@ -37,15 +37,15 @@ def main() -> None:
     parser.add_argument("instruction")
     parser.add_argument("out", type=Path)
     parser.add_argument("--preset", default="nano", help="nano knows the simulated tabletop alone")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
 
-    frame = grab(given.camera)
-    board = goalreel.plan(frame, given.instruction, given.out, preset=given.preset)
+    frame = grab(arguments.camera)
+    board = goalreel.plan(frame, arguments.instruction, arguments.out, preset=arguments.preset)
     if board.failure is not None:
         raise SystemExit(f"no plan: {board.failure.message}")
     for step in board.steps:
         print(f"{step.status:>10}  {step.step.name}")
-    print(f"Look at {given.out / 'index.html'}")
+    print(f"Look at {arguments.out / 'index.html'}")
 
 
 if __name__ == "__main__":

@@ -72,14 +72,14 @@ class Details(Frozen):
 
     def filled(self, other: "Details") -> Self:
         """The same with the details of `other` where this has none, or a rule's."""
-        told = {name for name, detail in self.items() if detail.by != RULE}
-        return self.model_copy(update={name: d for name, d in other.items() if name not in told})
+        model_details = {name for name, detail in self.items() if detail.by != RULE}
+        return self.model_copy(update={name: d for name, d in other.items() if name not in model_details})
 
     def without(self, names: Collection[str]) -> "Details | None":
         """Without these, but for what a person wrote; None where nothing is left."""
         gone = [name for name, detail in self.items() if name in names and detail.by != PERSON]
-        left = self.model_copy(update=dict.fromkeys(gone))
-        return None if left == Details() else left
+        remaining = self.model_copy(update=dict.fromkeys(gone))
+        return None if remaining == Details() else remaining
 
 
 def by_rule(text: str | None) -> Detail | None:
@@ -96,7 +96,7 @@ def parse_details(text: str | None) -> tuple[DetailName, ...]:
     Raises:
         InputError: there is no such detail.
     """
-    words = {word.strip() for word in (text or "").split(",")} - {""}
-    if unknown := sorted(words.difference(DETAILS)):
+    kinds = {word.strip() for word in (text or "").split(",")} - {""}
+    if unknown := sorted(kinds.difference(DETAILS)):
         raise InputError(f"there is no detail {unknown[0]!r}: --details takes {', '.join(DETAILS)}")
-    return tuple(name for name in DETAILS if name in words)
+    return tuple(name for name in DETAILS if name in kinds)

@@ -94,8 +94,8 @@ class Connection(H11Protocol):
 
     def end(self, answer: bytes) -> None:
         """Close the connection. A client that has sent a part of a request, and got no answer, gets this."""
-        begun = not self.cycle.response_started if self.is_sending else self._received > 0
-        self._close(answer if begun else b"")
+        has_begun = not self.cycle.response_started if self.is_sending else self._received > 0
+        self._close(answer if has_begun else b"")
 
     def _close(self, answer: bytes) -> None:
         self.connections.discard(self)  # it counts no longer, although its end takes another turn of the loop
@@ -114,9 +114,9 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request; its body's time begins with the end of its header."""
-        before = self.cycle
+        previous_cycle = self.cycle
         super().data_received(data)
-        if self.cycle is before:
+        if self.cycle is previous_cycle:
             self._received += len(data)
         else:
             self._begin(len(data))

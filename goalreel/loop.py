@@ -82,13 +82,13 @@ def storyboard(
         return Storyboard(task=task, failure=plan)
     done: list[StoryboardStep] = []
     image = task.image
-    seen = [*task.images, *([image] if image else [])]
+    pictures = [*task.images, *([image] if image else [])]
     for index, step in enumerate(plan.steps):
         segment = plan.segments[index] if plan.segments else None
         if on_unverified == "stop" and done and not done[-1].usable:
             done.append(StoryboardStep(step=step, segment=segment))
             continue
-        shown = choose_references(references, seen, image)
+        references_shown = choose_references(references, pictures, image)
         result = yield from render_step(
             task,
             index,
@@ -97,19 +97,19 @@ def storyboard(
             image,
             max_attempts,
             keep,
-            references=shown,
+            references=references_shown,
             background=background,
             editors=editors,
         )
         done.append(result)
         if result.goal_image:
             image = result.goal_image
-            seen.append(image)
+            pictures.append(image)
     return Storyboard(task=task, steps=tuple(done), phases=plan.phases)
 
 
 def choose_references(
-    references: References, seen: Sequence[Image], source: Image | None
+    references: References, pictures: Sequence[Image], source: Image | None
 ) -> tuple[Image, ...]:
     """The pictures that an edit of `source` carries, of those `seen` so far, the oldest first.
 
@@ -117,7 +117,7 @@ def choose_references(
     """
     if references == "none" or source is None:
         return ()
-    others = tuple(dict.fromkeys(image for image in seen if image != source))
+    others = tuple(dict.fromkeys(image for image in pictures if image != source))
     return others[:1] if references == "first" else others[:1] + others[1:][-MAX_REFERENCES + 1 :]
 
 
@@ -147,7 +147,7 @@ def render_step(
         prompt = step.prompt
         for _ in range(max_attempts):
             number = len(attempts)
-            made = yield from attempt(
+            attempt_result = yield from attempt(
                 task,
                 index,
                 step,
@@ -160,12 +160,12 @@ def render_step(
                 editor=editor,
                 by=by,
             )
-            attempts.append(made)
-            if made.verdict is None:
+            attempts.append(attempt_result)
+            if attempt_result.verdict is None:
                 continue
-            if made.verdict.success:
+            if attempt_result.verdict.success:
                 break
-            prompt = made.verdict.refined_prompt or prompt
+            prompt = attempt_result.verdict.refined_prompt or prompt
         if attempts[-1].accepted or not any(a.rejected for a in attempts[-max_attempts:]):
             break
     chosen = _choose(attempts, keep)

@@ -94,16 +94,16 @@ class GrootMeta:
 
     def _parts(self, names: Sequence[str], usual: str) -> dict[str, dict[str, int | str]]:
         """Name the parts of some features; GR00T looks for them in `usual` where there is no original_key."""
-        found: dict[str, dict[str, int | str]] = {}
+        entries: dict[str, dict[str, int | str]] = {}
         for name in names:
             feature = self._features[name]
             groups = parts(feature.get("names"), feature["shape"][0])
-            own = name.rpartition(".")[2]
+            short_name = name.rpartition(".")[2]
             for part, (start, end) in groups.items():
-                key = part if len(names) == 1 else own if len(groups) == 1 else f"{own}_{part}"
+                key = part if len(names) == 1 else short_name if len(groups) == 1 else f"{short_name}_{part}"
                 elsewhere = {} if name == usual else {"original_key": name}
-                found[name if key in found else key] = {"start": start, "end": end, **elsewhere}
-        return found
+                entries[name if key in entries else key] = {"start": start, "end": end, **elsewhere}
+        return entries
 
     def _info(self, root: Path) -> dict[str, Any]:
         info = {key: value for key, value in self._source.info.items() if key not in _OF_V3}

@@ -105,16 +105,16 @@ def _row(cells: Sequence[Cell], columns: int, shape: tuple[int, int], width: int
     strip = _blank(width, tallest + 10 + captions + _GAP)
     draw = PIL.ImageDraw.Draw(strip)
     for i, (cell, picture) in enumerate(zip(cells, pictures, strict=True)):
-        left, top = _MARGIN + i * (inner + _GAP), tallest - picture.height
-        strip.paste(picture, (left, top))
+        x, top = _MARGIN + i * (inner + _GAP), tallest - picture.height
+        strip.paste(picture, (x, top))
         if cell.border is not None:
-            box = (left - _BORDER, top - _BORDER, left + picture.width + _BORDER - 1, tallest + _BORDER - 1)
+            box = (x - _BORDER, top - _BORDER, x + picture.width + _BORDER - 1, tallest + _BORDER - 1)
             draw.rectangle(box, outline=cell.border, width=_BORDER)
         if cell.mark is not None:
-            _mark(draw, left + inner - 20, top + 20, cell.mark)
+            _mark(draw, x + inner - 20, top + 20, cell.mark)
         y = tallest + 10
         for line in cell.lines:
-            y = _text(draw, line, left, y, inner)
+            y = _text(draw, line, x, y, inner)
     return strip
 
 
@@ -130,8 +130,8 @@ def _picture(cell: Cell, width: int, shape: tuple[int, int]) -> PIL.Image.Image:
     if cell.note is not None:
         inner, draw = max(1, size[0] - 16), PIL.ImageDraw.Draw(field)
         font, parts = _laid(cell.note, inner)
-        left = 8 + (inner - max(map(font.getlength, parts), default=0)) / 2
-        _text(draw, cell.note, round(left), (size[1] - _height(cell.note, inner)) // 2, inner)
+        x = 8 + (inner - max(map(font.getlength, parts), default=0)) / 2
+        _text(draw, cell.note, round(x), (size[1] - _height(cell.note, inner)) // 2, inner)
     return field
 
 

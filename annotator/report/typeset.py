@@ -73,17 +73,17 @@ def typeface(text: str, size: int) -> Typeface:
     What no font can draw becomes boxes: a warning says so, once a process for the same scripts.
     """
     characters = _visible(text[:_LONGEST])
-    known = _fonts(characters, size)
-    best = max(known, key=lambda font: sum(_draws(font, c) for c in characters))
+    fonts = _fonts(characters, size)
+    best = max(fonts, key=lambda font: sum(_draws(font, c) for c in characters))
     lacking = [c for c in characters if not _draws(best, c)]
     _warn(tuple(without_font(lacking, size).items()))
-    return Typeface(best, tuple(font for font in known if any(_draws(font, c) for c in lacking)))
+    return Typeface(best, tuple(font for font in fonts if any(_draws(font, c) for c in lacking)))
 
 
 def without_font(characters: Collection[str], size: int = 20) -> dict[str, str]:
     """The scripts among `characters` that no font here can draw, each with the Debian package that can."""
-    known = _fonts(characters, size)
-    boxes = [c for c in characters if not any(_draws(font, c) for font in known)]
+    fonts = _fonts(characters, size)
+    boxes = [c for c in characters if not any(_draws(font, c) for font in fonts)]
     scripts = {_script(c) for c in boxes if unicodedata.category(c)[0] in "LNS"} - {""}
     return {_EAST_ASIAN.get(script, script): _package(script) for script in sorted(scripts)}
 
@@ -120,8 +120,8 @@ def _fonts(characters: Collection[str], size: int) -> tuple[Font, ...]:
     """The general fonts of this machine, and those of the scripts that the general ones lack."""
     general = _general_fonts(size)
     scripts = {_script(c) for c in characters if not any(_draws(font, c) for font in general)}
-    own = (_load(f"NotoSans{script}-Regular.ttf", size) for script in sorted(scripts))
-    return (*general, *filter(None, own))
+    script_fonts = (_load(f"NotoSans{script}-Regular.ttf", size) for script in sorted(scripts))
+    return (*general, *filter(None, script_fonts))
 
 
 @functools.cache

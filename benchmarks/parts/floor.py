@@ -15,16 +15,16 @@ from av.video.frame import PictureType
 from av.video.stream import VideoStream
 
 
-def decode(path: str, wanted: list[int]) -> dict[int, np.ndarray]:
+def decode(path: str, indices: list[int]) -> dict[int, np.ndarray]:
     """Map presentation times to pictures, decoded in one pass that jumps to keyframes on the way."""
     pictures = {}
     with av.open(path) as container:
         stream = container.streams.video[0]
         stream.codec_context.thread_count = 1
         keyframes = sorted(p.pts for p in container.demux(stream) if p.is_keyframe and p.pts is not None)
-        starts = np.maximum(np.searchsorted(keyframes, wanted, side="right") - 1, 0)
+        starts = np.maximum(np.searchsorted(keyframes, indices, side="right") - 1, 0)
         position, frames = -1, iter(())
-        for target, key in zip(wanted, np.take(keyframes, starts).tolist(), strict=True):
+        for target, key in zip(indices, np.take(keyframes, starts).tolist(), strict=True):
             if key > position:
                 container.seek(key, stream=stream, backward=True)
                 frames = container.decode(stream)

@@ -58,7 +58,7 @@ def random_model[Model: nn.Module](make: Callable[[], Model], device: str) -> Mo
 
 def chat_model(sizes: Sizes, device: str) -> tuple[PreTrainedModel, Qwen3VLProcessor]:
     """Build a model of Qwen3-VL's class and its processor. No token ends a reply."""
-    made = tiny.tokenizer(image=PICTURE)
+    tokens = tiny.tokenizer(image=PICTURE)
     shape = sizes["chat"]
     patches = {
         "patch_size": shape["vision_config"]["patch_size"],
@@ -69,12 +69,12 @@ def chat_model(sizes: Sizes, device: str) -> tuple[PreTrainedModel, Qwen3VLProce
         image_processor=Qwen2VLImageProcessor(
             size=shape["pixels"], image_mean=[0.5] * 3, image_std=[0.5] * 3, **patches
         ),
-        tokenizer=made,
+        tokenizer=tokens,
         video_processor=Qwen3VLVideoProcessor(**patches),
-        chat_template=made.chat_template,
+        chat_template=tokens.chat_template,
     )
     text = {**shape["text_config"], "bos_token_id": None, "eos_token_id": None, "pad_token_id": 0}
-    ids: dict[str, Any] = tiny.qwen_ids(made)
+    ids: dict[str, Any] = tiny.qwen_ids(tokens)
     config = Qwen3VLConfig(
         text_config=text, vision_config=dict(shape["vision_config"]), tie_word_embeddings=False, **ids
     )

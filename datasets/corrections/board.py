@@ -114,9 +114,9 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
 
 
 def _without_past_ends(step: ReviewStep) -> ReviewStep:
-    kept = [n for n, attempt in enumerate(step.attempts) if n == step.chosen or not has_followed(attempt)]
-    attempts = tuple(step.attempts[n] for n in kept)
-    chosen = None if step.chosen is None else kept.index(step.chosen)
+    indices = [n for n, attempt in enumerate(step.attempts) if n == step.chosen or not has_followed(attempt)]
+    attempts = tuple(step.attempts[n] for n in indices)
+    chosen = None if step.chosen is None else indices.index(step.chosen)
     return step.model_copy(update={"attempts": attempts, "chosen": chosen})
 
 

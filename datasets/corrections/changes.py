@@ -101,8 +101,8 @@ def _timed(review: Review, step: ReviewStep, segment: Segment) -> ReviewStep:
 
 def _took(step: ReviewStep, camera: str, frame: int) -> ReviewStep:
     """The step with a frame that a person took."""
-    taken = _with_frame(step, camera, frame, Verdict(success=True, reasoning=TOOK))
-    return taken.model_copy(update={"taken": step.taken | {len(step.attempts)}})
+    step_with_frame = _with_frame(step, camera, frame, Verdict(success=True, reasoning=TOOK))
+    return step_with_frame.model_copy(update={"taken": step.taken | {len(step.attempts)}})
 
 
 def _with_frame(step: ReviewStep, camera: str, frame: int, verdict: Verdict) -> ReviewStep:

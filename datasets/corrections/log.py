@@ -51,32 +51,32 @@ class CorrectionLog:
 
     path: Path
 
-    def read(self, get_image: Callable[[str], Image], known: ReadLog | None = None) -> ReadLog:
+    def read(self, get_image: Callable[[str], Image], log: ReadLog | None = None) -> ReadLog:
         """Read the lines behind `known`, or all of a file that does not go on from there; none of no file.
 
         Raises:
             DatasetError: a line is damaged, or does not fit those before it.
         """
-        known = known or ReadLog()
+        log = log or ReadLog()
         try:
             with self.path.open("rb") as file:
-                file.seek(known.size - len(known.last))
-                if file.read(len(known.last)) != known.last:
-                    known = ReadLog()
+                file.seek(log.size - len(log.last))
+                if file.read(len(log.last)) != log.last:
+                    log = ReadLog()
                     file.seek(0)
                 lines = file.read().splitlines(keepends=True)
         except FileNotFoundError:
             return ReadLog()
         whole = [line for line in lines if line.endswith(b"\n")]
-        numbered = enumerate(whole, start=len(known.replay.entries) + 1)
+        numbered = enumerate(whole, start=len(log.replay.entries) + 1)
         entries = [self._entry(number, line, get_image) for number, line in numbered]
         if not entries:
-            return known
+            return log
         try:
-            replay = known.replay.added(entries)
+            replay = log.replay.added(entries)
         except (InputError, StopIteration, IndexError) as e:
             raise DatasetError(f"{self.path}: damaged: its lines do not fit one another ({e})") from e
-        return ReadLog(replay, known.size + sum(map(len, whole)), whole[-1])
+        return ReadLog(replay, log.size + sum(map(len, whole)), whole[-1])
 
     def _entry(self, number: int, line: bytes, get_image: Callable[[str], Image]) -> LogEntry:
         try:
@@ -121,9 +121,9 @@ class CorrectionLog:
         added = [
             LogEntry(revision=revision + n, at=at, by=by, change=item) for n, item in enumerate(new, start=1)
         ]
-        before = log.replay.added(added[:-1])
-        _check_stack(before, change)
-        replay = before.added(added[-1:])
+        previous = log.replay.added(added[:-1])
+        _check_stack(previous, change)
+        replay = previous.added(added[-1:])
         lines = [_line(entry) for entry in added]
         self._write(b"".join(lines), log.size)
         return ReadLog(replay, log.size + sum(map(len, lines)), lines[-1])

@@ -51,7 +51,7 @@ def spell_numbers(numbers: Collection[int]) -> str:
     """Name numbers in a sentence, such as `0-2, 5 and 7`, and how many more there are after a few spans."""
     ranked = enumerate(sorted(numbers))
     runs = [[n for _, n in run] for _, run in groupby(ranked, key=lambda pair: pair[1] - pair[0])]
-    shown = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:_SHOWN]]
+    ranges = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:_SHOWN]]
     rest = sum(map(len, runs[_SHOWN:]))
-    *others, last = [*shown, *([f"{rest} more"] if rest else [])]
+    *others, last = [*ranges, *([f"{rest} more"] if rest else [])]
     return f"{', '.join(others)}{' and ' if others else ''}{last}"

@@ -125,11 +125,11 @@ def index_tasks(root: Path) -> Iterator[str]:
     indices = list(texts)
     if indices == list(range(len(indices))) or len(indices) < pq.read_metadata(path).num_rows:
         return
-    known = np.sort(np.array(indices, np.int64))
-    if not np.array_equal(known, np.arange(len(known))):
-        if not np.isin(rows.task, known).all():
+    task_indices = np.sort(np.array(indices, np.int64))
+    if not np.array_equal(task_indices, np.arange(len(task_indices))):
+        if not np.isin(rows.task, task_indices).all():
             return
-        set_column(rows, "task_index", np.searchsorted(known, rows.task))
+        set_column(rows, "task_index", np.searchsorted(task_indices, rows.task))
     write_bytes(path, tasks_file(dict(enumerate(texts[index] for index in sorted(indices))), {}))
     yield f"{TASKS}: row k is task k"
 
@@ -153,16 +153,16 @@ def name_features(root: Path) -> Iterator[str]:
     columns = [set(schema.names) for schema in schemas]
     everywhere, somewhere = set.intersection(*columns), set.union(*columns)
     added = {n: f for n in sorted(everywhere - features.keys()) if (f := _feature(schemas[0].field(n).type))}
-    lost = [n for n, f in features.items() if f["dtype"] != "video" and n not in somewhere]
+    missing = [n for n, f in features.items() if f["dtype"] != "video" and n not in somewhere]
     resized = {n: size for n in everywhere & features.keys() if (size := _size(paths, n, features[n]))}
     features |= added
-    for name in lost:
+    for name in missing:
         del features[name]
     for name, size in resized.items():
         features[name] |= {"shape": [size], "names": None}
-    if added or lost or resized:
+    if added or missing or resized:
         write_json(root / _INFO, info)
-    for names, what in ((added, "added"), (lost, "dropped"), (resized, "given the size of the column")):
+    for names, what in ((added, "added"), (missing, "dropped"), (resized, "given the size of the column")):
         if names:
             yield f"{_INFO}: features {what}: {', '.join(sorted(names))}"
 
@@ -189,7 +189,7 @@ def _size(paths: list[Path], name: str, feature: dict[str, Any]) -> int | None:
 def measure_cameras(root: Path) -> Iterator[str]:
     """Write the path of the videos, and the size of a camera's pictures as its videos have it."""
     info, episodes = read_info(root), EpisodeRows.read(root)
-    before = json.dumps(info)
+    text_before = json.dumps(info)
     cameras = [name for name, feature in info["features"].items() if feature["dtype"] == "video"]
     if cameras and not info.get("video_path") and _are_there(root, episodes, cameras):
         info["video_path"] = VIDEO_PATH
@@ -205,7 +205,7 @@ def measure_cameras(root: Path) -> Iterator[str]:
             channels = 1 if 1 in feature["shape"] else 3
             feature |= {"shape": [size[1], size[0], channels], "names": ["height", "width", "channels"]}
             yield f"{_INFO}: {camera} given the size of its videos, {size[0]}x{size[1]}"
-    if json.dumps(info) != before:
+    if json.dumps(info) != text_before:
         write_json(root / _INFO, info)
 
 
@@ -232,16 +232,16 @@ def place_videos(root: Path) -> Iterator[str]:
 
 def _starts(path: Path, places: Sequence[_Place], fps: float) -> dict[int, float]:
     """Where the episodes of a video begin, in seconds; none where that is known, or nothing tells it."""
-    episodes, lengths, said = zip(*places, strict=True)
+    episodes, lengths, stated_starts = zip(*places, strict=True)
     try:
         times = VideoIndex.read(path).times
     except DatasetError:
         return {}
-    if len(times) != sum(lengths) or None in said or list(said) != sorted(said):
+    if len(times) != sum(lengths) or None in stated_starts or list(stated_starts) != sorted(stated_starts):
         return {}
-    begin = times[np.cumsum([0, *lengths[:-1]])].tolist()
-    is_off = any(abs(a - b) > 0.5 / fps for a, b in zip(said, begin, strict=True))
-    return dict(zip(episodes, begin, strict=True)) if is_off else {}
+    starts = times[np.cumsum([0, *lengths[:-1]])].tolist()
+    is_off = any(abs(a - b) > 0.5 / fps for a, b in zip(stated_starts, starts, strict=True))
+    return dict(zip(episodes, starts, strict=True)) if is_off else {}
 
 
 def _write_starts(root: Path, camera: str, starts: Mapping[int, float], fps: float) -> None:
@@ -271,7 +271,7 @@ def _video(root: Path, template: str, row: dict[str, Any], camera: str) -> Path 
 def count_totals(root: Path) -> Iterator[str]:
     """Write how many episodes, frames and tasks there are."""
     info = read_info(root)
-    before = json.dumps(info)
+    text_before = json.dumps(info)
     totals = {"total_episodes": len(EpisodeRows.read(root)), "total_frames": 0}
     totals["total_frames"] = sum(pq.read_metadata(path).num_rows for path in data_files(root))
     if (root / TASKS).is_file():
@@ -280,7 +280,7 @@ def count_totals(root: Path) -> Iterator[str]:
     info |= totals
     if list(info.get("splits") or ()) == ["train"]:
         info["splits"] = {"train": f"0:{totals['total_episodes']}"}
-    if json.dumps(info) != before:
+    if json.dumps(info) != text_before:
         write_json(root / _INFO, info)
     if changed:
         yield f"{_INFO}: " + ", ".join(f"{name} {totals[name]}" for name in changed)

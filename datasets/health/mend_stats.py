@@ -30,8 +30,10 @@ def compute_stats(root: Path) -> Iterator[str]:
     if not any(stats_issues(source)):
         return
     names = [name for name, f in source.features.items() if f["dtype"] in NUMERIC]
-    stats = {name: found for name in names if (found := _of_numbers(root, name, source.features[name]))}
-    stats |= {camera: found for camera in source.cameras if (found := _of_camera(source, camera))}
+    stats = {
+        name: statistics for name in names if (statistics := _of_numbers(root, name, source.features[name]))
+    }
+    stats |= {camera: statistics for camera in source.cameras if (statistics := _of_camera(source, camera))}
     write_json(path, {name: {key: v.tolist() for key, v in of.items()} for name, of in stats.items()})
     yield "meta/stats.json: computed anew"
 

@@ -24,9 +24,9 @@ def merge_issues(source: Source, other: Source) -> Iterator[HealthIssue]:
         place = source.root if name in features else other.root
         yield _issue(f"only {place} has {name}: {_remedy(name, features | others)}")
     for name in sorted(set(features) & set(others)):
-        one, two = _compared(features[name]), _compared(others[name])
-        for key in sorted(key for key in one | two if one.get(key) != two.get(key)):
-            text = f"{key} of {name} is {one.get(key)} and {two.get(key)}"
+        first, second = _compared(features[name]), _compared(others[name])
+        for key in sorted(key for key in first | second if first.get(key) != second.get(key)):
+            text = f"{key} of {name} is {first.get(key)} and {second.get(key)}"
             option = {FORM: "--subgoal-form", SUB_TASKS: "--task-per-frame"}.get(key)
             remedy = f"annotate both with the same {option}" if option else "they stay apart"
             yield _issue(f"{text}: {remedy}")

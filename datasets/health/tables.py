@@ -89,28 +89,28 @@ def link_issues(source: Source) -> Iterator[HealthIssue]:
 def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Numbers of episodes and frames that do not fit together."""
     order = _row_order(source.root)
-    known, present = set(source.indices), set(rows.of_episode)
+    expected, present = set(source.indices), set(rows.of_episode)
     if not np.array_equal(order, np.arange(len(order))):
         text = "lerobot takes row k of meta/episodes for episode k, and they differ"
         yield HealthIssue(kind="episode_order", level="broken", text=f"{text}: {_RENUMBER}")
-    if unknown := present - known:
+    if unknown := present - expected:
         text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
         yield HealthIssue(kind="episode_rows", level="broken", text=text)
-    lost = known - present
-    if needed := lost & set(chosen):
+    missing = expected - present
+    if needed := missing & set(chosen):
         text = f"the data files have no row of {spell(needed)}: {_COPY}, or delete the episodes"
         yield of_episodes("episode_rows", "broken", text, needed)
-    elif lost:
-        text = f"the data files have no row of {spell(lost)}: lerobot reads a copy only where it is given"
-        yield of_episodes("episode_rows", "warning", f"{text} episodes, and none of these", lost)
+    elif missing:
+        text = f"the data files have no row of {spell(missing)}: lerobot reads a copy only where it is given"
+        yield of_episodes("episode_rows", "warning", f"{text} episodes, and none of these", missing)
     mixed = list(_mixed(rows))
     yield from mixed
     if mixed:
         return
-    if not lost:
+    if not missing:
         yield from _totals(source, rows)
-    yield from _counts(source, rows, chosen, is_whole=not lost)
-    yield from _stale(source, rows, chosen, is_whole=not lost)
+    yield from _counts(source, rows, chosen, is_whole=not missing)
+    yield from _stale(source, rows, chosen, is_whole=not missing)
 
 
 def _row_order(root: Path) -> NDArray[np.int64]:
@@ -120,13 +120,13 @@ def _row_order(root: Path) -> NDArray[np.int64]:
 
 def _totals(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     for name, actual in (("total_episodes", len(source.rows)), ("total_frames", len(rows))):
-        said = source.info.get(name)
-        if said == actual:
+        stated = source.info.get(name)
+        if stated == actual:
             continue
         kind = name.removeprefix("total_")
-        more = isinstance(said, int) and said < actual
+        more = isinstance(stated, int) and stated < actual
         then = f"lerobot leaves out {kind}" if more else f"lerobot looks for {kind} that are not there"
-        text = f"meta/info.json says {name} {said}, and there are {actual}: {then}; write {actual}"
+        text = f"meta/info.json says {name} {stated}, and there are {actual}: {then}; write {actual}"
         yield HealthIssue(kind="totals", level="warning" if more else "broken", text=text)
 
 

@@ -47,8 +47,8 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
         if nowhere:
             text = f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again"
             yield HealthIssue(kind="video_file", level="broken", text=text, episodes=tuple(nowhere))
-    for found in in_threads(partial(_file_issues, source, rows, selected), files):
-        yield from found
+    for issues_of_file in in_threads(partial(_file_issues, source, rows, selected), files):
+        yield from issues_of_file
 
 
 def _files(source: Source, camera: str) -> tuple[list[CameraFile], list[int]]:
@@ -153,8 +153,8 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "image"]
     for path in data_files(source.root) if cameras else ():
         for camera in cameras:
-            if lost := _lost(path, f"{camera}.bytes"):
-                text = f"{path}: {lost} pictures of {camera} are not stored: copy the dataset again"
+            if damage := _lost(path, f"{camera}.bytes"):
+                text = f"{path}: {damage} pictures of {camera} are not stored: copy the dataset again"
                 yield HealthIssue(kind="images", level="broken", text=text)
     for camera in cameras:
         yield from _size_issues(source, camera, source.picture_size(camera), source.root)

@@ -18,11 +18,11 @@ _TASKS = "meta/tasks.parquet"
 
 def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Tasks that frames have and the dataset does not, and instructions that are empty."""
-    known = read_table(source.root / "meta" / "tasks.parquet")["task_index"].to_pylist()
-    if not source.info.get("total_tasks", len(known)):
+    task_indices = read_table(source.root / "meta" / "tasks.parquet")["task_index"].to_pylist()
+    if not source.info.get("total_tasks", len(task_indices)):
         text = "meta/info.json says total_tasks 0, so lerobot reads no task: write their number"
         yield HealthIssue(kind="tasks", level="broken", text=text, group="Instructions")
-    beyond = (rows.task >= len(known)) | (rows.task == MISSING)
+    beyond = (rows.task >= len(task_indices)) | (rows.task == MISSING)
     if beyond.any():
         episodes = np.unique(rows.episode[beyond]).tolist()
         text = f"{spell(episodes)}: frames whose task_index has no row in {_TASKS}, where lerobot fails"
@@ -33,7 +33,7 @@ def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Ite
             episodes=tuple(episodes),
             group="Instructions",
         )
-    if known != list(range(len(known))):
+    if task_indices != list(range(len(task_indices))):
         text = f"lerobot takes row k of {_TASKS} for task k, and they differ: sort its rows by task_index"
         yield HealthIssue(kind="task_order", level="warning", text=text, group="Instructions")
     yield from _instructions(source, rows, [e for e in chosen if e in rows.of_episode])
@@ -44,9 +44,9 @@ def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
     for episode in chosen:
         tasks = rows.task[rows.of_episode[episode]]
         different = [tasks[0]] if (tasks == tasks[0]).all() else np.unique(tasks)
-        known = [source.tasks[int(task)].strip() for task in different if int(task) in source.tasks]
-        if not all(known):
-            (partly if any(known) else empty).append(episode)
+        texts = [source.tasks[int(task)].strip() for task in different if int(task) in source.tasks]
+        if not all(texts):
+            (partly if any(texts) else empty).append(episode)
     if empty:
         all_empty = len(empty) == len(chosen)
         text = "no episode has" if all_empty else f"{spell(empty)}: no frame has"
@@ -81,17 +81,17 @@ _LABEL_KINDS: Mapping[LabelForm, str] = {
 def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """Sub-tasks and sub-goals that somebody wrote before, in any form."""
     features = source.features
-    found = find_labels(source, chosen)
-    for form, episodes in found.items():
-        how = "--planner rows" if form == next(iter(found)) else f"--planner rows --labels {form}"
+    label_forms = find_labels(source, chosen)
+    for form, episodes in label_forms.items():
+        how = "--planner rows" if form == next(iter(label_forms)) else f"--planner rows --labels {form}"
         text = f"{spell(episodes)}: sub-task labels in {LABEL_FORMS[form]}: {how} keeps them"
         yield _label(_LABEL_KINDS[form], f"{text}, --replace-rows writes new ones", episodes)
-    there: Mapping[LabelForm, bool] = {
+    presence: Mapping[LabelForm, bool] = {
         "annotations": (source.root / ANNOTATIONS).is_file(),
         "subtask_index": "subtask_index" in features or (source.root / SUBTASKS).is_file(),
     }
-    for form in there:
-        if there[form] and form not in found:
+    for form in presence:
+        if presence[form] and form not in label_forms:
             text = f"{LABEL_FORMS[form]}: no sub-task there can be read, and annotate leaves it as it is"
             yield _label(_LABEL_KINDS[form], text)
     goals = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" in features]

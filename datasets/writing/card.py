@@ -87,8 +87,8 @@ def _section(job: BuildPlan) -> Iterator[str]:
             f"- `{PROGRESS}`: how far each frame is in its task, 0-1, by a rule from the cuts; NaN where a "
             f"step is in doubt. `{PROGRESS_FILE}` has it for `lerobot-train --sample_weighting.type=rabc`."
         )
-    told = parse_details(job.records.settings().get("details"))
-    texts = ", ".join(name for name in told if name != PROGRESS)
+    details = parse_details(job.records.settings().get("details"))
+    texts = ", ".join(name for name in details if name != PROGRESS)
     besides = f", and details of its steps ({texts})" if texts else ""
     yield f"- `meta/goalreel`: the record of each episode, with every attempt and verdict{besides}."
     yield ""

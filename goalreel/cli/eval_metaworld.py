@@ -88,8 +88,8 @@ def _show(report: "MetaWorldReport", details: bool) -> None:
         f"{report.failures} without a plan; "
         f"within {report.tolerance_s} s"
     )
-    for title, found in (("untrue", report.untrue), ("unnamed", report.unnamed)) if details else ():
-        for detail in found:
+    for title, names in (("untrue", report.untrue), ("unnamed", report.unnamed)) if details else ():
+        for detail in names:
             console.print(f"{title}: {_line(detail)}", highlight=False, markup=False, soft_wrap=True)
 
 

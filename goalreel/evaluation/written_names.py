@@ -92,15 +92,15 @@ def untruth(name: WrittenName, contacts: Sequence[Contact], slack: int) -> Untru
     if claim.objects is not None and not claim.objects:
         return "no such object"
     if not claim.contact:
-        taken = any(start + slack <= c.start < end - slack for c in contacts)
-        return "touched" if taken else None
+        is_taken = any(start + slack <= c.start < end - slack for c in contacts)
+        return "touched" if is_taken else None
     near = [c for c in contacts if c.start < end + slack and c.end > start - slack]
     if not near:
         return "nothing touched"
-    mine = [c for c in near if claim.objects is None or c.object in claim.objects]
-    if not mine:
+    candidates = [c for c in near if claim.objects is None or c.object in claim.objects]
+    if not candidates:
         return "another object"
-    if claim.held and not any(c.start < end + slack and c.end > end - 1 - slack for c in mine):
+    if claim.held and not any(c.start < end + slack and c.end > end - 1 - slack for c in candidates):
         return "not held"
     around_end = range(max(start, end - 1 - slack), end + slack)
     if claim.holds is not None and not any(map(claim.holds, around_end)):

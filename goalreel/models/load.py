@@ -64,9 +64,13 @@ def load(
             "--exemplars are shown to a planner that watches: use --planner watch:CHAT, not "
             f"{chosen.model_name('planner').public()}"
         )
-    seen = [name for name in (recordings.details if recordings else ()) if name in ("scene", "reasoning")]
-    if seen and role_kinds["planner"].name != "watch":
-        raise InputError(f"--details {seen[0]} needs a model that watches: use --planner watch:CHAT")
+    visual_details = [
+        name for name in (recordings.details if recordings else ()) if name in ("scene", "reasoning")
+    ]
+    if visual_details and role_kinds["planner"].name != "watch":
+        raise InputError(
+            f"--details {visual_details[0]} needs a model that watches: use --planner watch:CHAT"
+        )
     dialects = dialects_of(chosen)
     planner, editor, critic, live_critic = _lazy_models(chosen, dialects, recordings)
     notes: dict[Role, str] = {

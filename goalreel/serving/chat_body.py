@@ -40,9 +40,9 @@ def _known_part(value: object) -> object:
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(kind, str):
         return value
-    if (known := _ALIASES.get(kind, kind)) not in ("text", "image_url"):
+    if (part_kind := _ALIASES.get(kind, kind)) not in ("text", "image_url"):
         raise ValueError(f"has the type {kind}; this server reads text and image_url")
-    return {**value, "type": known}
+    return {**value, "type": part_kind}
 
 
 type ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type"), BeforeValidator(_known_part)]

@@ -69,7 +69,7 @@ async def _events(
 ) -> AsyncIterator[bytes]:
     head, stop = new_head(body), body.stop or ()
     counted = body.stream_options is not None and body.stream_options.include_usage
-    held = max(map(len, stop), default=1) - 1  # so much may be the beginning of a text that stops it
+    reserve = max(map(len, stop), default=1) - 1  # so much may be the beginning of a text that stops it
     text, sent = "", 0
 
     def chunk(delta: Delta, **more: object) -> bytes:
@@ -80,10 +80,10 @@ async def _events(
         yield chunk(Delta(role="assistant", content=""))
         at = None
         while piece is not None and at is None:
-            start = max(0, len(text) - held)
+            start = max(0, len(text) - reserve)
             text += piece
             at = find_stop(text, stop, start)
-            until = len(text) - held if at is None else at
+            until = len(text) - reserve if at is None else at
             if until > sent:
                 yield chunk(Delta(content=text[sent:until]))
                 sent = until

@@ -119,9 +119,9 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
     if first["type"] == "json_invalid":
         return error_response(400, f"the body is no JSON: {first['ctx']['error']} at {first['loc'][-1]}")
     param = _field(first["loc"][1:])
-    words = _WORDS.get(first["type"]) or _SUBJECT.sub("", first["msg"])
+    message = _WORDS.get(first["type"]) or _SUBJECT.sub("", first["msg"])
     code = _INVALID.get(first["type"], "invalid_value")
-    return error_response(400, f"{param or 'the body'}: {words}", param=param, code=code)
+    return error_response(400, f"{param or 'the body'}: {message}", param=param, code=code)
 
 
 def _field(place: Sequence[str | int]) -> str | None:

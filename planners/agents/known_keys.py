@@ -39,8 +39,8 @@ def quote_texts(text: str, fields: Collection[str]) -> str:
     names = "|".join(map(re.escape, sorted(fields)))
     keys = list(_pattern(rf"""(?<=[{{,])\s*((["'“‘])({names})["'”’“‘]\s*:)""").finditer(text))
     start = text.rfind("{", 0, keys[0].start(1)) if keys else -1
-    before = text[max(start - _NEAR, 0) : max(start, 0)]
-    if start < 0 or _NESTED.search(before) or text[start + 1 : keys[0].start(1)].strip():
+    prefix = text[max(start - _NEAR, 0) : max(start, 0)]
+    if start < 0 or _NESTED.search(prefix) or text[start + 1 : keys[0].start(1)].strip():
         raise UnclearError("no object with a known key")
     mention = _pattern(rf"""["'“‘](?:{names})\\*["'”’“‘]\s*:""")
     pieces, depth = ["{"], 1
@@ -78,15 +78,15 @@ def _last_value(region: str, depth: int) -> tuple[str, str]:
     ends = [at + 1 for at, c in enumerate(region) if at and c in closing] if closing else []
     if closing is None and match and match[0]:
         ends = [match.end()]
-    found: list[tuple[int, str]] = []
+    matches: list[tuple[int, str]] = []
     for end in ends:
         ending = _ENDING.match(region, end)
         brackets = [c for c in (ending[0] if ending else "") if c in "]}"]
         if len(brackets) >= depth:
-            found.append((end, "".join(brackets[:depth])))
-    if len(found) != 1:
-        raise UnclearError(f"the object could end at {len(found)} places")
-    end, brackets = found[0]
+            matches.append((end, "".join(brackets[:depth])))
+    if len(matches) != 1:
+        raise UnclearError(f"the object could end at {len(matches)} places")
+    end, brackets = matches[0]
     return region[:end], brackets
 
 

@@ -69,17 +69,17 @@ class HfDecoder:
         self._drop_abandoned()
         if not (self._short and self._long):
             self._short_seconds = self._long_seconds = 0.0
-        behind = self._long_seconds <= LONG_SHARE * (self._short_seconds + self._long_seconds)
-        lanes = self._long if self._long and (behind or not self._short) else self._short
+        is_behind = self._long_seconds <= LONG_SHARE * (self._short_seconds + self._long_seconds)
+        lanes = self._long if self._long and (is_behind or not self._short) else self._short
         started, rows = time.monotonic(), _count(lanes)
         with threads_for([self._chat.model]):
             for lane in list(lanes):
                 self._step(lane)
                 if not lane.rows:
                     lanes.remove(lane)
-            again, self._again = self._again[: self._chat.batch_size], self._again[self._chat.batch_size :]
-            if again:
-                self._begin(again)
+            repeats, self._again = self._again[: self._chat.batch_size], self._again[self._chat.batch_size :]
+            if repeats:
+                self._begin(repeats)
         if not self.busy:
             self._device.close()
         if lanes is self._long:

@@ -28,9 +28,9 @@ def row_tokens(tokenizer: PreTrainedTokenizerBase, steps: Sequence[TokenChances]
     texts = dict(zip(token_ids, tokenizer.batch_decode([[i] for i in token_ids]), strict=True))
     visible = tokenizer.batch_decode([[i] for i in token_ids], skip_special_tokens=True)
     special = {i for i, text in zip(token_ids, visible, strict=True) if texts[i] and not text}
-    shown = [(ids, chances) for ids, chances in steps if ids[0] not in special]
-    pieces = _pieces(tokenizer, [ids[0] for ids, _ in shown])
-    return [_token(piece, *step, texts) for piece, step in zip(pieces, shown, strict=True)]
+    text_steps = [(ids, chances) for ids, chances in steps if ids[0] not in special]
+    pieces = _pieces(tokenizer, [ids[0] for ids, _ in text_steps])
+    return [_token(piece, *step, texts) for piece, step in zip(pieces, text_steps, strict=True)]
 
 
 class TextPieces:

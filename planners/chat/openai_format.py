@@ -114,8 +114,8 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
     try:
         completion = _Completion.model_validate_json(body.removeprefix(BOM_UTF8))
     except ValidationError:
-        words = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
-        raise ValueError(f"not a chat completion: {words}") from None
+        message = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
+        raise ValueError(f"not a chat completion: {message}") from None
     choice = completion.choices[0]
     text = choice.message.text
     reason = choice.finish_reason

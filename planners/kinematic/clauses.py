@@ -150,9 +150,9 @@ def _join_pick(pick: Clause, clause: Clause) -> Clause | None:
 def _with_order(clauses: list[Clause], instruction: str) -> list[Clause]:
     """Mark the clauses whose common target the instruction names only once."""
     targets = [clause.name.split()[-1] if clause.kind == "put" else "" for clause in clauses]
-    words = instruction.lower()
+    text = instruction.lower()
     return [
-        replace(clause, unordered=bool(target) and words.count(target.lower()) < targets.count(target))
+        replace(clause, unordered=bool(target) and text.count(target.lower()) < targets.count(target))
         for clause, target in zip(clauses, targets, strict=True)
     ]
 

@@ -64,8 +64,11 @@ def _of_names(names: Sequence[str], robot_type: str | None, values: Curve, joint
     elif joints == 1 and _CLOSED_NAME.search(text):
         yield Evidence("high", 3, f"{text} says how closed it is")
     low, high = float(values.min()), float(values.max())
-    for pattern, least, most, end, reason in _CONVENTIONS:
-        if re.search(pattern, f"{robot_type or ''} {text}", re.IGNORECASE) and least <= low <= high <= most:
+    for pattern, minimum, maximum, end, reason in _CONVENTIONS:
+        if (
+            re.search(pattern, f"{robot_type or ''} {text}", re.IGNORECASE)
+            and minimum <= low <= high <= maximum
+        ):
             yield Evidence(end, 2, reason)
             return
     if joints > 1 and low >= 0 and 0.5 < high <= 1:

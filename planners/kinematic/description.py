@@ -70,8 +70,8 @@ def _moves(hand: Layout, motion: ArmMotion, segment: Segment, side: str) -> Iter
         rise = float(motion.height[segment.end - 1] - motion.height[segment.start])
         flat = np.delete(way, hand.position.index(hand.vertical))
         ways = [f"{'up' if rise > 0 else 'down'} by {abs(rise):.3g}"] if _rises(motion, rise) else []
-        if (aside := float(np.linalg.norm(flat))) > _MOVED * motion.extent:
-            ways.append(f"sideways by {aside:.3g}")
+        if (sideways := float(np.linalg.norm(flat))) > _MOVED * motion.extent:
+            ways.append(f"sideways by {sideways:.3g}")
         yield f"the {side}arm moves {' and '.join(ways) or 'and comes back'}"
     if motion.closed is not None and hand.closed:
         yield f"the {side}hand {_hand(motion, segment)}"
@@ -85,10 +85,10 @@ def _hand(motion: ArmMotion, segment: Segment) -> str:
     """What the hand does: each closing and opening in turn, else how it stays."""
     events = [(c.contact, "closes") for c in motion.cycles]
     events += [(c.let_go, "opens") for c in motion.cycles if c.let_go is not None]
-    words = [word for frame, word in sorted(events) if segment.start <= frame < segment.end]
-    if words:
-        return ", then ".join(words)
-    held = any(motion.holds(cycle, segment.start) for cycle in motion.cycles)
+    event_names = [word for frame, word in sorted(events) if segment.start <= frame < segment.end]
+    if event_names:
+        return ", then ".join(event_names)
+    is_holding = any(motion.holds(cycle, segment.start) for cycle in motion.cycles)
     assert motion.closed is not None
-    closed = held or bool(np.median(motion.closed[segment.start : segment.end]) > _OPEN)
+    closed = is_holding or bool(np.median(motion.closed[segment.start : segment.end]) > _OPEN)
     return "stays closed" if closed else "stays open"

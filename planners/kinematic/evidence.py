@@ -119,8 +119,8 @@ def end_doubts(
 
 def _counts(clause: Clause, grasps: int) -> bool:
     """Whether a clause about several objects asks for so many grasps: "the two cups", or any number."""
-    words = clause.object.lower().split()
-    numbers = (int(word) if word.isdecimal() else _COUNTS.get(word) for word in words)
+    tokens = clause.object.lower().split()
+    numbers = (int(word) if word.isdecimal() else _COUNTS.get(word) for word in tokens)
     number = next((n for n in numbers if n is not None), None)
     return clause.several and (grasps > 1 if number is None else grasps == number)
 

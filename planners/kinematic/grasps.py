@@ -95,8 +95,8 @@ def _doubtful(cycle: Cycle, motion: ArmMotion) -> bool:
 def _is_repeated(cycle: Cycle, others: Sequence[Cycle], motion: ArmMotion) -> bool:
     """Whether a later grasp is at the same place: then this closing was meant to be one."""
     places = [motion.path[c.contact] for c in others if c.contact > cycle.contact]
-    here = motion.path[cycle.contact]
-    return any(np.linalg.norm(place - here) <= _ELSEWHERE * motion.extent for place in places)
+    contact_point = motion.path[cycle.contact]
+    return any(np.linalg.norm(place - contact_point) <= _ELSEWHERE * motion.extent for place in places)
 
 
 def _rests(cycle: Cycle, motion: ArmMotion) -> bool:
@@ -134,8 +134,8 @@ def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
     for cycle, after in reversed(list(itertools.pairwise(cycles))):
         if cycle.release is None or not _in_the_air(cycle, motion):
             continue
-        start, end, again = (motion.path[i] for i in (cycle.contact, cycle.release, after.contact))
-        stayed = np.linalg.norm(again - start) < np.linalg.norm(again - end)
+        start, end, next_contact = (motion.path[i] for i in (cycle.contact, cycle.release, after.contact))
+        stayed = np.linalg.norm(next_contact - start) < np.linalg.norm(next_contact - end)
         if stayed and motion.releases_apart(cycle, after) > _ELSEWHERE * motion.extent:
             return cycle
     return None

@@ -28,28 +28,28 @@ def hand_phases(motion: ArmMotion) -> list[MotionPhase]:
     """
     if motion.closed is None or not motion.cycles:
         return []
-    least = min(float(motion.closed[c.contact : c.release].min()) for c in motion.cycles)
+    minimum = min(float(motion.closed[c.contact : c.release].min()) for c in motion.cycles)
     phases: list[MotionPhase] = []
-    for name, start, end in _spans(motion, least):
+    for name, start, end in _spans(motion, minimum):
         if end > start:
             phases.append(MotionPhase(name=name, segment=Segment(start=start, end=end)))
     return phases
 
 
-def _spans(motion: ArmMotion, least: float) -> Iterator[tuple[str, int, int]]:
+def _spans(motion: ArmMotion, minimum: float) -> Iterator[tuple[str, int, int]]:
     """(name, first frame, end); a hand closed by less than `least` holds nothing."""
     assert motion.closed is not None
     n, free = len(motion), 0
     for cycle in motion.cycles:
         grasp, contact = max(free, cycle.grasp), max(free, cycle.contact)
-        if motion.closed[free:grasp].max(initial=0.0) < least:
+        if motion.closed[free:grasp].max(initial=0.0) < minimum:
             yield _arm(motion, free, grasp, "open"), free, grasp
         yield CLOSES, grasp, contact
         release = n if cycle.release is None else cycle.release
         yield _arm(motion, contact, release, "closed"), contact, release
         free = n if cycle.free is None else cycle.free
         yield OPENS, release, free
-    if motion.closed[free:].max(initial=0.0) < least:
+    if motion.closed[free:].max(initial=0.0) < minimum:
         yield _arm(motion, free, n, "open"), free, n
 
 

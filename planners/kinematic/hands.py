@@ -24,10 +24,10 @@ type Hand = tuple[Layout, Confidence, str]
 """A layout with its gripper, how sure that is, and why."""
 
 
-def find_hands(recordings: Sequence[Recording], hint: Layout, seen: str) -> list[Hand]:
+def find_hands(recordings: Sequence[Recording], hint: Layout, sample: str) -> list[Hand]:
     """The grippers, at most two, the one that moves most first: by name in the state, then in the action,
     else by behaviour."""
-    named: list[tuple[float, Layout, str]] = []
+    hands: list[tuple[float, Layout, str]] = []
     for source in ("state", "action"):
         names, dims = names_of(recordings[0], source), values_of(recordings[0], source).shape[1]
         for hand in named_hands(names, dims):
@@ -35,23 +35,23 @@ def find_hands(recordings: Sequence[Recording], hint: Layout, seen: str) -> list
             size = max((float(np.ptp(c)) for c in curves if moves(c)), default=0.0)
             side = _SIDES.get(side_of(names[hand[0]]))
             layout = hint.model_copy(update={"gripper": tuple(hand), "source": source, "side": side})
-            named.append((size, layout, ", ".join(names[i] for i in hand)))
-        if any(size for size, _, _ in named):
+            hands.append((size, layout, ", ".join(names[i] for i in hand)))
+        if any(size for size, _, _ in hands):
             break
     else:
-        named = named[:1]
-    most = max((size for size, _, _ in named), default=0.0)
-    named = sorted(named, key=lambda hand: -hand[0])[:2]
-    if named:
+        hands = hands[:1]
+    greatest = max((size for size, _, _ in hands), default=0.0)
+    hands = sorted(hands, key=lambda hand: -hand[0])[:2]
+    if hands:
         return [
             (layout, "certain", f"named {text}")
-            for size, layout, text in named
-            if size >= _SECOND_HAND * most and (size or not most)
+            for size, layout, text in hands
+            if size >= _SECOND_HAND * greatest and (size or not greatest)
         ]
-    return _find_by_behaviour(recordings, hint, seen)
+    return _find_by_behaviour(recordings, hint, sample)
 
 
-def _find_by_behaviour(recordings: Sequence[Recording], hint: Layout, seen: str) -> list[Hand]:
+def _find_by_behaviour(recordings: Sequence[Recording], hint: Layout, sample: str) -> list[Hand]:
     """The last dimension whose signal has two levels, and the one in the same place of the other half."""
     for source in ("state", "action"):
         values = [values_of(r, source) for r in recordings]
@@ -64,7 +64,7 @@ def _find_by_behaviour(recordings: Sequence[Recording], hint: Layout, seen: str)
         hands = [last]
         if dims % 2 == 0 and scores[twin := (last + dims // 2) % dims] >= _TWO_LEVELS:
             hands.append(twin)
-        reason = f"goes between two levels in {seen}"
+        reason = f"goes between two levels in {sample}"
         return [
             (hint.model_copy(update={"gripper": (i,), "source": source}), "likely", reason) for i in hands
         ]
@@ -82,8 +82,8 @@ def fingers(recordings: Sequence[Recording], layout: Layout) -> tuple[int, ...]:
     return tuple(sorted(hand))
 
 
-def _go_together(values: Sequence[NDArray[np.floating]], one: int, other: int) -> bool:
-    pairs = [v[:, (one, other)] for v in values if np.ptp(v[:, one]) and np.ptp(v[:, other])]
+def _go_together(values: Sequence[NDArray[np.floating]], first: int, second: int) -> bool:
+    pairs = [v[:, (first, second)] for v in values if np.ptp(v[:, first]) and np.ptp(v[:, second])]
     return bool(pairs and abs(np.mean([np.corrcoef(p.T)[0, 1] for p in pairs])) >= _TOGETHER)
 
 

@@ -100,8 +100,8 @@ class ArmMotion:
         slow = self.speed < _SLOW * np.percentile(self.speed, 80)
         slow[: int(slow.argmin())] = False  # before it sets out
         end = len(self) if cycle.release is None else cycle.release
-        ahead = slow[cycle.contact : end]
-        stop = cycle.contact + int(ahead.argmax()) if ahead.any() else end
+        slow_part = slow[cycle.contact : end]
+        stop = cycle.contact + int(slow_part.argmax()) if slow_part.any() else end
         if slow[cycle.grasp : cycle.contact + 1].any():
             stop = cycle.contact
         if self.height is None:
@@ -252,9 +252,9 @@ def _effort(recording: Recording, layout: Layout) -> Curve | None:
     if not place or min(recording.state.shape[1], recording.action.shape[1]) <= max(place):
         return None
     state, command = (values[:, place].astype(np.float64) for values in (recording.state, recording.action))
-    ahead = np.linalg.norm(command - state, axis=1)
-    is_place = np.median(ahead) < _AHEAD * np.linalg.norm(np.ptp(state, axis=0))
-    return ahead if is_place else np.linalg.norm(command, axis=1)
+    lead = np.linalg.norm(command - state, axis=1)
+    is_place = np.median(lead) < _AHEAD * np.linalg.norm(np.ptp(state, axis=0))
+    return lead if is_place else np.linalg.norm(command, axis=1)
 
 
 def _command(recording: Recording, layout: Layout, closed: Curve) -> Curve | None:

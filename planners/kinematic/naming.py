@@ -51,9 +51,9 @@ def colour_doubts(
     """
     for part in parts:
         thing, place = part.clause.object, part.clause.name.partition(part.clause.object)[2].strip()
-        named = _colour(thing) if part.clause.kind == "put" else ""
-        move = find_move(part, recording, motion, camera) if named else None
-        if move and not _alike(named, move.colour):
+        colour_in_words = _colour(thing) if part.clause.kind == "put" else ""
+        move = find_move(part, recording, motion, camera) if colour_in_words else None
+        if move and not _alike(colour_in_words, move.colour):
             yield f'the camera shows that something {move.colour} is moved, and the words say "{thing}"'
         elif move and move.target_colour and not _alike(_colour(place), move.target_colour):
             yield f'the camera shows that the place is {move.target_colour}, and the words say "{place}"'
@@ -65,9 +65,9 @@ def _colour(text: str) -> str:
     return hues.pop() if len(hues) == 1 else ""
 
 
-def _alike(named: str, seen: str) -> bool:
+def _alike(name: str, look: str) -> bool:
     """Whether people may give both names to one colour; true where none is named."""
-    return not named or named == seen or any({named, seen} <= hues for hues in _ALIKE)
+    return not name or name == look or any({name, look} <= hues for hues in _ALIKE)
 
 
 def _name(

@@ -88,18 +88,18 @@ def is_place(text: str) -> bool:
 
 
 def _is_simple(text: str) -> bool:
-    words = text.split()
-    if len(words) > 1 and words[0] in _ARTICLES and words[-1] in _THINGS:
-        return len(words) == 2 or _is_simple(f"{' '.join(words[:-1])} thing")
-    while words and (words[0] in _DETERMINERS or words[0].isdecimal()):
-        words = words[1:]
-    if not 0 < len(words) <= _LONGEST or words[-1] in _COLOURS | _ADJECTIVES:
+    tokens = text.split()
+    if len(tokens) > 1 and tokens[0] in _ARTICLES and tokens[-1] in _THINGS:
+        return len(tokens) == 2 or _is_simple(f"{' '.join(tokens[:-1])} thing")
+    while tokens and (tokens[0] in _DETERMINERS or tokens[0].isdecimal()):
+        tokens = tokens[1:]
+    if not 0 < len(tokens) <= _LONGEST or tokens[-1] in _COLOURS | _ADJECTIVES:
         return False
     # A number or a letter is the name of the last of several: "block 2", "box A".
-    named = all(len(word) > 1 and not word.isdecimal() for word in words[:-1])
-    repeated = any(a == b for a, b in itertools.pairwise(words))
-    lettered = len(words) > 1 and len(words[-1]) == 1 and words[-1].isascii()
-    return named and not repeated and all(map(_is_plain, words[:-1] if lettered else words))
+    are_words = all(len(word) > 1 and not word.isdecimal() for word in tokens[:-1])
+    repeated = any(a == b for a, b in itertools.pairwise(tokens))
+    lettered = len(tokens) > 1 and len(tokens[-1]) == 1 and tokens[-1].isascii()
+    return are_words and not repeated and all(map(_is_plain, tokens[:-1] if lettered else tokens))
 
 
 def _is_plain(word: str) -> bool:

@@ -89,17 +89,19 @@ def infer_robot(
         check_layout(recording, hint)
     if hint.complete:
         return Robot(layout=hint, findings=())
-    seen = f"{len(recordings)} of {sampled_from} episodes" if sampled_from else episodes_text(len(recordings))
+    sample = (
+        f"{len(recordings)} of {sampled_from} episodes" if sampled_from else episodes_text(len(recordings))
+    )
     hands: list[Hand]
     if hint.gripper:
         hands = [(h.model_copy(update={"other": None}), "given", "by --layout") for h in hint.hands]
     else:
-        hands = find_hands(recordings, hint, seen)
-    robots = [_infer_hand(recordings, *hand, robot_type, seen, len(hands)) for hand in hands]
+        hands = find_hands(recordings, hint, sample)
+    robots = [_infer_hand(recordings, *hand, robot_type, sample, len(hands)) for hand in hands]
     if not robots:
         layout, found = _find_arm(recordings[0], hint, "", ())
         nothing = "no dimension is named so or goes between two levels"
-        gripper = Finding(field="gripper", value=None, confidence="likely", reason=f"{nothing} in {seen}")
+        gripper = Finding(field="gripper", value=None, confidence="likely", reason=f"{nothing} in {sample}")
         return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *found))
     layouts, findings = _settle([layout for layout, _ in robots], [f for _, found in robots for f in found])
     other = layouts[1] if len(layouts) > 1 else None
@@ -121,7 +123,7 @@ def _infer_hand(
     confidence: Confidence,
     reason: str,
     robot_type: str | None,
-    seen: str,
+    sample: str,
     hands: int,
 ) -> tuple[Layout, list[Finding]]:
     """Complete the layout of one hand."""
@@ -131,7 +133,7 @@ def _infer_hand(
     )
     hand = fingers(recordings, layout) if confidence == "likely" else layout.gripper
     layout, arm = _find_arm(recordings[0], layout, label, hand)
-    closed = _find_closed(recordings, layout, robot_type, seen, label)
+    closed = _find_closed(recordings, layout, robot_type, sample, label)
     layout = layout.model_copy(update={"closed": closed.value, "complete": True})
     findings = [gripper, closed, *arm]
     if layout.closed and layout.threshold is None and len(layout.gripper) == 1:
@@ -139,10 +141,10 @@ def _infer_hand(
         layout = layout.model_copy(update={"threshold": threshold})
         if threshold is not None:
             reason = "it also closes on nothing, far beyond what it holds"
-            found = Finding(
+            finding = Finding(
                 field=f"{label}threshold", value=written(threshold), confidence="likely", reason=reason
             )
-            findings.insert(2, found)
+            findings.insert(2, finding)
     return layout, findings
 
 
@@ -171,7 +173,7 @@ def _find_arm(
 
 
 def _find_closed(
-    recordings: Sequence[Recording], layout: Layout, robot_type: str | None, seen: str, label: str
+    recordings: Sequence[Recording], layout: Layout, robot_type: str | None, sample: str, label: str
 ) -> Finding:
     """Weigh what speaks for either end of a gripper."""
     field = f"{label}closed"
@@ -179,7 +181,7 @@ def _find_closed(
         return Finding(field=field, value=layout.closed, confidence="given", reason="by --layout")
     traces = [_trace(recording, layout) for recording in recordings]
     if not any(moves(trace.hand) for trace in traces):
-        return Finding(field=field, value=None, confidence="certain", reason=f"it never moves in {seen}")
+        return Finding(field=field, value=None, confidence="certain", reason=f"it never moves in {sample}")
     all_names = names_of(recordings[0], layout.source)
     names = [all_names[i] for i in layout.gripper] if all_names else []
     evidence = closed_end(traces, names, robot_type, len(layout.gripper))
@@ -189,7 +191,7 @@ def _find_closed(
     reason = _reasons(evidence, end)
     if weights[end] - against < _ENOUGH:
         hand = np.concatenate([trace.hand for trace in traces])
-        what = f"it goes from {hand.min():.3g} to {hand.max():.3g} in {seen}"
+        what = f"it goes from {hand.min():.3g} to {hand.max():.3g} in {sample}"
         return Finding(
             field=field, value=None, confidence="unknown", reason=f"{what}; {reason or 'nothing tells more'}"
         )

@@ -127,8 +127,8 @@ def closure(
     """
     values = smooth(hand_signal(fingers), round(0.2 * fps))
     if threshold is not None and closed is not None:
-        least, most = 2 * threshold - values.max(), 2 * threshold - values.min()
-        values = np.maximum(values, least) if closed == "low" else np.minimum(values, most)
+        minimum, maximum = 2 * threshold - values.max(), 2 * threshold - values.min()
+        values = np.maximum(values, minimum) if closed == "low" else np.minimum(values, maximum)
     low, high = float(values.min()), float(values.max())
     scaled = (values - low) / (high - low) if high > low else np.zeros(len(values))
     if closed is None:
@@ -157,8 +157,8 @@ def cycles(closed: Curve, fps: float, command: Curve | None = None) -> list[Cycl
             inside, has_opened = False, True
     if inside and start > 0:
         spans.append((start, len(closed)))
-    found = [_cycle(closed, a, b, fps) for a, b in spans if b - a >= fps / 3]
-    return found if command is None or not _has_two_values(command) else _by_command(found, closed, command)
+    cycles = [_cycle(closed, a, b, fps) for a, b in spans if b - a >= fps / 3]
+    return cycles if command is None or not _has_two_values(command) else _by_command(cycles, closed, command)
 
 
 def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:

@@ -163,9 +163,9 @@ def find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
         place = motion.path[stop]
         if np.linalg.norm(place - motion.path[start]) <= _WAY * motion.extent:
             continue
-        last, before = end if stop == rest else stop, touches[-1].end if touches else start
-        is_near = np.linalg.norm(place - motion.path[before]) <= 2 * _WAY * motion.extent
-        if touches and is_near and not _rises(motion, before, stop):
+        last, previous_end = end if stop == rest else stop, touches[-1].end if touches else start
+        is_near = np.linalg.norm(place - motion.path[previous_end]) <= 2 * _WAY * motion.extent
+        if touches and is_near and not _rises(motion, previous_end, stop):
             touches[-1] = Touch(touches[-1].start, last)
         else:
             touches.append(Touch(max(start, stop - round(_PRESS_S * motion.fps)), last))
@@ -186,14 +186,14 @@ def _bends(motion: ArmMotion, start: int, end: int) -> list[int]:
         return []
     near = _near(motion)
     sharpness = np.maximum(_turns(motion, near), np.where(motion.speed < _STANDS * usual, 1.0, 0.0))
-    found: list[int] = []
+    frames: list[int] = []
     for frame in np.argsort(-sharpness, kind="stable"):
         is_inside = moving[0] + near <= frame < moving[-1] - 1
         if sharpness[frame] < 1 - _TURN:
             break
-        if is_inside and all(abs(frame - other) > _APART_S * motion.fps for other in found):
-            found.append(int(frame))
-    return sorted(found)
+        if is_inside and all(abs(frame - other) > _APART_S * motion.fps for other in frames):
+            frames.append(int(frame))
+    return sorted(frames)
 
 
 def _near(motion: ArmMotion) -> int:
@@ -205,20 +205,20 @@ def _turns(motion: ArmMotion, near: int) -> NDArray[np.float64]:
     turns = np.zeros(len(motion))
     if len(motion) <= 2 * near:
         return turns
-    before = motion.path[near:-near] - motion.path[: -2 * near]
+    approach = motion.path[near:-near] - motion.path[: -2 * near]
     after = motion.path[2 * near :] - motion.path[near:-near]
-    first, second = np.linalg.norm(before, axis=1), np.linalg.norm(after, axis=1)
+    first, second = np.linalg.norm(approach, axis=1), np.linalg.norm(after, axis=1)
     is_long = np.minimum(first, second) > _SHORT * motion.extent
     product = np.where(is_long, first * second, 1.0)
-    turns[near:-near] = np.where(is_long, 1 - (before * after).sum(axis=1) / product, 0.0)
+    turns[near:-near] = np.where(is_long, 1 - (approach * after).sum(axis=1) / product, 0.0)
     return turns
 
 
 def _comes_from_below(motion: ArmMotion, start: int, frame: int) -> bool:
     if motion.height is None:
         return False
-    before = motion.height[max(start, frame - round(_APART_S * motion.fps)) : frame + 1]
-    return bool(motion.height[frame] - before.min() > _RISEN * np.ptp(motion.height))
+    heights = motion.height[max(start, frame - round(_APART_S * motion.fps)) : frame + 1]
+    return bool(motion.height[frame] - heights.min() > _RISEN * np.ptp(motion.height))
 
 
 def _rises(motion: ArmMotion, start: int, end: int) -> bool:

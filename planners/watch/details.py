@@ -58,12 +58,12 @@ def describe(
     """
     places = [
         (number, at, keys)
-        for number, one in enumerate(watched)
-        for at, step in enumerate(one.plan.steps)
+        for number, episode in enumerate(watched)
+        for at, step in enumerate(episode.plan.steps)
         if (keys := tuple(_keys(step, names)))
     ]
     questions = [_question(watched[number], at, keys, cameras) for number, at, keys in places]
-    steps = [list(one.plan.steps) for one in watched]
+    steps = [list(episode.plan.steps) for episode in watched]
     for (number, at, _), answer in zip(places, _ask(chat, questions, replies), strict=True):
         if isinstance(answer, Failure):
             where = f"{watched[number].recording.id}, step {at + 1}"
@@ -71,7 +71,8 @@ def describe(
         elif answer != Details():
             steps[number][at] = steps[number][at].model_copy(update={"details": answer})
     return [
-        one.plan.model_copy(update={"steps": tuple(new)}) for one, new in zip(watched, steps, strict=True)
+        episode.plan.model_copy(update={"steps": tuple(new)})
+        for episode, new in zip(watched, steps, strict=True)
     ]
 
 

@@ -72,9 +72,9 @@ def score_task(recorded: Path) -> list[EpisodeScore]:
     """
     truth = read_truth(recorded)
     robot = read_robot(Source.open(recorded))
-    asked = question(robot) is not None
-    inverted = not asked and robot.layout.closed not in (None, truth.closed)
-    options = Options(layout=f"closed={truth.closed}", camera="corner") if asked else None
+    needs_answer = question(robot) is not None
+    inverted = not needs_answer and robot.layout.closed not in (None, truth.closed)
+    options = Options(layout=f"closed={truth.closed}", camera="corner") if needs_answer else None
     with tempfile.TemporaryDirectory(prefix="goalreel-metaworld-") as folder:
         out = Path(folder) / "annotated"
         summary = annotate(recorded, out, options=options)
@@ -85,7 +85,7 @@ def score_task(recorded: Path) -> list[EpisodeScore]:
     return [
         replace(
             score_episode(annotation, tasks()[episode.task], episode, truth.fps),
-            asked=asked,
+            asked=needs_answer,
             inverted=inverted,
         )
         for annotation, episode in zip(annotations, truth.episodes, strict=True)

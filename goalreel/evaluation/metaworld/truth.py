@@ -67,14 +67,14 @@ class TaskTruth(_Frozen):
 
 def contacts(episode: RecordingTruth, fps: float) -> list[Contact]:
     """List the contacts of the hand with what can move, in order; a graze is none."""
-    found = [
+    spans = [
         Contact(name, start, end)
         for name, body in episode.bodies.items()
         if body.movable
         for start, end in _spans(body.touched, round(_GAP * fps))
         if end - start >= _BRIEF * fps
     ]
-    return sorted(found, key=lambda contact: (contact.start, contact.end))
+    return sorted(spans, key=lambda contact: (contact.start, contact.end))
 
 
 def contact_cuts(contacts: Sequence[Contact], frames: int) -> list[int]:
@@ -98,10 +98,10 @@ def _spans(touched: Sequence[bool], gap: int) -> list[tuple[int, int]]:
     """Spans of frames with contact, joined over short gaps."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(touched, int), [0]])))
     spans = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-    for before, after in list(itertools.pairwise(spans))[::-1]:
-        if after[0] - before[1] < gap:
-            at = spans.index(before)
-            spans[at : at + 2] = [(before[0], spans[at + 1][1])]
+    for earlier, later in list(itertools.pairwise(spans))[::-1]:
+        if later[0] - earlier[1] < gap:
+            at = spans.index(earlier)
+            spans[at : at + 2] = [(earlier[0], spans[at + 1][1])]
     return spans
 
 

@@ -146,8 +146,8 @@ def _bodies(noun: str, spec: TaskSpec) -> frozenset[str]:
 
 
 def _is_known(noun: str, spec: TaskSpec) -> bool:
-    words = noun.split()
-    return bool(words) and any(word in spec.objects or word in spec.places for word in words)
+    tokens = noun.split()
+    return bool(tokens) and any(word in spec.objects or word in spec.places for word in tokens)
 
 
 def _contradiction(claim: _Claim, step: NamedStep, episode: RecordingTruth, fps: float) -> str:

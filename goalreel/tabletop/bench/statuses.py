@@ -81,8 +81,8 @@ def observed_unseen(step: StoryboardStep, truth: EpisodeTruth, walk: Walk) -> bo
 def _holds(claim: NameClaim, truth: EpisodeTruth, frame: int) -> bool:
     if claim.holds is not None:
         return claim.holds(frame)
-    held = (c for c in truth.contacts if c.start <= frame < c.end)
-    return any(claim.objects is None or c.object in claim.objects for c in held)
+    contacts = (c for c in truth.contacts if c.start <= frame < c.end)
+    return any(claim.objects is None or c.object in claim.objects for c in contacts)
 
 
 def _frame(step: StoryboardStep) -> int | None:

@@ -79,19 +79,19 @@ class EpisodeTruth:
         text = _NUMBER.sub("", text.lower().strip())
         if _NO_CONTACT.match(text):
             return NameClaim(None, contact=False)
-        held = bool(_TAKES.match(text) or _HELD.search(text))
+        says_held = bool(_TAKES.match(text) or _HELD.search(text))
         things = [t for t in _THING.findall(text) if not _NO_COLOUR.match(t)]
         if any(thing not in self.objects for thing in things) or not (things or _OPEN.search(text)):
-            return NameClaim(frozenset(), held=held)
+            return NameClaim(frozenset(), held=says_held)
         if goals := read_goals(text):
             objects = frozenset(goal.object for goal in goals)
-            return NameClaim(objects, held=held, holds=lambda frame: self._hold(goals, frame))
+            return NameClaim(objects, held=says_held, holds=lambda frame: self._hold(goals, frame))
         is_open = not things or _MANY.match(text)
-        return NameClaim(None if is_open else frozenset(things[:1]), held=held)
+        return NameClaim(None if is_open else frozenset(things[:1]), held=says_held)
 
     def _hold(self, goals: Sequence[SubGoal], frame: int) -> bool:
-        held = self.holds[min(frame, len(self.holds) - 1)]
-        return all(goal in self.goals and held[self.goals.index(goal)] for goal in goals)
+        values = self.holds[min(frame, len(self.holds) - 1)]
+        return all(goal in self.goals and values[self.goals.index(goal)] for goal in goals)
 
 
 def names_of(episode: Episode, truth: EpisodeTruth) -> list[WrittenName]:

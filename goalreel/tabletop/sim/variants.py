@@ -52,8 +52,8 @@ def vary(root: Path, out: Path, variant: Variant) -> list[int]:
         DatasetError: its ground truth is damaged.
     """
     truth = read_truth(root)
-    words = [variant.words(sample_episode(episode.seed)) for episode in truth.episodes]
-    texts = [new or old.instruction for new, old in zip(words, truth.episodes, strict=True)]
+    phrases = [variant.words(sample_episode(episode.seed)) for episode in truth.episodes]
+    texts = [new or old.instruction for new, old in zip(phrases, truth.episodes, strict=True)]
     shutil.copytree(root, out)
     for path in sorted(out.glob("data/*/*.parquet")):
         _rewrite(path, variant)
@@ -67,7 +67,7 @@ def vary(root: Path, out: Path, variant: Variant) -> list[int]:
         path.write_text(json.dumps({**values, "features": renamed} if "features" in values else renamed))
     episodes = (e.model_copy(update={"instruction": t}) for e, t in zip(truth.episodes, texts, strict=True))
     write_truth(out, Truth(phases=truth.phases, episodes=tuple(episodes)))
-    return [index for index, text in enumerate(words) if text is not None]
+    return [index for index, text in enumerate(phrases) if text is not None]
 
 
 def _rewrite(path: Path, variant: Variant) -> None:

@@ -43,8 +43,8 @@ def default_dialect(model: str) -> DialectName:
     path = Path(model).expanduser()
     folder = path if model and (path / "config.json").is_file() else None
     card = "" if folder is None else _text(folder / "README.md")
-    if (told := _dialect_of_card(card)) is not None:
-        return told
+    if (dialect := _dialect_of_card(card)) is not None:
+        return dialect
     config = {} if folder is None else _mapping(_text(folder / "config.json"))
     names = [model, str(config.get("_name_or_path", "")), *([str(folder.resolve())] if folder else [])]
     if any(map(_is_published, names)):
