@@ -80,8 +80,14 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
         return None
     from goalreel.planners.agents.dialects import default_dialect, dialect, trained_steps_of
 
-    steps = trained_steps_of(located(model.model)) if role == "planner" else None
     options = read_options(model, kind.options)
+    steps: int | Callable[[], int | None] | None = None
+    if role == "planner" and kind.name == "server":
+        from goalreel.models.steps_query import StepsQuery
+
+        steps = StepsQuery(model.target, getattr(options, "header", None))
+    elif role == "planner":
+        steps = trained_steps_of(located(model.model))
     if not isinstance(options, DialectOptions):
         return dialect(default_dialect(located(model.model)), trained_steps=steps)
     if options.overlay and role != "critic":

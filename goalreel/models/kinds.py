@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from goalreel.planners.chat.conversation import Chat
     from goalreel.types import Critic, Editor, Planner
 
+SERVER_KEYS = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
+"""The environment variables that may hold a goalreel server's token."""
 CATALOGUE, SPLIT, FALLBACK = "NAME[@FOLDER]", "NAME+EDITOR", "EDITOR else EDITOR"
 """The editors' kinds without a kind in front."""
 OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
@@ -53,9 +55,8 @@ def _openai(spec: ModelSpec[HttpOptions]) -> "Chat":
 def _server(spec: ModelSpec[HttpOptions]) -> "Chat":
     from goalreel.planners.chat.openai import OpenAIChat
 
-    keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
     url = f"{spec.name.target.rstrip('/')}/v1"
-    return OpenAIChat(spec.role, base_url=url, key_variables=keys, **spec.options.loading)
+    return OpenAIChat(spec.role, base_url=url, key_variables=SERVER_KEYS, **spec.options.loading)
 
 
 @planners.kind("kinematic", "Reads the steps off a recording's motion.", ModelOptions, needs_recording=True)

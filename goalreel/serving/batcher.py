@@ -1,4 +1,4 @@
-"""One thread a model: requests that come close together share one call, and clients take turns."""
+"""Queues of models: requests that come close together share one call, and clients take turns."""
 
 import asyncio
 import logging
@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from goalreel.engine import BatchEngine, WorkItem
 from goalreel.errors import BackendError
 
 log = logging.getLogger(__name__)
@@ -64,27 +64,6 @@ class BatchBounds:
     queue: int = 256
 
 
-class BatchEngine[Q, A](Protocol):
-    """What answers requests, in turns; a model that writes tokens writes one in each."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is a turn to take."""
-        ...
-
-    def room(self, most: int) -> int:
-        """How many more requests to take, where `most` may be under way."""
-        ...
-
-    def start(self, works: Sequence[Work[Q, A]]) -> None:
-        """Take requests."""
-        ...
-
-    def step(self) -> int:
-        """Take a turn, and return how many requests were in it; abandoned ones are dropped."""
-        ...
-
-
 class CallEngine[Q, A]:
     """An engine of whole batches: `call` gives answer i to request i. A BackendError fails its batch."""
 
@@ -97,7 +76,7 @@ class CallEngine[Q, A]:
         self._name = name
         self._call = call
         self._observe = observe
-        self._works: Sequence[Work[Q, A]] = ()
+        self._works: Sequence[WorkItem[Q, A]] = ()
 
     @property
     def busy(self) -> bool:
@@ -108,7 +87,7 @@ class CallEngine[Q, A]:
         """One batch at a time."""
         return 0 if self._works else most
 
-    def start(self, works: Sequence[Work[Q, A]]) -> None:
+    def start(self, works: Sequence[WorkItem[Q, A]]) -> None:
         """Take a batch."""
         self._works = works
 
@@ -133,26 +112,26 @@ class CallEngine[Q, A]:
 
 
 class Batcher[Q, A]:
-    """Answers single requests through an engine, in one thread.
+    """Answers single requests through engines, each in a thread of its own.
 
-    A batch goes out when there are as many requests as the engine has room for, or when the first has
-    waited `bounds.wait` seconds. Requests of different `key` never go out together. Clients take turns: one
-    with many requests does not hold up one with few. A BackendError fails its batch and the thread goes on;
-    any other error is a bug in the model: the thread ends, `alive` turns False and every waiting and later
-    request gets WorkerDead.
+    One engine is the rule. Several answer side by side, so that a long request holds up its own engine alone:
+    for models behind servers, which lose nothing by it. A batch goes out when there are as many requests as
+    the engine has room for, or when the first has waited `bounds.wait` seconds. Requests of different `key`
+    never go out together. Clients take turns: one with many requests does not hold up one with few. A
+    BackendError fails its batch and the thread goes on; any other error is a bug in the model: the threads
+    end, `alive` turns False and every waiting and later request gets WorkerDead.
     """
 
     def __init__(
         self,
         name: str,
-        engine: BatchEngine[Q, A],
+        engines: Sequence[BatchEngine[Q, A]],
         bounds: BatchBounds,
         *,
         key: Callable[[Q], Hashable] = lambda _: None,
         observe: Callable[[int, float], None] = lambda _size, _seconds: None,
     ) -> None:
         self.name = name
-        self._engine = engine
         self._bounds = bounds
         self._key = key
         self._observe = observe
@@ -167,13 +146,17 @@ class Batcher[Q, A]:
         """Seconds a request, lately."""
         self._moved = self._answered = time.monotonic()
         """When the engine last took a turn or had nothing to do."""
-        self._thread = threading.Thread(target=self._work, name=f"goalreel-{name}", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._work, args=(engine,), name=f"goalreel-{name}", daemon=True)
+            for engine in engines
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def alive(self) -> bool:
-        """Whether the model's thread takes requests and answers them."""
-        return self._thread.is_alive() and not self._closing
+        """Whether the model's threads take requests and answer them."""
+        return all(thread.is_alive() for thread in self._threads) and not self._closing
 
     @property
     def waiting(self) -> int:
@@ -244,9 +227,11 @@ class Batcher[Q, A]:
         """Fail what waits, and after `timeout` seconds also what the model has not answered by then."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._fail(self._take_queue(), "the server is stopping")
-        self._thread.join(timeout)
+        deadline = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
         self._fail(self._under_way, "the server is stopping")
 
     def _full(self) -> QueueFull:
@@ -267,41 +252,44 @@ class Batcher[Q, A]:
         for work in works:
             work.answer(WorkerDead(reason))
 
-    def _work(self) -> None:
+    def _work(self, engine: BatchEngine[Q, A]) -> None:
         try:
-            while self._collect():
-                self._step()
+            while self._collect(engine):
+                self._step(engine)
         finally:
             with self._changed:
                 died, self._closing = not self._closing, True
+                self._changed.notify_all()
             if died:
                 self._fail(self._under_way, f"the {self.name} model died: see the server's log")
             self._fail(self._take_queue(), f"the {self.name} model is not running")
 
-    def _collect(self) -> bool:
+    def _collect(self, engine: BatchEngine[Q, A]) -> bool:
         """Give the engine what it has room for; wait while there is nothing to do. False when closing."""
-        batch: list[Work[Q, A]] = []
-        with self._changed:
-            while not self._closing:
-                room = self._engine.room(self._bounds.size) if self._queue else 0
-                batch = self._first(room) if room else []
+        while True:
+            room = (
+                engine.room(self._bounds.size) if self._queue else 0
+            )  # it may copy a cache: without the lock
+            with self._changed:
+                if self._closing:
+                    return False
+                batch = self._first(room) if room and self._queue else []
                 remaining = batch[0].arrived + self._bounds.wait - time.monotonic() if batch else 0.0
-                if batch and len(batch) < room and remaining > 0:
-                    batch = []
-                if batch or self._engine.busy:
+                if batch and (len(batch) >= room or remaining <= 0):
+                    self._take(batch)
                     break
+                if engine.busy:
+                    return True
                 self._changed.wait(remaining if self._queue else None)
-            if self._closing:
-                return False
-            self._queue = [work for work in self._queue if work not in batch]
-            if not self._under_way:
-                self._moved = self._answered = time.monotonic()
-            self._under_way += batch
-            if batch:
-                self._note_turns(batch)
-        if batch:
-            self._engine.start(batch)
+        engine.start(batch)
         return True
+
+    def _take(self, batch: Sequence[Work[Q, A]]) -> None:
+        self._queue = [work for work in self._queue if work not in batch]
+        if not self._under_way:
+            self._moved = self._answered = time.monotonic()
+        self._under_way += batch
+        self._note_turns(batch)
 
     def _note_turns(self, batch: Sequence[Work[Q, A]]) -> None:
         self._turn += 1
@@ -322,14 +310,15 @@ class Batcher[Q, A]:
         ordered = [work for *_, work in sorted(ranked, key=lambda rank: rank[:2])]
         return [work for work in ordered if work.key == ordered[0].key][:room]
 
-    def _step(self) -> None:
+    def _step(self, engine: BatchEngine[Q, A]) -> None:
         started = time.monotonic()
-        size = self._engine.step()
-        self._moved = time.monotonic()
-        if size:
-            self._observe(size, self._moved - started)
-        under_way = [work for work in self._under_way if not work.abandoned]
-        if answered := len(self._under_way) - len(under_way):
-            self._pace += 0.2 * ((self._moved - self._answered) / answered - self._pace)
-            self._answered = self._moved
-        self._under_way = under_way
+        size = engine.step()
+        with self._changed:
+            self._moved = time.monotonic()
+            if size:
+                self._observe(size, self._moved - started)
+            under_way = [work for work in self._under_way if not work.abandoned]
+            if answered := len(self._under_way) - len(under_way):
+                self._pace += 0.2 * ((self._moved - self._answered) / answered - self._pace)
+                self._answered = self._moved
+            self._under_way = under_way

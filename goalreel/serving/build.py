@@ -4,6 +4,7 @@ from typing import Literal
 
 from goalreel.errors import InputError
 from goalreel.models.build import ChatCache, build_chat, build_editor, dialect_of
+from goalreel.models.discovery import is_remote
 from goalreel.models.load import check_name, takes_references
 from goalreel.models.names import ModelName
 from goalreel.planners.agents.dialects import OWN, Dialect
@@ -25,6 +26,7 @@ def build_models(
     check_names(planner, critic, editor)
     for name in filter(None, (planner, critic, editor) if server is None else ()):
         ModelName.parse(name).check_folders()
+    names: dict[Role, str | None] = {"planner": planner, "critic": critic, "editor": editor}
     cache: ChatCache = {}
     return Models(
         planner=build_chat(server or planner, role="planner", cache=cache) if planner else None,
@@ -33,6 +35,11 @@ def build_models(
         planner_name=_brief(planner),
         critic_name=_brief(critic),
         editor_name=_brief(editor),
+        remote=frozenset(
+            role
+            for role, name in names.items()
+            if name and (server or is_remote(role, ModelName.parse(name)))
+        ),
         references=editor is not None and takes_references(ModelName.parse(editor)),
         planner_dialect=_dialect(planner, "planner"),
         critic_dialect=_dialect(critic, "critic"),

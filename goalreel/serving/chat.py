@@ -14,7 +14,7 @@ from goalreel.serving.chat_stream import stream
 from goalreel.serving.errors import ApiError, responses
 from goalreel.serving.events import EVENTS
 from goalreel.serving.pictures import decode_all, from_base64
-from goalreel.serving.service import Here, ask_while_connected
+from goalreel.serving.service import Here, Service, ask_while_connected
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
 
@@ -26,6 +26,8 @@ class ModelCard(BaseModel):
     object: Literal["model"] = "model"
     created: int = 0
     owned_by: str = "goalreel"
+    trained_steps: int | None = None
+    """Of a planner: the number of steps in all questions that it was trained on."""
 
 
 class ModelList(BaseModel):
@@ -36,19 +38,25 @@ class ModelList(BaseModel):
 
 
 @router.get("/models", responses=responses())
-async def models(service: Here) -> ModelList:
+def models(service: Here) -> ModelList:
     """What is served: the roles, and the models' own names."""
-    return ModelList(data=[ModelCard(id=name) for name in service.names()])
+    return ModelList(data=[_card(name, service) for name in service.names()])
 
 
 @router.get("/models/{model:path}", responses=responses(404))
-async def model(model: str, service: Here) -> ModelCard:
+def model(model: str, service: Here) -> ModelCard:
     """One name that `model` may take."""
     if model not in service.names():
         served = ", ".join(service.names())
         message = f"no model of that name here: this server has {served}"
         raise ApiError(404, message, param="model", code="model_not_found")
-    return ModelCard(id=model)
+    return _card(model, service)
+
+
+def _card(name: str, service: Service) -> ModelCard:
+    if service.names()[name] != "planner":
+        return ModelCard(id=name)
+    return ModelCard(id=name, trained_steps=service.models.planner_dialect.trained_steps)
 
 
 @router.post("/chat/completions", response_model=ChatAnswer, responses=responses(404, 424) | EVENTS)
@@ -62,6 +70,7 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
         json_schema.schema_ if json_schema else None,
         tokens=bool(body.logprobs),
         max_tokens=body.max_completion_tokens or body.max_tokens,
+        stop=tuple(body.stop or ()),
     )
     if body.stream:
         return await stream(request, body, batcher, question)

@@ -3,7 +3,8 @@
 import asyncio
 import functools
 import json
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -22,7 +23,7 @@ from goalreel.serving.batcher import BatchBounds, Batcher, CallEngine
 from goalreel.serving.errors import CLIENT_GONE, ApiError
 from goalreel.serving.metrics import Metrics
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.types import Edit, Failure
+from goalreel.types import Edit, Failure, Role
 
 type ChatBatcher = Batcher[ChatRequest, TokenReply | NoReply]
 type EditBatcher = Batcher[Edit, Image | Failure]
@@ -48,14 +49,12 @@ class Service:
         elif models.critic is not None:
             self.batchers["critic"] = self._chat("critic", models.critic)
         if models.editor is not None:
-            observe = functools.partial(self.metrics.called, "editor")
-            calls = CallEngine("editor", models.editor.edit, observe)
-            self.batchers["editor"] = Batcher("editor", calls, self._bounds)
+            self.batchers["editor"] = self._calls("editor", models.editor.edit)
 
-    def _chat(self, role: str, chat: Chat) -> ChatBatcher:
-        observe = functools.partial(self.metrics.called, role)
+    def _chat(self, role: Role, chat: Chat) -> ChatBatcher:
         if isinstance(chat, DecodingChat):
-            return Batcher(role, chat.decoder(), self._bounds, observe=observe)
+            observe = functools.partial(self.metrics.called, role)
+            return Batcher(role, [chat.decoder()], self._bounds, observe=observe)
 
         def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
             conversations, schema = [r.conversation for r in requests], requests[0].schema
@@ -66,7 +65,20 @@ class Service:
                     request.on_text(text)
             return replies
 
-        return Batcher(role, CallEngine(role, call, observe), self._bounds, key=_call_key)
+        return self._calls(role, call, key=_call_key)
+
+    def _calls[Q, A](
+        self,
+        role: Role,
+        call: Callable[[Sequence[Q]], Sequence[A]],
+        key: Callable[[Q], Hashable] = lambda _: None,
+    ) -> Batcher[Q, A]:
+        """Queue the calls of a model. One behind a server gets each request in a call of its own."""
+        lanes, bounds = 1, self._bounds
+        if role in self.models.remote:
+            lanes, bounds = bounds.size, replace(bounds, size=1)
+        observe = functools.partial(self.metrics.called, role)
+        return Batcher(role, [CallEngine(role, call, observe) for _ in range(lanes)], bounds, key=key)
 
     @property
     def healthy(self) -> bool:

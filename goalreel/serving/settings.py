@@ -10,7 +10,7 @@ from goalreel.models.loop_options import LoopOptions
 from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.planners.chat.conversation import Chat
 from goalreel.settings import Panel, settings
-from goalreel.types import Editor
+from goalreel.types import Editor, Role
 
 _LOAD = Panel("Load")
 
@@ -30,6 +30,8 @@ class Models:
     editor_name: str = "editor"
     references: bool = False
     """The editor takes more pictures beside the one that it edits."""
+    remote: frozenset[Role] = frozenset()
+    """Roles whose models are behind servers of their own: they are sent each request by itself."""
     planner_dialect: Dialect = OWN
     critic_dialect: Dialect = OWN
     """The wording of the questions of the storyboard agents."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from goalreel.errors import BackendError
+from goalreel.engine import BatchEngine, WorkItem
 from goalreel.image import Image
 
 _SYSTEM_REFUSED = re.compile(
@@ -109,6 +109,8 @@ class ChatRequest:
     """Whether the probabilities of the reply's tokens are wanted."""
     max_tokens: int | None = None
     """Where the reply is cut, if the model's own limit does not cut it before."""
+    stop: tuple[str, ...] = ()
+    """The reply may end with the first of these texts. A back end may also go on."""
     on_text: Callable[[str], None] | None = None
     """Is called in the model's thread with each piece of the reply; must be quick, and must not raise.
 
@@ -145,43 +147,9 @@ class TokenChat(Chat, Protocol):
         ...
 
 
-class ReplyWork(Protocol):
-    """A request, and whoever waits for its reply."""
-
-    @property
-    def request(self) -> ChatRequest:
-        """What is asked."""
-        ...
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether nobody waits any more."""
-        ...
-
-    def answer(self, answer: TokenReply | NoReply | BackendError) -> None:
-        """Hand over the reply, or say why the model could not be called."""
-        ...
-
-
-class Decoder(Protocol):
-    """Answers many requests at once, a token at a time. It is used in one thread."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether a reply is under way."""
-        ...
-
-    def room(self, most: int) -> int:
-        """How many more requests to take, where `most` may be under way."""
-        ...
-
-    def start(self, works: Sequence[ReplyWork]) -> None:
-        """Take requests."""
-        ...
-
-    def step(self) -> int:
-        """Go on by a token, answer what is whole, drop what is abandoned; return how many were in turn."""
-        ...
+type ReplyWork = WorkItem[ChatRequest, TokenReply | NoReply]
+type Decoder = BatchEngine[ChatRequest, TokenReply | NoReply]
+"""Answers many requests at once, a token at a time."""
 
 
 @runtime_checkable

@@ -44,6 +44,7 @@ class ReplyRow:
         self.ids: list[int] = []
         self.chances: list[TokenChances] = []
         self.ended = self.answered = False
+        self._decode = decode
         on_text = work.request.on_text
         self._pieces = TextPieces(decode, on_text) if on_text is not None else None
 
@@ -52,9 +53,14 @@ class ReplyRow:
         self.ids.append(token)
         if chances is not None:
             self.chances.append(chances)
-        self.ended = last
+        self.ended = last or self._has_stop()
         if self._pieces is not None:
             self._pieces.add(self.ids)
+
+    def _has_stop(self) -> bool:
+        stop = self.work.request.stop
+        text = self._decode(self.ids).lstrip() if stop else ""
+        return any(s in text for s in stop)
 
     @property
     def written(self) -> bool:

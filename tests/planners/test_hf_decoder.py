@@ -184,3 +184,17 @@ def test_a_device_that_fails_fails_what_is_under_way_alone(qwen):
     decoder.start(works := [Work(CONVERSATIONS[0])])
     finish(decoder)
     assert works[0].reply.cut_off
+
+
+def test_a_reply_ends_with_the_text_that_stops_it(qwen):
+    """It is written no further, and its place is free."""
+    whole = qwen.complete([CONVERSATIONS[0]])[0].cut_off
+    stop = whole[len(whole) // 3 :][:3]
+    work = Work(CONVERSATIONS[0], stop=("never said", stop))
+    decoder = qwen.decoder()
+    decoder.start([work])
+    finish(decoder)
+    assert isinstance(work.reply, TokenReply)
+    assert stop in work.reply.text
+    assert whole.startswith(work.reply.text)
+    assert work.reply.usage.reply < 24

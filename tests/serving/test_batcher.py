@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import pytest
 from support.wait import until
 
-from goalreel.serving.batcher import BatchBounds, Batcher, CallEngine, QueueFull
+from goalreel.serving.batcher import BatchBounds, Batcher, CallEngine, QueueFull, WorkerDead
 
 
 class Gated:
@@ -31,7 +31,7 @@ def call() -> Gated:
 
 @pytest.fixture
 def batcher(call):
-    batcher = Batcher("planner", CallEngine("planner", call), BatchBounds(size=1, wait=0, queue=4))
+    batcher = Batcher("planner", [CallEngine("planner", call)], BatchBounds(size=1, wait=0, queue=4))
     yield batcher
     for _ in range(20):
         call.gate.release()
@@ -74,3 +74,41 @@ def test_what_is_cancelled_under_way_does_not_wait_for_the_model(batcher, call):
     call.gate.release()
     assert second.result(60) == "a1"
     until(lambda: batcher.silent_seconds == 0)
+
+
+def test_a_long_request_to_one_engine_holds_up_no_other():
+    end = threading.Event()
+
+    def call(requests: list[str]) -> list[str]:
+        assert len(requests) == 1
+        assert requests != ["long"] or end.wait(60)
+        return requests
+
+    batcher = Batcher("critic", [CallEngine("critic", call) for _ in range(2)], BatchBounds(size=1, wait=0))
+    long = batcher.put("long")
+    assert [batcher.put(name).result(60) for name in ("a", "b", "c")] == ["a", "b", "c"]
+    assert not long.done()
+    assert batcher.under_way == 1
+    end.set()
+    assert long.result(60) == "long"
+    batcher.close()
+    assert not batcher.alive
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_bug_in_one_engine_ends_all_of_them():
+    end = threading.Event()
+
+    def call(requests: list[str]) -> list[str]:
+        assert requests != ["bug"]
+        end.wait(60)
+        return requests
+
+    batcher = Batcher("critic", [CallEngine("critic", call) for _ in range(2)], BatchBounds(size=1, wait=0))
+    held, broken = batcher.put("held"), batcher.put("bug")
+    for future in (broken, held):
+        with pytest.raises(WorkerDead):
+            future.result(60)
+    end.set()
+    until(lambda: not any(thread.is_alive() for thread in batcher._threads))
+    assert not batcher.alive

@@ -29,14 +29,16 @@ from support.serving_models import (
 from support.tiny import tiny_vlm
 
 from goalreel.editors.remote import remote_editor
-from goalreel.errors import InputError
+from goalreel.errors import BackendError, InputError
 from goalreel.http_server import ConnectionBounds
 from goalreel.image import Image
-from goalreel.models.build import build_chat
+from goalreel.models.build import build_chat, build_planner
+from goalreel.planners.agents.dialects import OwnDialect
 from goalreel.planners.chat.conversation import Message, NoReply, cut_off
 from goalreel.planners.chat.hf import HfChat
+from goalreel.serving.build import build_models
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.types import Edit, Failure
+from goalreel.types import Edit, Failure, Task
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 TOKEN = "correct-horse"
@@ -568,3 +570,49 @@ def test_a_page_of_its_own_and_who_is_no_page_use_it(client):
     own = {"Origin": str(client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
     for headers in ({}, own, {"Sec-Fetch-Site": "none"}):
         assert client.post("/edit", json={"prompt": "x"}, headers=headers).status_code == 200
+
+
+class Rules(EchoChat):
+    """Repeats the system text, which is no plan."""
+
+    def complete(self, conversations, *, schema=None) -> list[str]:
+        return ["\n".join(map(describe, c[0].parts)).replace("{", "(") for c in conversations]
+
+
+def test_a_client_asks_the_planner_with_the_number_of_steps_that_it_was_trained_on(monkeypatch):
+    """Whatever the client's own limit is; the server tells the number, and is asked for it until it does."""
+    monkeypatch.setenv("GOALREEL_TOKEN", TOKEN)
+    dead = build_planner(f"server:http://127.0.0.1:{closed_port()}?retries=0", max_steps=9)
+    with pytest.raises(BackendError, match="is the server running"):
+        dead.plan([Task(id="t", instruction="tidy up")])
+    for steps, named in ((40, 40), (None, 9)):
+        models = Models(planner=Rules(), planner_dialect=OwnDialect(trained_steps=steps), planner_name="vlm")
+        with serving(models, token=TOKEN) as url:
+            planner = build_planner(f"server:{url}", max_steps=9)
+            for answer in planner.plan([Task(id="t", instruction="x")] * 2):
+                assert f"no more than {named}." in answer.reply
+            with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+                cards = client.get("/v1/models").json()["data"]
+                assert {c["id"]: c["trained_steps"] for c in cards} == {"planner": steps, "vlm": steps}
+
+
+def closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def test_models_behind_servers_get_each_request_by_itself():
+    names = ("openai:m@http://127.0.0.1:9/v1", "server:http://127.0.0.1:9")
+    models = build_models(names[0], None, names[1])
+    assert models.remote == {"planner", "editor"}
+    chat = EchoChat()
+    chat.gate.clear()
+    there = Models(planner=chat, remote=frozenset({"planner"}))
+    with serving(there) as url, httpx.Client(base_url=url) as client, ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(say, client, text) for text in ("a", "b")]
+        for _ in asked:
+            assert chat.entered.acquire(timeout=60)
+        chat.gate.set()
+        assert sorted(content(future.result()) for future in asked) == ["a", "b"]
+    assert sorted(chat.batches) == [["a"], ["b"]]

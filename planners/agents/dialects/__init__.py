@@ -1,5 +1,6 @@
 """The wording of questions to models: `own`, and that of InterleaveThinker's checkpoints."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from goalreel.errors import InputError
@@ -27,7 +28,7 @@ def dialect(
     prompts: Path | None = None,
     *,
     overlay: bool = False,
-    trained_steps: int | None = None,
+    trained_steps: int | Callable[[], int | None] | None = None,
 ) -> Dialect:
     """Make the dialect of a name. `trained_steps` is for a planner in the dialect `own` (`OwnDialect`).
 

@@ -60,6 +60,7 @@ class InterleaveThinkerDialect:
     name: DialectName = "interleavethinker"
     scored = False
     overlay = False
+    trained_steps = None
     verdict_format = PUBLISHED_FORMAT
 
     def __init__(self, prompts: _Prompts | None) -> None:

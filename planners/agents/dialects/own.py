@@ -1,6 +1,6 @@
 """goalreel's own wording: a system turn with the rules, a user turn with the case. Nano was trained on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from goalreel.image import Image
@@ -23,7 +23,8 @@ class OwnDialect:
     the source).
 
     `trained_steps`: the planner was trained on questions with this number of steps, and is always asked with
-    it. None: the question names the limit of the plan.
+    it. None: the question names the limit of the plan. A function is called for each question, as its server
+    may be the one that knows.
     """
 
     name: DialectName | Literal["observed"] = "own"
@@ -31,9 +32,15 @@ class OwnDialect:
     scored = True
     verdict_format = PUBLISHED_FORMAT
 
-    def __init__(self, *, overlay: bool = False, trained_steps: int | None = None) -> None:
+    def __init__(
+        self, *, overlay: bool = False, trained_steps: int | Callable[[], int | None] | None = None
+    ) -> None:
         self.overlay = overlay
         self._trained_steps = trained_steps
+
+    @property
+    def trained_steps(self) -> int | None:
+        return self._trained_steps() if callable(self._trained_steps) else self._trained_steps
 
     def plan(self, task: Task, max_steps: int) -> Conversation:
         scene, images = task_images(task)
@@ -42,11 +49,11 @@ class OwnDialect:
                 task,
                 done=[_done(step) for step in task.done],
                 pictures=(None, images, [step.image for step in task.done], scene),
-                max_steps=self._trained_steps or max_steps,
+                max_steps=self.trained_steps or max_steps,
             )
         values = {"instruction": task.instruction, "image_first": scene is not None}
         text = render("planner/plan", values)
-        return _planner(text, _existing(scene, *images), self._trained_steps or max_steps)
+        return _planner(text, _existing(scene, *images), self.trained_steps or max_steps)
 
     def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
         task, steps = progress.storyboard.task, progress.storyboard.steps
@@ -58,7 +65,7 @@ class OwnDialect:
             done=[*map(_done, task.done), *map(_planned, done)],
             remaining=[_planned(step) for step in remaining],
             pictures=(scene, images, done_images, progress.image),
-            max_steps=self._trained_steps or max_steps,
+            max_steps=self.trained_steps or max_steps,
         )
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:

@@ -40,6 +40,11 @@ class Dialect(Protocol):
         """Whether a Critic also sees the source and the candidate laid over each other."""
         ...
 
+    @property
+    def trained_steps(self) -> int | None:
+        """The number of steps in every question to a planner; None where the question names the limit."""
+        ...
+
     def plan(self, task: Task, max_steps: int) -> Conversation:
         """Ask for a plan, which goes on after `task.done`."""
         ...
