@@ -49,6 +49,8 @@ _SERVER_SIDE = (
 )
 
 _REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
+_STREAM_REFUSALS = frozenset({405, 500, 501})
+"""Besides: what servers that do not stream may say to a request for it."""
 
 
 @dataclass
@@ -227,7 +229,12 @@ class OpenAIChat:
                 raw = await create(
                     model=self.model, messages=cast(Any, messages), extra_body={**arguments, **self.extra}
                 )
-            except _REFUSALS as e:
+            except openai.APIStatusError as e:
+                if "stream" in arguments and e.status_code in _STREAM_REFUSALS:
+                    refused.add("stream")
+                    continue
+                if not isinstance(e, _REFUSALS):
+                    raise
                 has_system = SYSTEM not in refused and any(m.role == "system" for m in conversation)
                 sent = (*arguments, SYSTEM) if has_system else tuple(arguments)
                 if (name := refused_argument(e, sent, self.extra)) is None:

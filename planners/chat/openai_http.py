@@ -11,6 +11,9 @@ from goalreel.http_client import REDIRECTS, Endpoint, error_text, is_transient, 
 from goalreel.planners.chat.openai_stream import is_stream, read_stream
 from goalreel.progress import begin_reply
 
+_STREAM = b'"stream":true'
+"""In the body of a request that asks for a stream; a text could not hold it so, without backslashes."""
+
 
 class OpenAIHttpClient(openai.DefaultAsyncHttpxClient):
     """Limits a whole reply in time, where httpx limits each wait, and follows the rules of `http_client`.
@@ -32,13 +35,17 @@ class OpenAIHttpClient(openai.DefaultAsyncHttpxClient):
             raise httpx2.ReadTimeout("no whole reply in time", request=request) from e
 
     async def _send(self, request: httpx2.Request, options: Mapping[str, Any]) -> httpx2.Response:
+        content = request.read()
         response = await self._receive(request, options)
         for _ in range(REDIRECTS):
             if (following := self.endpoint.redirected(response)) is None:
                 break
             response = await self._receive(following, options)
         response.status_code = true_status(response.status_code, response.content)
-        response.headers.setdefault("x-should-retry", str(is_transient(response.status_code)).lower())
+        # A server that cannot stream may say 500: `OpenAIChat` then asks without.
+        final = response.status_code == 500 and _STREAM in content
+        is_retried = is_transient(response.status_code) and not final
+        response.headers.setdefault("x-should-retry", str(is_retried).lower())
         return response
 
     async def _receive(self, request: httpx2.Request, options: Mapping[str, Any]) -> httpx2.Response:

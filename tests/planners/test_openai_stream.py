@@ -126,3 +126,15 @@ def test_nothing_is_streamed_where_nobody_listens():
         with reply_listener(lambda: None):
             assert OpenAIChat("m", server.url).complete(QUESTION) == ["Open it"]
     assert all("stream" not in request.json for request in server.requests)
+
+
+@pytest.mark.parametrize("status", [405, 500, 501])
+def test_a_server_that_cannot_stream_is_asked_once_more_without(status):
+    """Whatever it says then counts; a fault that has nothing to do with streams is one all the same."""
+    plain = said("Open it")
+    reply, pieces, asked = heard(lambda r: error(status, "no") if r.json.get("stream") else plain)
+    assert (reply, pieces) == ("Open it", [])
+    assert [request.get("stream") for request in asked] == [True, None]
+    reply, _, asked = heard(lambda _: error(status, "no"))
+    assert str(status) in str(reply)
+    assert sum(1 for request in asked if request.get("stream")) == 1
