@@ -69,15 +69,15 @@ def serve(
             raise InputError("--replicas and --gpus need --ray")
         settings = replace(settings, host=host, token=os.environ.get(TOKEN_VARIABLE), loop=loop)
         build = partial(_build, planner, critic, editor_name)
-        if ray:
-            from goalreel.serving.cluster import serve_cluster
+        with listen(host, settings.port) as socket:
+            if ray:
+                from goalreel.serving.cluster import serve_cluster
 
-            serve_cluster(build, settings, replicas=replicas, gpus=gpus)
-        else:
-            from goalreel.serving.app import create_app
-            from goalreel.serving.server import serve_app
+                serve_cluster(build, settings, socket, replicas=replicas, gpus=gpus)
+            else:
+                from goalreel.serving.app import create_app
+                from goalreel.serving.server import serve_app
 
-            with listen(host, settings.port) as socket:
                 app = create_app(build(), settings)
                 address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}"
                 typer.echo(f"{address} serves {', '.join(app.state.service.names())}", err=True)

@@ -1,21 +1,25 @@
 """The same application on many machines: replicas under Ray Serve, behind one address.
 
-The models are replicated. Storyboards are one small application more, `/v1/storyboards`, whose agents call
-the replicas over HTTP as any client does, and try again when one dies. `/metrics` and `/health` speak for the
+The address is a `Front` in this process. The models are replicated. Storyboards are one small application
+more, `/v1/storyboards`, whose agents call the replicas over HTTP as any client does, and try again when one
+dies. `/metrics` and `/health` speak for the
 replica that happens to answer; Ray watches and replaces replicas by itself.
 """
 
 import os
-import signal
-import threading
+import socket
+from dataclasses import replace
 from typing import Protocol
 
+import httpx2
 import ray
 from fastapi import FastAPI
 from ray import serve
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from goalreel.errors import InputError
 from goalreel.serving.app import create_app
+from goalreel.serving.front import Front, FrontServer
 from goalreel.serving.settings import Models, ServeSettings
 
 HEALTH_SECONDS = 5
@@ -73,15 +77,30 @@ def deploy(build: BuildModels, settings: ServeSettings, *, replicas: int = 1, gp
     serve.run(jobs.bind(), name="storyboards", route_prefix="/v1/storyboards")
 
 
-def serve_cluster(build: BuildModels, settings: ServeSettings, *, replicas: int, gpus: float) -> None:
-    """`deploy`, then wait for Ctrl-C or SIGTERM; Ray lets every replica finish what it has begun."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    deploy(build, settings, replicas=replicas, gpus=gpus)
-    stop.wait()
-    serve.shutdown()
-    ray.shutdown()
+def serve_cluster(
+    build: BuildModels, settings: ServeSettings, listening: socket.socket, *, replicas: int, gpus: float
+) -> None:
+    """`deploy` behind a `Front` on a socket, until Ctrl-C or SIGTERM; replicas finish what they have begun.
+
+    Raises:
+        InputError: the cluster's head is another machine.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        inner = replace(settings, host="127.0.0.1", port=free.getsockname()[1])
+    try:
+        deploy(build, inner, replicas=replicas, gpus=gpus)
+        address = f"http://{inner.host}:{inner.port}"
+        try:
+            httpx2.get(f"{address}/-/healthz", timeout=30, trust_env=False)
+        except httpx2.TransportError as e:
+            raise InputError(
+                "Ray answers on another machine: run this command on the head node of the cluster"
+            ) from e
+        front = Front(address, settings.max_body_bytes)
+        FrontServer(front, settings.drain_seconds).run(sockets=[listening])
+    finally:
+        serve.shutdown()
+        ray.shutdown()
 
 
 def _replicated(build: BuildModels, settings: ServeSettings) -> Models:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import secrets
 import time
 import uuid
@@ -22,6 +23,8 @@ from goalreel.types import Edit, Failure
 
 router = APIRouter()
 ANSWERS = responses(404, 424) | EVENTS
+PATCH = 16
+"""Pixels of a side that a token stands for, as in FLUX's transformers."""
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -32,12 +35,29 @@ class ImageData(BaseModel):
     b64_json: str
 
 
+class InputTokens(BaseModel):
+    """What a request has, by kind."""
+
+    image_tokens: int
+    text_tokens: int
+
+
+class ImageUsage(BaseModel):
+    """An estimate: a token for 16 x 16 pixels, and one for 4 bytes of the prompt. Editors count none."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_tokens_details: InputTokens
+
+
 class ImagesAnswer(BaseModel):
     """The one picture, and the seed that made it."""
 
     created: int
     data: list[ImageData]
     seed: int
+    usage: ImageUsage
 
 
 class ImageOptions(BaseModel):
@@ -155,8 +175,9 @@ async def _answer(
 ) -> ImagesAnswer | Response:
     picture, seed = await _edit(request, service, sources, asked.prompt, asked.seed)
     encoded, created = await asyncio.to_thread(to_base64, picture), int(time.time())
+    usage = _usage(sources, asked.prompt, picture)
     if not asked.stream:
-        return ImagesAnswer(created=created, data=[ImageData(b64_json=encoded)], seed=seed)
+        return ImagesAnswer(created=created, data=[ImageData(b64_json=encoded)], seed=seed, usage=usage)
     width, height = picture.size
     data = {
         "type": event,
@@ -167,9 +188,25 @@ async def _answer(
         "background": "opaque",
         "quality": "auto",
         "seed": seed,
+        "usage": usage.model_dump(),
     }
     body = f"event: {event}\ndata: {json.dumps(data)}\n\n"
     return Response(body, media_type="text/event-stream", headers=HEADERS)
+
+
+def _usage(sources: Sequence[Image], prompt: str, picture: Image) -> ImageUsage:
+    shown, drawn = sum(map(_tokens, sources)), _tokens(picture)
+    words = math.ceil(len(prompt.encode()) / 4)
+    details = InputTokens(image_tokens=shown, text_tokens=words)
+    total = shown + words + drawn
+    return ImageUsage(
+        input_tokens=shown + words, output_tokens=drawn, total_tokens=total, input_tokens_details=details
+    )
+
+
+def _tokens(picture: Image) -> int:
+    width, height = picture.size
+    return math.ceil(width / PATCH) * math.ceil(height / PATCH)
 
 
 async def _edit(

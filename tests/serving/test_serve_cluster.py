@@ -1,5 +1,8 @@
 """What `goalreel serve --ray` makes of its command line for storyboards, without a cluster."""
 
+import socket
+from contextlib import nullcontext
+
 import httpx
 import pytest
 import typer
@@ -26,8 +29,9 @@ def replicated(monkeypatch):
     deployed = []
     monkeypatch.delenv("GOALREEL_TOKEN", raising=False)
     monkeypatch.setattr(
-        cluster, "serve_cluster", lambda build, settings, **_: deployed.append((build, settings))
+        cluster, "serve_cluster", lambda build, settings, *_, **__: deployed.append((build, settings))
     )
+    monkeypatch.setattr("goalreel.http.listen", lambda *_: nullcontext())
 
     def models(*options: str) -> tuple[Models, ServeSettings]:
         CliRunner().invoke(app, [*options, "--ray", "--port", "4321"], catch_exceptions=False)
@@ -62,3 +66,12 @@ def test_a_role_that_is_not_named_is_missing(replicated):
     with serving(models) as url:
         answer = httpx.post(f"{url}/v1/storyboards", json={"instruction": "tidy up"}, timeout=60)
     assert (answer.status_code, "this server has no critic" in answer.text) == (404, True)
+
+
+def test_a_taken_port_is_one_line_before_a_cluster_is_begun():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = CliRunner().invoke(app, ["--planner", PLANNER, "--ray", "--port", port])
+    assert ended.exit_code == 1
+    assert f"port {port} of 127.0.0.1 is taken" in ended.output
+    assert ended.output.count("\n") == 1
