@@ -156,6 +156,8 @@ def annotate_episodes(
         journal.forget(episode.id)
         return saved_board
 
+    if todo:
+        progress("annotate", 0, len(todo))  # planning alone may take minutes
     for board in job.run(list(todo), save, lambda done, total: progress("plan", done, total)):
         summary.add_board(board)
         progress("annotate", job.finished, len(todo))

@@ -164,7 +164,7 @@ def annotate(
         workers = run.make_workers(preset)
         shard = Shard.parse(run.shard) if run.shard else None
         episodes = parse_episodes(run.episodes)
-        with progress_bars() as progress:
+        with progress_bars(plans=not json_output) as progress:
             source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
             recorded = options.recorded(source)
             for finding in recorded.robot.findings if recorded.robot else ():

@@ -22,7 +22,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from goalreel.progress import OnProgress
+from goalreel.cli.plan_text import PlanDrafts
+from goalreel.progress import OnProgress, reply_listener
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -52,9 +53,28 @@ class _Rate(ProgressColumn):
         return Text(f"{speed:.1f}/s" if speed >= 1 else f"{60 * speed:.0f}/min", style="dim")
 
 
+class _Note(ProgressColumn):
+    """What is going on, behind the last bar."""
+
+    max_refresh = 0.5
+
+    def __init__(self, note: object) -> None:
+        super().__init__()
+        self._note = note
+        self.last: TaskID | None = None
+
+    def render(self, task: Task) -> Text:
+        return Text(str(self._note) if task.id == self.last else "", style="dim")
+
+
 @contextmanager
-def progress_bars() -> Iterator[OnProgress]:
-    """One bar a stage: call the yielded function with (stage, done, total)."""
+def progress_bars(*, plans: bool = False) -> Iterator[OnProgress]:
+    """One bar a stage: call the yielded function with (stage, done, total).
+
+    With `plans`, a terminal also shows the step that a chat model is writing into a plan.
+    """
+    console, written = Console(stderr=True), PlanDrafts()
+    note = _Note(written)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -62,13 +82,15 @@ def progress_bars() -> Iterator[OnProgress]:
         _Rate(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        note,
     )
     bars: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    listener = reply_listener(written.begin) if plans and console.is_terminal else nullcontext()
+    with listener, Progress(*columns, console=console) as progress:
 
         def update(stage: str, done: int, total: int) -> None:
             if stage not in bars:
-                bars[stage] = progress.add_task(stage, total=total)
+                bars[stage] = note.last = progress.add_task(stage, total=total)
             progress.update(bars[stage], completed=done, total=total)
 
         yield update

@@ -1,6 +1,5 @@
 """The live view of `goalreel plan`: one line a step, with its attempts as they come."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
@@ -10,11 +9,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from goalreel.batch import Observer
+from goalreel.cli.plan_text import step_names
 from goalreel.progress import OnText, reply_listener
 from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
 
 _PLANNING = "planning"
-_NAME = re.compile(r"""["']step_name["']\s*:\s*(["'])(.+?)\1\s*[,}]""")
 
 
 class _Board:
@@ -56,8 +55,7 @@ class _Board:
         rows, note = list(zip(self.names, self.marks, self.comments, strict=True)), self.note
         width = None
         if note == _PLANNING and (text := "".join(self.reply)):
-            plan = text.rpartition("</think>")[2].rpartition("execution_plan")[2]
-            rows = [(name, "", "") for _, name in _NAME.findall(plan)]
+            rows = [(name, "", "") for name in step_names(text)]
             note += f": {len(rows)} step{'' if len(rows) == 1 else 's'} so far, {len(text):,} characters"
             width = len(note)
         columns = ("", "step", "attempts", "the critic")

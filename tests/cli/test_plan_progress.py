@@ -3,7 +3,9 @@
 import pytest
 from support.wait import until
 
+from goalreel.cli.console import progress_bars
 from goalreel.cli.plan_progress import live_view
+from goalreel.cli.plan_text import PlanDrafts
 from goalreel.progress import begin_reply
 from goalreel.types import Failure, Plan, Step, Task
 
@@ -72,4 +74,33 @@ def test_nothing_listens_where_nobody_looks(capsys, monkeypatch):
         assert begin_reply() is None, "stderr is no terminal"
     monkeypatch.setenv("FORCE_COLOR", "1")
     with live_view(replies=False):
+        assert begin_reply() is None
+
+
+def test_a_bar_says_which_step_of_a_plan_is_being_written(shown):
+    """The longest plan of a batch, until all are whole; a critic's reply is no plan."""
+    with progress_bars(plans=True) as progress:
+        progress("annotate", 0, 4)
+        first, second = begin_reply(), begin_reply()
+        first("".join(STEPS))
+        second(STEPS[0])
+        shown("2. lift Ann's cup")
+        first("p_name': 'last', 'x': 1}]}</answer>")
+        shown("1. open the drawer")
+        watch = begin_reply()
+        watch('{"segments": [{"name": "reach for it", "last": 4}, {"na')
+        shown("1. reach for it")
+    assert begin_reply() is None
+    plans = PlanDrafts()
+    plans.begin()(STEPS[0])
+    assert str(plans) == "1. open the drawer"
+    plans.begin()('{"previous_step_success": tr')
+    assert str(plans) == ""
+
+
+def test_bars_listen_to_no_reply_unless_a_terminal_shows_plans(monkeypatch):
+    with progress_bars(plans=True):
+        assert begin_reply() is None, "stderr is no terminal"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress_bars():
         assert begin_reply() is None
