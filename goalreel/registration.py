@@ -2,7 +2,7 @@
 
 Corners of the source are followed into the picture and back (OpenCV's Lucas-Kanade optical flow). The
 largest and widest group that moves alike is the background, where it spreads over more of the picture than a
-moved object covers. benchmarks/geometry.py measures the errors.
+moved object does. benchmarks/geometry.py measures the errors.
 """
 
 import math
@@ -23,9 +23,13 @@ _SIDE = 256
 _CORNERS = 12
 """The fewest corners that agree."""
 _SPREAD = 0.25
-"""The smallest share of the picture within the hull of the corners that agree."""
-_TOLERANCE = 1.0
-_FLOW = {"winSize": (15, 15), "maxLevel": 3, "flags": cv2.OPTFLOW_USE_INITIAL_FLOW}
+"""The smallest share of the picture within the hull of the corners that agree, as of a moved object."""
+_THIN_SPREAD, _SPAN = 0.1, 0.6
+"""Or a smaller share, where the corners lie along so much of the picture's width or height."""
+_BETTER = 0.7
+"""So much of a shift's squared error must be left, at most, for scale and rotation to count."""
+_RANSAC = {"ransacReprojThreshold": 1.0, "maxIters": 500}
+_FLOW = {"winSize": (11, 11), "maxLevel": 2, "flags": cv2.OPTFLOW_USE_INITIAL_FLOW}
 
 
 def register(source: Image, picture: Image, background: Background = "correct") -> tuple[Registration, Image]:
@@ -62,15 +66,16 @@ def _small(image: Image, source: tuple[int, int]) -> NDArray[np.uint8]:
 
 def _background(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.float64] | str:
     """The transform (2, 3) from `a` to `b`, or why there is none."""
-    corners = cv2.goodFeaturesToTrack(a, 300, 0.005, 6)
+    corners = cv2.goodFeaturesToTrack(a, 200, 0.002, 6)
     if corners is None or len(corners) < _CORNERS:
         return "the source has too few corners"
     corners = np.asarray(corners, np.float32)
     found = _follow(a, b, corners, np.zeros(2, np.float32))
     if found is None:
-        window = cv2.createHanningWindow((a.shape[1], a.shape[0]), cv2.CV_32F)
-        shift, _ = cv2.phaseCorrelate(a.astype(np.float32), b.astype(np.float32), window)
-        found = _follow(a, b, corners, np.asarray(shift, np.float32))
+        half_a, half_b = (cv2.pyrDown(picture).astype(np.float32) for picture in (a, b))
+        window = cv2.createHanningWindow((half_a.shape[1], half_a.shape[0]), cv2.CV_32F)
+        shift, _ = cv2.phaseCorrelate(half_a, half_b, window)
+        found = _follow(a, b, corners, 2 * np.asarray(shift, np.float32))
     return "too little of the source's background is in the picture" if found is None else found
 
 
@@ -86,15 +91,27 @@ def _follow(
     for _ in range(3):  # a moved object may have more corners than all of the background
         if len(here) < _CORNERS:
             break
-        transform, agreeing = cv2.estimateAffinePartial2D(here, there, ransacReprojThreshold=_TOLERANCE)
+        transform, agreeing = cv2.estimateAffinePartial2D(here, there, **_RANSAC)
         if transform is None or agreeing.sum() < _CORNERS:
             break
         agree = agreeing.ravel() > 0
         spread = cv2.contourArea(cv2.convexHull(here[agree])) / a.size
-        if spread >= _SPREAD and (best is None or spread * agree.sum() > best[0]):
-            best = spread * agree.sum(), transform
+        span = (np.ptp(here[agree], axis=0).ravel() / (a.shape[1], a.shape[0])).max()
+        wide = spread >= _SPREAD or (spread >= _THIN_SPREAD and span >= _SPAN)
+        if wide and (best is None or spread * agree.sum() > best[0]):
+            best = spread * agree.sum(), _simplest(transform, here[agree], there[agree])
         here, there = here[~agree], there[~agree]
     return None if best is None else best[1]
+
+
+def _simplest(
+    transform: NDArray[np.float64], here: NDArray[np.float32], there: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """The transform, or a shift alone where that fits about as well: scale errs far from the corners."""
+    a, b = here.reshape(-1, 2), there.reshape(-1, 2)
+    shift = np.column_stack([np.eye(2), (b - a).mean(axis=0)])
+    errors = [float(((a @ t[:, :2].T + t[:, 2] - b) ** 2).sum()) for t in (transform, shift)]
+    return transform if errors[0] < _BETTER * errors[1] else shift
 
 
 def _displacement(transform: NDArray[np.float64], size: tuple[int, int]) -> float:
