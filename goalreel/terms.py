@@ -22,7 +22,7 @@ ROLE_OF_STAGE: Mapping[Stage, Role] = {stage: role for role, stage in STAGE_OF_R
 
 type OnUnverified = Literal["stop", "continue"]
 """Whether the loop goes on after a step without an accepted picture."""
-type Keep = Literal["best", "last"]
+Keep = Literal["best", "last"]
 """Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
 of success, else the last. `last`: always the last, as in the paper."""
 

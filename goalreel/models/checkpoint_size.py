@@ -41,13 +41,7 @@ def model_gb(
     """
     try:
         return _model_gb(folder, itemsize, quantize, variant)
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-    ):  # whoever loads it says what is wrong
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # a broken file: see its loader
         return None
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from goalreel.settings import READ_ONLY, Panel, Settings
+from goalreel.terms import Background, Keep, References
 
 if TYPE_CHECKING:
     from goalreel.loop import LoopArguments
@@ -68,16 +69,15 @@ class LoopOptions(Settings):
     max_attempts: Annotated[int, Field(ge=1, le=1000, description="Pictures a step, at most.")]
     """The paper's T."""
     keep: Annotated[
-        Literal["best", "last"],
+        Keep,
         Field(
             description="Which picture stays where all of a step were rejected: the best by the critic's "
             "scores, or else by its probability, or without either the last; or always the last."
         ),
         CRITIC,
     ] = "best"
-    """As `goalreel.loop.Keep`."""
     references: Annotated[
-        Literal["none", "first", "all"],
+        References,
         Field(
             description="What the editor is shown beside the picture that it edits: nothing more, the first "
             "frame, or all pictures before it (those of the task and of finished steps).",
@@ -85,9 +85,8 @@ class LoopOptions(Settings):
         ),
         EDITOR,
     ] = "none"
-    """As `goalreel.loop.References`."""
     background: Annotated[
-        Literal["correct", "measure", "ignore"],
+        Background,
         Field(
             description="What is done where an edit moves or scales the background: correct warps a little "
             "back and rejects a lot before the critic looks; measure only records it; ignore does nothing.",
@@ -95,7 +94,6 @@ class LoopOptions(Settings):
         ),
         EDITOR,
     ] = "correct"
-    """As `goalreel.loop.Background`."""
     max_steps: Annotated[
         int,
         Field(

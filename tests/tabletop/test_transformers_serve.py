@@ -93,7 +93,7 @@ def test_a_whole_plan_by_nano_behind_transformers_serve(server, tmp_path):
 @pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
 @pytest.mark.parametrize("options", ["&dialect=own", "&dialect=interleavethinker&temperature=0.8"])
 def test_what_a_real_language_model_says_is_a_plan_or_one_line(server, options):
-    planner = build_planner(f"openai:{SMOLLM2}@{server}?max_tokens=300&timeout_s=600{options}")
+    planner = build_planner(f"openai:{SMOLLM2}@{server}?max_tokens=150&concurrency=1&timeout_s=600{options}")
     for answer in planner.plan([Task(id=str(i), instruction=text) for i, text in enumerate(TASKS)]):
         assert isinstance(answer, Plan | Failure)
         if isinstance(answer, Failure):
@@ -106,7 +106,7 @@ def test_what_a_real_language_model_says_is_a_plan_or_one_line(server, options):
 @pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
 def test_a_model_without_eyes_is_one_line(server):
     picture = Image.of(NANO.parents[2] / "docs/images/storyboard.png").resized((64, 64))
-    critic = build_critic(f"openai:{SMOLLM2}@{server}?max_tokens=200&retries=0&timeout_s=600")
+    critic = build_critic(f"openai:{SMOLLM2}@{server}?max_tokens=50&retries=0&timeout_s=600")
     candidate = Candidate(
         task_id="t", step=0, instruction="open it", prompt="open it", source=picture, image=picture
     )
