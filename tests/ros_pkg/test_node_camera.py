@@ -185,7 +185,8 @@ def test_a_camera_that_stops(robot, impatient, reports):
     assert (status, result.error_code) == (ABORTED, ErrorCode.STALE_IMAGE)
     assert "the camera stopped" in result.error_msg
     assert robot.call(GetStoryboard, "get_storyboard").storyboard.state == Storyboard.STATE_FAILED
-    until(lambda: not goals[-1].active)
+    reasons = [SubGoal.REASON_ACTIVE, SubGoal.REASON_STALE, SubGoal.REASON_OVER]
+    until(lambda: [goal.reason for goal in goals][-3:] == reasons)
     until(lambda: "s old" in camera(reports).message)
     status, result = generate(robot)  # still gone
     assert (status, result.error_code) == (ABORTED, ErrorCode.STALE_IMAGE)
@@ -195,6 +196,7 @@ def test_a_camera_that_comes_back(robot):
     robot.film()
     handle, goals = executing(robot)
     robot.stop_filming()
+    until(lambda: goals[-1].reason == SubGoal.REASON_STALE)
     progress = robot.call(GetStoryboard, "get_storyboard").storyboard
     assert progress.state == Storyboard.STATE_EXECUTING
     robot.colour = RED

@@ -141,10 +141,12 @@ def table(node) -> str:
 
 
 def test_every_test_that_the_documentation_names_exists():
-    tests = "".join(f.read_text() for f in (TESTS / "ros_pkg").glob("test_*.py"))
-    named = set(re.findall(r"`(test_\w+)`", DOCS.read_text()))
-    assert named
-    assert not [name for name in named if f"def {name}(" not in tests]
+    tests = "".join(f.read_text() for f in TESTS.rglob("test_*.py"))
+    pages = [DOCS, DOCS.with_name("ros_interface.md"), DOCS.with_name("ros_trial.md")]
+    for page in pages:
+        named = set(re.findall(r"`(test_\w+)`", page.read_text()))
+        assert named
+        assert not [name for name in named if f"def {name}(" not in tests]
 
 
 def test_every_error_code_is_documented():
