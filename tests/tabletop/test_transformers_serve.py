@@ -27,8 +27,6 @@ pytestmark = [pytest.mark.process, pytest.mark.lab]
 SMOLLM2 = ROOT / "out/smollm2/model"
 TASKS = (
     "put the blue block in the yellow bowl",
-    "open the drawer, take the robot's tool out and don't close it",
-    "how to tie a bowline",
     "把红色的杯子放进抽屉",
     "fold the towel twice and lay it on the chair's seat, then write 'done' on the board",
 )
@@ -89,11 +87,10 @@ def test_a_whole_plan_by_nano_behind_transformers_serve(server, tmp_path):
         assert all(attempt.verdict for attempt in step.attempts), "a verdict on each picture"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
 @pytest.mark.parametrize("options", ["&dialect=own", "&dialect=interleavethinker&temperature=0.8"])
 def test_what_a_real_language_model_says_is_a_plan_or_one_line(server, options):
-    planner = build_planner(f"openai:{SMOLLM2}@{server}?max_tokens=150&concurrency=1&timeout_s=600{options}")
+    planner = build_planner(f"openai:{SMOLLM2}@{server}?max_tokens=60&concurrency=1&timeout_s=600{options}")
     for answer in planner.plan([Task(id=str(i), instruction=text) for i, text in enumerate(TASKS)]):
         assert isinstance(answer, Plan | Failure)
         if isinstance(answer, Failure):
@@ -102,7 +99,6 @@ def test_what_a_real_language_model_says_is_a_plan_or_one_line(server, options):
             assert answer.reply
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
 def test_a_model_without_eyes_is_one_line(server):
     picture = Image.of(NANO.parents[2] / "docs/images/storyboard.png").resized((64, 64))
