@@ -19,6 +19,7 @@ from goalreel.editors.protocols import (
     goalreel_server,
 )
 from goalreel.errors import InputError
+from goalreel.http_abort import SyncConnection, current_abort
 from goalreel.http_client import (
     REDIRECTS,
     REFUSED,
@@ -92,7 +93,8 @@ class RemoteEditor:
         self._refused: set[str] = set()
         self._client = httpx2.Client(
             timeout=httpx2.Timeout(self._patience.reply_s, connect=self._patience.connect_s),
-            limits=httpx2.Limits(max_connections=concurrency),
+            # Each request has a connection of its own, which `http_abort` can close.
+            limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=0),
             event_hooks={"request": [self._check_host]},
             **endpoint.connection,
         )
@@ -170,7 +172,7 @@ class RemoteEditor:
                     raise
                 log.info("%s is out of reach (%s), trying again", self._protocol.url, type(e).__name__)
             report_retry(self._patience.tries - tries)
-            time.sleep(min(max(pause, retry_after), self._patience.longest_pause_s))
+            current_abort().sleep(min(max(pause, retry_after), self._patience.longest_pause_s))
             pause *= 2
 
     def _once(self, request: httpx2.Request) -> tuple[int, bytes, float]:
@@ -185,8 +187,12 @@ class RemoteEditor:
         raise ValueError(f"it redirects more than {REDIRECTS} times")
 
     def _receive(self, request: httpx2.Request, late: float) -> tuple[httpx2.Response, bytes]:
-        content, headers = request.read(), request.headers
-        with self._client.stream(request.method, request.url, content=content, headers=headers) as response:
+        connection = SyncConnection()
+        content, extensions = request.read(), {"trace": connection.trace}
+        send = self._client.stream(
+            request.method, request.url, content=content, headers=request.headers, extensions=extensions
+        )
+        with current_abort().closing(connection.close), send as response:
             check_encoding(response)
             body = bytearray()
             for chunk in response.iter_bytes():

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Protocol, overload, runtime_checkable
 
 from goalreel.errors import BackendError
+from goalreel.http_abort import Abort
 from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.trio import Trio
@@ -35,7 +36,9 @@ from goalreel.types import (
 POLL_SECONDS = 0.2
 """Seconds between two checks whether a call has begun, or takes too long."""
 COOL_DOWN = 10.0
-"""Seconds for which a model that could not be called is not called again."""
+"""Seconds for which a task does not call a model again that could not be called."""
+MAX_ABANDONED = 4
+"""How many calls of a thread may be under way that nobody waits for. Until one ends, no other begins."""
 
 
 @runtime_checkable
@@ -52,17 +55,25 @@ class PendingCall:
     stage: Stage
     since: float = field(default_factory=time.monotonic)
     retries: int = 0
+    has_begun: bool = False
+    """Not before an earlier call of the same model has ended."""
 
-    def retry(self, number: int) -> None:
-        """Note a retry; called in the model's thread."""
-        self.retries = number
+    def run[Result](self, call: Callable[[], Result]) -> Result:
+        """Make the call in the model's thread."""
+        self.has_begun = True
+        return with_retry_listener(call, self._note_retry)
 
     def describe(self, names: ModelNames) -> str:
         """Say which model is waited for and how long; `names` are the published names of the models."""
         role = ROLE_OF_STAGE[self.stage]
         seconds = time.monotonic() - self.since
         suffix = f", retry {self.retries}" if self.retries else ""
+        if not self.has_begun:
+            suffix = ", which is busy with an earlier call"
         return f"waiting for the {role} ({getattr(names, role)}) for {seconds:.0f} s{suffix}"
+
+    def _note_retry(self, number: int) -> None:
+        self.retries = number
 
 
 @dataclass
@@ -71,6 +82,7 @@ class _QueuedCall:
     timeout: float | None
     answer: Future = field(default_factory=Future)
     start: float = math.inf
+    abort: Abort = field(default_factory=Abort)
 
     def remaining(self) -> float:
         """Seconds until the call has taken too long, counted from its start."""
@@ -87,36 +99,44 @@ class _ThreadQueue:
 
     def _serve(self) -> None:
         while (call := self.queue.get()) is not None:
-            if not call.answer.set_running_or_notify_cancel():
-                continue
-            call.start, self.current = time.monotonic(), call
-            try:
-                result = call.run()
-            except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
-                call.answer.set_exception(e)
-            else:
-                call.answer.set_result(result)
+            self.current = call
+            if call.answer.set_running_or_notify_cancel():
+                call.start = time.monotonic()
+                try:
+                    result = call.abort.run(call.run)
+                except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
+                    call.answer.set_exception(e)
+                else:
+                    call.answer.set_result(result)
             self.current = call = None
 
 
 class ModelThread:
-    """A thread that makes calls one after the other. A call that hangs does not delay the exit."""
+    """A thread that makes calls one after the other. A call that hangs does not delay the exit.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    Of a call that nobody waits for any more, the HTTP requests are aborted and the answer is dropped. Where
+    the model is `remote`, the next call does not wait for its end.
+    """
+
+    def __init__(self, name: str, *, remote: bool = False) -> None:
+        self._name, self._remote = name, remote
         self._thread = _ThreadQueue(name)
+        self._abandoned: list[_ThreadQueue] = []
 
     async def call[Result](self, run: Callable[[], Result], timeout: float | None = None) -> Result:
         """Run a function and wait for its result, without blocking the event loop.
 
         The call may take `timeout` seconds from its start. A queued call waits for the one before it, as
         long as that one may take. A call that takes too long keeps its thread, and a new thread makes the
-        queued ones. If the caller is cancelled, a call that has started runs to its end and a queued one
-        is never made.
+        queued ones. If the caller is cancelled, a queued call is never made.
 
         Raises:
             TimeoutError: the call took too long.
+            BackendError: MAX_ABANDONED calls that nobody waits for have not ended.
         """
+        self._abandoned = [thread for thread in self._abandoned if thread.current is not None]
+        if len(self._abandoned) >= MAX_ABANDONED:
+            raise BackendError(f"{MAX_ABANDONED} calls that were given up have not ended")
         call = _QueuedCall(run, timeout)
         self._thread.queue.put(call)
         answer = asyncio.wrap_future(call.answer)
@@ -131,6 +151,10 @@ class ModelThread:
             return answer.result()
         finally:
             answer.cancel()
+            if not call.answer.cancel() and not call.answer.done():
+                call.abort.request()
+                if self._remote and self._thread.current is call:
+                    self._replace_thread()
 
     def close(self) -> None:
         """End the thread after the calls that are queued."""
@@ -139,6 +163,7 @@ class ModelThread:
     def _replace_thread(self) -> None:
         """Let a new thread make the calls that are queued for one that hangs."""
         hanging, self._thread = self._thread, _ThreadQueue(self._name)
+        self._abandoned.append(hanging)
         with suppress(queue.Empty):
             while True:
                 self._thread.queue.put(hanging.queue.get_nowait())
@@ -153,13 +178,11 @@ class ModelCaller:
         self.timeout = timeout
         """Seconds that a call may take; None is no limit."""
         self._threads: dict[Stage, ModelThread] = {
-            "plan": ModelThread("goalreel-plan"),
-            "edit": ModelThread("goalreel-edit"),
-            "judge": ModelThread("goalreel-judge"),
+            stage: ModelThread(f"goalreel-{stage}", remote=stage in trio.remote) for stage in ROLE_OF_STAGE
         }
         # A server answers several calls at once: judging live frames need not wait for rendered pictures.
         remote = "judge" in trio.remote
-        self._live_thread = ModelThread("goalreel-live") if remote else self._threads["judge"]
+        self._live_thread = ModelThread("goalreel-live", remote=True) if remote else self._threads["judge"]
         self._unavailable: dict[Stage, tuple[float, str]] = {}
         self._pending: list[PendingCall] = []
 
@@ -197,9 +220,23 @@ class ModelCaller:
         """Whether editor and critic work at the same time without taking each other's processor."""
         return not {"edit", "judge"}.isdisjoint(self._trio.remote)
 
-    def pending_calls(self) -> tuple[PendingCall, ...]:
-        """Give the calls that have not been answered yet. Safe from any thread."""
-        return tuple(self._pending)
+    def forget_failures(self) -> None:
+        """Call every model again, at a new order: what failed before it may have been mended."""
+        self._unavailable.clear()
+
+    def describe_waits(self, names: ModelNames, slow: float) -> list[str]:
+        """Say what is waited for: calls of more than `slow` seconds, and models that have failed.
+
+        Safe from any thread. `names` are the published names of the models.
+        """
+        now = time.monotonic()
+        waits = [call.describe(names) for call in tuple(self._pending) if call.since < now - slow]
+        for stage, (since, _) in tuple(self._unavailable.items()):
+            if (age := now - since) < COOL_DOWN:
+                role = ROLE_OF_STAGE[stage]
+                rest = COOL_DOWN - age
+                waits.append(f"the {role} failed {age:.0f} s ago and is not asked again for {rest:.0f} s")
+        return waits
 
     def close(self) -> None:
         """End every thread after the calls that are queued."""
@@ -212,9 +249,9 @@ class ModelCaller:
         if (reason := self.unavailable_reason(stage)) is not None:
             return Failure(stage=stage, message=reason)
         self._pending.append(pending := PendingCall(stage))
-        observed_run = partial(with_retry_listener, run, pending.retry)
         try:
-            answers = await (thread or self._threads[stage]).call(observed_run, self.timeout)
+            thread = thread or self._threads[stage]
+            answers = await thread.call(partial(pending.run, run), self.timeout)
         except BackendError as e:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:

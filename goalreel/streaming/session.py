@@ -18,13 +18,14 @@ from goalreel.streaming.board import (
     ErrorCode,
     Frame,
     GoalReason,
+    ModelNames,
     StepPanel,
 )
 from goalreel.streaming.camera import POLL_SECONDS, LiveCamera
 from goalreel.streaming.closeness import changed_share
 from goalreel.streaming.final_check import NOT_CHECKED, confirm_task
 from goalreel.streaming.live_board import LiveBoard
-from goalreel.streaming.model_caller import ModelCaller, PendingCall
+from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.operator_commands import PendingCommands
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskOutcome, TaskRequest
@@ -79,7 +80,7 @@ class Session:
         self._verdict: Verdict | None = None
         self._first_image: Image | None = None
         self._caller: ModelCaller
-        self._pending_calls: Callable[[], Sequence[PendingCall]] = tuple
+        self._describe_waits: Callable[[ModelNames, float], Sequence[str]] = lambda *_: ()
         self._renderer: Renderer | None = None
         self._follower: StepFollower | None = None
 
@@ -109,7 +110,8 @@ class Session:
         failed = {ROLE_OF_STAGE[failure.stage] for failure in self._live.board.failures}
         if self._verdict is None and (failed if not self.executes else failed & _SOLE_JUDGES):
             return self.end(ErrorCode.UNVERIFIED, self._live.board.degraded)
-        return self.end(ErrorCode.NONE, NOT_CHECKED if self.executes and self._verdict is None else "")
+        not_checked = NOT_CHECKED if self.executes and self._verdict is None else ""
+        return self.end(ErrorCode.NONE, "; ".join(filter(None, (not_checked, self._live.board.degraded))))
 
     def progress(self) -> BoardProgress:
         """Give the progress at this moment. Safe from any thread."""
@@ -120,10 +122,9 @@ class Session:
         return BoardProgress(board, follower.closeness, follower.elapsed, self.replans, message)
 
     def _full_message(self, message: str) -> str:
-        """The message, the model that is being loaded, and the calls that take long."""
-        limit, names = time.monotonic() - SLOW_CALL_SECONDS, self._live.board.models
-        calls = (call.describe(names) for call in self._pending_calls() if call.since < limit)
-        return "; ".join(filter(None, (message, self._loading(), *calls)))
+        """The message, the model that is being loaded, and what is waited for."""
+        waits = self._describe_waits(self._live.board.models, SLOW_CALL_SECONDS)
+        return "; ".join(filter(None, (message, self._loading(), *waits)))
 
     # -- making the storyboard
 
@@ -135,7 +136,8 @@ class Session:
         self._live.report_phase("loading_models")
         self._message = ""
         self._caller = await self._models()
-        self._pending_calls = self._caller.pending_calls
+        self._describe_waits = self._caller.describe_waits
+        self._caller.forget_failures()
         self._caller.timeout = self._settings.model_timeout
         text_only = self._request.text_only
         loop = self._preset.loop_arguments
@@ -267,6 +269,8 @@ class Session:
         self._hold(board.steps[index], "replanning")
         self._live.update(state="planning")
         frame = await self._wait_for_frame(board.steps[index], "replanning")
+        if end.by_operator:
+            self._caller.forget_failures()
         plan = await self._caller.replan(ReplanContext(self._storyboard(), index, frame.image))
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
@@ -294,6 +298,7 @@ class Session:
     def end(self, error: ErrorCode, message: str) -> TaskOutcome:
         """Publish the end on the board and to the policy, and give the outcome."""
         self._follower = None
+        self._describe_waits = lambda *_: ()
         self._message = message
         state = FINAL_STATES.get(error, "failed")
         active = self._live.board.active

@@ -17,6 +17,7 @@ import httpx2
 import openai
 
 from goalreel.errors import BackendError, InputError
+from goalreel.http_abort import run_abortable
 from goalreel.http_client import REFUSED, Endpoint, check_encoding, openai_endpoint
 from goalreel.planners.chat.conversation import (
     Conversation,
@@ -160,7 +161,8 @@ class OpenAIChat:
         self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
     ) -> list[TokenReply | NoReply]:
         with self._places(len(conversations)) as places:
-            calls = self._complete(conversations, self._optional(schema, tokens), places)
+            optional = self._optional(schema, tokens)
+            calls = run_abortable(lambda: self._complete(conversations, optional, places))
             try:
                 asyncio.get_running_loop()
             except RuntimeError:

@@ -20,6 +20,7 @@ from support.wait import until
 from goalreel.editors import remote
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
+from goalreel.http_abort import Abort
 from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.build import build_editor
@@ -239,7 +240,7 @@ def test_a_refusal_is_told_from_a_server_that_is_out(server, status, refused):
 
 def test_waits_as_long_as_the_server_asks(server, monkeypatch):
     waited = []
-    monkeypatch.setattr(remote.time, "sleep", waited.append)
+    monkeypatch.setattr(Abort, "sleep", lambda _, seconds: waited.append(seconds))
     answers = iter([(429, {}, {"Retry-After": "2"}), (429, {}, {"Retry-After": "9999"}), (429, {}, {})])
     server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
     editor = remote_editor("openai", f"painter@{server.url}", patience=Patience(pause_s=0.5))
@@ -249,7 +250,7 @@ def test_waits_as_long_as_the_server_asks(server, monkeypatch):
 
 def test_waits_until_the_date_that_the_server_names(server, monkeypatch):
     waited = []
-    monkeypatch.setattr(remote.time, "sleep", waited.append)
+    monkeypatch.setattr(Abort, "sleep", lambda _, seconds: waited.append(seconds))
     answers = iter([(429, {}, {"Retry-After": formatdate(time.time() + 20, usegmt=True)})])
     server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
     editor = remote_editor("openai", f"painter@{server.url}", patience=Patience(pause_s=0.5))

@@ -11,7 +11,6 @@ from support.streaming_world import Listening, World, picture, result
 from support.wait import until
 
 from goalreel.models.load import load
-from goalreel.streaming import model_caller
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskRequest, excerpt
@@ -233,28 +232,25 @@ def test_a_dead_planner_leaves_the_task_itself_in_words(start):
     assert (outcome.error, outcome.message) == (ErrorCode.PLANNER_FAILED, "server gone")
 
 
-def test_a_planner_that_comes_back_ends_what_is_degraded(start, monkeypatch):
-    """It is not asked again while it counts as out of reach, which lasts here until the test says so."""
-    monkeypatch.setattr(model_caller, "COOL_DOWN", math.inf)
+def test_a_planner_that_comes_back_ends_what_is_degraded(start):
+    """A re-plan that was ordered asks it again, however short ago it failed."""
     world = World(2)
     world.fails["plan"] = "server gone"
     engine, heard = start(world)
     ticket = engine.submit(
         TaskRequest("at 2")  # in words that this critic knows
     )
-    until(lambda: heard.told == [0])
     lost = "the planner failed: server gone"
-    assert heard.goals[-1].board.degraded == lost
-    assert heard.goals[-1].panel.claims(heard.goals[-1].board.models).what.by == "person"
-    del world.fails["plan"]
-    assert engine.command("replan") == (ErrorCode.NONE, "")
-    until(lambda: heard.told == [0, 0])
-    assert sum(kind == "plan" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
-    assert heard.goals[-1].board.degraded == lost
-    assert heard.goals[-1].panel.written_by == "person"
-    monkeypatch.setattr(model_caller, "COOL_DOWN", 0.0)
-    assert engine.command("replan") == (ErrorCode.NONE, "")
+    for number in (1, 2):
+        until(lambda n=number: heard.told == [0] * n)
+        assert heard.goals[-1].board.degraded == lost
+        assert heard.goals[-1].panel.claims(heard.goals[-1].board.models).what.by == "person"
+        assert heard.goals[-1].panel.image_status == "unverified"
+        if number == 2:
+            del world.fails["plan"]
+        assert engine.command("replan") == (ErrorCode.NONE, "")
     until(lambda: heard.told == [0, 0, 0])
+    assert sum(kind == "plan" for kind, _ in world.calls) == 3
     goal = heard.goals[-1]
     assert (goal.board.degraded, goal.panel.step.name) == ("", "step 0")
     assert goal.panel.written_by == "planner"
@@ -278,6 +274,7 @@ def test_a_dead_editor_leaves_words(start):
     world.scene = picture(2)
     outcome = result(ticket)
     assert (outcome.error, outcome.board.degraded) == (ErrorCode.NONE, "the editor failed: server gone")
+    assert outcome.message == outcome.board.degraded, "the log and the result say so too"
     assert sum(kind == "edit" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
     world = World(2)
     world.fails["edit"] = "server gone"

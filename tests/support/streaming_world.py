@@ -138,6 +138,7 @@ QUICK = {
 
 
 def make(world: World, live_critic=None, remote=(), **settings) -> tuple[Engine, Listening]:
+    """`remote`: the stages whose models answer from servers."""
     heard = Listening()
     trio = Trio(world, world, world, live_critic=live_critic, remote=frozenset(remote))
     ticks = iter(range(1, 10**9))

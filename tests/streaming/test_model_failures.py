@@ -1,0 +1,153 @@
+"""Models that fail or hang: what is degraded says so, and a new task waits for nothing of the one before."""
+
+import json
+import threading
+from concurrent.futures import wait
+
+import pytest
+from support.chat_server import ChatServer, Reply, said
+from support.streaming_world import World, picture, result
+from support.wait import until
+
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.chat.openai import OpenAIChat
+from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.model_caller import MAX_ABANDONED
+from goalreel.streaming.request import TaskRequest
+
+PAGE = b"<html><body>Welcome</body></html>"
+
+
+def plan_of(**changes: object) -> Reply:
+    step = {"step_number": 1, "sub_task": "a", "step_instruction": "at 1", "prompt": "move to 1"}
+    return said(json.dumps({"execution_plan": [step | changes] if changes else []}))
+
+
+REPLIES = {
+    "an error": Reply(500, b'{"error": {"message": "boom"}}'),
+    "a page": Reply(200, PAGE),
+    "a page of a proxy": Reply(502, PAGE),
+    "an empty object": Reply(200, b"{}"),
+    "an empty body": Reply(200, b""),
+    "half of a reply": Reply(200, said("x" * 99).body[:60]),
+    "an error in a 200": Reply(200, b'{"error": {"message": "overloaded", "code": 503}}'),
+    "words for an error in a 200": Reply(200, b'{"error": "overloaded"}'),
+    "nothing": said(""),
+    "null": said(None),
+    "a greeting": said("Sure!"),
+    "an empty plan": plan_of(),
+    "steps of empty strings": plan_of(sub_task="", step_instruction="", prompt=""),
+}
+
+
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+@pytest.mark.parametrize("role", ["planner", "critic"])
+def test_what_a_server_says_that_is_no_answer_never_looks_like_a_good_plan(start, role, reply):
+    with ChatServer(lambda _: reply) as server:
+        world = World(1)
+        chat = OpenAIChat("m", server.url, retries=0)
+        if role == "planner":
+            world.plan = ChatPlanner(chat).plan
+        else:
+            world.judge = ChatCritic(chat).judge
+        engine, heard = start(world)
+        ticket = engine.submit(TaskRequest("at 1", "generate"))
+        outcome = result(ticket)
+        code = ErrorCode.PLANNER_FAILED if not outcome.board.steps else ErrorCode.UNVERIFIED
+        assert (outcome.error, outcome.board.degraded or code) == (code, outcome.message), "never NONE"
+        assert [p.image_status for p in outcome.board.steps] in ([], ["unverified"])
+        assert not any(p.image_status in ("verified", "text") for b in heard.boards for p in b.steps)
+
+
+def test_a_plan_that_is_kept_for_want_of_a_better_one_is_degraded_still(start):
+    """Nobody planned the task in words, which stands in for a plan."""
+    world = World(1)
+    world.fails["plan"] = "server gone"
+    engine, heard = start(world, stall_timeout=0.2)
+    ticket = engine.submit(TaskRequest("at 7", max_replans=1))
+    assert result(ticket).error is ErrorCode.REPLANS_EXHAUSTED
+    assert [g.panel.image_status for g in heard.goals if g.active] == ["unverified"] * 2
+    assert all(g.board.degraded for g in heard.goals if g.active)
+
+
+@pytest.mark.parametrize("stage", ["plan", "edit", "judge"])
+def test_a_new_task_asks_a_model_anew_however_short_ago_it_failed(start, stage):
+    world = World(1)
+    world.fails[stage] = "server gone"
+    engine, _ = start(world)
+    assert result(engine.submit(TaskRequest("move it", "generate"))).board.degraded
+    world.plans = [world.plan_of([0])]
+    del world.fails[stage]
+    outcome = result(engine.submit(TaskRequest("move it", "generate")))
+    assert (outcome.error, outcome.board.degraded) == (ErrorCode.NONE, "")
+    assert sum(kind == stage for kind, _ in world.calls) == 2
+
+
+def test_for_how_long_a_task_does_not_ask_a_dead_model_again_is_said(start):
+    world = World(2)
+    world.fails["edit"] = "server gone"
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    assert "the editor failed 0 s ago and is not asked again for 10 s" in engine.progress().message
+    ticket.cancel()
+    assert result(ticket).error is ErrorCode.CANCELED
+    assert engine.progress().message == "cancelled"
+
+
+STOPS = {
+    "cancelled": lambda engine, ticket: ticket.cancel(),
+    "overtaken": lambda engine, ticket: None,
+    "out of time": lambda engine, ticket: wait([ticket.outcome]),
+}
+
+
+@pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
+@pytest.mark.parametrize("stage", ["plan", "edit", "judge"])
+def test_a_task_does_not_wait_for_a_call_of_the_task_before_to_a_server(start, stage, stop):
+    world = World(1)
+    hold = world.hold[stage] = threading.Event()
+    engine, _ = start(world, remote=["plan", "edit", "judge"])
+    first = engine.submit(TaskRequest("move it", "generate", timeout=0.3))
+    until(lambda: world.busy)
+    del world.hold[stage]
+    stop(engine, first)
+    world.plans = [world.plan_of([2])]
+    outcome = result(engine.submit(TaskRequest("go on", "generate")))
+    assert world.busy == 1, "the call of the first task hangs still"
+    assert (outcome.error, outcome.board.steps[0].goal_image) == (ErrorCode.NONE, picture(3))
+    hold.set()
+    until(lambda: not world.busy)
+    assert engine.board == outcome.board, "a late answer is nobody's"
+
+
+def test_a_task_that_waits_for_a_local_model_says_what_it_is_busy_with(start):
+    world = World(1)
+    hold = world.hold["plan"] = threading.Event()
+    engine, _ = start(world)
+    first = engine.submit(TaskRequest("move it", "generate"))
+    until(lambda: world.busy)
+    first.cancel()
+    assert result(first).error is ErrorCode.CANCELED
+    second = engine.submit(TaskRequest("go on", "generate"))
+    until(lambda: ", which is busy with an earlier call" in engine.progress().message)
+    assert len(world.calls) == 1
+    hold.set()
+    assert result(second).error is ErrorCode.NONE
+
+
+def test_calls_that_nobody_waits_for_are_bounded(start):
+    world = World(1)
+    hold = world.hold["plan"] = threading.Event()
+    engine, _ = start(world, remote=["plan"])
+    for number in range(MAX_ABANDONED):
+        ticket = engine.submit(TaskRequest("move it", "generate"))
+        until(lambda n=number: world.busy == n + 1)
+        ticket.cancel()
+    outcome = result(engine.submit(TaskRequest("move it", "generate")))
+    assert outcome.message == "the planner failed: 4 calls that were given up have not ended"
+    hold.set()
+    until(lambda: not world.busy)
+    del world.hold["plan"]
+    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
