@@ -172,6 +172,8 @@ class StepPanel:
                 status = "failed"
             case "observed":  # nobody compared it with the words
                 status = "unverified"
+            case "text" if self.written_by == "person":  # nobody planned it
+                status = "unverified"
             case "verified" | "unverified" | "failed" | "text" as status:
                 pass
         return replace(
@@ -211,10 +213,13 @@ class Board:
     The task itself, in words, or the plan before stands in its place.
     """
 
+    critic_failure: Failure | None = None
+    """Why the critic did not say whether a step is done when it was last asked; None where it did."""
+
     @property
     def failures(self) -> tuple[Failure, ...]:
         """What models failed at in this plan."""
-        failures = (self.planner_failure, *(panel.failure for panel in self.steps))
+        failures = (self.planner_failure, *(panel.failure for panel in self.steps), self.critic_failure)
         return tuple(failure for failure in failures if failure is not None)
 
     @property
@@ -226,6 +231,16 @@ class Board:
     def degraded_lines(self) -> tuple[str, ...]:
         """The same, in one line a model."""
         return failure_lines(self.failures)
+
+    def doubt(self, panel: StepPanel) -> str:
+        """Say why a step's goal, which is final, is not verified; empty where it is."""
+        if self.planner_failure is not None:
+            return "".join(failure_lines([self.planner_failure]))
+        if panel.image_status == "verified":
+            return ""
+        return (
+            "it is in words alone" if panel.goal_image is None else "the critic accepted none of its pictures"
+        )
 
     @property
     def active(self) -> StepPanel | None:

@@ -17,6 +17,7 @@ class BoardChanges(TypedDict, total=False):
     source: Frame
     steps: tuple[StepPanel, ...]
     planner_failure: Failure | None
+    critic_failure: Failure | None
 
 
 class LiveBoard:

@@ -180,5 +180,5 @@ class Renderer:
 
 def _as_text(panel: StepPanel, now: int) -> StepPanel:
     """The panel without a picture: `text` where it was planned so, else unverified."""
-    planned_as_text = panel.step.prompt is None
+    planned_as_text = panel.step.prompt is None and panel.written_by == "planner"
     return replace(panel, image_status="text" if planned_as_text else "unverified", created=now)

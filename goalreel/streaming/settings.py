@@ -51,6 +51,14 @@ class EngineSettings(Settings):
             "the task."
         ),
     ] = "publish"
+    require_verified: Annotated[
+        bool,
+        Field(
+            description="Stream only goals whose picture a critic accepted, in a plan of the planner. At any "
+            "other step the policy holds, until set_active_step goes on or the rest is re-planned, after "
+            "stall_timeout."
+        ),
+    ] = False
     max_image_age: Annotated[
         float,
         Field(ge=0.05, le=60, description="Seconds after which a camera frame is not the scene any more."),

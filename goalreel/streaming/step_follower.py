@@ -59,6 +59,7 @@ class StepFollower:
         self._renderer = renderer
         self._start_time = time.monotonic()
         self._reason: GoalReason | None = None
+        self._doubt_time: float | None = None
         """Of the goal as it was published last; None where that is to be done."""
         self._first_frame: Frame | None = None
         self._closeness: Closeness | None = None
@@ -111,7 +112,18 @@ class StepFollower:
             self._live.publish_goal(panel, "paused")
             self.message = "paused"
             self._drop_question()
-        self._reason = None
+        self._reason = self._doubt_time = None
+
+    def _hold_back(self, panel: StepPanel, doubt: str) -> StepEnd | None:
+        """Keep a goal that is not verified from the policy; in the end, ask for a new plan."""
+        now, limit = time.monotonic(), self._settings.stall_timeout
+        if self._doubt_time is None:
+            self._doubt_time = now
+        self._live.hold(panel, "holding")
+        rest = self._doubt_time + limit - now
+        reason = f"the goal is not verified (require_verified): {doubt}"
+        self.message = f"{reason}; set_active_step goes on, or a re-plan in {max(0.0, rest):.0f} s"
+        return StepEnd("replan", self._index, reason=reason) if rest <= 0 else None
 
     def _publish(self, panel: StepPanel) -> None:
         self._tracker.restart(time.monotonic())
@@ -131,6 +143,8 @@ class StepFollower:
             self.message = "rendering the goal image"
             self._renderer.check()
             return None
+        if self._settings.require_verified and (doubt := self._live.board.doubt(panel)):
+            return self._hold_back(panel, doubt)
         if self._reason is None:
             self._camera.restart_timeout()
         frame, self.message = self._camera.poll()
@@ -155,6 +169,9 @@ class StepFollower:
         return self._decide(panel, frame)
 
     def _is_reached(self, answer: object) -> bool:
+        failure = answer if isinstance(answer, Failure) else None
+        if failure != self._live.board.critic_failure:
+            self._live.update(critic_failure=failure)
         if isinstance(answer, Failure):
             if self._settings.on_model_failure == "fail" and answer.reply is None:
                 raise end_from_failure(answer)

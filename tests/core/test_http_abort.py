@@ -40,7 +40,7 @@ class SilentServer:
 
 
 def chat(url: str) -> Callable[[], object]:
-    return lambda: OpenAIChat("m", url).complete([[user("hello")]])
+    return lambda: OpenAIChat("m", url).complete([user("hello")])
 
 
 def editor(url: str) -> Callable[[], object]:

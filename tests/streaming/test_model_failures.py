@@ -15,6 +15,7 @@ from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.model_caller import MAX_ABANDONED
 from goalreel.streaming.request import TaskRequest
+from goalreel.types import Failure
 
 PAGE = b"<html><body>Welcome</body></html>"
 
@@ -54,9 +55,13 @@ def test_what_a_server_says_that_is_no_answer_never_looks_like_a_good_plan(start
         engine, heard = start(world)
         ticket = engine.submit(TaskRequest("at 1", "generate"))
         outcome = result(ticket)
-        code = ErrorCode.PLANNER_FAILED if not outcome.board.steps else ErrorCode.UNVERIFIED
-        assert (outcome.error, outcome.board.degraded or code) == (code, outcome.message), "never NONE"
-        assert [p.image_status for p in outcome.board.steps] in ([], ["unverified"])
+        board = outcome.board
+        if board.steps:
+            assert (outcome.error, board.degraded) == (ErrorCode.UNVERIFIED, outcome.message)
+            assert board.degraded.startswith(f"the {role} failed: ")
+        else:
+            assert outcome.error is ErrorCode.PLANNER_FAILED
+        assert [p.image_status for p in board.steps] in ([], ["unverified"])
         assert not any(p.image_status in ("verified", "text") for b in heard.boards for p in b.steps)
 
 
@@ -124,6 +129,7 @@ def test_a_task_does_not_wait_for_a_call_of_the_task_before_to_a_server(start, s
 
 def test_a_task_that_waits_for_a_local_model_says_what_it_is_busy_with(start):
     world = World(1)
+    world.plans *= 2
     hold = world.hold["plan"] = threading.Event()
     engine, _ = start(world)
     first = engine.submit(TaskRequest("move it", "generate"))
@@ -149,5 +155,106 @@ def test_calls_that_nobody_waits_for_are_bounded(start):
     assert outcome.message == "the planner failed: 4 calls that were given up have not ended"
     hold.set()
     until(lambda: not world.busy)
-    del world.hold["plan"]
+    world.plans = [world.plan_of([0])]
     assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
+
+
+def test_a_critic_that_fails_while_the_robot_acts_is_no_secret_until_it_answers_again(start):
+    world = World(1)
+    engine, heard = start(world, confirm=False)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    told = world.judge
+    world.judge = lambda _: [Failure(stage="judge", message="no verdict in the reply", reply="Sure!")]
+    world.scene = picture(1)
+    until(lambda: engine.board.degraded == "the critic failed: no verdict in the reply")
+    world.judge = told
+    outcome = result(ticket)
+    assert (outcome.error, outcome.board.degraded) == (ErrorCode.NONE, "")
+    assert outcome.board.steps[0].ended_by == "critic"
+
+
+def test_nobody_confirms_a_task_whose_critic_is_gone(start):
+    world = World(1)
+    engine, heard = start(world, confirm=False)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.fails["judge"] = "server gone"
+    world.scene = picture(1)
+    until(lambda: engine.board.degraded)
+    engine.set_step(0, "completed")
+    outcome = result(ticket)
+    assert (outcome.error, outcome.message) == (ErrorCode.UNVERIFIED, "the critic failed: server gone")
+
+
+def doubtful(world: World, kind: str) -> World:
+    """A world whose first goal no critic accepts, because of `kind`."""
+    if kind == "in words":
+        world.plans = [world.plan_of(range(2), words=[0])] * 9
+    elif kind == "rejected":
+        world.refuse = {"move to 1"}
+    else:
+        world.fails[kind] = "server gone"
+    return world
+
+
+DOUBTS = {
+    "in words": "it is in words alone",
+    "rejected": "no critic accepted its picture",
+    "plan": "the planner failed: server gone",
+    "edit": "it is in words alone",
+    "judge": "no critic accepted its picture",
+}
+
+
+@pytest.mark.parametrize("kind", DOUBTS)
+def test_a_goal_that_no_critic_accepted_is_held_back_where_only_verified_ones_may_pass(start, kind):
+    world = doubtful(World(2), kind)
+    engine, heard = start(world, require_verified=True, max_attempts=1)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: "not verified" in engine.progress().message)
+    assert f"(require_verified): {DOUBTS[kind]}; set_active_step goes on" in engine.progress().message
+    assert (heard.goals[-1].reason, heard.goals[-1].panel.index, heard.told) == ("holding", 0, [])
+    engine.set_step(0, "completed")
+    if kind in ("in words", "rejected"):
+        until(lambda: heard.told == [1])
+    elif kind == "plan":
+        assert result(ticket).board.degraded
+    else:
+        until(lambda: heard.goals[-1].panel.index == 1 and heard.goals[-1].reason == "holding")
+    ticket.cancel()
+    assert all(g.panel.image_status == "verified" for g in heard.goals if g.active)
+
+
+def test_what_is_held_back_is_planned_anew_and_ends_the_task_after_the_last_plan(start):
+    world = doubtful(World(1), "in words")
+    engine, heard = start(world, require_verified=True, stall_timeout=0.1)
+    outcome = result(engine.submit(TaskRequest("move it", max_replans=2)))
+    assert (outcome.error, outcome.replans) == (ErrorCode.REPLANS_EXHAUSTED, 2)
+    assert outcome.message.startswith(
+        "the goal is not verified (require_verified): it is in words alone, and"
+    )
+    assert heard.told == []
+    world = doubtful(World(1), "in words")
+    engine, heard = start(world, require_verified=True, stall_timeout=0.1)
+    world.plans[1:] = [world.plan_of([0])]
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    assert heard.goals[-1].panel.image_status == "verified"
+    ticket.cancel()
+
+
+def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_pictures(start):
+    world = World(2)
+    engine, heard = start(world, require_verified=True)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.fails["plan"] = "server gone"
+    engine.command("replan")
+    until(lambda: heard.goals[-1].reason == "holding")
+    assert engine.board.steps[0].image_status == "verified"
+    del world.fails["plan"]
+    world.plans = [world.plan_of(range(2))]
+    engine.command("replan")
+    until(lambda: heard.told == [0, 0])
+    ticket.cancel()

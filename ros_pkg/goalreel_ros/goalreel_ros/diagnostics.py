@@ -93,6 +93,7 @@ def task(progress: BoardProgress, refusal: str) -> Diagnosis:
         "steps": len(board.steps),
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,
+        "message": progress.message,
         "refused instruction": refusal,
     }
     if board.state in ("failed", "unverified"):

@@ -58,7 +58,7 @@ class NodeEntities:
         self._clock = node.get_clock()
         self._settings, self._options = settings, options
         slot.longest = settings.max_image_side
-        self._refusal = ""
+        self._refusal = self._degraded = ""
         with ExitStack() as undo:
             self.outputs = Outputs(
                 node, options, self.now, partial(self._live_frame, slot), lambda: self._camera.info
@@ -176,6 +176,10 @@ class NodeEntities:
         progress = self.engine.progress()
         self._progress.publish(convert.progress(progress, self.now()))
         self.actions.publish_progress(progress)
+        if (degraded := progress.board.degraded) != self._degraded:
+            self._degraded = degraded
+            if degraded:
+                self._log.warning(degraded)
 
     def _publish_diagnostics(self) -> None:
         self.outputs.follow_camera()
