@@ -30,7 +30,7 @@ EPILOG = (
     config_file=True,
     loop=FieldOptions(
         "goalreel.models.loop_options:LoopOptions",
-        without=("max_attempts", "critic_live", "confirm"),
+        without=("max_attempts", "critic_live", "confirm", "confirm_steps"),
         defaults={"max_attempts": 3},
         panel="Storyboards",
     ),

@@ -65,7 +65,17 @@ class LoopOptions(Settings):
         ),
         LIVE,
     ] = True
-    """A critic that knows single steps alone cannot say."""
+    confirm_steps: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=1000,
+            description="Steps of a task that the critic can judge as a whole, at most. A longer one is not "
+            "asked about, and ends as UNVERIFIED.",
+        ),
+        LIVE,
+    ] = None
+    """None for a critic that can judge a task of any length; nano's knows single steps alone."""
     max_attempts: Annotated[int, Field(ge=1, le=1000, description="Pictures a step, at most.")]
     """The paper's T."""
     keep: Annotated[

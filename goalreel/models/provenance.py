@@ -49,7 +49,8 @@ class Provenance:
 
     def settings(self) -> dict[str, object]:
         """All that decides a storyboard, to be kept with it: the fields of the preset, and its name."""
-        fields = self.preset.model_dump(exclude={"critic_live", "confirm"})  # these are for a robot at work
+        live = {"critic_live", "confirm", "confirm_steps"}  # for a robot at work
+        fields = self.preset.model_dump(exclude=live)
         for name, default in (("references", "none"), ("background", "correct")):
             if fields[name] == default:  # as before there was a choice
                 del fields[name]

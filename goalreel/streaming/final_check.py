@@ -13,19 +13,30 @@ from goalreel.types import Candidate, Failure, Verdict
 
 NOT_CHECKED = "every step was taken for done; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
+UNCONFIRMED = "every step was accepted as done, but the critic does not confirm the task"
 MAX_QUESTIONS = 3
 """The critic must say no this often before it counts: the arm may still be leaving the picture."""
 
 
 async def confirm_task(
-    board: Board, first_image: Image, camera: LiveCamera, caller: ModelCaller, settings: EngineSettings
+    board: Board,
+    first_image: Image,
+    camera: LiveCamera,
+    caller: ModelCaller,
+    settings: EngineSettings,
+    max_steps: int | None,
 ) -> Verdict:
     """Ask the critic on live frames whether the task is done. `first_image` is the scene as it began.
 
+    `max_steps` is the length of a task, in steps, that the critic can judge; None for any.
+
     Raises:
-        TaskEnded: UNVERIFIED where the critic says no, cannot be asked, or there is no frame; the model's
-            own code where `on_model_failure` is "fail".
+        TaskEnded: UNVERIFIED where the task is too long, the critic says no or cannot be asked, or there is
+            no frame; the model's own code where `on_model_failure` is "fail".
     """
+    if max_steps is not None and len(board.steps) > max_steps:
+        reason = f"it cannot judge one of {len(board.steps)} steps (confirm_steps: {max_steps})"
+        raise TaskEnded(ErrorCode.UNVERIFIED, _message(reason))
     answer: Verdict | Failure | None = None
     for question in range(MAX_QUESTIONS):
         await asyncio.sleep(settings.critic_period if question else 0)
@@ -63,4 +74,4 @@ def _candidate(board: Board, first_image: Image, live_image: Image) -> Candidate
 
 def _message(reason: str) -> str:
     line = reason.strip().splitlines()[0] if reason.strip() else "it gives no reason"
-    return f"every step was accepted as done, but the critic does not confirm the task: {line}"
+    return f"{UNCONFIRMED}: {line}"

@@ -239,7 +239,14 @@ class Session:
     async def _confirm(self, first_image: Image) -> Verdict:
         self._follower = None
         self._message = "asking the critic about the task as a whole"
-        return await confirm_task(self._live.board, first_image, self._camera, self._caller, self._settings)
+        return await confirm_task(
+            self._live.board,
+            first_image,
+            self._camera,
+            self._caller,
+            self._settings,
+            self._preset.confirm_steps,
+        )
 
     async def _enter(self, renderer: Renderer, index: int, scene: Frame | None) -> None:
         """Make a step the active one, and render its goal again where the scene is not as predicted."""

@@ -119,7 +119,7 @@ class StepFollower:
         now, limit = time.monotonic(), self._settings.stall_timeout
         if self._doubt_time is None:
             self._doubt_time = now
-        self._live.hold(panel, "holding")
+            self._live.publish_goal(panel, "holding")
         rest = self._doubt_time + limit - now
         reason = f"the goal is not verified (require_verified): {doubt}"
         self.message = f"{reason}; set_active_step goes on, or a re-plan in {max(0.0, rest):.0f} s"

@@ -138,8 +138,21 @@ def test_who_does_not_want_it_is_not_asked_and_the_result_says_so(start):
 
 
 @pytest.mark.parametrize("name", presets.names())
-def test_every_preset_whose_critic_judges_whole_tasks_asks_it(name):
-    assert presets.read(name).confirm == (name != "nano"), "docs/ros.md says which presets ask"
+def test_every_preset_asks_its_critic_about_as_much_as_it_knows(name):
+    preset = presets.read(name)
+    assert (preset.confirm, preset.confirm_steps) == (True, 1 if name == "nano" else None), "see docs/ros.md"
+
+
+def test_a_task_of_more_steps_than_the_critic_can_judge_is_never_called_done(start):
+    """Its yes would be worth as little as its no."""
+    world = World(2)
+    engine, heard = start(world, rerender=1.0, confirm_steps=1)
+    outcome = result(done(world, engine, heard))
+    assert (outcome.error, outcome.verdict, wholes(world)) == (ErrorCode.UNVERIFIED, None, [])
+    assert outcome.message.endswith("it cannot judge one of 2 steps (confirm_steps: 1)")
+    world.plans, world.scene, heard.goals[:] = [world.plan_of([0])], picture(0), []
+    outcome = result(done(world, engine, heard))
+    assert (outcome.error, outcome.verdict.success) == (ErrorCode.NONE, True)
 
 
 def test_a_storyboard_made_before_is_judged_from_the_scene_that_it_began_in(start):

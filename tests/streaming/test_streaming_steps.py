@@ -272,9 +272,9 @@ def test_a_task_takes_what_may_change_and_keeps_what_the_models_were_loaded_with
 
 
 def test_whether_the_end_is_asked_about_is_the_presets_or_the_settings():
-    assert not preset_of(EngineSettings.of("nano")).confirm, "its critic knows single steps alone"
+    assert preset_of(EngineSettings.of("nano")).confirm_steps == 1, "its critic knows single steps alone"
     assert preset_of(EngineSettings.of("server")).confirm
-    assert preset_of(EngineSettings.of("nano", confirm=True)).confirm
+    assert preset_of(EngineSettings.of("server")).confirm_steps is None
     assert not preset_of(EngineSettings.of("server", confirm=False)).confirm
 
 
