@@ -238,9 +238,7 @@ class Board:
             return "".join(failure_lines([self.planner_failure]))
         if panel.image_status == "verified":
             return ""
-        return (
-            "it is in words alone" if panel.goal_image is None else "the critic accepted none of its pictures"
-        )
+        return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
 
     @property
     def active(self) -> StepPanel | None:

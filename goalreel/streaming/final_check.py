@@ -13,7 +13,6 @@ from goalreel.types import Candidate, Failure, Verdict
 
 NOT_CHECKED = "every step was taken for done; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
-UNCONFIRMED = "every step was accepted as done, but the critic does not confirm the task"
 MAX_QUESTIONS = 3
 """The critic must say no this often before it counts: the arm may still be leaving the picture."""
 
@@ -74,4 +73,4 @@ def _candidate(board: Board, first_image: Image, live_image: Image) -> Candidate
 
 def _message(reason: str) -> str:
     line = reason.strip().splitlines()[0] if reason.strip() else "it gives no reason"
-    return f"{UNCONFIRMED}: {line}"
+    return f"every step was accepted as done, but the critic does not confirm the task: {line}"
