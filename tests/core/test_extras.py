@@ -30,9 +30,8 @@ def test_every_package_that_the_code_imports_has_an_extra_or_is_always_there():
     folders = [ROOT / name for name in ("goalreel", "annotator", "datasets", "planners")]
     trees = (ast.parse(p.read_text()) for folder in folders for p in folder.rglob("*.py"))
     modules = {module for tree in trees for module in imported(tree)} - set(sys.stdlib_module_names)
-    distributions = metadata.packages_distributions()
     always = {r.name for r in extras.requirements("goalreel")} | {"pydantic-core"}
-    basic = {m for m, names in distributions.items() if {n.lower().replace("_", "-") for n in names} & always}
+    basic = {file.parts[0].removesuffix(".py") for name in always for file in metadata.files(name) or ()}
     others = modules - basic - OPTIONAL - {"goalreel", *extras.ROS}
     assert {m for m in others if not extras.absent(ModuleNotFoundError(name=m))} == set()
 
