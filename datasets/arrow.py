@@ -4,15 +4,16 @@ pyarrow's own `to_numpy`, `pa.array` and `read_table` import pandas where it is 
 `sort_by` and `unique` import `pyarrow.compute`: half a second of commands that take two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.row_groups import parquet_parts
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema
 
 _OF_THE_FILE = (b"content_defined_chunking",)
 """Notes of a writer on how it cut this very file, which do not hold for a copy."""
@@ -25,12 +26,43 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         pa.ArrowException: the file is damaged or misses a column.
         OSError: it cannot be read.
     """
-    tables: list[pa.Table] = []
+    return _plain(pa.concat_tables([part.read(columns) for part in _parts(path, columns)]))
+
+
+def read_batches(path: Path, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
+    """Read a parquet file, `rows` rows at a time at most.
+
+    Raises:
+        pa.ArrowException, OSError: as `read_table`.
+    """
+    for part in _parts(path, columns):
+        yield from part.iter_batches(rows, columns=columns)
+
+
+def read_tables(path: Path, rows: int) -> Iterator[pa.Table]:
+    """Read a parquet file in tables of `rows` rows, the last of them smaller; at least one.
+
+    Raises:
+        pa.ArrowException, OSError: as `read_table`.
+    """
+    waiting = _plain(parquet_schema(path).empty_table())
+    for batch in read_batches(path, None, rows):
+        waiting = pa.concat_tables([waiting, _plain(pa.Table.from_batches([batch]))])
+        if len(waiting) > rows:
+            yield waiting.slice(0, rows).combine_chunks()
+            waiting = waiting.slice(rows)
+    yield waiting.combine_chunks()
+
+
+def _parts(path: Path, columns: Sequence[str] | None) -> Iterator[pq.ParquetFile]:
     for part in parquet_parts(path):
         if missing := set(columns or ()) - set(part.schema_arrow.names):
             raise pa.ArrowInvalid(f"no column {', '.join(sorted(missing))}")
-        tables.append(part.read(columns))
-    table = pa.concat_tables(tables)
+        yield part
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """A table without what its writer noted of the file."""
     metadata = {key: text for key, text in (table.schema.metadata or {}).items() if key not in _OF_THE_FILE}
     return table.replace_schema_metadata(metadata or None)
 

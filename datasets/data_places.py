@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from goalreel.datasets.arrow import to_numpy
 from goalreel.datasets.episode_rows import EpisodeRows, Place
-from goalreel.datasets.row_groups import parquet_parts, parquet_schema, row_groups
+from goalreel.datasets.row_groups import parquet_parts, value_spans
 
 _FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
 
@@ -42,12 +42,12 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
 def _span(path: Path) -> tuple[int, int] | None:
     """The first and the last episode of a data file by its header; None where that does not tell."""
     try:
-        column = parquet_schema(path).names.index("episode_index")
-        groups = (group.column(column).statistics for group in row_groups(path))
-        spans = [(s.min, s.max) for s in groups if s is not None and s.has_min_max]
-    except (pa.ArrowException, OSError, ValueError):
+        spans = value_spans(path, "episode_index")
+    except (pa.ArrowException, OSError):
         return None
-    return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
+    known = [span for span in spans if span is not None]
+    whole = known and len(known) == len(spans)
+    return (min(a for a, _ in known), max(b for _, b in known)) if whole else None
 
 
 def _episodes(path: Path) -> set[int]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import array, read_table, sort_rows, to_numpy
+from goalreel.datasets.data_rows import read_rows
 from goalreel.datasets.labels import (
     LABEL_FORMS,
     Label,
@@ -21,7 +20,6 @@ from goalreel.datasets.labels import (
     read_labels,
 )
 from goalreel.datasets.numbers import NumberFeatures, dimension_names, find_numbers
-from goalreel.datasets.row_groups import parquet_parts, parquet_schema
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image, check_picture_size
@@ -74,7 +72,7 @@ class Episode:
         index, where = row["episode_index"], f"{root}: episode {row['episode_index']}"
         path = stored(root, info["data_path"], row, "data")
         numbers = numbers or find_numbers(info["features"])
-        table = _rows(path, index, where, (*numbers.state, *numbers.action))
+        table = read_rows(path, index, where, (*numbers.state, *numbers.action))
         if len(table) != row["length"] or not len(table):
             raise DatasetError(
                 f"{where}: {path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
@@ -217,7 +215,7 @@ class Episode:
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
         where = f"{self.root}: episode {self.index}"
-        cells = _rows(self.data_path, self.index, where, camera=camera)[camera]
+        cells = read_rows(self.data_path, self.index, where, camera=camera)[camera]
         pictures = []
         for index in indices:
             cell = cells[index].as_py()
@@ -270,59 +268,6 @@ def stored(root: Path, template: str, row: Mapping[str, Any], prefix: str, **key
     )
     _check_inside(root, template, relative)
     return root / relative
-
-
-def _rows(
-    path: Path, episode: int, where: str, numbers: tuple[str, ...] = (), camera: str | None = None
-) -> pa.Table:
-    """The episode's rows in frame order: the plain numbers, or one camera's stored images."""
-    try:
-        status = path.stat()
-        if camera is None:
-            table, episodes = _shard(path, numbers, status.st_mtime_ns, status.st_size)
-            start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
-            return sort_rows(table.slice(start, stop - start), "frame_index")
-        return sort_rows(_stored_rows(path, episode, ["episode_index", "frame_index", camera]), "frame_index")
-    except FileNotFoundError as e:
-        raise DatasetError(f"{where}: {path} is missing: copy the dataset again") from e
-    except (pa.ArrowException, OSError, KeyError) as e:
-        message = str(e).splitlines()[0] if str(e) else type(e).__name__
-        raise DatasetError(f"{where}: {path} is not readable ({message})") from e
-
-
-def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
-    """The rows of an episode; row groups without any are not read, for stored images are large."""
-    parts = []
-    for file in parquet_parts(path):
-        for group in range(file.num_row_groups):
-            episodes = to_numpy(file.read_row_group(group, ["episode_index"])["episode_index"])
-            rows = np.flatnonzero(episodes == episode)
-            if len(rows):
-                part = file.read_row_group(group, columns)
-                whole = rows[-1] - rows[0] + 1 == len(rows)
-                parts.append(part.slice(rows[0], len(rows)) if whole else part.take(array(rows, pa.int64())))
-    if parts:
-        return pa.concat_tables(parts)
-    schema = parquet_schema(path)
-    return pa.schema([schema.field(name) for name in columns]).empty_table()
-
-
-@lru_cache(maxsize=2)
-def _shard(
-    path: Path, numbers: tuple[str, ...], mtime_ns: int, size: int
-) -> tuple[pa.Table, NDArray[np.int64]]:
-    """A data file's numeric columns, and the episode of each row, ascending.
-
-    Episodes are read in order, so the last file or two serve them all.
-    """
-    columns = ("timestamp", "frame_index", "episode_index", "task_index", "subtask_index", *numbers)
-    names = parquet_schema(path).names
-    table = read_table(path, [n for n in columns if n in names]).combine_chunks()
-    episodes = to_numpy(table["episode_index"])
-    if (np.diff(episodes) < 0).any():
-        order = np.argsort(episodes, kind="stable")
-        table, episodes = table.take(array(order, pa.int64())), episodes[order]
-    return table, episodes
 
 
 def _instruction(

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from goalreel.datasets.arrow import list_items, to_numpy
 from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
-from goalreel.datasets.recording_id import make_id
+from goalreel.datasets.recording_id import make_id, pack_id, unpack_id
 from goalreel.datasets.row_groups import parquet_parts
 from goalreel.datasets.video import ffmpeg_url
 from goalreel.errors import DatasetError
@@ -72,52 +73,62 @@ class Fingerprint:
 
 
 class _Episodes(Mapping[int, str]):
+    """What names each recording, as bytes: as texts in a dict they would take 400 bytes an episode."""
+
     def __init__(self, root: Path, info: Info, rows: EpisodeRows, tasks: Mapping[int, str]) -> None:
         self._root, self._info, self._rows, self._tasks = root, info, rows, tasks
-        chunks, files = (rows.column(f"data/{name}") for name in ("chunk_index", "file_index"))
-        places = list(zip(chunks, files, strict=True))
-        self._places = dict(zip(rows.indices.tolist(), places, strict=True))
-        self._inside: dict[tuple[int, int], list[int]] = {}
-        for at, place in enumerate(places):
-            self._inside.setdefault(place, []).append(at)
-        self._digests: dict[int, str] = {}
+        chunks, files = (np.array(rows.column(f"data/{name}")) for name in ("chunk_index", "file_index"))
+        self._chunks, self._files = chunks, files
+        ids = np.zeros((len(rows), 64), np.uint8)
+        self._ids = EpisodeTable(rows.indices, ids, lambda row: unpack_id(row.tobytes()))
+        self._known = np.zeros(len(rows), np.bool_)
         self._reading = Lock()
 
     def __getitem__(self, episode: int) -> str:
+        at = self._ids.at(episode)
         with self._reading:
-            if episode not in self._digests:
-                self._digests |= self._read(self._inside[self._places[episode]])
-            return self._digests[episode]
+            if not self._known[at]:
+                together = (self._chunks == self._chunks[at]) & (self._files == self._files[at])
+                self._read(np.flatnonzero(together))
+                self._known[together] = True
+        return self._ids[episode]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._places)
+        return iter(self._ids)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._ids)
 
-    def _read(self, inside: Sequence[int]) -> dict[int, str]:
-        """All episodes of one data file, so that no file is read once an episode; `inside` are their rows.
+    def _read(self, inside: NDArray[np.int64]) -> None:
+        """Read all episodes of one data file, so that none is read once an episode; `inside` are their rows.
 
         Raises:
             DatasetError: the data file cannot be read.
         """
         path = stored(self._root, self._info["data_path"], self._rows[inside[0]], "data")
+        videos = sorted(k for k, f in self._info["features"].items() if f["dtype"] == "video")
+        cameras = [self._keyframes(inside, camera) for camera in videos]
+        episodes = EpisodeTable(self._ids.episodes[inside], inside, int)
+        has_rows = np.zeros(len(inside), np.bool_)
         try:
-            runs = dict(_runs(path, self._tasks))
+            for episode, digests in _runs(path, self._tasks):
+                if episode in episodes:
+                    at = episodes.at(episode)
+                    has_rows[at] = True
+                    self._put(inside[at], digests, [camera[at] for camera in cameras])
         except FileNotFoundError as e:
             raise DatasetError(f"{path} is missing: copy the dataset again") from e
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
-        videos = sorted(k for k, f in self._info["features"].items() if f["dtype"] == "video")
-        cameras = [self._keyframes(inside, camera) for camera in videos]
-        ids: dict[int, str] = {}
-        for row in map(self._rows.__getitem__, inside):
-            index = row["episode_index"]
-            numbers, words, whole = runs.get(index) or _Run(self._tasks).digests()
-            frames = [camera.get(index, "") for camera in cameras]
-            words = digest(words, self._sub_tasks, self._labels(row))
-            ids[index] = make_id(digest(numbers, *frames), words, digest(whole, *frames))
-        return ids
+        for at in np.flatnonzero(~has_rows):
+            self._put(inside[at], _Run(self._tasks).digests(), [camera[at] for camera in cameras])
+
+    def _put(self, at: int, digests: tuple[str, str, str], frames: Sequence[bytes]) -> None:
+        """Note the episode of a row, by the digests of its rows and of its keyframes."""
+        numbers, words, whole = digests
+        words = digest(words, self._sub_tasks, self._labels(self._rows[at]))
+        id = make_id(digest(numbers, *frames), words, digest(whole, *frames))
+        self._ids.rows[at] = np.frombuffer(pack_id(id), np.uint8)
 
     @cached_property
     def _sub_tasks(self) -> str:
@@ -138,30 +149,32 @@ class _Episodes(Mapping[int, str]):
             annotations = None
         return json.dumps([stages, instruction, annotations], default=str)
 
-    def _keyframes(self, inside: Sequence[int], camera: str) -> dict[int, str]:
-        """Episode -> digest of the first and the last keyframe in its part of a video, as stored.
+    def _keyframes(self, inside: NDArray[np.int64], camera: str) -> NDArray[np.bytes_]:
+        """Digests of the first and the last keyframe in each episode's part of a video, as stored.
 
         That tells a video from another of the same length; reading terabytes is not worth more. One row of
         meta/episodes is in memory at a time: a file may hold 100,000 episodes.
         """
         prefix = f"videos/{camera}"
-        rows = (row for at in inside if (row := self._rows[at]).get(f"{prefix}/to_timestamp") is not None)
-        margin, digests = 0.5 / float(self._info["fps"]), dict[int, str]()
+        all_rows = enumerate(map(self._rows.__getitem__, inside.tolist()))
+        rows = (pair for pair in all_rows if pair[1].get(f"{prefix}/to_timestamp") is not None)
+        margin, digests = 0.5 / float(self._info["fps"]), np.zeros(len(inside), "S64")
 
-        def path_of(row: Row) -> Path:
-            return stored(self._root, self._info["video_path"], row, prefix, video_key=camera)
+        def path_of(pair: tuple[int, Row]) -> Path:
+            return stored(self._root, self._info["video_path"], pair[1], prefix, video_key=camera)
 
         for path, of_file in itertools.groupby(rows, path_of):
-            row = first = next(of_file)
+            pair = first = next(of_file)
             try:
                 with closing(av.open(ffmpeg_url(path))) as container:
-                    for row in itertools.chain([first], of_file):
-                        start, end = row[f"{prefix}/from_timestamp"], row[f"{prefix}/to_timestamp"]
+                    for pair in itertools.chain([first], of_file):
+                        start, end = (pair[1][f"{prefix}/{name}_timestamp"] for name in ("from", "to"))
                         packets = (_keyframe(container, s) for s in (start + margin, end - margin))
-                        digests[row["episode_index"]] = digest(*packets)
+                        digests[pair[0]] = digest(*packets)
             except (FFmpegError, OSError, IndexError) as e:
                 # The damage shows when the frames are decoded; a video that is mended is another one.
-                digests |= {r["episode_index"]: type(e).__name__ for r in itertools.chain([row], of_file)}
+                for position, _ in itertools.chain([pair], of_file):
+                    digests[position] = type(e).__name__
         return digests
 
 

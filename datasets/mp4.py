@@ -13,8 +13,8 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-type _Box = tuple[bytes, bytes]
-"""The type of a box, and what is in it."""
+type _Box = tuple[bytes, memoryview]
+"""The type of a box, and what is in it: views, for the header of a long video has tens of megabytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ def read_frame_table(path: Path) -> FrameTable | None:
         return None
 
 
-def _movie(file: BinaryIO, size: int) -> bytes | None:
+def _movie(file: BinaryIO, size: int) -> memoryview | None:
     """What is in the box `moov`; None without one, or of a file in fragments."""
     at, movie = 0, None
     while at + 8 <= size:
@@ -61,10 +61,10 @@ def _movie(file: BinaryIO, size: int) -> bytes | None:
             file.seek(at + start)
             movie = file.read(length - start)
         at += length
-    return movie
+    return None if movie is None else memoryview(movie)
 
 
-def _boxes(data: bytes) -> Iterator[_Box]:
+def _boxes(data: memoryview) -> Iterator[_Box]:
     at = 0
     while at + 8 <= len(data):
         length, kind = struct.unpack(">I4s", data[at : at + 8])
@@ -74,7 +74,7 @@ def _boxes(data: bytes) -> Iterator[_Box]:
         at += length
 
 
-def _frame_table(movie: bytes, size: int) -> FrameTable | None:
+def _frame_table(movie: memoryview, size: int) -> FrameTable | None:
     boxes = list(_boxes(movie))
     movie_scale = _scale(dict(boxes)[b"mvhd"])
     for kind, track in boxes:
@@ -90,37 +90,38 @@ def _frame_table(movie: bytes, size: int) -> FrameTable | None:
             is_keyframe = np.full(len(pts), b"stss" not in tables)
             if b"stss" in tables:
                 is_keyframe[_numbers(tables[b"stss"], ">u4")[:, 0] - 1] = True
-            whole = _ends(tables, len(pts)) <= size
+            whole = _whole(tables, len(pts), size)
             width, height = struct.unpack(">HH", tables[b"stsd"][40:44])
             return FrameTable(pts[whole], is_keyframe[whole], timescale, (width, height))
     return None
 
 
-def _scale(header: bytes) -> int:
+def _scale(header: memoryview) -> int:
     """Units a second, of `mvhd` or `mdhd`."""
     return struct.unpack(">I", header[20:24] if header[0] == 1 else header[12:16])[0]
 
 
-def _numbers(box: bytes, kind: str, columns: int = 1) -> NDArray[np.int64]:
+def _numbers(box: memoryview, kind: str, columns: int = 1) -> NDArray[np.int64]:
     """The table of a box that begins with its number of rows, (rows, columns)."""
     count = struct.unpack(">I", box[4:8])[0]
     table = np.frombuffer(box, kind, count * columns, offset=8)
     return table.reshape(count, columns).astype(np.int64)
 
 
-def _shown(tables: dict[bytes, bytes]) -> NDArray[np.int64]:
+def _shown(tables: dict[bytes, memoryview]) -> NDArray[np.int64]:
     """When each frame is shown, before edits."""
     counts, steps = _numbers(tables[b"stts"], ">u4", 2).T
     step = np.repeat(steps, counts)
-    pts = np.cumsum(step) - step
+    pts = np.cumsum(step)
+    pts -= step
     if b"ctts" in tables:
         counts, offsets = _numbers(tables[b"ctts"], ">i4", 2).T
-        pts = pts + np.repeat(offsets, counts)
+        pts += np.repeat(offsets, counts)
     return pts
 
 
 def _edited_plainly(
-    track: dict[bytes, bytes], pts: NDArray[np.int64], is_reordered: bool, span: float
+    track: dict[bytes, memoryview], pts: NDArray[np.int64], is_reordered: bool, span: float
 ) -> bool:
     """Whether the track is shown whole: no edit, or one from its first frame to its last.
 
@@ -137,19 +138,22 @@ def _edited_plainly(
     return True
 
 
-def _ends(tables: dict[bytes, bytes], frames: int) -> NDArray[np.int64]:
-    """The place in the file where the bytes of each frame end."""
+def _whole(tables: dict[bytes, memoryview], frames: int, size: int) -> NDArray[np.bool_] | slice:
+    """Which frames have all their bytes in a file of `size` bytes; a slice where all have.
+
+    The tables of a long video are large: what each frame needs is looked at only where the file is cut off.
+    """
     same, count = struct.unpack(">II", tables[b"stsz"][4:12])
-    if same:
-        sizes = np.full(count, same)
-    else:
-        sizes = np.frombuffer(tables[b"stsz"], ">u4", count, offset=12).astype(np.int64)
+    sizes = np.full(count, same) if same else np.frombuffer(tables[b"stsz"], ">u4", count, offset=12)
     wide = b"co64" in tables
     starts = _numbers(tables[b"co64" if wide else b"stco"], ">u8" if wide else ">u4")[:, 0]
     first, per_chunk, _ = _numbers(tables[b"stsc"], ">u4", 3).T
     chunk = np.repeat(per_chunk, np.diff(first, append=len(starts) + 1))
-    begin = np.cumsum(sizes) - sizes
-    chunk_of = np.repeat(np.arange(len(chunk)), chunk)
-    if not len(sizes) == len(chunk_of) == frames:
+    if not count == chunk.sum() == frames or (chunk == 0).any():
         raise ValueError("tables of different lengths")
-    return starts[chunk_of] + begin - begin[np.cumsum(chunk) - chunk][chunk_of] + sizes
+    edges = np.cumsum(chunk) - chunk
+    if (starts + np.add.reduceat(sizes, edges, dtype=np.int64)).max() <= size:
+        return slice(None)
+    sizes, chunk_of = sizes.astype(np.int64), np.repeat(np.arange(len(chunk)), chunk)
+    begin = np.cumsum(sizes) - sizes
+    return starts[chunk_of] + begin - begin[edges][chunk_of] + sizes <= size

@@ -12,6 +12,17 @@ def make_id(frames: str, words: str, former: str) -> str:
     return f"{frames[:32]}-{words[:32]}-{former}"
 
 
+def pack_id(id: str) -> bytes:
+    """The 64 bytes of the three digests."""
+    return bytes.fromhex(id.replace("-", ""))
+
+
+def unpack_id(data: bytes) -> str:
+    """What `pack_id` packed."""
+    text = data.hex()
+    return f"{text[:32]}-{text[32:64]}-{text[64:]}"
+
+
 def same_frames(one: str | None, other: str | None) -> bool:
     """Tell whether both name the same recording, whatever its words are now."""
     return _same(one, other, _FRAMES)

@@ -35,8 +35,8 @@ class _Footer:
     after: bytes
 
 
-def parquet_parts(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a file part by part, in the order of its rows; most files are one part.
+def parquet_parts(path: Path, first: int = 0) -> Iterator[pq.ParquetFile]:
+    """Open a file part by part, in the order of its rows, from the part `first` on; most files are one part.
 
     Of a part's metadata, `num_rows` tells of the whole file.
 
@@ -49,7 +49,7 @@ def parquet_parts(path: Path) -> Iterator[pq.ParquetFile]:
         with pq.ParquetFile(path) as file:
             yield file
         return
-    for start, end, count in footer.parts:
+    for start, end, count in footer.parts[first:]:
         with path.open("rb") as stream:
             stream.seek(start)
             groups = stream.read(end - start)
@@ -67,6 +67,34 @@ def row_groups(path: Path) -> Iterator[pq.RowGroupMetaData]:
     """
     for part in parquet_parts(path):
         yield from map(part.metadata.row_group, range(part.num_row_groups))
+
+
+def value_spans(path: Path, name: str) -> list[tuple[int, int] | None]:
+    """The least and the greatest integer of a column in each part; None where the part does not tell.
+
+    Raises:
+        pa.ArrowException, OSError: as `parquet_parts`.
+    """
+    return [_span(part.metadata, name) for part in parquet_parts(path)]
+
+
+def _span(metadata: pq.FileMetaData, name: str) -> tuple[int, int] | None:
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = range(metadata.num_columns)
+    at = next((i for i in columns if metadata.schema.column(i).path == name), None)
+    known = [] if at is None else [group.column(at).statistics for group in groups]
+    spans = [(s.min, s.max) for s in known if s is not None and s.has_min_max]
+    whole = spans and len(spans) == len(groups)
+    return (min(a for a, _ in spans), max(b for _, b in spans)) if whole else None
+
+
+def count_rows(path: Path) -> int:
+    """The number of a file's rows.
+
+    Raises:
+        pa.ArrowException, OSError: as `parquet_parts`.
+    """
+    return next(parquet_parts(path)).metadata.num_rows
 
 
 def parquet_schema(path: Path) -> pa.Schema:

@@ -16,7 +16,7 @@ import numpy as np
 
 from goalreel.datasets.data_places import locate
 from goalreel.datasets.episode import DATA_PATH, VIDEO_PATH, Episode, check_template, stored
-from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.episode_rows import EpisodeRows, Place
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.labels import SUB_TASKS, read_texts
 from goalreel.datasets.numbers import NumberFeatures, find_numbers
@@ -119,9 +119,11 @@ class Source:
         Raises:
             DatasetError: one is missing; the line names it and an episode in it.
         """
-        chosen = set(self.indices if episodes is None else episodes)
-        pairs = reversed(list(enumerate(zip(self.indices, self.rows.places(), strict=True))))
-        first = {place: at for at, (episode, place) in pairs if episode in chosen}
+        chosen = None if episodes is None else set(episodes)
+        first: dict[Place, int] = {}
+        for at, (episode, place) in enumerate(zip(self.indices, self.rows.places(), strict=True)):
+            if chosen is None or episode in chosen:
+                first.setdefault(place, at)
         for _, at in sorted(first.items()):
             row = self.rows[at]
             path = stored(self.root, self.info["data_path"], row, "data")
@@ -129,6 +131,24 @@ class Source:
                 raise DatasetError(
                     f"{self.root}: episode {row['episode_index']}: {path} is missing: copy the dataset again"
                 )
+
+    def missing_files(self) -> dict[int, Path]:
+        """Episode that is not whole -> a file of its rows, or of a camera, that is not there."""
+        videos = [name for name, feature in self.features.items() if feature["dtype"] == "video"]
+        missing: dict[int, Path] = {}
+        for camera in (None, *videos):
+            prefix, template, keys = "data", self.info["data_path"], {}
+            if camera is not None:
+                prefix, template, keys = f"videos/{camera}", self.info["video_path"], {"video_key": camera}
+            gone: dict[Place, Path | None] = {}
+            columns = (self.rows.column(f"{prefix}/{name}_index") for name in ("chunk", "file"))
+            for at, (episode, place) in enumerate(zip(self.indices, zip(*columns, strict=True), strict=True)):
+                if place not in gone and episode not in missing:
+                    path = stored(self.root, template, self.rows[at], prefix, **keys)
+                    gone[place] = None if path.is_file() else path
+                if (path := gone.get(place)) is not None:
+                    missing.setdefault(episode, path)
+        return missing
 
     def data_path(self, index: int) -> Path:
         """The data file that holds an episode's rows."""

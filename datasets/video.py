@@ -56,7 +56,7 @@ class VideoIndex:
         try:
             if (table := read_frame_table(path)) is not None and len(table.pts):
                 pts, unit = np.sort(table.pts), 1 / table.timescale
-                times = pts.astype(np.float64) * unit
+                times = pts * np.float64(unit)
                 return cls(path, pts, times, np.sort(table.pts[table.is_keyframe]), unit, table.size)
             packets, time_base = _packets(path)
         except (FFmpegError, IndexError, OSError) as e:

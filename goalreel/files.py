@@ -6,7 +6,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -188,6 +188,11 @@ def sweep(folder: Path) -> None:
 
 def digest(*parts: str | bytes) -> str:
     """SHA-256 of the parts in order, each with its length, as hex."""
+    return digest_all(parts)
+
+
+def digest_all(parts: Iterable[str | bytes]) -> str:
+    """As `digest`, of parts that need not be in memory together."""
     sha = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

@@ -1,6 +1,7 @@
 """The input of an export, an annotated dataset, and its summary."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from goalreel.datasets.writing.copies import check_apart
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.errors import DatasetError
 from goalreel.files import atomic_folder
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,9 @@ class Annotated:
     """A written dataset, and the goals from its records that a policy may be told."""
 
     source: Source
-    goals: dict[int, Goals]
+    goals: Mapping[int, Goals]
+    missing: Mapping[int, Path]
+    """Episode that is not exported -> a file that it lacks, as in a partial download."""
 
     @classmethod
     def open(cls, dataset: Path) -> Self:
@@ -44,13 +49,19 @@ class Annotated:
             raise DatasetError(f"{dataset}: not written yet: run its goalreel annotate to the end first")
         source = Source.open(dataset)
         stored_layout(source, records.settings())
-        source.check_data()
+        missing, total = source.missing_files(), len(source.rows)
+        if missing:
+            path = next(iter(missing.values()))
+            text = f"{dataset}: {total - len(missing)} of {total} episodes are whole; {path} is missing"
+            if len(missing) == total:
+                raise DatasetError(f"{text}: copy the dataset again")
+            log.warning("%s: the whole ones are exported", text)
         lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
-        done = sorted(records.done() & set(lengths))
+        done = sorted((records.done() & set(lengths)) - set(missing))
         if not done:
             raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
         use_unverified = bool(records.settings().get("use_unverified"))
-        return cls(source, read_goals(records, done, lengths, use_unverified))
+        return cls(source, read_goals(records, done, lengths, use_unverified), missing)
 
     @contextmanager
     def folder(self, out: Path) -> Iterator[Path]:
@@ -62,4 +73,5 @@ class Annotated:
 
     @property
     def exported(self) -> Exported:
-        return Exported(len(self.source.rows), sum(bool(goals.names) for goals in self.goals.values()))
+        whole = len(self.source.rows) - len(self.missing)
+        return Exported(whole, sum(bool(goals.names) for goals in self.goals.values()))

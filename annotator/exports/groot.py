@@ -44,8 +44,8 @@ def export_groot(
     """Write the annotated `dataset` into the new folder `out` for GR00T.
 
     Videos are copied without encoding them anew where that can be (`cut_video`), and stored pictures become
-    videos. Depth maps, language columns and records are left out. The numbers of all frames are held in
-    memory, for exact quantiles.
+    videos. Episodes of which a file is missing are left out, and so are depth maps, language columns and
+    records. The numbers of all frames are held in memory, for exact quantiles.
 
     `task_index` is each frame's task as its owner has it; with `task_per_frame` its sub-task, for readers of
     no other words.
@@ -65,9 +65,9 @@ def export_groot(
             if len(source.features[name]["shape"]) != 1:
                 raise DatasetError(f"{dataset}: {name} is no vector, and GR00T wants one")
     with annotated.folder(out) as part:
-        export = _Export(source, annotated.goals, _texts(source, annotated.goals), part, task_per_frame)
+        export = _Export(annotated, _texts(source, annotated.goals), part, task_per_frame)
         for done, _ in enumerate(export.episodes(), start=1):
-            progress("export", done, len(source.rows))
+            progress("export", done, len(source.rows) - len(annotated.missing))
         export.meta.write(part)
     return annotated.exported
 
@@ -84,15 +84,10 @@ def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
 class _Export:
     """Writes the episodes, and collects the content of meta/."""
 
-    def __init__(
-        self,
-        source: Source,
-        goals: dict[int, Goals],
-        texts: dict[str, int],
-        root: Path,
-        task_per_frame: bool,
-    ) -> None:
-        self._source, self._goals, self._texts, self._root = source, goals, texts, root
+    def __init__(self, annotated: Annotated, texts: dict[str, int], root: Path, task_per_frame: bool) -> None:
+        source = annotated.source
+        self._source, self._goals, self._missing = source, annotated.goals, annotated.missing
+        self._texts, self._root = texts, root
         self._task_per_frame = task_per_frame
         self._dropped = {
             name for name, f in source.features.items() if f["dtype"] in ("image", "video", "language")
@@ -104,8 +99,9 @@ class _Export:
         for path in data_files(self._source.root):
             columns = [name for name in parquet_schema(path).names if name not in self._dropped]
             for episode, table in episode_tables(path, columns):
-                self._write(episode, table.sort_by("frame_index"))
-                yield episode
+                if episode not in self._missing:
+                    self._write(episode, table.sort_by("frame_index"))
+                    yield episode
 
     def _write(self, episode: int, table: pa.Table) -> None:
         goals = self._goals.get(episode)

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.arrow import read_batches
+from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import episode_files
 from goalreel.datasets.writing.progress import PROGRESS
@@ -74,14 +75,13 @@ def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeSta
         for name in ("min", "max", "mean", "std", "count")
     }
     for path in episode_files(source.root):
-        with pq.ParquetFile(path) as file:
-            columns = [name for name in names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(_AT_ONCE, columns=["episode_index", *columns]):
-                for row in batch.to_pylist():
-                    episode_stats = stats[row.pop("episode_index")] = {}
-                    for column, values in row.items():
-                        camera, name = names[column]
-                        episode_stats.setdefault(camera, {})[name] = values
+        columns = [name for name in names if name in parquet_schema(path).names]
+        for batch in read_batches(path, ["episode_index", *columns], _AT_ONCE):
+            for row in batch.to_pylist():
+                episode_stats = stats[row.pop("episode_index")] = {}
+                for column, values in row.items():
+                    camera, name = names[column]
+                    episode_stats.setdefault(camera, {})[name] = values
     return stats
 
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.annotator.exports.stages import SarmStage, proportions, stages
 from goalreel.datasets.labels import STAGE_PREFIXES, WHOLE
 from goalreel.datasets.writing.copies import dataset_files, episode_files, pass_file
+from goalreel.datasets.writing.meta import rewrite
 from goalreel.datasets.writing.schema import put_column
 from goalreel.errors import DatasetError
-from goalreel.files import atomic, write_bytes
+from goalreel.files import write_bytes
 from goalreel.progress import OnProgress
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def export_sarm(
 
     Videos are linked, all else is copied or new. An episode without a sub-task that may be said, or without
     annotation, has null in the dense columns: lerobot then warns and trains the dense head on no progress
-    in all of it.
+    in all of it. Of a part of a dataset, the copy is that part.
 
     Raises:
         InputError: `out` is there already.
@@ -58,12 +58,12 @@ def export_sarm(
     }
     if not dense:
         raise DatasetError(f"{dataset}: no step that may be trained on as done, so there are no stages")
-    if without := len(lengths) - len(dense):
+    if without := len(lengths) - len(annotated.missing) - len(dense):
         log.warning(
             "%s: %d of %d episodes have no stages: SARM's dense head will learn that nothing is done in them",
             dataset,
             without,
-            len(lengths),
+            len(lengths) - len(annotated.missing),
         )
     if source.numbers.state not in ((), ("observation.state",)):
         names = " or ".join(source.numbers.state)
@@ -76,22 +76,21 @@ def export_sarm(
             pass_file(path, part / path.relative_to(source.root), source.root)
             progress("copy", done, len(files))
         for done, path in enumerate(rewritten, start=1):
-            _write_episodes(path, part / path.relative_to(source.root), sparse, dense, fps)
+            target = part / path.relative_to(source.root)
+            rewrite(path, target, lambda table: _with_stages(table, sparse, dense, fps))
             progress("write", done, len(rewritten))
         _write_proportions(part, "sparse", {WHOLE: 1.0})
         _write_proportions(part, "dense", proportions(list(dense.values())))
     return annotated.exported
 
 
-def _write_episodes(
-    original: Path,
-    target: Path,
+def _with_stages(
+    table: pa.Table,
     sparse: Mapping[int, Sequence[SarmStage]],
     dense: Mapping[int, Sequence[SarmStage]],
     fps: float,
-) -> None:
-    """Rewrite one file of meta/episodes with the columns of stages, of the same types in every file."""
-    table = pq.read_table(original)
+) -> pa.Table:
+    """Rows of meta/episodes with the columns of stages, of the same types in every file."""
     episodes = table["episode_index"].to_pylist()
     for prefix in STAGE_PREFIXES:
         stage_lists = [(dense if prefix == "dense_" else sparse).get(episode) for episode in episodes]
@@ -102,8 +101,7 @@ def _write_episodes(
             ]
             values = pa.array(lists, kind)
             table = put_column(table, pa.field(prefix + name, kind), pa.chunked_array([values]))
-    with atomic(target) as tmp:
-        pq.write_table(table, tmp, compression="snappy", use_dictionary=True)
+    return table
 
 
 def _write_proportions(root: Path, kind: str, shares: Mapping[str, float]) -> None:

@@ -5,14 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import read_table, to_numpy
+from goalreel.datasets.arrow import read_batches, to_numpy
 from goalreel.datasets.episode_rows import line
+from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.row_groups import parquet_schema
+from goalreel.datasets.writing.layout import ROWS
 
 NUMBERS = ("episode_index", "frame_index", "index", "task_index", "timestamp")
 THREADS = 4
@@ -22,15 +25,15 @@ MISSING = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, eq=False)
 class FrameRows:
-    """One value a row, in lerobot's order of files and rows, (rows,)."""
+    """One value a row, in lerobot's order of files and rows, (rows,): integers in 32 bits where they fit."""
 
     paths: tuple[Path, ...]
-    file: NDArray[np.int64]
+    file: NDArray[np.integer]
     """Which of `paths`."""
-    episode: NDArray[np.int64]
-    frame: NDArray[np.int64]
-    index: NDArray[np.int64]
-    task: NDArray[np.int64]
+    episode: NDArray[np.integer]
+    frame: NDArray[np.integer]
+    index: NDArray[np.integer]
+    task: NDArray[np.integer]
     time: NDArray[np.float64]
     """Seconds; NaN where there is none."""
 
@@ -43,22 +46,26 @@ class FrameRows:
         """
         paths = tuple(paths)
         columns = in_threads(_read, paths)
-        lengths = [len(c["episode_index"]) for c in columns]
-        whole = {name: np.concatenate([c[name] for c in columns] or [np.zeros(0)]) for name in NUMBERS}
-        episode, frame, index, task = (whole[name].astype(np.int64) for name in NUMBERS[:4])
-        file = np.repeat(np.arange(len(paths)), lengths)
-        return cls(paths, file, episode, frame, index, task, whole["timestamp"].astype(np.float64))
+        file = np.repeat(np.arange(len(paths), dtype=np.int32), [len(c["timestamp"]) for c in columns])
+        nothing: dict[str, NDArray[Any]] = dict.fromkeys(NUMBERS, np.zeros(0, np.int32))
+        parts = [nothing | {"timestamp": np.zeros(0)}, *columns]
+        del columns
+        return cls(paths, file, *(np.concatenate([part.pop(name) for part in parts]) for name in NUMBERS))
 
     def __len__(self) -> int:
         return len(self.episode)
 
     @cached_property
-    def of_episode(self) -> dict[int, NDArray[np.int64]]:
+    def of_episode(self) -> EpisodeTable[NDArray[np.int64]]:
         """Episode -> its rows in their order."""
-        order = np.argsort(self.episode, kind="stable")
-        starts = np.flatnonzero(np.diff(self.episode[order], prepend=MISSING))
-        parts = np.split(order, starts[1:]) if len(order) else []
-        return {int(self.episode[rows[0]]): rows for rows in parts}
+        order = None if (np.diff(self.episode) >= 0).all() else np.argsort(self.episode, kind="stable")
+        episode = self.episode if order is None else self.episode[order]
+        edges = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1, append=episode[-1:] + 1))
+
+        def rows(span: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.arange(*span) if order is None else order[slice(*span)]
+
+        return EpisodeTable(episode[edges[:-1]], np.stack([edges[:-1], edges[1:]], axis=1), rows)
 
 
 def in_threads[Item, Result](work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -67,21 +74,26 @@ def in_threads[Item, Result](work: Callable[[Item], Result], items: Iterable[Ite
         return list(pool.map(work, items))
 
 
-def _read(path: Path) -> dict[str, NDArray[np.generic]]:
+def _read(path: Path) -> dict[str, NDArray[Any]]:
     names = parquet_schema(path).names
-    table = read_table(path, [n for n in NUMBERS if n in names])
-    columns: dict[str, NDArray[np.generic]] = {}
-    for name in NUMBERS:
-        empty = np.nan if name == "timestamp" else MISSING
-        values = np.full(len(table), empty)
-        if name in table.column_names:
-            column = table[name].combine_chunks()
-            valid = slice(None) if not column.null_count else np.array(column.is_valid())
-            kept = to_numpy(column) if not column.null_count else to_numpy(column.drop_null())
-            values = np.full(len(table), empty, np.float64 if name == "timestamp" else np.int64)
-            values[valid] = kept.reshape(-1)
-        columns[name] = values
-    return columns
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in NUMBERS}
+    for batch in read_batches(path, [n for n in NUMBERS if n in names], ROWS):
+        for name in NUMBERS:
+            column = batch.column(name) if name in names else None
+            parts[name].append(_values(column, len(batch), is_time=name == "timestamp"))
+    return {name: np.concatenate(parts.pop(name) or [np.zeros(0, np.int32)]) for name in NUMBERS}
+
+
+def _values(column: pa.Array | None, rows: int, *, is_time: bool) -> NDArray[Any]:
+    values = np.full(rows, np.nan if is_time else MISSING, np.float64 if is_time else np.int64)
+    if column is not None and column.null_count:
+        values[np.array(column.is_valid())] = to_numpy(column.drop_null()).reshape(-1)
+    elif column is not None:
+        values[:] = to_numpy(column).reshape(-1)
+    if is_time:
+        return values
+    small = values.astype(np.int32)
+    return small if np.array_equal(small, values) else values
 
 
 def unreadable(path: Path) -> str | None:

@@ -19,6 +19,7 @@ from goalreel.datasets.health.mend_rows import are_together, set_column
 from goalreel.datasets.health.tables import NUMERIC, count_values
 from goalreel.datasets.labels import read_texts
 from goalreel.datasets.records import FOLDER
+from goalreel.datasets.row_groups import count_rows, parquet_schema
 from goalreel.datasets.source import declares, read_info
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.copies import data_files, episode_files
@@ -123,7 +124,7 @@ def index_tasks(root: Path) -> Iterator[str]:
             yield f"{TASKS}: made from the tasks in meta/episodes"
         return
     indices = list(texts)
-    if indices == list(range(len(indices))) or len(indices) < pq.read_metadata(path).num_rows:
+    if indices == list(range(len(indices))) or len(indices) < count_rows(path):
         return
     task_indices = np.sort(np.array(indices, np.int64))
     if not np.array_equal(task_indices, np.arange(len(task_indices))):
@@ -149,7 +150,7 @@ def name_features(root: Path) -> Iterator[str]:
     """Let features of meta/info.json be the columns that all data files have, in the size that they have."""
     info = read_info(root)
     features, paths = info["features"], data_files(root)
-    schemas = [pq.read_schema(path) for path in paths]
+    schemas = [parquet_schema(path) for path in paths]
     columns = [set(schema.names) for schema in schemas]
     everywhere, somewhere = set.intersection(*columns), set.union(*columns)
     added = {n: f for n in sorted(everywhere - features.keys()) if (f := _feature(schemas[0].field(n).type))}
@@ -180,7 +181,7 @@ def _size(paths: list[Path], name: str, feature: dict[str, Any]) -> int | None:
     """How many numbers each row of a vector holds, where it is not what its feature says."""
     if feature["dtype"] not in NUMERIC or len(feature["shape"]) != 1 or feature["shape"][0] < 2:
         return None
-    files = [(pq.read_metadata(path).num_rows, *count_values(path).get(name, (0, 0))) for path in paths]
+    files = [(count_rows(path), *count_values(path).get(name, (0, 0))) for path in paths]
     fits = all(rows and values % rows == 0 and not nulls for rows, values, nulls in files)
     size, *others = {values // rows for rows, values, _ in files} if fits else {0}
     return None if others or size < 2 or size == feature["shape"][0] else size
@@ -273,9 +274,9 @@ def count_totals(root: Path) -> Iterator[str]:
     info = read_info(root)
     text_before = json.dumps(info)
     totals = {"total_episodes": len(EpisodeRows.read(root)), "total_frames": 0}
-    totals["total_frames"] = sum(pq.read_metadata(path).num_rows for path in data_files(root))
+    totals["total_frames"] = sum(count_rows(path) for path in data_files(root))
     if (root / TASKS).is_file():
-        totals["total_tasks"] = pq.read_metadata(root / TASKS).num_rows
+        totals["total_tasks"] = count_rows(root / TASKS)
     changed = [name for name, value in totals.items() if info.get(name) != value]
     info |= totals
     if list(info.get("splits") or ()) == ["train"]:

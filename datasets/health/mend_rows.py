@@ -15,6 +15,7 @@ from goalreel.datasets.arrow import array, read_table
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import spell
+from goalreel.datasets.row_groups import row_groups
 from goalreel.datasets.source import read_info
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.schema import put_column
@@ -27,8 +28,7 @@ def write_rows(path: Path, table: pa.Table) -> None:
     Raises:
         DatasetError: the disk is full.
     """
-    groups = pq.read_metadata(path)
-    size = groups.row_group(0).num_rows if groups.num_row_groups else None
+    size = next((group.num_rows for group in row_groups(path)), None)
     with atomic(path) as tmp:
         pq.write_table(table, tmp, compression="snappy", use_dictionary=True, row_group_size=size)
 

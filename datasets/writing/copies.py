@@ -7,7 +7,7 @@ from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.marks import MARKS, FileMarks, content_digest
 from goalreel.errors import DatasetError
-from goalreel.files import copy, digest, files_below, link_or_copy
+from goalreel.files import copy, digest, file_digest, files_below, link_or_copy
 
 _LINKED = ("videos", "images")
 _IGNORED = {".cache", ".git"}
@@ -32,7 +32,7 @@ def check_apart(root: Path, out: Path) -> None:
 def meta_digest(root: Path) -> str:
     """Digest of the metadata that OUT's is made from, statistics included."""
     paths = [*episode_files(root), root / "meta" / "info.json", root / "meta" / "stats.json"]
-    return digest(*(path.read_bytes() for path in paths if path.is_file()))
+    return digest(*(file_digest(path) for path in paths if path.is_file()))
 
 
 def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:

@@ -1,15 +1,23 @@
 """What a storyboard says about an episode's frames: spans with a name, and a goal picture or none."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+import os
+import pickle
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from sys import intern
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from goalreel.claims import ROWS, TITLES
+from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
-from goalreel.files import digest
+from goalreel.files import digest, disk
 from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
 from goalreel.types import MotionPhase, Segment, Status, StoryboardStep
 
@@ -35,7 +43,7 @@ class GoalSpan:
 class Goals:
     """One annotated episode: its plan in words, its spans in order, and the digest of all of it.
 
-    A build holds those of all episodes at once, so they are small, and texts that recur are kept once.
+    It is small: a build reads those of all episodes several times.
     """
 
     episode: int
@@ -94,21 +102,52 @@ class Goals:
 
 
 def read_goals(
-    records: Records, episodes: Sequence[int], lengths: dict[int, int], use_unverified: bool
-) -> dict[int, Goals]:
+    records: Records,
+    episodes: Sequence[int],
+    lengths: Mapping[int, int],
+    use_unverified: bool,
+    instruction_of: Callable[[int], str] | None = None,
+) -> Mapping[int, Goals]:
     """Episode -> goals, for those with a record that holds a plan, or that a person has taken its steps from.
 
     Any other episode stays exactly as it was. Steps without an accepted picture, or tried in vain,
     give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone,
     and labels that the dataset had, keep their name. Steps whose words are in doubt give their picture alone.
     Steps that were never aligned to frames have no span; those that were looked for in the recording and not
-    found have no name either.
+    found have no name either. A corrected episode whose words have changed takes its instruction from
+    `instruction_of`. The goals are in the order of `episodes`, each read from a file without a name.
 
     Raises:
-        DatasetError: a record does not fit its episode.
+        DatasetError: a record does not fit its episode, or the disk is full.
     """
-    pairs = ((episode, _goals(records, episode, lengths[episode], use_unverified)) for episode in episodes)
-    return {episode: goals for episode, goals in pairs if goals is not None}
+
+    def read() -> Iterator[Goals]:
+        for episode in episodes:
+            goals = _goals(records, episode, lengths[episode], use_unverified)
+            if goals is None:
+                continue
+            if goals.corrected and instruction_of and records.outdated(episode):
+                goals = goals.with_instruction(instruction_of(episode))
+            yield goals
+
+    return _on_disk(read())
+
+
+def _on_disk(all_goals: Iterable[Goals]) -> EpisodeTable[Goals]:
+    """Put goals into a file without a name: in memory they would take 2 KB an episode."""
+    with ExitStack() as stack, disk(Path(tempfile.gettempdir())):
+        file = stack.enter_context(tempfile.TemporaryFile())
+        texts = ((goals.episode, pickle.dumps(goals)) for goals in all_goals)
+        places = ((episode, file.tell(), file.write(text)) for episode, text in texts)
+        rows = np.fromiter(places, np.dtype([(name, np.int64) for name in ("episode", "start", "size")]))
+        file.flush()
+        table = EpisodeTable(
+            rows["episode"],
+            rows,
+            lambda row: pickle.loads(os.pread(file.fileno(), row["size"], row["start"])),  # noqa: S301
+        )
+        weakref.finalize(table, stack.pop_all().close)
+    return table
 
 
 def _goals(records: Records, episode: int, length: int, use_unverified: bool) -> Goals | None:
@@ -125,7 +164,7 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
         done = use_unverified or step.step.outcome == "done"
         shown = step.goal_image if step.accepted or use_unverified else None
         picture = shown.frame if shown and done else None
-        name = intern(step.step.name) if _may_be_named(step, use_unverified) else None
+        name = step.step.name if _may_be_named(step, use_unverified) else None
         failed = step.step.outcome == "failed"
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, failed))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
@@ -138,19 +177,19 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
         for step in board.steps
         if step.segment is not None and step.step.doubts and not _may_be_named(step, use_unverified)
     ]
-    plan = tuple(intern(step.step.name) for step in board.steps if _may_be_named(step, use_unverified))
+    plan = tuple(step.step.name for step in board.steps if _may_be_named(step, use_unverified))
     made_from = digest(record, str(use_unverified), str(corrected))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
     claims = (f"{TITLES[name]}: {claim.line}" for step in board.steps for name, claim in step.claims.items())
     return Goals(
         episode,
-        intern(board.task.instruction),
+        board.task.instruction,
         plan,
         tuple(spans),
         statuses,
         tuple(_phase_edges(spans, unsaid, board.phases, length)),
         made_from,
-        tuple(map(intern, claims)),
+        tuple(claims),
         corrected,
     )
 
@@ -172,7 +211,7 @@ def _phase_edges(
         if phase is not None and not (doubtful if phase.name in HAND_MOTIONS else named):
             phase = None
         if phase is not last:
-            yield at, intern(phase.name) if phase else None
+            yield at, phase.name if phase else None
         last = phase
 
 

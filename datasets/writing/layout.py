@@ -1,5 +1,6 @@
 """The place of each episode in the files of the sub-goal camera."""
 
+import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import read_table, to_numpy
+from goalreel.datasets.arrow import read_batches, to_numpy
 from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.video import LEAD_S, TICKS
 from goalreel.errors import DatasetError
@@ -21,7 +23,23 @@ MAX_SPAN_S = 6 * 3600
 """Seconds from the first to the last row of an episode without a constant rate: an mp4 may have no longer
 gap.
 """
-_PLACES = 1024
+ROWS = 1 << 16
+"""Rows of a data file that are read at a time."""
+_CLOCK = np.dtype(
+    [
+        *((name, "i8") for name in ("episode", "shard", "frames")),
+        *((name, "f8") for name in ("first", "seconds")),
+        ("is_steady", "?"),
+    ]
+)
+_PLACE = np.dtype(
+    [
+        ("episode", "i8"),
+        *((f"{name}_index", "i8") for name in ("chunk", "file")),
+        *((f"{name}_timestamp", "f8") for name in ("from", "to")),
+    ]
+)
+_STEP = 1024
 """Episodes begin at such fractions of a second, so that float32 rounds no timestamp that it holds."""
 MAX_SECONDS = 512
 """A file's length at most (s): what a killed run has to redo. So far float32 seconds are exact to 3e-5."""
@@ -66,27 +84,39 @@ class EpisodePlace:
     to_timestamp: float
 
 
-def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
+def clocks(shards: list[Path], fps: float) -> EpisodeTable[EpisodeClock]:
     """Episode -> its frames' clock, in the order of the data files.
 
     Raises:
         DatasetError: a data file is not readable, an episode's rows in it are not together, or they jump by
             hours.
     """
-    episode_clocks = {}
-    for path in shards:
-        for episode, times in row_times(path):
-            jitter = np.abs(times - times[0] - np.arange(len(times)) / fps).max()
-            is_steady = not jitter > max(TOLERANCE_S / 2, np.spacing(np.float32(abs(times).max())))
-            span = float(times[-1] - times[0])
-            if not is_steady and not span < MAX_SPAN_S:
-                raise DatasetError(
-                    f"{path}: the timestamps of episode {episode} span {span:g} s: "
-                    "write frame_index / fps into timestamp"
-                )
-            seconds = len(times) / fps if is_steady else span + 1 / fps
-            episode_clocks[episode] = EpisodeClock(len(times), float(times[0]), seconds, is_steady, path)
-    return episode_clocks
+    tables: list[NDArray[np.void]] = [np.zeros(0, _CLOCK)]
+    for number, path in enumerate(shards):
+        table = np.fromiter(_clocks(number, path, fps), _CLOCK)
+        tables.append(table[np.argsort(table["episode"], kind="stable")])
+    rows = np.concatenate(tables)
+
+    def clock(row: np.void) -> EpisodeClock:
+        _, shard, frames, first, seconds, is_steady = row.item()
+        return EpisodeClock(frames, first, seconds, bool(is_steady), shards[shard])
+
+    return EpisodeTable(rows["episode"], rows, clock)
+
+
+def _clocks(shard: int, path: Path, fps: float) -> Iterator[tuple[int, int, int, float, float, bool]]:
+    """The rows of one data file, of type _CLOCK."""
+    for episode, times in row_times(path):
+        jitter = np.abs(times - times[0] - np.arange(len(times)) / fps).max()
+        is_steady = not jitter > max(TOLERANCE_S / 2, np.spacing(np.float32(abs(times).max())))
+        span = float(times[-1] - times[0])
+        if not is_steady and not span < MAX_SPAN_S:
+            raise DatasetError(
+                f"{path}: the timestamps of episode {episode} span {span:g} s: "
+                "write frame_index / fps into timestamp"
+            )
+        seconds = len(times) / fps if is_steady else span + 1 / fps
+        yield episode, shard, len(times), float(times[0]), seconds, is_steady
 
 
 def row_times(path: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
@@ -95,18 +125,31 @@ def row_times(path: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
     Raises:
         DatasetError: the data file is not readable, or an episode's rows in it are not together.
     """
+    done = set[int]()
     try:
-        table = read_table(path, ["episode_index", "timestamp"])
+        for episode, times in _runs(path):
+            if episode in done:
+                raise DatasetError(f"{path}: its episodes are mixed up: sort its rows by index")
+            done.add(episode)
+            yield episode, np.sort(times).astype(np.float32).astype(np.float64)
     except (pa.ArrowException, OSError) as e:
         raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
-    episode, time = to_numpy(table["episode_index"]), to_numpy(table["timestamp"])
-    if np.count_nonzero(np.diff(episode)) >= len(np.unique(episode)) > 0:
-        raise DatasetError(f"{path}: its episodes are mixed up: sort its rows by index")
-    order = np.lexsort((time, episode))
-    episode, time = episode[order], time[order].astype(np.float32).astype(np.float64)
-    starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
-    for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
-        yield int(episode[start]), time[start:stop]
+
+
+def _runs(path: Path) -> Iterator[tuple[int, NDArray[np.floating]]]:
+    """Each run of rows of one episode, and their timestamps."""
+    at, parts = 0, list[NDArray[np.floating]]()
+    for batch in read_batches(path, ["episode_index", "timestamp"], ROWS):
+        episode, time = to_numpy(batch["episode_index"]), to_numpy(batch["timestamp"])
+        starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1)).tolist()
+        for start, stop in itertools.pairwise([*starts, len(episode)]):
+            if parts and episode[start] != at:
+                yield at, np.concatenate(parts)
+                parts = []
+            at = int(episode[start])
+            parts.append(time[start:stop])
+    if parts:
+        yield at, np.concatenate(parts)
 
 
 def arrange(
@@ -132,9 +175,20 @@ def arrange(
     return files
 
 
-def places(files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float) -> dict[int, EpisodePlace]:
-    """Where lerobot's loader finds each episode: a frame at `from_timestamp` plus its own timestamp."""
-    place_by_episode = {}
+def places(
+    files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float
+) -> EpisodeTable[EpisodePlace]:
+    """Where lerobot's loader finds each episode: a frame at `from_timestamp` plus its own timestamp.
+
+    The rows are in the order of the episodes in the files.
+    """
+    rows = np.fromiter(_places(files, clock, fps), _PLACE)
+    return EpisodeTable(rows["episode"], rows, lambda row: EpisodePlace(*row.item()[1:]))
+
+
+def _places(
+    files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float
+) -> Iterator[tuple[int, int, int, float, float]]:
     for file in files:
         at, seconds = 0, LEAD_S
         for index in file.episodes:
@@ -142,11 +196,10 @@ def places(files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float
             start, end = at / fps - has.first, (at + has.frames) / fps - has.first
             at += has.frames
             if not file.is_steady:
-                start = math.ceil((seconds - has.first) * _PLACES) / _PLACES
+                start = math.ceil((seconds - has.first) * _STEP) / _STEP
                 end = start + has.seconds
                 seconds = end + has.first
-            place_by_episode[index] = EpisodePlace(file.chunk, file.file, start, end)
-    return place_by_episode
+            yield index, file.chunk, file.file, start, end
 
 
 def ticks(video: VideoFile, clock: Mapping[int, EpisodeClock], fps: float) -> NDArray[np.int64] | None:
@@ -157,7 +210,8 @@ def ticks(video: VideoFile, clock: Mapping[int, EpisodeClock], fps: float) -> ND
     """
     if video.is_steady:
         return None
-    placed, times = places([video], clock, fps), dict(row_times(video.shard))
+    placed, inside = places([video], clock, fps), set(video.episodes)
+    times = {episode: t for episode, t in row_times(video.shard) if episode in inside}
     parts = [np.rint((placed[e].from_timestamp + times[e]) * TICKS) for e in video.episodes]
     return np.concatenate(parts).astype(np.int64)
 

@@ -1,7 +1,8 @@
 """meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import array, list_items, read_table, to_numpy
+from goalreel.datasets.arrow import array, list_items, read_table, read_tables, to_numpy
 from goalreel.datasets.episode import VIDEO_PATH
+from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.labels import SUB_TASKS
 from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.source import Source
@@ -25,31 +27,54 @@ from goalreel.datasets.writing.stats import Stats, aggregate
 from goalreel.datasets.writing.tasks import listed
 from goalreel.files import atomic, write_bytes
 
+ROWS = 4096
+"""Episodes that are rewritten at a time, and a row group each."""
 _CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 
 
 def write_episodes(
     original: Path,
     target: Path,
-    placed: Mapping[int, EpisodePlace],
-    stats: Mapping[int, Stats],
+    placed: EpisodeTable[EpisodePlace],
+    stats: Stats,
     job: BuildPlan,
 ) -> None:
     """Rewrite one file of meta/episodes with the sub-goal camera; episodes not `placed` keep their values.
 
-    Where frames have their sub-tasks as their tasks, the instruction is the first that is listed, of episodes
-    without goals too.
+    `stats` have a row for each row of `placed`. Where frames have their sub-tasks as their tasks, the
+    instruction is the first that is listed, of episodes without goals too.
 
     Raises:
         DatasetError: the disk is full.
     """
-    table = read_table(original)
+    rewrite(original, target, lambda table: _with_camera(table, placed, stats, job))
+
+
+def rewrite(original: Path, target: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Write a file of meta/episodes with what `change` makes of its rows, some thousands at a time.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    tables = map(change, read_tables(original, ROWS))
+    first = next(tables)
+    with (
+        atomic(target) as tmp,
+        pq.ParquetWriter(tmp, first.schema, compression="snappy", use_dictionary=True) as writer,
+    ):
+        for table in itertools.chain([first], tables):
+            writer.write_table(table)
+
+
+def _with_camera(
+    table: pa.Table, placed: EpisodeTable[EpisodePlace], stats: Stats, job: BuildPlan
+) -> pa.Table:
     episodes = table["episode_index"].to_pylist()
+    rows = {i: placed.at(e) for i, e in enumerate(episodes) if e in placed}
     for name, kind in _columns(job.key, stats).items():
         old = table[name].to_pylist() if name in table.column_names else [None] * len(table)
-        values = [
-            _value(name, placed[e], stats[e]) if e in placed else old[i] for i, e in enumerate(episodes)
-        ]
+        new = (stats if name.startswith("stats/") else placed.rows)[name.rpartition("/")[2]]
+        values = [new[rows[i]].tolist() if i in rows else old[i] for i in range(len(table))]
         table = put_column(table, pa.field(name, kind), pa.chunked_array([array(values, kind)], kind))
     if job.progress:
         table = _with_progress(table, episodes, job)
@@ -61,8 +86,7 @@ def write_episodes(
         ]
         at = table.schema.get_field_index("tasks")
         table = table.set_column(at, table.schema.field(at), array(values, table.schema.field(at).type))
-    with atomic(target) as tmp:
-        pq.write_table(table, tmp, compression="snappy", use_dictionary=True)
+    return table
 
 
 def _with_progress(table: pa.Table, episodes: Sequence[int], job: BuildPlan) -> pa.Table:
@@ -92,24 +116,12 @@ def _ordered(tasks: list[str], source: Source, episode: int) -> list[str]:
     return sorted(tasks, key=lambda task: task.strip() != instruction)
 
 
-def _columns(key: str, stats: Mapping[int, Stats]) -> dict[str, pa.DataType]:
+def _columns(key: str, stats: Stats) -> dict[str, pa.DataType]:
     columns = {f"videos/{key}/{name}": pa.int64() for name in ("chunk_index", "file_index")}
     columns |= {f"videos/{key}/{name}": pa.float64() for name in ("from_timestamp", "to_timestamp")}
-    for name in next(iter(stats.values()), {}):
+    for name in stats:
         columns[f"stats/{key}/{name}"] = pa.list_(pa.int64()) if name == "count" else _CHANNELS
     return columns
-
-
-def _value(column: str, place: EpisodePlace, stats: Stats) -> object:
-    kind, _, name = column.rpartition("/")
-    if kind.startswith("stats/"):
-        return stats[name].tolist()
-    return {
-        "chunk_index": place.chunk,
-        "file_index": place.file,
-        "from_timestamp": place.from_timestamp,
-        "to_timestamp": place.to_timestamp,
-    }[name]
 
 
 def write_stats(root: Path, out: Path, key: str, progress: bool = False) -> None:
@@ -130,7 +142,7 @@ def episode_stats(root: Path, feature: str, shape: tuple[int, ...]) -> list[Stat
     episodes: list[Stats] = []
     for file in episode_files(root):
         names = [n for n in parquet_schema(file).names if n.startswith(f"stats/{feature}/")]
-        episodes.append(_arrays(read_table(file, names), shape))
+        episodes.append({k: v for n in names for k, v in _arrays(read_table(file, [n]), shape).items()})
     return episodes
 
 

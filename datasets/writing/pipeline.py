@@ -4,10 +4,13 @@ A pure function: run twice it changes no byte, killed and run again it ends with
 goes first and comes last, so a half-built OUT is no dataset.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
+from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.links import check_links
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -80,7 +83,7 @@ def build(
     check_edits(source, out, camera_key, overwrite=overwrite)
     info = out / "meta" / "info.json"
     placed = places(videos, job.clock, job.source.fps)
-    where = digest(repr(sorted(placed.items())))
+    where = digest(placed.rows.tobytes())
     everything = job.made_from(meta_digest(root), where, episodes=sorted(job.clock))
     if job.marks.fresh(info, everything) is None:
         job.marks.drop(info)
@@ -98,7 +101,7 @@ def _steps(
     shards: list[Path],
     videos: list[VideoFile],
     episodes: list[Path],
-    placed: Mapping[int, EpisodePlace],
+    placed: EpisodeTable[EpisodePlace],
     everything: str,
 ) -> Iterator[None]:
     """Make one file after the other, skipping those that are made."""
@@ -106,14 +109,15 @@ def _steps(
     for path in shards:
         _make_shard(job, path)
         yield
-    stats: dict[int, Stats] = {}
-    files = {}
+    parts, files = list[Stats](), set[Path]()
     for video in videos:
-        path, file_stats = make_video(job, video)
-        files[path] = video
-        stats |= file_stats
+        path, part = make_video(job, video)
+        parts.append(part)
+        files.add(path)
         yield
-    prune(job, set(files))
+    stats = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
+    parts.clear()
+    prune(job, files)
     for path in episodes:
         target = job.out / path.relative_to(root)
         write = partial(meta.write_episodes, path, target, placed, stats, job)

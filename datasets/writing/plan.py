@@ -1,13 +1,15 @@
 """What a build of OUT reads, what it writes, and what each file is made from."""
 
+import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files
@@ -19,7 +21,7 @@ from goalreel.datasets.writing.progress import check_progress, has_progress
 from goalreel.datasets.writing.tasks import task_indices
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import DatasetError
-from goalreel.files import digest
+from goalreel.files import digest_all
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
 
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
@@ -43,8 +45,9 @@ class BuildPlan:
     """The camera of IN that gives its size."""
     size: tuple[int, int]
     """(width, height)."""
-    goals: dict[int, Goals]
-    clock: dict[int, EpisodeClock]
+    goals: Mapping[int, Goals]
+    """In the order of the episodes."""
+    clock: EpisodeTable[EpisodeClock]
     text: TextOptions
     form: SubGoalForm
 
@@ -101,13 +104,14 @@ class BuildPlan:
 
     def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
         """Digest of all that a file with these episodes is made from."""
-        marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
-        goals = [self.goals[e] for e in episodes if e in self.goals]
-        texts = {name for g in goals for name in (g.instruction, *g.names)}
+        goals = (self.goals.get(e) for e in episodes)
+        marks = (f"{e} {g.digest if g else ''}" for e, g in zip(episodes, goals, strict=True))
+        known = (self.goals[e] for e in episodes if self.tasks and e in self.goals)
+        texts = {name for g in known for name in (g.instruction, *g.names)}
         tasks = sorted((name, self.tasks[name]) for name in texts & set(self.tasks))
         camera = [self.key, self.camera, self.size, self.form]
         how = [FORMAT, self.records.source, *camera, astuple(self.text), tasks]
-        return digest(json.dumps([*how, list(parts)]), *marks)
+        return digest_all(itertools.chain([json.dumps([*how, list(parts)])], marks))
 
     @classmethod
     def prepare(
@@ -140,9 +144,8 @@ class BuildPlan:
         source.check_data(records.done() & set(source.indices))
         clock = clocks(data_files(source.root), source.fps)
         chosen = sorted(records.done(corrected=True) & set(clock))
-        goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
-        for episode in [e for e in goals if goals[e].corrected and records.outdated(e)]:
-            goals[episode] = goals[episode].with_instruction(source.episode(episode).instruction)
+        lengths = EpisodeTable(clock.episodes, clock.rows["frames"], int)
+        goals = read_goals(records, chosen, lengths, use_unverified, lambda e: source.episode(e).instruction)
         size = source.picture_size(key if feature else name, chosen)
         return cls(source, out, records, key, name, size, goals, clock, text, form)
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import array, read_table, to_numpy
+from goalreel.datasets.arrow import array, read_batches, to_numpy
 from goalreel.datasets.labels import has_sub_tasks
-from goalreel.datasets.row_groups import parquet_parts, parquet_schema
+from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.plan import BuildPlan
@@ -56,7 +56,7 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
             kinds["task_index"] = schema.field("task_index").type
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
-            together, waiting = _together(original), list[pa.Table]()
+            together, waiting = max(-(-len(job.inside.get(original, ())) // GROUPS), 1), list[pa.Table]()
             for episode, part in episode_tables(original):
                 columns = _old_columns(part, kinds, job.had_camera)
                 if episode in job.goals:
@@ -67,12 +67,6 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
                     _write_group(writer, waiting)
             if waiting:
                 _write_group(writer, waiting)
-
-
-def _together(path: Path) -> int:
-    """The number of episodes to write into one row group."""
-    episodes = len(np.unique(to_numpy(read_table(path, ["episode_index"])["episode_index"])))
-    return max(-(-episodes // GROUPS), 1)
 
 
 def _write_group(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:
@@ -103,7 +97,7 @@ def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
 
 def _pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pa.Table]:
     """Yield the rows in order, in pieces of one episode."""
-    for batch in (b for part in parquet_parts(path) for b in part.iter_batches(ROWS, columns=columns)):
+    for batch in read_batches(path, columns, ROWS):
         episode = to_numpy(batch.column("episode_index"))
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
         for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):

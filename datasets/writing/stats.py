@@ -58,7 +58,8 @@ def aggregate(groups: Sequence[Stats]) -> Stats:
     numbers, and their `count`, (episodes, 1), which may be 0. A quantile of the whole is the mean of the
     episodes' quantiles, weighted by their frames.
     """
-    stats = {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
+    parts = {name: [group[name] for group in groups] for name in groups[0]}
+    stats = {name: part[0] if len(part) == 1 else np.concatenate(part) for name, part in parts.items()}
     count = stats.pop("count")
     total, weight = count.sum(axis=0), count.reshape(-1, *(1,) * (stats["mean"].ndim - 1))
     frames = np.maximum(total, 1)

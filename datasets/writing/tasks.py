@@ -19,10 +19,10 @@ TASKS = Path("meta") / "tasks.parquet"
 
 
 def task_indices(source_tasks: Mapping[int, str], goals: Iterable[Goals]) -> dict[str, int]:
-    """Text -> task index. IN's tasks keep theirs; the sub-tasks follow in the order of the episodes."""
+    """Text -> task index. IN's tasks keep theirs; the sub-tasks follow in the order of `goals`."""
     indices = {text: index for index, text in sorted(source_tasks.items(), reverse=True)}
     following = max(source_tasks, default=-1) + 1
-    for episode in sorted(goals, key=lambda g: g.episode):
+    for episode in goals:
         for text in episode.names:
             if text not in indices:
                 indices[text] = following

@@ -2,18 +2,24 @@
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
+import av
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from goalreel.datasets.carry_over import carry_over
 from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.recording_id import make_id, same_frames, same_words
-from goalreel.datasets.records import Records
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.encoder import recording_encoder
 from goalreel.datasets.writing.schema import LANGUAGE_FEATURE
+from goalreel.datasets.writing.video import write_video
 from goalreel.errors import DatasetError
 
 DATA = "data/chunk-000/file-000.parquet"
@@ -98,6 +104,35 @@ def test_other_words_are_no_other_recording(video_dataset, tmp_path, edit):
     assert not {now.recording(f"episode_{e}") for e in range(3)} & {
         before.recording(f"episode_{e}") for e in range(3)
     }, "models are asked again"
+
+
+def encode_anew(root: Path) -> None:
+    for path in root.glob("videos/*/*/*.mp4"):
+        with av.open(str(path)) as video:
+            pictures = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
+        size = (pictures[0].shape[1], pictures[0].shape[0])
+        runs = ((1, picture, False) for picture in pictures)
+        write_video(path, recording_encoder(size), runs, size, Fraction(10))
+
+
+def test_videos_encoded_anew_are_another_recording(video_dataset, annotated, tmp_path):
+    root = shutil.copytree(video_dataset, tmp_path / "in")
+    before, out = prints(video_dataset), annotated(root, tmp_path / "out", {0: {}})
+    encode_anew(root)
+    now = prints(root)
+    assert now.shared == before.shared
+    assert not any(same_frames(now.episodes[e], before.episodes[e]) for e in before.episodes)
+    assert not [issue for issue in inspect(Source.open(root), [0, 1, 2]) if issue.level == "broken"]
+    with pytest.raises(DatasetError, match="made from another dataset: choose another --out"):
+        annotated(root, out, {})
+
+
+def test_records_follow_an_out_whose_videos_were_encoded_anew(video_dataset, annotated, tmp_path):
+    out = annotated(video_dataset, tmp_path / "out", {0: {}})
+    copy = shutil.copytree(out, tmp_path / "copy", ignore=shutil.ignore_patterns("goalreel", ".cache"))
+    encode_anew(copy)
+    assert carry_over(copy, [out]).recorded == 1
+    assert Records(copy / FOLDER, "").done() == {0}
 
 
 @pytest.mark.parametrize("edit", [renumber_tasks, write_with_pandas, move_folder, mend_shapes])

@@ -7,7 +7,8 @@ import pytest
 
 from goalreel.datasets import row_groups
 from goalreel.datasets.arrow import array, read_table
-from goalreel.datasets.row_groups import parquet_parts, parquet_schema
+from goalreel.datasets.data_rows import read_rows
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema, value_spans
 from goalreel.datasets.writing.schema import language_types
 from goalreel.datasets.writing.shards import episode_tables
 
@@ -79,3 +80,21 @@ def test_a_file_that_was_cut_off_is_not_readable(cut, table, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(pa.ArrowInvalid):
         read_table(path)
+
+
+def test_an_episode_is_read_from_its_part(cut, table, tmp_path):
+    path = tmp_path / "file.parquet"
+    pq.write_table(table.append_column("frame_index", table["timestamp"]), path, row_group_size=FRAMES)
+    assert value_spans(path, "episode_index") == [(0, 127), (128, 255), (256, 299)]
+    assert value_spans(path, "front") == [None] * 3
+    for episode in (0, 127, 128, 299):
+        rows = read_rows(path, episode, "here", ("action",))
+        assert rows["action"].to_pylist() == table["action"].to_pylist()[FRAMES * episode :][:FRAMES]
+        assert "text" not in rows.column_names
+    assert len(read_rows(path, 300, "here")) == 0
+
+
+def test_parts_that_share_an_episode_are_read_together(cut, table, tmp_path):
+    path = tmp_path / "file.parquet"
+    pq.write_table(table.append_column("frame_index", table["timestamp"]), path, row_group_size=3)
+    assert [len(read_rows(path, e, "here")) for e in (63, 64, 127, 299)] == [FRAMES] * 4
