@@ -7,12 +7,13 @@ from pathlib import Path
 
 from rcl_interfaces.msg import ParameterDescriptor
 
+from goalreel.streaming.parameters import FlatParameter
 from goalreel_ros.parameters import PARAMETERS, describe
 
 FILE = Path(__file__).parents[1] / "launch" / "goalreel.yaml"
 HEAD = """\
 # The node's parameters, at their defaults. Written by dev/ros_parameters.py.
-# What is fixed can only be set before the node is configured; the rest also while it runs (ros2 param set).
+# What is fixed can only be set before the node is configured; the rest at any time (ros2 param set).
 /**:
   ros__parameters:
 """
@@ -25,18 +26,18 @@ def text() -> str:
 
 def _entries() -> Iterator[str]:
     for parameter in PARAMETERS.values():
-        comment = " ".join(_remarks(describe(parameter)))
+        comment = " ".join(_remarks(parameter, describe(parameter)))
         lines = textwrap.wrap(comment, 100, initial_indent="    # ", subsequent_indent="    # ")
         yield "\n".join([*lines, f"    {parameter.name}: {json.dumps(parameter.default)}", ""])
 
 
-def _remarks(descriptor: ParameterDescriptor) -> Iterator[str]:
+def _remarks(parameter: FlatParameter, descriptor: ParameterDescriptor) -> Iterator[str]:
     yield descriptor.description
     for bounds in (*descriptor.integer_range, *descriptor.floating_point_range):
         yield f"{bounds.from_value} to {bounds.to_value}."
-    if descriptor.additional_constraints:
-        yield f"{descriptor.additional_constraints.capitalize()}."
-    if descriptor.read_only:
+    if parameter.choices:
+        yield f"One of: {', '.join(parameter.choices)}."
+    if parameter.read_only:
         yield "Fixed."
 
 

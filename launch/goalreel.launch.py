@@ -56,6 +56,12 @@ def _arguments() -> list[DeclareLaunchArgument]:
             description="Instead of the preset's; such as server:URL.",
         ),
         DeclareLaunchArgument(
+            "server_timeout",
+            default_value="",
+            description="Seconds to wait for the models' servers, such as 120.0 where one is started as "
+            "well. Empty: as in params_file.",
+        ),
+        DeclareLaunchArgument(
             "camera",
             default_value="camera",
             description="Base topic of the camera: frames at CAMERA/IMAGE, intrinsics at CAMERA/camera_info.",
@@ -96,6 +102,8 @@ def _node(context: LaunchContext) -> list[LifecycleNode]:
     """Make the node. Only the models that are set replace those of the params file."""
     models = {name: LaunchConfiguration(name).perform(context) for name in MODELS}
     parameters = {name: ParameterValue(value, value_type=str) for name, value in models.items() if value}
+    if seconds := LaunchConfiguration("server_timeout").perform(context):
+        parameters["server_timeout"] = ParameterValue(seconds, value_type=float)
     for name in ("autostart", "use_sim_time"):
         parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)
     return [

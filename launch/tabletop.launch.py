@@ -28,6 +28,7 @@ def generate_launch_description() -> LaunchDescription:
         launch_arguments=[
             *models,
             ("namespace", namespace),
+            ("server_timeout", "60.0"),
             ("rviz", LaunchConfiguration("rviz")),
             ("frame", "front_optical_frame"),
         ],

@@ -10,7 +10,8 @@ import httpx2
 from goalreel.editors.canvas import from_canvas, nearest_aspect, on_canvas
 from goalreel.editors.protocols import Fetch, Refusal, read_object, read_picture
 from goalreel.editors.sizes import Size
-from goalreel.http_client import error_text
+from goalreel.http_client import Endpoint, error_text
+from goalreel.http_probe import probe_gemini
 from goalreel.image import Image
 from goalreel.types import Edit
 
@@ -47,6 +48,10 @@ class GeminiImages:
     def references(self) -> bool:
         """The models take several pictures."""
         return True
+
+    def probe(self, endpoint: Endpoint) -> str:
+        """Read about the model."""
+        return probe_gemini(endpoint, self.model)
 
     def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
         """Build the HTTP request that asks for `edit`, without the fields that were `refused`."""

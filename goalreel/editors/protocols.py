@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 from typing import Protocol as TypingProtocol
 
@@ -11,7 +11,8 @@ import httpx2
 
 from goalreel.editors.canvas import from_canvas, nearest_aspect, on_canvas
 from goalreel.editors.sizes import Size
-from goalreel.http_client import error_text
+from goalreel.http_client import Endpoint, error_text
+from goalreel.http_probe import probe_address, probe_openai
 from goalreel.image import Image
 from goalreel.types import Edit
 
@@ -40,6 +41,10 @@ class Protocol(TypingProtocol):
     @property
     def references(self) -> bool:
         """Whether a request takes more pictures beside the one to edit."""
+        ...
+
+    def probe(self, endpoint: Endpoint) -> str:
+        """Ask the server whether it is there, takes the key and has the model."""
         ...
 
     def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
@@ -84,6 +89,10 @@ class OpenAIImages:
     def references(self) -> bool:
         """Whether the model takes several pictures."""
         return self.model != "dall-e-2"
+
+    def probe(self, endpoint: Endpoint) -> str:
+        """Read the server's list of models."""
+        return probe_openai(replace(endpoint, address=self.url), self.model, "/images/edits")
 
     def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
         """Build the HTTP request that asks for `edit`, without the fields that were `refused`."""
@@ -166,6 +175,10 @@ class InterleaveThinkerServer:
     def references(self) -> bool:
         """The server takes one picture."""
         return False
+
+    def probe(self, endpoint: Endpoint) -> str:
+        """Ask for anything: the server lists no models."""
+        return probe_address(endpoint)
 
     def request(self, edit: Edit, refused: Collection[str] = ()) -> httpx2.Request:
         """Build the HTTP request that asks for `edit`; the server refuses no field."""

@@ -103,6 +103,14 @@ class RemoteEditor:
         """Answer i is the picture of edit i in the server's working size, or a Failure."""
         return map_threaded(self._edit, edits, self._concurrency)
 
+    def probe(self) -> str:
+        """Ask the server whether it is there, takes the key and has the model.
+
+        Raises:
+            InputError, BackendError: as `goalreel.http_probe.probe_openai`.
+        """
+        return self._protocol.probe(self._endpoint)
+
     def _edit(self, edit: Edit) -> Image | Failure:
         if edit.references and not self._protocol.references:
             return self._failure(f"{self._protocol.url} takes one picture an edit", refused=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from goalreel.device_memory import free_memory
+from goalreel.http_probe import probe
 from goalreel.middleware import AskAdapter, ask_model
 from goalreel.types import Critic, Editor, Planner
 
@@ -20,6 +21,10 @@ class Lazy[M: Planner | Editor | Critic](AskAdapter):
     def model(self) -> M:
         """The model itself, loaded now if it has not been asked yet."""
         return self._build()
+
+    def probe(self) -> str | None:
+        """Ask the model's server whether it is there, as `goalreel.http_probe.ServerModel` says."""
+        return probe(self.model)
 
     def free(self) -> None:
         """Give back the model's memory. It is loaded anew if it is asked again."""

@@ -31,6 +31,7 @@ from goalreel.streaming.execution import Execution
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.operator_commands import Override, PendingCommands
 from goalreel.streaming.preset_settings import names_of, preset_of, preset_of_task
+from goalreel.streaming.probes import Probes
 from goalreel.streaming.request import EXCERPT_LENGTH, BoardListener, TaskOutcome, TaskRequest, excerpt
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
@@ -61,8 +62,9 @@ class Engine:
         now: Callable[[], int],
         build: Callable[[Preset], Trio],
         explain_silence: Callable[[], str] = lambda: SILENCE,
+        report: Callable[[str], object] = log.info,
     ) -> None:
-        """Make an engine without models; `start` loads them.
+        """Make an engine without models; `load` or `start` loads them.
 
         Args:
             settings: the settings of the tasks, and the preset.
@@ -71,6 +73,7 @@ class Engine:
             now: the clock, in ns.
             build: makes the models of a preset; called in a thread of its own.
             explain_silence: says why no camera frame has arrived, where a task ends for that.
+            report: is told which model is being loaded.
 
         Raises:
             InputError: the preset does not exist, or predicts no goal images.
@@ -79,8 +82,9 @@ class Engine:
         self._preset = preset_of(settings)
         self._names = names_of(self._preset)
         self._newest, self._listener, self._now, self._build = newest, listener, now, build
-        self._explain_silence = explain_silence
+        self._explain_silence, self._report = explain_silence, report
         self._loop: EngineLoop | None = None
+        self._active = False
         self._last_progress = BoardProgress(Board())
         self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
         self._tickets: set[Ticket] = set()
@@ -88,21 +92,49 @@ class Engine:
 
     # -- start and stop
 
+    def load(self) -> bool:
+        """Load the models, and wait for them. False if the engine is stopped meanwhile.
+
+        Raises:
+            UserError: one cannot be loaded.
+        """
+        loop = self._running_loop()
+        return loop.wait(loop.require_models())
+
+    def probe(self, timeout: float) -> bool:
+        """Ask the models' servers whether they are there, for `timeout` seconds at most, once all are loaded.
+
+        False if the engine is stopped meanwhile.
+
+        Raises:
+            UserError: one does not answer, or the address, the key or the model's name is wrong.
+        """
+        loop = self._running_loop()
+        return loop.wait(loop.probe(timeout))
+
     def start(self) -> None:
-        """Load the models in the background."""
-        if self._loop is None:
-            self._loop = EngineLoop(partial(self._build, self._preset))
+        """Take requests. Models that are not loaded are loaded in the background."""
+        self._running_loop()
+        if not self._active:
+            self._active = True
             self._publish_no_goal("no_task")
+
+    def end_task(self) -> None:
+        """Take no more requests, and end the task under way as PREEMPTED. The models stay."""
+        loop = self._loop
+        if loop is None or not self._active:
+            return
+        self._active = False
+        loop.call(self._stop_execution, loop)  # there, so that none is being started meanwhile
+        concurrent.futures.wait([ticket.outcome for ticket in tuple(self._tickets)], timeout=0.4)
+        self._publish_no_goal("not_active")
 
     def stop(self) -> None:
         """End the task under way as PREEMPTED and release the models. Takes a second at most."""
+        self.end_task()
         loop, self._loop = self._loop, None
         if loop is None:
             return
-        execution = loop.execution
-        if execution is not None:
-            loop.call(execution.stop, *DEACTIVATED)
-        concurrent.futures.wait([ticket.outcome for ticket in tuple(self._tickets)], timeout=0.4)
         loop.close()
         execution = loop.execution
         if execution is not None:
@@ -115,6 +147,11 @@ class Engine:
 
     def _publish_no_goal(self, reason: GoalReason) -> None:
         self._listener.on_goal(Goal(self.board, None, reason, self._now()))
+
+    def _running_loop(self) -> EngineLoop:
+        if self._loop is None:
+            self._loop = EngineLoop(partial(self._build, self._preset), self._names, self._report)
+        return self._loop
 
     def configure(self, settings: EngineSettings) -> None:
         """Use the settings that are not read-only from the next request on."""
@@ -129,9 +166,14 @@ class Engine:
             return "unloaded", ""
         models = self._loop.models
         if not models.done():
-            return "loading", self._loop.describe_loading(self._names)
+            return "loading", self._loop.describe_loading()
         error = models.exception() if not models.cancelled() else None
         return ("ready", "") if error is None else ("failed", one_line(error))
+
+    @property
+    def probes(self) -> Probes | None:
+        """The last probes of the models' servers."""
+        return self._loop.probes if self._loop is not None else None
 
     @property
     def models(self) -> ModelNames:
@@ -149,7 +191,7 @@ class Engine:
         if loop is None:
             return self._last_progress
         if loop.execution is None:
-            return replace(self._last_progress, message=loop.describe_loading(self._names))
+            return replace(self._last_progress, message=loop.describe_loading())
         self._last_progress = loop.execution.session.progress()
         return self._last_progress
 
@@ -161,13 +203,13 @@ class Engine:
         `on_phase` is called on the engine's thread.
         """
         ticket, loop = Ticket(request.storyboard_id or uuid4(), self._cancel), self._loop
-        if loop is None:
+        if loop is None or not self._active:
             return _refuse(ticket, request, NOT_ACTIVE)
         if (problem := self._problem(request)) is not None:
             return _refuse(ticket, request, problem)
         self._tickets.add(ticket)
         loop.call(self._start_execution, loop, ticket, request, on_phase)
-        if self._loop is not loop:  # stopped meanwhile, so that the request will not be started
+        if not self._active:  # stopped meanwhile, so that the request will not be started
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
         return ticket
 
@@ -268,6 +310,8 @@ class Engine:
     def _start_execution(
         self, loop: EngineLoop, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None
     ) -> None:
+        if not self._active or ticket.done:
+            return
         previous, commands = loop.execution, PendingCommands()
         settings = self._settings
         preset = preset_of_task(settings, self._preset)
@@ -276,13 +320,18 @@ class Engine:
             board = self._saved_boards[request.storyboard_id]
         live = LiveBoard(board, self._listener, self._now, on_phase, commands.wake)
         camera = LiveCamera(self._newest, settings, self._explain_silence)
-        loading = partial(loop.describe_loading, self._names)
         request = replace(request, task=board.task)
-        session = Session(request, settings, preset, live, camera, loop.wait_for_models, loading, commands)
+        session = Session(
+            request, settings, preset, live, camera, loop.wait_for_models, loop.describe_loading, commands
+        )
         loop.execution = execution = Execution(ticket, session, live, commands)
         if previous is not None and not previous.ticket.done:
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")
         execution.start(previous, self._finish_execution)
+
+    def _stop_execution(self, loop: EngineLoop) -> None:
+        if (execution := loop.current) is not None:
+            execution.stop(*DEACTIVATED)
 
     def _finish_execution(self, execution: Execution, coroutine: asyncio.Task[TaskOutcome]) -> None:
         ticket, session = execution.ticket, execution.session

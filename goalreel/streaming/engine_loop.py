@@ -1,26 +1,38 @@
 """The event loop, its thread and the models, which live from the engine's `start` to its `stop`."""
 
 import asyncio
+import concurrent.futures
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
+from goalreel.errors import BackendError, UserError
 from goalreel.extras import absent
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode, ModelNames
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
+from goalreel.streaming.probes import Probes
 from goalreel.streaming.task_end import TaskEnded
 from goalreel.types import Role
+
+log = logging.getLogger(__name__)
 
 
 class EngineLoop:
     """Runs an event loop in a thread of its own, which loads the models and carries requests out."""
 
-    def __init__(self, build: Callable[[], Trio]) -> None:
+    def __init__(
+        self, build: Callable[[], Trio], names: ModelNames, report: Callable[[str], object] = log.info
+    ) -> None:
+        """`names` are the published names of the models. `report` is called with what is being loaded."""
         self._ready, self._closing = threading.Event(), asyncio.Event()
-        self._build = build
+        self._build, self._names, self._report = build, names, report
+        self._trio: Trio
+        self.probes: Probes | None = None
+        """The last probes of the models' servers."""
         self._loading: tuple[Role | None, float] = None, time.monotonic()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._main()), name="goalreel-engine", daemon=True
@@ -41,7 +53,8 @@ class EngineLoop:
     async def _load(self) -> ModelCaller:
         worker = ModelThread("goalreel-load")
         try:
-            return ModelCaller(await worker.call(self._build_models))
+            self._trio = await worker.call(self._build_models)
+            return ModelCaller(self._trio)
         finally:
             worker.close()
 
@@ -52,6 +65,47 @@ class EngineLoop:
 
     def _note_loading(self, role: Role) -> None:
         self._loading = role, time.monotonic()
+        self._report(f"loading {self._loaded}")
+
+    @property
+    def _loaded(self) -> str:
+        """What is being loaded, or was when that failed."""
+        role = self._loading[0]
+        return "the models" if role is None else f"the {role} ({getattr(self._names, role)})"
+
+    def wait[Result](self, coroutine: Coroutine[object, object, Result]) -> bool:
+        """Run a coroutine on the loop and wait for it, in another thread. False if the loop ends before."""
+        try:
+            asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        except concurrent.futures.CancelledError:
+            return False
+        except RuntimeError:  # the loop is closed
+            coroutine.close()
+            return False
+        return True
+
+    async def require_models(self) -> None:
+        """Wait for the models.
+
+        Raises:
+            UserError: they cannot be loaded. One line says which one, and why.
+        """
+        await asyncio.wait([self.models])
+        if (error := self.models.exception()) is not None:
+            log.info("the trace of this error:", exc_info=error)
+            if isinstance(error, UserError) and self._loading[0] is None:
+                raise error  # a name, before anything was loaded
+            raise BackendError(f"{self._loaded} cannot be loaded: {one_line(error)}")
+
+    async def probe(self, timeout: float) -> None:
+        """Probe the models' servers.
+
+        Raises:
+            UserError: as `require_models` and `Probes.run`.
+        """
+        await self.require_models()
+        self.probes = Probes(self._trio, self._names)
+        await self.probes.run(timeout)
 
     async def wait_for_models(self) -> ModelCaller:
         """Wait for the models.
@@ -64,13 +118,12 @@ class EngineLoop:
             raise TaskEnded(ErrorCode.MODELS_NOT_LOADED, one_line(error))
         return self.models.result()
 
-    def describe_loading(self, names: ModelNames) -> str:
-        """Say which model of `names` is being loaded; empty once all are loaded or one has failed to load."""
+    def describe_loading(self) -> str:
+        """Say which model is being loaded, or which server does not answer. Empty once all are ready, or one
+        cannot be loaded."""
         if self.models.done():
-            return ""
-        role, since = self._loading
-        what = "the models" if role is None else f"the {role} ({getattr(names, role)})"
-        return f"loading {what} for {time.monotonic() - since:.0f} s"
+            return self.probes.describe() if self.probes else ""
+        return f"loading {self._loaded} for {time.monotonic() - self._loading[1]:.0f} s"
 
     @property
     def current(self) -> Execution | None:

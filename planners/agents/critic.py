@@ -7,6 +7,7 @@ asked is the dialect's matter (`goalreel.planners.agents.dialects`).
 from collections.abc import Sequence
 
 from goalreel.errors import InputError
+from goalreel.http_probe import probe
 from goalreel.planners.agents.ask import Question, ask
 from goalreel.planners.agents.dialects import OWN, Dialect, Mode
 from goalreel.planners.agents.json_reply import Problem
@@ -76,6 +77,10 @@ class ChatCritic:
         schema = self._dialect.verdict_format.schema(self._scores)
         answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
         return [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
+
+    def probe(self) -> str | None:
+        """Ask the chat model's server whether it is there, as `goalreel.http_probe.ServerModel` says."""
+        return probe(self._chat)
 
 
 def question(

@@ -7,6 +7,7 @@ its published checkpoints. The dialect words the question (`goalreel.planners.ag
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from goalreel.http_probe import probe
 from goalreel.planners.agents.ask import Question, ask
 from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.planners.agents.json_reply import Problem
@@ -59,6 +60,10 @@ class ChatPlanner:
         return self._ask(
             [rest_question(p, dialect=self._dialect, max_steps=self._max_steps) for p in progress]
         )
+
+    def probe(self) -> str | None:
+        """Ask the chat model's server whether it is there, as `goalreel.http_probe.ServerModel` says."""
+        return probe(self._chat)
 
     def _ask(self, questions: Sequence[Question[Plan] | Failure]) -> list[Plan | Failure]:
         schema = plan_schema(self._max_steps)

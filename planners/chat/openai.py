@@ -19,6 +19,7 @@ import openai
 from goalreel.errors import BackendError, InputError
 from goalreel.http_abort import run_abortable
 from goalreel.http_client import REFUSED, Endpoint, check_encoding, openai_endpoint
+from goalreel.http_probe import probe_openai
 from goalreel.planners.chat.conversation import (
     Conversation,
     NoReply,
@@ -156,6 +157,14 @@ class OpenAIChat:
             BackendError: as `complete`.
         """
         return self._run(conversations, schema, tokens=True)
+
+    def probe(self) -> str:
+        """Ask the server whether it is there, takes the key and lists the model.
+
+        Raises:
+            InputError, BackendError: as `goalreel.http_probe.probe_openai`.
+        """
+        return probe_openai(self._endpoint, self.model, "/chat/completions")
 
     def _run(
         self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -95,12 +96,13 @@ class Deaf:
 
     server = "goalreel"
 
-    def __init__(self, state: str, *answers: bool | None) -> None:
-        self.state, self.answers, self.asked = state, iter(answers), 0
+    def __init__(self, states: list[str], *answers: bool | None) -> None:
+        self.states, self.answers, self.asked = states, iter(answers), 0
 
     def __call__(self, name: str, request: object, timeout: float | None = None) -> object:
         if name == "get_state":
-            return GetState.Response(current_state=State(label=self.state))
+            state = self.states.pop(0) if self.states[1:] else self.states[0]
+            return GetState.Response(current_state=State(label=state))
         self.asked += 1
         success = next(self.answers)
         if success is None:
@@ -109,29 +111,34 @@ class Deaf:
 
 
 def test_a_transition_whose_answer_is_lost_is_not_made_twice():
-    node = Deaf("inactive", None)
+    node = Deaf(["inactive"], None)
     Lifecycle(node).configure()
     assert node.asked == 1
 
 
-def test_a_transition_that_is_refused_because_the_lost_one_was_heard_is_made(monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.lifecycle.STATE_TIMEOUT", 0.0)
-    node = Deaf("inactive", None, False)
+def test_a_transition_that_is_refused_because_the_lost_one_was_heard_is_made():
+    node = Deaf(["unconfigured", "inactive"], None, False)
     Lifecycle(node).configure()
     assert node.asked == 2
 
 
-def test_a_transition_that_is_refused_at_the_second_request_says_so(monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.lifecycle.STATE_TIMEOUT", 0.0)
+def test_a_transition_that_is_refused_at_the_second_request_says_so():
     with pytest.raises(GoalreelError, match="did not configure: it is unconfigured"):
-        Lifecycle(Deaf("unconfigured", None, False)).configure()
+        Lifecycle(Deaf(["unconfigured"], None, False)).configure()
+
+
+@pytest.mark.parametrize(("end", "success"), [("inactive", True), ("unconfigured", False)])
+def test_a_transition_that_takes_long_is_waited_for_and_not_requested_again(end, success):
+    node = Deaf(["configuring", "configuring", end], None)
+    with nullcontext() if success else pytest.raises(GoalreelError, match="did not configure"):
+        Lifecycle(node).configure()
+    assert node.asked == 1
 
 
 def test_a_transition_that_nobody_answers_says_how_long_it_was_asked_for(monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.lifecycle.STATE_TIMEOUT", 0.0)
     monkeypatch.setattr("goalreel_ros.client.lifecycle.TRANSITION_TIMEOUT", -1.0)
     with pytest.raises(TimeoutError, match=r"did not configure within 0 s: .* did not answer within 5 s"):
-        Lifecycle(Deaf("unconfigured", None), 0.0).configure()
+        Lifecycle(Deaf(["unconfigured"], None), 0.0).configure()
 
 
 @pytest.mark.process

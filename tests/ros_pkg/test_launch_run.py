@@ -57,9 +57,12 @@ def _ends_cleanly(process: subprocess.Popen[str], lines: list[str]) -> None:
 
 
 def test_the_node_starts_with_the_models_that_are_named_and_ends_on_ctrl_c():
-    with launched("goalreel.launch.py", "namespace:=robot1", "preset:=server") as (process, lines):
+    with launched("goalreel.launch.py", "namespace:=robot1", "preset:=server", "autostart:=false") as (
+        process,
+        lines,
+    ):
         with GoalreelClient(server="/robot1/goalreel", timeout=60, args=[]) as client:
-            client.wait_until_active(60)
+            client.lifecycle.configure()
         _ends_cleanly(process, lines)
 
 

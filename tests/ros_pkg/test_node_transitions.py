@@ -2,8 +2,6 @@
 
 import pytest
 from action_msgs.msg import GoalStatus
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Image as RawImage
@@ -19,28 +17,24 @@ pytestmark = pytest.mark.process
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
 
 
-def change(robot, transition: int) -> bool:
-    return robot.call(ChangeState, "change_state", transition=Transition(id=transition)).success
-
-
 @pytest.mark.parametrize("phase", ["planner", "editor", "critic", "tracking"])
 def test_deactivating_ends_the_task_and_tells_the_policy(robot, scripted, phase):
     goals, task = robot.listen(SubGoal, "goalreel/subgoal"), f"{RED}, {phase}"
     if phase == "tracking":
         handle = robot.send(ExecuteTask, "execute_task", task=task)
         until(lambda: goals and goals[-1].active)
-        assert change(robot, Transition.TRANSITION_DEACTIVATE)
+        assert robot.change("deactivate")
     else:
         gate = getattr(scripted, phase).gate
         with gate.shut():
             calls = gate.calls
             handle = robot.send(ExecuteTask, "execute_task", task=task)
             until(lambda: gate.calls > calls)
-            assert change(robot, Transition.TRANSITION_DEACTIVATE)
+            assert robot.change("deactivate")
     status, result = robot.result(handle)
     assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
     until(lambda: goals and goals[-1].task == task and not goals[-1].active)
-    assert change(robot, Transition.TRANSITION_ACTIVATE)
+    assert robot.change("activate")
     status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=GREEN))
     assert (status, result.error_msg) == (SUCCEEDED, "")
 
@@ -49,7 +43,7 @@ def test_parameters_while_it_runs(robot):
     names = ["gate", "preset", "max_replans", "on_model_failure"]
     described = robot.call(DescribeParameters, "describe_parameters", names=names).descriptors
     assert described[0].floating_point_range[0].to_value == 1.0
-    assert [d.read_only for d in described] == [False, True, False, False]
+    assert ["fixed" in d.additional_constraints for d in described] == [False, True, False, False]
 
     def refused(name: str, value: object) -> str:
         parameter = Parameter(name, value=value).to_parameter_msg()
@@ -57,7 +51,8 @@ def test_parameters_while_it_runs(robot):
         return "" if result.successful else result.reason
 
     assert "gate" in refused("gate", 2.0)
-    assert "read-only" in refused("preset", "klein")
+    assert "preset is fixed once the node is configured: clean it up first" in refused("preset", "klein")
+    assert refused("preset", "server") == ""  # as it is
     assert "max_replans" in refused("max_replans", -1)
     assert "'text_only' or 'fail'" in refused("on_model_failure", "weep")
     assert refused("on_unverified", "fail") == ""

@@ -8,12 +8,13 @@ from rclpy.context import Context
 from rclpy.parameter import Parameter
 from support.places import ROOT, TESTS
 
+from goalreel.errors import InputError
 from goalreel.models.choice import ModelChoice
 from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
 from goalreel_ros import parameters
 from goalreel_ros.node import GoalreelNode
-from goalreel_ros.parameters import ENGINE, NODE, PARAMETERS, NodeOptions
+from goalreel_ros.parameters import ENGINE, FIXED, NODE, PARAMETERS, NodeOptions, check_names
 
 DOCS = ROOT / "docs" / "ros.md"
 
@@ -38,7 +39,7 @@ def test_every_setting_is_a_described_parameter_with_its_default(node, name):
     assert node.get_parameter(name).value == parameter.default
     descriptor = node.describe_parameter(name)
     assert descriptor.description.endswith(".")
-    assert descriptor.read_only == parameter.read_only
+    assert (FIXED in descriptor.additional_constraints) == parameter.read_only
     numeric = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
     assert numeric == bool(descriptor.integer_range or descriptor.floating_point_range)
 
@@ -67,10 +68,20 @@ def test_both_ends_of_a_range_are_taken_and_what_lies_beyond_is_not(node, name):
 
 
 @pytest.mark.parametrize("name", [n for n, p in PARAMETERS.items() if p.read_only])
-def test_what_the_models_were_loaded_with_stays(node, name):
-    [result] = node.set_parameters([Parameter(name, value=PARAMETERS[name].default)])
+def test_what_is_fixed_in_a_configured_node_can_be_set_before(node, name, monkeypatch):
+    default = PARAMETERS[name].default
+    other = {bool: lambda v: not v, str: lambda v: (PARAMETERS[name].choices or ("klein",))[-1]}.get(
+        type(default), lambda v: v + 1
+    )(default)
+    [result] = node.set_parameters([Parameter(name, value=other)])
+    assert result.successful, result.reason
+    monkeypatch.setattr(node, "_entities", "it is configured")
+    [result] = node.set_parameters([Parameter(name, value=default)])
     assert not result.successful
-    assert "read-only" in result.reason
+    assert result.reason.startswith(f"{name} is fixed once the node is configured: clean it up first")
+    monkeypatch.undo()
+    [result] = node.set_parameters([Parameter(name, value=default)])
+    assert result.successful, result.reason
 
 
 @pytest.mark.parametrize(
@@ -94,9 +105,23 @@ def test_values_that_do_not_fit_are_refused(node, name, value, says):
     assert node.get_parameter(name).value == before
 
 
+@pytest.mark.parametrize("name", ["prest", "Critic", "critic-mode", "max_replan", "imagetimeout"])
+def test_a_name_that_is_nearly_one_of_ours_is_refused_with_the_right_one(name):
+    with pytest.raises(InputError, match=rf"there is no parameter {name}: write [a-z_]+"):
+        list(check_names([name], PARAMETERS))
+
+
+def test_names_of_other_nodes_are_only_told():
+    given = ["use_sim_time", "robot_base_frame", "qos_overrides./image.subscription.depth", "preset"]
+    assert list(check_names(given, {*PARAMETERS, "use_sim_time"})) == ["robot_base_frame"]
+
+
 def test_choices_are_named(node):
     assert node.describe_parameter("on_model_failure").additional_constraints == "one of: text_only, fail"
-    assert node.describe_parameter("image_transport").additional_constraints == "one of: raw, compressed"
+    assert (
+        node.describe_parameter("image_transport").additional_constraints
+        == f"one of: raw, compressed; {FIXED}"
+    )
 
 
 def test_what_is_set_is_what_is_read(node):
@@ -133,9 +158,9 @@ def table(node) -> str:
         descriptor = node.describe_parameter(name)
         ranges = [*descriptor.integer_range, *descriptor.floating_point_range]
         bounds = f"{ranges[0].from_value:g} to {ranges[0].to_value:.10g}" if ranges else ""
-        bounds = bounds or descriptor.additional_constraints.removeprefix("one of: ")
+        bounds = bounds or ", ".join(parameter.choices)
         shown = repr(parameter.default).replace("'", "") or "(empty)"
-        fixed = "read-only" if descriptor.read_only else ""
+        fixed = "fixed" if parameter.read_only else ""
         rows.append(f"| `{name}` | {shown} | {bounds} | {fixed} | {descriptor.description} |")
     return "\n".join(rows)
 

@@ -5,22 +5,26 @@ import threading
 import pytest
 import rclpy.logging
 from rclpy.action.server import RCLError
+from rclpy.context import Context
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import MultiThreadedExecutor
 
 from goalreel_ros.main import _spin
+from goalreel_ros.node_executor import NodeExecutor
 
-GONE = "Failed to add 'rcl_action_server_t' to wait set: action server pointer is invalid, at a.c:1"
 UNSENT = "Failed to send a message: cannot publish data, at publisher.c:1"
+UNREADABLE = ValueError("Seconds value must not be negative")
 
 
 class Broken:
     """Spins that raise what is given, one after the other, and then one that ends."""
 
-    def __init__(self, *errors: str) -> None:
+    def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
 
     def run(self) -> None:
         if self.errors:
-            raise RCLError(self.errors.pop(0))
+            raise self.errors.pop(0)
 
 
 class FakeStop:
@@ -30,13 +34,34 @@ class FakeStop:
         self.requested = True
 
 
-@pytest.mark.parametrize(("errors", "said"), [((GONE,), []), ((UNSENT, GONE), [UNSENT])])
-def test_only_what_was_not_sent_is_an_error(errors, said, monkeypatch):
+def test_one_message_that_cannot_be_sent_or_read_does_not_end_the_node(monkeypatch):
     logged = []
     logger = rclpy.logging.get_logger("goalreel")
-    monkeypatch.setattr(type(logger), "error", lambda self, text: logged.append(text))
+    monkeypatch.setattr(type(logger), "error", lambda self, text, **_: logged.append(text))
     clean, stop = threading.Event(), FakeStop()
-    _spin(Broken(*errors), clean, stop)
+    _spin(Broken(RCLError(UNSENT), UNREADABLE), clean, stop)
     assert clean.is_set()
     assert stop.requested
-    assert logged == said
+    assert logged == [UNSENT, f"a message is left out: {UNREADABLE}"]
+
+
+@pytest.mark.parametrize("error", [RCLError("whatever it says"), InvalidHandle("gone")])
+def test_what_fails_while_the_executor_prepares_to_wait_is_tried_again(error, monkeypatch):
+    """An entity that a transition destroys meanwhile. What a callback raises comes through."""
+    context, waits = Context(), []
+    rclpy.init(context=context, args=[])
+    executor = NodeExecutor(2, context=context)
+    original = MultiThreadedExecutor.wait_for_ready_callbacks
+
+    def wait(self, *args, **kwargs):
+        waits.append(args)
+        if len(waits) == 1:
+            raise error
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(MultiThreadedExecutor, "wait_for_ready_callbacks", wait)
+    executor.spin_once(0)
+    executor.spin_once(0)
+    assert len(waits) == 2
+    executor.shutdown()
+    context.try_shutdown()

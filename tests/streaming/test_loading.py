@@ -2,11 +2,13 @@
 
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.streaming_world import QUICK, Listening, World, result
 from support.wait import until
 
+from goalreel.errors import BackendError, InputError, UserError
 from goalreel.models.lazy import Lazy
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode
@@ -15,10 +17,27 @@ from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.settings import EngineSettings
 
 
+class Probed:
+    """A model whose probes end as `outcomes` say, the last of them for good."""
+
+    def __init__(self, world: World, outcomes: list[str | Exception] | None) -> None:
+        self.outcomes = outcomes
+        self.plan, self.edit, self.judge = world.plan, world.edit, world.judge
+
+    def probe(self) -> str | None:
+        if not self.outcomes:
+            return None
+        outcome = self.outcomes.pop(0) if self.outcomes[1:] else self.outcomes[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
 class Slow:
     """Models that each load when their gate opens."""
 
     def __init__(self, world: World) -> None:
+        self.probed: dict[str, list[str | Exception]] = {}
         self.world = world
         self.gates = {role: threading.Event() for role in ("planner", "editor", "critic")}
         self.broken: str | None = None
@@ -28,7 +47,7 @@ class Slow:
             assert self.gates[role].wait(60)
             if role == self.broken:
                 raise OSError("no space for the weights")
-            return self.world
+            return Probed(self.world, self.probed.get(role))
 
         return Trio(
             Lazy(lambda: model("planner")),
@@ -94,3 +113,53 @@ def test_one_that_cannot_be_loaded_ends_every_task_with_its_reason(slow, engine)
         "no space for the weights",
     )
     assert engine.loading == ("failed", "no space for the weights")
+
+
+def test_whoever_loads_waits_and_is_told_which_model_cannot_be_loaded(slow, engine):
+    slow.broken = "editor"
+    for gate in slow.gates.values():
+        gate.set()
+    with pytest.raises(BackendError, match=r"the editor \(server:.*\) cannot be loaded: no space"):
+        engine.load()
+
+
+def test_an_engine_that_is_stopped_while_it_loads_lets_go_of_who_waits(slow, engine):
+    with ThreadPoolExecutor() as pool:
+        loading = pool.submit(engine.load)
+        until(lambda: said(engine).startswith("loading the planner"))
+        engine.stop()
+        assert not loading.result(60)
+
+
+def test_it_takes_no_task_before_it_is_started_and_keeps_its_models_after_one(slow, engine):
+    for gate in slow.gates.values():
+        gate.set()
+    assert engine.load()
+    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
+    engine.start()
+    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
+    engine.end_task()
+    assert engine.loading[0] == "ready"
+    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "seconds", "says"),
+    [
+        ([BackendError("out of reach"), "odd"], 60.0, None),
+        ([BackendError("out of reach")], 0.0, r"planner \(server:.*\), critic \(server:.*\): out of reach"),
+        ([InputError("no such model")], 60.0, "no such model"),
+    ],
+    ids=["late", "absent", "wrong"],
+)
+def test_servers_are_waited_for_as_long_as_is_said(slow, engine, outcomes, seconds, says):
+    slow.probed = {"planner": [*outcomes], "critic": [*outcomes]}
+    for gate in slow.gates.values():
+        gate.set()
+    if says is not None:
+        with pytest.raises(UserError, match=says):
+            engine.probe(seconds)
+        return
+    assert engine.probe(seconds)
+    assert engine.probes.answers.keys() == {"planner", "critic"}
+    assert sorted(engine.probes.remarks) == ["the critic: odd", "the planner: odd"]

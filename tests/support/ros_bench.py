@@ -27,6 +27,9 @@ from goalreel.serving.settings import Models
 from goalreel.types import Edit
 from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.background_node import BackgroundNode
+from goalreel_ros.client.calls import Calls
+from goalreel_ros.client.errors import GoalreelError
+from goalreel_ros.client.lifecycle import SERVICES, Lifecycle
 from support.ros import Other, other
 from support.serving_models import serving
 from support.wait import until
@@ -196,6 +199,7 @@ class Robot:
         self._clients: dict[str, Any] = {}
         self._heard: list[Heard] = []  # an Action knows them for as long as somebody holds them
         self._timer: Any = None
+        self._lifecycle: Lifecycle | None = None
         self.beside.start()
 
     def close(self) -> None:
@@ -261,6 +265,17 @@ class Robot:
         full = name if name.startswith("/") else f"{self.name}/{name}"
         client = self._client(full, lambda: self.node.create_client(kind, full))
         return self._done(full, lambda: client.call_async(kind.Request(**fields)))
+
+    def change(self, transition: str) -> bool:
+        """Whether the node makes a transition. Configuring lasts as long as models load."""
+        if self._lifecycle is None:
+            calls = self.beside.run(lambda: Calls(self.beside, self.name, SERVICES, 60))
+            self._lifecycle = Lifecycle(calls)
+        try:
+            getattr(self._lifecycle, transition)()
+        except GoalreelError:
+            return False
+        return True
 
     def send(self, kind: type, name: str, feedback: list[Any] | None = None, **fields: Any) -> Any:
         """The handle of an accepted goal."""

@@ -9,6 +9,7 @@ from rclpy.qos import QoSProfile
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.engine import Engine, Loading
 from goalreel.streaming.frames import FrameCounts
+from goalreel.streaming.probes import Probes
 from goalreel.streaming.request import excerpt
 from goalreel_ros.convert import header
 from goalreel_ros.qos import create_publisher
@@ -30,7 +31,7 @@ class Diagnostics:
         progress = engine.progress()
         statuses = {
             "camera": camera(counts, max_age),
-            "models": models(*engine.loading, progress.board.degraded),
+            "models": models(*engine.loading, progress.board.degraded, engine.probes),
             "task": task(progress, refusal),
         }
         status = [self._status(name, diagnosis) for name, diagnosis in statuses.items()]
@@ -72,16 +73,21 @@ def camera(counts: FrameCounts, max_age: float) -> Diagnosis:
     return OK, "frames arrive", values
 
 
-def models(loading: Loading, reason: str, degraded: str) -> Diagnosis:
+def models(loading: Loading, reason: str, degraded: str, probes: Probes | None = None) -> Diagnosis:
     """Diagnose the models: whether they are loaded, which one is being loaded, or why one cannot be.
 
-    `degraded` says which of them failed in the present task.
+    `degraded` says which of them failed in the present task, and `probes` how their servers answered when the
+    node was activated.
     """
+    values: dict[str, object] = {"state": loading}
     if loading == "failed":
-        return ERROR, f"cannot be loaded: {reason}", {"state": loading}
-    if degraded:
-        return WARN, degraded, {"state": loading}
-    return OK, reason or loading, {"state": loading}
+        return ERROR, f"cannot be loaded: {reason}", values
+    if probes is not None:
+        values |= {f"{role} server": answer for role, answer in probes.answers.items()}
+        if problem := probes.describe():
+            return ERROR, problem, values
+        degraded = degraded or "; ".join(probes.remarks)
+    return (WARN, degraded, values) if degraded else (OK, reason or loading, values)
 
 
 def task(progress: BoardProgress, refusal: str) -> Diagnosis:

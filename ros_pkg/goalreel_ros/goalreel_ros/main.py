@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from goalreel_ros.spin import Spin
 
 THREADS = 4
-"""Threads of the executor. Its callbacks never wait, except for a transition that ends a task."""
-WAIT_SET_ERROR = "to wait set"
-"""In rcl's message about an entity that is destroyed while the executor fills its wait set."""
+"""Threads of the executor. Its callbacks never wait, except for transitions, one at a time."""
 
 
 def main(args: list[str] | None = None) -> None:
@@ -53,13 +51,15 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     from rclpy.logging import get_logger
     from rclpy.signals import SignalHandlerOptions
 
+    from goalreel.errors import UserError
+
     ok = False
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
         ok = stop.requested or _run_until_stopped(make, stop)
     except rclpy_implementation.UnknownROSArgsError as e:
         get_logger("goalreel").fatal(f"no ROS arguments: {e}")
-    except (ParameterException, RCLError) as e:
+    except (ParameterException, RCLError, UserError) as e:
         get_logger("goalreel").fatal(str(e).splitlines()[0])
     finally:
         rclpy.try_shutdown()
@@ -76,29 +76,39 @@ def leave(status: int) -> NoReturn:
 
 def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: StopSignal) -> bool:
     """Spin in a thread, so that this one can wait for signals. Returns False if something failed."""
-    from rclpy.executors import MultiThreadedExecutor
     from rclpy.lifecycle import TransitionCallbackReturn
 
+    from goalreel_ros.node_executor import NodeExecutor
     from goalreel_ros.spin import Spin
 
     node = make()
-    executor = MultiThreadedExecutor(THREADS)
+    executor = NodeExecutor(THREADS)
     executor.add_node(node)
     spin, clean = Spin(executor), threading.Event()
     spinning = threading.Thread(target=_spin, args=(spin, clean, stop), daemon=True)
     spinning.start()
-    ok = True
+    failed = threading.Event()
+
+    def start() -> None:
+        for transition in (node.trigger_configure, node.trigger_activate):
+            if not stop.requested and transition() is not TransitionCallbackReturn.SUCCESS:
+                if not stop.requested:
+                    failed.set()
+                return stop.request()
+
+    # Not in this thread, which waits for signals: the models may take minutes to load.
+    starting = threading.Thread(target=start, name="goalreel-start", daemon=True)
     if node.get_parameter("autostart").value:
-        transitions = (node.trigger_configure, node.trigger_activate)
-        ok = all(trigger() is TransitionCallbackReturn.SUCCESS for trigger in transitions)
+        starting.start()
     else:
         node.get_logger().info("unconfigured; configure and activate it")
-    if ok:
-        stop.wait()
+    stop.wait()
     node.close()
+    if starting.ident is not None:
+        starting.join(1)
     spin.stop(spinning, timeout=5)
     node.destroy_node()
-    return ok and clean.is_set()
+    return clean.is_set() and not failed.is_set()
 
 
 def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
@@ -106,6 +116,7 @@ def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
     from rclpy.exceptions import InvalidHandle
     from rclpy.logging import get_logger
 
+    log = get_logger("goalreel")
     try:
         while not clean.is_set():
             try:
@@ -114,12 +125,11 @@ def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
                 # An entity was destroyed between a request and the sending of its answer: harmless.
                 continue
             except RCLError as e:
-                message = str(e).splitlines()[0]
-                if WAIT_SET_ERROR in message:
-                    get_logger("goalreel").debug(message)  # destroyed while the executor waits: harmless
-                else:
-                    # One message that could not be sent is no reason to stop the robot.
-                    get_logger("goalreel").error(message)
+                # One message that could not be sent is no reason to stop the robot.
+                log.error(str(e).splitlines()[0])
+            except ValueError as e:
+                # Nor is one that holds what rclpy cannot read, such as a /clock before zero.
+                log.error(f"a message is left out: {e}", throttle_duration_sec=5)
             else:
                 clean.set()
     finally:

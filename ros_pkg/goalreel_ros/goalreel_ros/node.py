@@ -1,11 +1,14 @@
 """The lifecycle node `goalreel`."""
 
+import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate
 
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from goalreel.errors import UserError
@@ -41,22 +44,27 @@ def log_failures[**P](
         try:
             return transition(self, *args, **kwargs)
         except UserError as e:
-            self.get_logger().error(f"cannot {name}: {e}")
+            if not self.closed:
+                self.get_logger().error(f"cannot {name}: {e}")
             return FAILURE
         except Exception as e:
-            self.get_logger().error(f"cannot {name}: {type(e).__name__}: {e}")
+            if not self.closed:
+                self.get_logger().error(f"cannot {name}: {type(e).__name__}: {e}")
             raise
 
     return wrapper
 
 
-class GoalreelNode(LifecycleNode):
+class GoalreelNode(LifecycleNodeMixin, Node):
     """Declares its parameters when created. Everything else exists from configure to cleanup only.
+
+    Configuring takes as long as the models load. Meanwhile the executor's other threads answer for the state.
 
     `build` makes the models of the preset that the parameters name, and `new_slot` the slot for the newest
     camera frame. `options` are those of any lifecycle node.
 
     Raises:
+        InputError: an override has a name that is nearly a parameter's.
         rclpy.exceptions.ParameterException: an override has the wrong type or is out of range.
     """
 
@@ -66,8 +74,14 @@ class GoalreelNode(LifecycleNode):
         self._build, self._new_slot = build, new_slot
         self._entities: NodeEntities | None = None
         self._is_active = False
-        super().__init__("goalreel", **options)
+        self.closed = False
+        """The process is about to end."""
+        self._creation = threading.Lock()
+        Node.__init__(self, "goalreel", **options)
+        LifecycleNodeMixin.__init__(self, callback_group=ReentrantCallbackGroup())
         parameters.declare(self)
+        for name in parameters.check_names(self._parameter_overrides, self._parameters):
+            self.get_logger().warning(f"there is no parameter {name}: it is ignored")
         self.add_on_set_parameters_callback(self._check)
         self.add_post_set_parameters_callback(self._apply)
 
@@ -81,62 +95,81 @@ class GoalreelNode(LifecycleNode):
         return parameters.read_node_options(self)
 
     def close(self) -> None:
-        """Stop the policy, then remove every entity. Works in any state."""
-        self._is_active = False
-        entities, self._entities = self._entities, None
-        if entities is not None:
-            entities.stop()
-            entities.outputs.finish()
-            entities.outputs.wait_for_delivery(0.3)
-            entities.destroy()
+        """Stop the policy, and remove every entity for good. Works in any state, and ends any transition."""
+        self.closed = True
+        self._remove_entities()
 
     # -- transitions
 
     @log_failures
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Check the parameters and create every entity."""
+        """Check the parameters, create every entity and load the models."""
         settings = parameters.read_engine_settings(self)
-        self._entities = NodeEntities(
-            self, settings, self.options, self._active_engine, build=self._build, slot=self._new_slot()
-        )
-        self.get_logger().info("configured")
+        with self._creation:
+            if self.closed:
+                return FAILURE
+            self._entities = entities = NodeEntities(
+                self, settings, self.options, self._active_engine, build=self._build, slot=self._new_slot()
+            )
+        try:
+            loaded = entities.engine.load()
+        except UserError:
+            entities.publish_diagnostics()
+            self._remove_entities()
+            raise
+        if not loaded:
+            return FAILURE
+        self.get_logger().info("configured; the models are loaded")
         return SUCCESS
 
     @log_failures
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Accept requests. The models load in the background."""
-        self._require_entities().engine.start()
+        """Make sure that the models' servers answer, and accept requests."""
+        entities = self._require_entities()
+        if not entities.probe(self.options.server_timeout):
+            return FAILURE
+        entities.engine.start()
         self._is_active = True
-        self.get_logger().info("active; the models load in the background")
+        self.get_logger().info("active; ready for tasks")
         return super().on_activate(state)
 
     @log_failures
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """End the task under way as PREEMPTED and release the models."""
+        """End the task under way as PREEMPTED. The models stay loaded."""
         self._is_active = False
-        self._require_entities().stop()
+        self._require_entities().end_task()
         self.get_logger().info("inactive")
         return super().on_deactivate(state)
 
     @log_failures
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Destroy every entity, so that configure works again."""
-        self.close()
+        """Destroy every entity and release the models, so that configure works again."""
+        self._remove_entities()
         return SUCCESS
 
     @log_failures
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Remove every entity, from any state."""
-        self.close()
+        self._remove_entities()
         return SUCCESS
 
     @log_failures
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Remove every entity, so that the node is unconfigured again."""
-        self.close()
+        self._remove_entities()
         return SUCCESS
 
     # -- internals
+
+    def _remove_entities(self) -> None:
+        self._is_active = False
+        with self._creation:
+            entities, self._entities = self._entities, None
+        if entities is not None:
+            entities.stop()
+            entities.outputs.finish()
+            entities.outputs.wait_for_delivery(0.3)
+            entities.destroy()
 
     def _require_entities(self) -> NodeEntities:
         if self._entities is None:
@@ -149,7 +182,7 @@ class GoalreelNode(LifecycleNode):
         return self._require_entities().engine
 
     def _check(self, changed: list[Parameter]) -> SetParametersResult:
-        return parameters.check(self, changed)
+        return parameters.check(self, changed, self._entities is not None)
 
     def _apply(self, _: list[Parameter]) -> None:
         if self._entities is not None:

@@ -68,7 +68,9 @@ class NodeEntities:
             self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.follow_camera)
             undo.callback(self._camera.destroy)
             silence = self._camera.explain_silence
-            self.engine = Engine(settings, slot.newest, self.outputs, self.now, build, silence)
+            self.engine = Engine(
+                settings, slot.newest, self.outputs, self.now, build, silence, self._log.info
+            )
             undo.callback(self.engine.stop)
             self.actions = Actions(node, self.submit, self.outputs, self.now)
             undo.callback(self.actions.destroy)
@@ -102,6 +104,22 @@ class NodeEntities:
         self._log.info(f"{request.kind}: {excerpt(request.task) or ticket.id!s}")
         ticket.outcome.add_done_callback(self._log_outcome)
         return ticket
+
+    def probe(self, timeout: float) -> bool:
+        """Make sure that the models' servers answer. False if the node is closed meanwhile.
+
+        Raises:
+            UserError: one does not within `timeout` seconds, or something is wrong with it.
+        """
+        answered = self.engine.probe(timeout)
+        for remark in self.engine.probes.remarks if self.engine.probes else ():
+            self._log.warning(remark)
+        return answered
+
+    def end_task(self) -> None:
+        """End the task under way, and wait for its results to be sent."""
+        self.engine.end_task()
+        self.actions.drain(1.0)
 
     def stop(self) -> None:
         """End the task under way, wait for its results to be sent, and release the models."""
@@ -145,7 +163,7 @@ class NodeEntities:
         group = MutuallyExclusiveCallbackGroup()
         timers = [
             (1 / self._options.progress_rate, self._publish_progress),
-            (DIAGNOSTICS_PERIOD, self._publish_diagnostics),
+            (DIAGNOSTICS_PERIOD, self.publish_diagnostics),
         ]
         for period, callback in timers:
             timer = node.create_timer(period, callback, callback_group=group, clock=steady)
@@ -181,7 +199,8 @@ class NodeEntities:
             if degraded:
                 self._log.warning(degraded)
 
-    def _publish_diagnostics(self) -> None:
+    def publish_diagnostics(self) -> None:
+        """Publish the state of camera, models and task."""
         self.outputs.follow_camera()
         # Without a task nobody else reads the camera, and unreadable frames would be noticed too late.
         with suppress(ValueError):

@@ -3,7 +3,8 @@
 `goalreel.streaming.parameters` says how a field becomes a parameter. Here they are declared to ROS and read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from goalreel.errors import InputError
 from goalreel.settings import READ_ONLY, Settings
 from goalreel.streaming.parameters import FlatParameter, engine_parameters, engine_settings, parameters_of
 from goalreel.streaming.settings import EngineSettings
@@ -46,6 +48,14 @@ class NodeOptions(Settings):
         True
     )
     film_strip: Annotated[bool, Field(description="Goal images as textured quads among the markers.")] = False
+    server_timeout: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=3600,
+            description="Seconds that activation waits for models' servers to answer, before it fails.",
+        ),
+    ] = 3.0
     autostart: Annotated[
         bool, Field(description="Configure and activate on start.", json_schema_extra=READ_ONLY)
     ] = True
@@ -53,6 +63,7 @@ class NodeOptions(Settings):
 
 ENGINE: Mapping[str, FlatParameter] = engine_parameters()
 NODE: Mapping[str, FlatParameter] = parameters_of(NodeOptions)
+FIXED = "fixed once the node is configured"
 PARAMETERS: Mapping[str, FlatParameter] = {**ENGINE, **NODE}
 
 
@@ -66,11 +77,26 @@ def declare(node: Node) -> None:
         node.declare_parameter(parameter.name, parameter.default, describe(parameter))
 
 
+def check_names(given: Collection[str], known: Collection[str]) -> Iterator[str]:
+    """Give the names of parameters that no node of ours has. A file for all nodes may hold those of others.
+
+    Raises:
+        InputError: one is so near to one of ours that it must be meant.
+    """
+    for name in sorted(set(given) - set(known)):
+        if near := get_close_matches(name, PARAMETERS, 1, 0.8):
+            raise InputError(f"there is no parameter {name}: write {near[0]}")
+        if not name.startswith("qos_overrides."):
+            yield name
+
+
 def describe(parameter: FlatParameter) -> ParameterDescriptor:
-    """Describe a parameter to ROS: type, range, text, read-only or not."""
-    descriptor = ParameterDescriptor(description=parameter.description, read_only=parameter.read_only)
-    if parameter.choices:
-        descriptor.additional_constraints = "one of: " + ", ".join(parameter.choices)
+    """Describe a parameter to ROS: type, range, text, and whether it is fixed once the node is configured."""
+    constraints = ["one of: " + ", ".join(parameter.choices)] if parameter.choices else []
+    constraints += [FIXED] if parameter.read_only else []
+    descriptor = ParameterDescriptor(
+        description=parameter.description, additional_constraints="; ".join(constraints)
+    )
     if parameter.bounds is None:
         return descriptor
     low, high = parameter.bounds
@@ -99,9 +125,13 @@ def read_node_options(node: Node, changes: Mapping[str, object] | None = None) -
     return NodeOptions.read({**_values(node, NODE), **(changes or {})})
 
 
-def check(node: Node, changed: list[Parameter]) -> SetParametersResult:
-    """Say whether the settings take the changes, all together."""
+def check(node: Node, changed: list[Parameter], configured: bool) -> SetParametersResult:
+    """Say whether the settings take the changes, all together. Some are fixed once the node is configured."""
     try:
+        for parameter in changed if configured else ():
+            name = parameter.name
+            if name in PARAMETERS and PARAMETERS[name].read_only and parameter.value != _value(node, name):
+                raise InputError(f"{name} is {FIXED}: clean it up first (ros2 lifecycle set NODE cleanup)")
         read_engine_settings(node, {p.name: p.value for p in changed if p.name in ENGINE})
         read_node_options(node, {p.name: p.value for p in changed if p.name in NODE})
     except ValueError as e:
@@ -110,4 +140,8 @@ def check(node: Node, changed: list[Parameter]) -> SetParametersResult:
 
 
 def _values(node: Node, parameters: Mapping[str, FlatParameter]) -> dict[str, object]:
-    return {name: node.get_parameter(name).value for name in parameters}
+    return {name: _value(node, name) for name in parameters}
+
+
+def _value(node: Node, name: str) -> object:
+    return node.get_parameter(name).value

@@ -1,0 +1,153 @@
+"""What a probe of a model server says, for each way in which one can be there or not."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from support.scripted import ScriptedChat
+
+from goalreel.editors.remote import remote_editor
+from goalreel.editors.split import FallbackEditor
+from goalreel.errors import BackendError, InputError
+from goalreel.http_probe import probe
+from goalreel.models.load import load
+from goalreel.models.presets import load as preset
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.chat.openai import OpenAIChat
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers by method and path."""
+
+    def answer(self) -> None:
+        status, body = self.server.replies.get((self.command, self.path.partition("?")[0]), (404, "no route"))
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Type", "text/html" if isinstance(body, str) else "application/json")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer()
+
+    def log_message(self, *_: object) -> None:
+        """Be silent."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def url(server) -> str:
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+def listing(*names: str, owner: str = "vllm") -> tuple[int, dict]:
+    return 200, {"object": "list", "data": [{"id": name, "owned_by": owner} for name in names]}
+
+
+LIST, ASK = ("GET", "/v1/models"), ("POST", "/v1/chat/completions")
+REFUSED = (401, {"error": {"message": "bad key"}})
+SCOPE = (401, {"error": {"message": "missing scopes: api.model.read"}})
+
+
+@pytest.mark.parametrize(
+    ("replies", "kind", "says"),
+    [
+        ({LIST: listing("mine")}, None, ""),
+        ({LIST: listing("models/mine")}, None, ""),
+        ({LIST: listing("mine:latest")}, None, ""),
+        ({LIST: listing("other")}, None, "does not list 'mine', but other"),
+        ({LIST: listing("planner", owner="goalreel")}, InputError, "does not list 'mine', but planner: name"),
+        ({LIST: SCOPE}, None, ""),
+        ({LIST: REFUSED}, InputError, "HTTP 401 .* bad key: set GOALREEL_API_KEY"),
+        ({LIST: (503, {"error": "loading"})}, BackendError, "HTTP 503 .* loading"),
+        ({LIST: (200, "<title>Grafana</title>")}, InputError, "is no model server: .* with text/html"),
+        ({ASK: (422, {"detail": "no messages"})}, None, ""),
+        ({ASK: REFUSED}, InputError, "HTTP 401"),
+        ({}, InputError, "HTTP 404 .*no route"),
+    ],
+    ids=[
+        "listed",
+        "gemini",
+        "ollama",
+        "other",
+        "role",
+        "scope",
+        "key",
+        "busy",
+        "page",
+        "unlisted",
+        "key2",
+        "none",
+    ],
+)
+def test_an_openai_compatible_server(server, url, replies, kind, says):
+    server.replies = replies
+    chat = OpenAIChat("mine", f"{url}/v1", retries=0)
+    if kind is None:
+        assert says in (probe(ChatPlanner(chat)) or "")
+    else:
+        with pytest.raises(kind, match=says):
+            probe(ChatPlanner(chat))
+
+
+def test_an_address_without_its_version_is_told_what_it_lacks(server, url):
+    server.replies = {LIST: listing("mine")}
+    with pytest.raises(InputError, match="the address may have to end in /v1"):
+        OpenAIChat("mine", url).probe()
+
+
+def test_a_goalreel_server_without_an_editor(server, url):
+    server.replies = {LIST: listing("planner", "critic", owner="goalreel")}
+    with pytest.raises(InputError, match="does not list 'editor', but planner, critic"):
+        remote_editor("server", url).probe()
+
+
+def test_geminis_api(server, url, monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", "k")
+    server.replies = {("GET", "/v1beta/models/mine"): (200, {"name": "models/mine"})}
+    assert remote_editor("gemini", f"mine@{url}").probe() == ""
+    with pytest.raises(InputError, match="HTTP 404"):
+        remote_editor("gemini", f"other@{url}").probe()
+
+
+def test_a_server_of_no_known_list_only_has_to_answer(server, url):
+    assert remote_editor("interleavethinker", url).probe() == ""
+
+
+def test_nobody_there():
+    with pytest.raises(BackendError, match=r"cannot reach http://127\.0\.0\.1:9/v1: is the server running"):
+        OpenAIChat("mine", "http://127.0.0.1:9/v1").probe()
+
+
+def test_of_editors_that_stand_in_for_one_another_one_is_enough(server, url):
+    server.replies = {LIST: listing("editor", owner="goalreel")}
+    gone, here = remote_editor("server", "http://127.0.0.1:9"), remote_editor("server", url)
+    assert "cannot reach http://127.0.0.1:9" in (FallbackEditor(gone, here).probe() or "")
+    with pytest.raises(BackendError):
+        FallbackEditor(gone, gone).probe()
+
+
+def test_a_model_of_this_process_has_no_server():
+    assert probe(ChatPlanner(ScriptedChat())) is None
+    assert probe(object()) is None
+
+
+def test_a_preset_of_servers_is_probed_before_it_is_asked(server, url):
+    server.replies = {LIST: listing("planner", "editor", "critic", owner="goalreel")}
+    trio = load(preset("server", **dict.fromkeys(("planner", "editor", "critic"), f"server:{url}")), roles=())
+    assert [probe(model) for model in (trio.planner, trio.editor, trio.critic)] == ["", "", ""]

@@ -1,0 +1,185 @@
+"""The node under a lifecycle manager like Nav2's, in this process: `active` means that it is ready."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("rclpy")
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.context import Context
+from rclpy.parameter import Parameter
+from support.lifecycle_manager import LifecycleManager
+from support.wait import until
+
+from goalreel.errors import BackendError
+from goalreel.models.lazy import Lazy
+from goalreel.models.trio import Trio
+from goalreel_ros.client.background_node import BackgroundNode
+from goalreel_ros.node import GoalreelNode
+from goalreel_ros.node_executor import NodeExecutor
+from goalreel_ros.spin import Spin
+
+
+class Model:
+    """Answers nothing; loads behind a gate; its server answers unless it is `gone`."""
+
+    def __init__(self) -> None:
+        self.gate, self.gone, self.problem = threading.Event(), "", ""
+        self.gate.set()
+
+    def load(self) -> "Model":
+        assert self.gate.wait(120)
+        if self.problem:
+            raise BackendError(self.problem)
+        return self
+
+    def probe(self) -> str:
+        if self.gone:
+            raise BackendError(self.gone)
+        return ""
+
+
+class Bench:
+    """Two nodes under one manager; the second comes after the first."""
+
+    def __init__(self, context: Context, monkeypatch) -> None:
+        self.model, self.log = Model(), []
+        monkeypatch.setattr(
+            "goalreel_ros.node.GoalreelNode.get_logger", lambda node: Recorder(node.get_namespace(), self.log)
+        )
+        self.executor = NodeExecutor(8, context=context)
+        self.nodes = []
+        for name in ("first", "second"):
+            options = [Parameter("server_timeout", value=0.0), Parameter("preset", value="server")]
+            node = GoalreelNode(self.trio, context=context, namespace=name, parameter_overrides=options)
+            self.executor.add_node(node)
+            self.nodes.append(node)
+        self.spin = Spin(self.executor)
+        self.thread = threading.Thread(target=self.spin.run, daemon=True)
+        self.thread.start()
+        self.background = BackgroundNode("manager", self.nodes[0])
+        self.background.start()
+
+    def trio(self, _: object) -> Trio:
+        return Trio(Lazy(self.model.load), Lazy(self.model.load), Lazy(self.model.load))
+
+    def manager(self, service_timeout: float = 60.0) -> LifecycleManager:
+        names = ["/first/goalreel", "/second/goalreel"]
+        return LifecycleManager(names, service_timeout, self.background)
+
+    def close(self) -> None:
+        self.model.gate.set()
+        for node in self.nodes:
+            node.close()
+        self.background.close()
+        self.spin.stop(self.thread, 10)
+        for node in self.nodes:
+            node.destroy_node()
+
+
+class Recorder:
+    """A logger."""
+
+    def __init__(self, name: str, log: list[tuple[str, str, str]]) -> None:
+        self.name, self.log = name, log
+
+    def __getattr__(self, level: str):
+        return lambda text, **_: self.log.append((level, self.name, text))
+
+
+@pytest.fixture(scope="module")
+def context(ros_env):
+    context = Context()
+    rclpy.init(context=context, args=[])
+    yield context
+    context.try_shutdown()
+
+
+@pytest.fixture
+def bench(context, monkeypatch):
+    bench = Bench(context, monkeypatch)
+    yield bench
+    bench.close()
+
+
+@contextmanager
+def errors(bench):
+    """The errors that are logged meanwhile."""
+    bench.log.clear()
+    found: list[tuple[str, str]] = []
+    yield found
+    found += [(name, text) for level, name, text in bench.log if level == "error"]
+
+
+def test_a_manager_brings_all_up_and_down_and_up_again(bench):
+    manager = bench.manager()
+    with errors(bench) as found:
+        assert manager.startup()
+        assert manager.states() == ["active", "active"]
+        manager.reset()
+        assert manager.states() == ["unconfigured", "unconfigured"]
+        assert manager.startup()
+    assert not found
+
+
+def test_while_models_load_the_node_answers_and_says_so_and_is_not_active(bench):
+    heard: list[DiagnosticArray] = []
+    bench.background.node.create_subscription(DiagnosticArray, "/diagnostics", heard.append, 10)
+    bench.model.gate.clear()
+    manager = bench.manager()
+    with ThreadPoolExecutor() as pool:
+        starting = pool.submit(manager.startup)
+        until(lambda: bench.nodes[0].get_parameter and manager.states() == ["configuring", "unconfigured"])
+        until(lambda: any("loading the planner" in s.message for message in heard for s in message.status))
+        assert not starting.done()
+        bench.model.gate.set()
+        assert starting.result(120)
+    assert manager.states() == ["active", "active"]
+    assert ("info", "/first", "loading the planner (server:http://127.0.0.1:8000)") in bench.log
+
+
+def test_a_manager_that_waits_too_short_finds_the_node_inactive_later(bench):
+    bench.model.gate.clear()
+    with ThreadPoolExecutor() as pool:
+        assert not pool.submit(bench.manager(0.3).startup).result(60)
+    bench.model.gate.set()
+    until(lambda: bench.manager().states() == ["inactive", "unconfigured"])
+
+
+def test_a_model_that_cannot_be_loaded_fails_the_configuration(bench):
+    bench.model.problem = "torch is not installed: pip install 'goalreel[gpu]'"
+    with errors(bench) as found:
+        assert not bench.manager().startup()
+    assert bench.manager().states() == ["unconfigured", "unconfigured"]
+    [(node, text)] = found
+    assert node == "/first"
+    assert text.startswith("cannot configure: the planner (server:")
+    assert text.endswith("cannot be loaded: torch is not installed: pip install 'goalreel[gpu]'")
+
+
+def test_a_server_that_does_not_answer_fails_the_activation_until_it_does(bench):
+    manager = bench.manager()
+    bench.model.gone = "cannot reach http://gpu:8000: is the server running?"
+    with errors(bench) as found:
+        assert not manager.startup()
+    assert manager.states() == ["inactive", "inactive"]
+    [(node, text)] = found
+    assert node == "/first"
+    assert text.startswith("cannot activate: planner (server:")
+    assert text.endswith("is the server running?")
+    manager.reset()
+    bench.model.gone = ""
+    assert manager.startup()
+
+
+def test_whoever_closes_a_node_does_not_wait_for_its_models(bench):
+    bench.model.gate.clear()
+    with ThreadPoolExecutor() as pool, errors(bench) as found:
+        starting = pool.submit(bench.manager().startup)
+        until(lambda: bench.manager().states()[0] == "configuring")
+        bench.nodes[0].close()
+        assert not starting.result(60)
+    assert not found

@@ -1,0 +1,18 @@
+"""The real node, whose models never finish loading: `python -m support.slow_node --ros-args ...`."""
+
+import sys
+import threading
+
+from goalreel.models.lazy import Lazy
+from goalreel.models.trio import Trio
+from goalreel_ros.main import leave, run
+from goalreel_ros.node import GoalreelNode
+
+
+def load() -> None:
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    make = lambda: GoalreelNode(lambda _: Trio(Lazy(load), Lazy(load), Lazy(load)))  # noqa: E731
+    leave(0 if run(make, sys.argv[1:]) else 1)
