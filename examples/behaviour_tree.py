@@ -10,6 +10,7 @@ python examples/behaviour_tree.py "put the red block in the bowl"
 """
 
 import argparse
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from py_trees.common import Status
 from py_trees.composites import Selector, Sequence
 from py_trees.decorators import SuccessIsRunning, Timeout
 from py_trees.display import unicode_tree
+from rclpy.utilities import remove_ros_args
 
 from goalreel_ros.client import GoalreelClient, GoalreelError, TaskHandle
 
@@ -144,9 +146,9 @@ def main() -> None:
     parser.add_argument("--node", default="goalreel", help="its name; /left/goalreel in a namespace")
     parser.add_argument("--patience", type=float, default=60, help="seconds a sub-goal")
     parser.add_argument("--replans", type=int, default=1)
-    given = parser.parse_args()
+    given = parser.parse_args(remove_ros_args(sys.argv)[1:])
 
-    with GoalreelClient(server=given.node, args=[]) as client:
+    with GoalreelClient(server=given.node) as client:
         client.wait_until_active(timeout=60)
         job = Job(client, given.instruction, given.replans)
         root, shown = tree(job, given.patience), ""

@@ -10,6 +10,7 @@ python examples/follow_subgoals.py my_policy 0 "put the red block in the bowl"
 
 import argparse
 import json
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot_camera_goalreel.picture import fit
 from numpy.typing import NDArray
+from rclpy.utilities import remove_ros_args
 
 from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm, in_form
 from goalreel_ros.client import GoalreelClient, GoalreelError, NodeGoneError
@@ -47,7 +49,7 @@ def main() -> None:
     parser.add_argument("camera", help="a number, or a video file, for the policy's other cameras")
     parser.add_argument("instruction")
     parser.add_argument("--form", choices=get_args(SubGoalForm), default=DEFAULT_FORM)
-    given = parser.parse_args()
+    given = parser.parse_args(remove_ros_args(sys.argv)[1:])
 
     config = PreTrainedConfig.from_pretrained(given.policy)
     policy = get_policy_class(config.type).from_pretrained(given.policy).eval()

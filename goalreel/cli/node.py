@@ -45,11 +45,16 @@ def node(
     autostart: Annotated[
         bool, typer.Option(help="Configure and activate; else a lifecycle manager does.")
     ] = True,
+    health: Annotated[
+        bool, typer.Option("--health", help="Instead: ask the node that runs whether it is active.")
+    ] = False,
     ros_args: Annotated[
         list[str] | None, typer.Argument(metavar="[-- ROS ARGUMENTS]", help="Passed on to ROS.")
     ] = None,
 ) -> None:
     """Run the ROS 2 node: frames and instructions in, sub-goals out.
+
+    With --health it runs none, and exits with 0 if the node that runs is active, else with 1.
 
     Unless the environment says otherwise, only this machine is reached
     (ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; SUBNET for the network) and raw frames travel through
@@ -62,6 +67,11 @@ def node(
         from goalreel_ros.main import main
 
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        if health:
+            from goalreel_ros.health import check_health
+
+            check_health("/".join(["", *filter(None, (namespace or "").split("/")), "goalreel"]))
+            return typer.echo("active")
         profiles = Path(goalreel_ros.__file__).with_name("fastdds_shm.xml")
         os.environ.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(profiles))
         values = {**parameter_values(models.overrides), "autostart": autostart}

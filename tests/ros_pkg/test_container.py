@@ -1,5 +1,6 @@
 """The container's recipe. There is no Docker here: it is linted, and what it names must be real."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from support.cli import goalreel
 from support.places import ROOT
 
 RECIPE = ROOT / "docker" / "Dockerfile"
@@ -73,3 +75,22 @@ def test_the_entry_sources_both_workspaces_and_becomes_the_command(tmp_path):
         [bash, str(moved), *told], env={"ROS_DISTRO": "some"}, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("sourced sourcedsourced a b\n", "")
+
+
+def test_it_runs_as_a_normal_user_and_can_write_its_log():
+    last = TEXT[TEXT.rindex("\nRUN ") :]
+    (user,) = re.findall(r"^USER (\d+):\d+$", last, re.MULTILINE)
+    assert int(user) >= 1000
+    assert "ENV ROS_HOME=/tmp/" in last
+
+
+def test_its_health_is_asked_by_a_command_that_exists(monkeypatch):
+    """`tests/ros_pkg/test_node_cli.py` asks a real node."""
+    (command,) = re.findall(r"^HEALTHCHECK .*\\\n +CMD (\[.+\])$", TEXT, re.MULTILINE)
+    entry, program, *words = json.loads(command)
+    assert entry == "/opt/goalreel/source/docker/entrypoint.sh"
+    assert program == "goalreel"
+    asked = []
+    monkeypatch.setattr("goalreel_ros.health.check_health", asked.append)
+    assert goalreel(*words) == "active\n"
+    assert asked == ["/goalreel"]

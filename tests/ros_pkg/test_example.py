@@ -96,7 +96,7 @@ def scripted_node(scripted_client):
 
 
 def grow(*words: str) -> Other:
-    return Other(TREE, *words, f"--node={NODE}")
+    return Other(TREE, *words, f"--node={NODE}", "--ros-args", "--log-level", "info")
 
 
 def ended(tree: Other) -> tuple[int, list[str]]:

@@ -1,5 +1,6 @@
 """`goalreel node`, in a process of its own, looked at from outside."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from support.cli import fails, goalreel, invoke
 from support.ros import ENV, Other
 from support.wait import until
 
+import goalreel.cli as goalreel_cli
+from goalreel.types import ROLES
 from goalreel_ros.client import GoalreelClient
 
 GOALREEL = str(Path(sys.executable).with_name("goalreel"))
@@ -26,6 +29,12 @@ def watcher():
     rclpy.init(context=context)
     yield Node("watcher", context=context)
     rclpy.shutdown(context=context)
+
+
+@pytest.fixture
+def models(served) -> list[str]:
+    """The options that name models whose server answers."""
+    return [word for role in ROLES for word in (f"--{role}", f"server:{served[1]}")]
 
 
 @contextmanager
@@ -53,25 +62,32 @@ def listens(watcher: Node, namespace: str, wanted: set[str]) -> None:
 
 
 @pytest.mark.process
-def test_options_become_remappings_and_the_node_is_active(watcher):
+def test_options_become_remappings_and_the_node_is_active(watcher, models):
     critic = ("--critic-mode", "fast", "--critic-scores", "--critic-threshold", "1", "--keep", "last")
-    with running("--namespace", "robot1", "--camera", "/wrist", "--max-steps", "9", *critic):
-        listens(watcher, "/robot1", {"/wrist/image_raw", "/wrist/camera_info", "/robot1/instruction"})
+    with running(*models, "--namespace", "robot1", "--camera", "/wrist", "--max-steps", "9", *critic):
+        wanted = {"/wrist/image_raw", "/wrist/camera_info", "/robot1/goalreel/instruction"}
+        listens(watcher, "/robot1", wanted)
         with GoalreelClient(server="/robot1/goalreel", timeout=60) as client:
-            client.lifecycle.wait_for("active", 20)
+            client.lifecycle.wait_for("active", 60)
+        command = [GOALREEL, "node", "--health", "--namespace", "robot1"]
+        done = subprocess.run(command, env=os.environ | ENV, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout) == (0, "active\n")
 
 
 @pytest.mark.process
-def test_what_follows_two_dashes_wins(watcher):
-    with running("--camera", "/wrist", "--", "-r", "image:=/zed/rgb", "-p", "image_transport:=compressed"):
+def test_what_follows_two_dashes_wins(watcher, models):
+    with running(
+        *models, "--camera", "/wrist", "--", "-r", "image:=/zed/rgb", "-p", "image_transport:=compressed"
+    ):
         listens(watcher, "/", {"/zed/rgb/compressed", "/wrist/camera_info"})
 
 
 @pytest.mark.process
-def test_without_autostart_it_waits_for_its_manager():
-    with running("--no-autostart") as process, GoalreelClient(timeout=60) as client:
+def test_without_autostart_it_waits_for_its_manager(models):
+    with running(*models, "--no-autostart") as process, GoalreelClient(timeout=60) as client:
         until(lambda: any("unconfigured; " in line for line in process.lines))
         assert client.lifecycle.state == "unconfigured"
+        assert fails("node", "--health") == "goalreel: /goalreel is unconfigured, not active: see its log"
         client.lifecycle.configure()
         client.lifecycle.activate()
         assert client.lifecycle.state == "active"
@@ -96,6 +112,21 @@ def test_it_stays_on_this_machine_and_maps_large_frames_unless_told_otherwise(mo
     assert Path(found["FASTDDS_DEFAULT_PROFILES_FILE"]).name == "fastdds_shm.xml"
     given = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET", "FASTDDS_DEFAULT_PROFILES_FILE": "/mine.xml"}
     assert given.items() <= environment(**given)[1].items()
+
+
+def test_a_signal_in_its_first_moments_ends_it_with_status_0(monkeypatch):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    statuses = []
+    monkeypatch.setattr("sys.argv", ["goalreel", "node"])
+    monkeypatch.setattr("os._exit", statuses.append)
+    try:
+        importlib.reload(goalreel_cli)  # what an executable imports first
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert statuses == [0, 0]
 
 
 def test_a_preset_that_does_not_exist_is_one_line():

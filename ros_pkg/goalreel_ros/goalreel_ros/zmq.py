@@ -11,6 +11,7 @@ exchanged, because ZMQCamera returns what OpenCV decodes (BGR) as RGB.
 
 import base64
 import json
+import sys
 import time
 from typing import Annotated
 
@@ -19,6 +20,7 @@ import numpy as np
 import typer
 import zmq
 from numpy.typing import NDArray
+from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import CompressedImage
 
 from goalreel.errors import InputError
@@ -89,6 +91,11 @@ def _encode(rgb: NDArray[np.uint8]) -> str:
     return base64.b64encode(data).decode()
 
 
+def main() -> None:
+    """Run the command with the process's arguments; those after --ros-args go to ROS."""
+    app(remove_ros_args(sys.argv)[1:])
+
+
 @app.command()
 def run(
     width: Annotated[int, typer.Option(min=1, max=8192, help="As the policy was trained.")],
@@ -120,4 +127,4 @@ def run(
 
 
 if __name__ == "__main__":
-    app()
+    main()

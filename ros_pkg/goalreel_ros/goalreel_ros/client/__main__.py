@@ -1,5 +1,5 @@
 """`python -m goalreel_ros.client`."""
 
-from goalreel_ros.client.terminal import app
+from goalreel_ros.client.terminal import main
 
-app()
+main()

@@ -1,11 +1,13 @@
 """`python -m goalreel_ros.client`: give the node a task and watch its storyboard in the terminal."""
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
+from rclpy.utilities import remove_ros_args
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
@@ -72,12 +74,19 @@ def picture(board: Storyboard | None, task: str, progress: StoryboardProgress | 
     return Group(Text(head, style="bold"), *(panel(s) for s in board.steps))
 
 
+def main() -> None:
+    """Run the command with the process's arguments; those after --ros-args go to ROS."""
+    app(remove_ros_args(sys.argv)[1:])
+
+
 @app.command()
 def run(
     task: Annotated[str, typer.Argument(help="What the robot should do.")],
-    server: Annotated[str, typer.Option(help="Name of the node.")] = "goalreel",
+    server: Annotated[
+        str, typer.Option("--node", "--server", help="Name of the node, with its namespace.")
+    ] = "goalreel",
     only_generate: Annotated[bool, typer.Option(help="Plan and render, execute nothing.")] = False,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the node.")] = 10.0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until the node is active.")] = 60.0,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds the task may take; 0: any.")] = 0.0,
 ) -> None:
     """Give the goalreel node a task and show its storyboard. Ctrl-C cancels the task."""
