@@ -14,6 +14,7 @@ IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 STRING = "std_msgs/msg/String"
 SUBGOAL = "goalreel_interfaces/msg/SubGoal"
 STORYBOARD = "goalreel_interfaces/msg/Storyboard"
+PROGRESS = "goalreel_interfaces/msg/StoryboardProgress"
 
 
 def picture(message: Any) -> Image:

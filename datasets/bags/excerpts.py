@@ -111,7 +111,8 @@ class _Cutter:
             "observation.state": numbers(bag, [tracks[t] for t in choice.states]),
             "action": numbers(bag, [tracks[t] for t in choice.actions]),
         }
-        self.spans = spans(tracks[choice.subgoal], FOREVER) if choice.subgoal else []
+        beats = tracks[choice.progress].stamps.tolist() if choice.progress else []
+        self.spans = spans(tracks[choice.subgoal], FOREVER, beats) if choice.subgoal else []
 
     def cut(self) -> Cut:
         leading = next(iter(self.cameras.values()))

@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 TO_AND_FRO = 3
 """Messages between two steps back of the stamps where messages of two times lie between one another."""
 
+MAX_LAG_S = 5.0
+"""Seconds that the stamps of two topics may differ in age: more is no delay, but a clock that is off."""
+
 
 @dataclass(frozen=True, eq=False)
 class Track:
@@ -56,6 +59,8 @@ def survey(
     taken: dict[str, list[int]] = {topic: [] for topic in choice.all}
     stamps: dict[str, list[int]] = {topic: [] for topic in choice.all}
     payloads: dict[str, list[Any]] = {topic: [] for topic in choice.all}
+    # Not of latched topics: their newest message may be old.
+    lags: dict[str, list[int]] = {t: [] for t in (*choice.cameras.values(), *choice.states, *choice.actions)}
     for topic, received, message in bag.messages(choice.all):
         where = f"{bag.path}: {topic}: message {len(stamps[topic])}"
         at = received if clock == "received" else stamp(message, received)
@@ -70,6 +75,9 @@ def survey(
         except ValueError as e:
             raise DatasetError(f"{where}: {e}") from e
         stamps[topic].append(at)
+        if topic in lags:
+            lags[topic].append(received - at)
+    _check_lags(bag, lags)
     for topic, times in stamps.items():
         _complete(bag, topic, len(times))
         _check_order(f"{bag.path}: {topic}", clock, times, taken[topic])
@@ -83,6 +91,21 @@ def _complete(bag: Bag, topic: str, count: int) -> None:
         raise DatasetError(f"{bag.path}: {topic}: none of its {expected} messages is there: truncated?")
     if count != expected:
         log.warning("%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, expected)
+
+
+def _check_lags(bag: Bag, lags: dict[str, list[int]]) -> None:
+    """Warn where the stamps of one topic are far older than those of another, as with a clock that is off."""
+    medians = {topic: float(np.median(each)) / SECOND for topic, each in lags.items() if each}
+    newest, oldest = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
+    if medians[oldest] - medians[newest] > MAX_LAG_S:
+        log.warning(
+            "%s: the stamps of %s are %.1f s older than those of %s, and so are laid beside what was seen "
+            "then: if a clock is off, use --clock received",
+            bag.path,
+            oldest,
+            medians[oldest] - medians[newest],
+            newest,
+        )
 
 
 def _check_order(where: str, clock: StampClock, times: list[int], taken: list[int]) -> None:

@@ -1,16 +1,20 @@
 """The sub-goals and storyboards that a goalreel node streamed while the bag was recorded."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
 from goalreel.datasets.bags.first_pass import Track
+from goalreel.datasets.bags.timeline import SECOND
 
 VERIFIED, UNVERIFIED, TEXT = 3, 4, 6
 ACCEPTED, REJECTED = 1, 2
 PENDING = 0
+LEASE = 3 * SECOND // 2
+"""Silence after which followers of a node take it for gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +122,31 @@ class StreamedSpan:
     goal: StreamedGoal
 
 
-def spans(track: Track, end: int) -> list[StreamedSpan]:
+def spans(track: Track, end: int, beats: Sequence[int] = ()) -> list[StreamedSpan]:
     """Find when each active sub-goal was shown, in order; gaps are pauses. The last ends by `end` (ns).
 
-    A message that repeats its predecessor (a latched topic heard again) is no new span.
+    A message that repeats its predecessor (a latched topic heard again) is no new span. Where the node gave
+    `beats` of its heartbeat, a sub-goal ends `LEASE` after one that no other follows: the node was gone, or
+    hung.
     """
     messages: list[tuple[int, StreamedGoal]] = []
     for at, goal in zip(track.stamps.tolist(), track.payloads, strict=True):
         if not messages or messages[-1][1] != goal:
             messages.append((at, goal))
     ends = [at for at, _ in messages[1:]] + [end]
-    return [StreamedSpan(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
+    shown = [StreamedSpan(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
+    for last, following in pairwise([*beats, end]):
+        if following - last > LEASE:
+            shown = [part for span in shown for part in _without(span, last + LEASE, following)]
+    return shown
+
+
+def _without(span: StreamedSpan, start: int, end: int) -> list[StreamedSpan]:
+    """What is left of a span without the time from `start` to `end`."""
+    if end <= span.start or start >= span.end:
+        return [span]
+    before, after = replace(span, end=max(start, span.start)), replace(span, start=min(end, span.end))
+    return [part for part in (before, after) if part.start < part.end]
 
 
 class Storyboards:

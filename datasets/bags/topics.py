@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from goalreel.datasets.bags.decode import IMAGE_TYPES, NUMBERS, STORYBOARD, STRING, SUBGOAL
+from goalreel.datasets.bags.decode import IMAGE_TYPES, NUMBERS, PROGRESS, STORYBOARD, STRING, SUBGOAL
 from goalreel.datasets.bags.reader import Bag, Topic
 from goalreel.errors import DatasetError
 from goalreel.settings import settings
@@ -48,10 +48,12 @@ class TopicChoice:
     instruction: str | None
     subgoal: str | None
     storyboard: str | None
+    progress: str | None
+    """The heartbeat of the node whose sub-goals are read."""
 
     @property
     def all(self) -> set[str]:
-        optional = (self.instruction, self.subgoal, self.storyboard)
+        optional = (self.instruction, self.subgoal, self.storyboard, self.progress)
         return {*self.cameras.values(), *self.states, *self.actions, *(t for t in optional if t)}
 
 
@@ -81,6 +83,7 @@ def choose(bag: Bag, request: TopicRequest) -> TopicChoice:
         instruction=request.instruction and _typed(bag, request.instruction, (STRING,), "text"),
         subgoal=subgoal,
         storyboard=_optional(bag, request.storyboard, STORYBOARD, "--storyboard-topic"),
+        progress=_heartbeat(bag, subgoal),
     )
 
 
@@ -122,6 +125,12 @@ def _optional(bag: Bag, topic: str | None, kind: str, option: str) -> str | None
     if len(candidates) > 1:
         raise DatasetError(f"{bag.path}: {', '.join(candidates)} are all {kind}: pass {option}")
     return candidates[0] if candidates else None
+
+
+def _heartbeat(bag: Bag, subgoal: str | None) -> str | None:
+    """The progress topic beside that of the sub-goals, if the bag has it."""
+    topic = bag.topics.get(f"{(subgoal or '').rpartition('/')[0]}/progress")
+    return topic.name if topic is not None and topic.type == PROGRESS and topic.count else None
 
 
 def _typed(bag: Bag, name: str, types: Collection[str], what: str) -> str:

@@ -13,6 +13,7 @@ from goalreel.datasets.bags.excerpts import Cut
 from goalreel.datasets.bags.timeline import SECOND
 from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
 
 MS = 1_000_000
 CAMERA = "observation.images.camera"
@@ -177,3 +178,36 @@ def test_a_picture_of_another_size_is_replaced_and_said(tmp_path, caplog):
     assert shown(tmp_path / "out") == [*range(7), 6, *range(8, 20)]
     assert "1 of 20 pictures cannot be used (message 7: pictures of 48x48 and of 24x24" in caplog.text
     assert Source.open(tmp_path / "out").features[CAMERA]["shape"] == [48, 48, 3]
+
+
+# -- a node that dies, a clock that is off
+
+
+def test_the_goal_of_a_dead_node_ends_with_its_heartbeat(tmp_path):
+    """Silent from 1 to 4 s: its goal was current for another 1.5 s, and again once it went on."""
+    beats = [
+        b.Sent(at * 250 * MS, f"{b.NODE}/progress", "goalreel_interfaces/msg/StoryboardProgress", {})
+        for at in (0, 1, 2, 3, 4, 16, 17, 18, 19)
+    ]
+    sent = [*camera(50), b.subgoal(0, 0, "pick", picture=b.moving(5))]
+    request = TopicRequest(task="t")
+    (alone,) = cut(tmp_path / "alone", sent, request).excerpts[0].spans
+    assert alone.end > b.START + 4900 * MS, "without a heartbeat nobody can know"
+    spans = cut(tmp_path, sent + beats, request).excerpts[0].spans
+    assert [(s.start - b.START, s.end - b.START) for s in spans[:1]] == [(0, 2500 * MS)]
+    assert [s.start - b.START for s in spans[1:]] == [4000 * MS], (
+        "one that hung goes on where nothing new came"
+    )
+
+
+def test_by_the_header_clock_stamps_that_are_a_minute_old_are_told(tmp_path, caplog):
+    late = [b.image(s.at, b.moving(i), taken=s.at - 60 * SECOND) for i, s in enumerate(camera())]
+    states = [b.joints(s.at - 60 * MS, "ab", (i, i)) for i, s in enumerate(camera())]
+    request = TopicRequest(task="t", states=("/joint_states",), clock="header")
+    with caplog.at_level(logging.WARNING), pytest.raises(DatasetError, match="do their clocks differ"):
+        cut(tmp_path, late + states, request)
+    assert "the stamps of /image are 60.0 s older than those of /joint_states" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        cut(tmp_path / "fine", camera() + states, request)
+    assert "older than" not in caplog.text
