@@ -282,7 +282,7 @@ def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publishe
                 return str(e)
 
         assert "latest frame is too old" in until(gone)
-        assert colour(camera.read_latest(max_age_ms=10**6)) == "red"
+        assert colour(camera.read_latest(max_age_ms=10**6)) == "black"
         with pytest.raises(TimeoutError, match="Publisher there: False"):
             camera.async_read(timeout_ms=50)
         with other(PUBLISHER, *remap(OWN)) as again:

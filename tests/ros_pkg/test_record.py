@@ -127,3 +127,20 @@ def test_before_anything_was_published_it_ends_cleanly(tmp_path):
         assert it.stop(signal.SIGTERM) == 0
         assert it.lines[-1] == "0 messages"
     assert (tmp_path / "bag" / "metadata.yaml").is_file()
+
+
+def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch):
+    """The kernel's own error, from a file that is always full."""
+
+    def fill(writer: Writer, topics: list[str], command: list[str]) -> None:
+        writer.storage.bio = Path("/dev/full").open("wb")  # noqa: SIM115
+        connection = writer.add_connection("/text", "std_msgs/msg/String", typestore=typestore())
+        for at in range(4):
+            writer.write(connection, at, bytes(2**20))
+
+    monkeypatch.setattr("goalreel_ros.record._record", fill)
+    with pytest.raises(SystemExit) as end:
+        main(["--out", str(tmp_path / "bag"), "/text"])
+    line = str(end.value.code)
+    assert "No space left on device: the bag ends early" in line
+    assert "\n" not in line

@@ -19,6 +19,7 @@ from support.wait import until
 from goalreel.image import Image
 from goalreel_interfaces.action import ExecuteTask
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
+from goalreel_ros import rrd
 from goalreel_ros.rrd import Listener, main
 
 pytestmark = pytest.mark.process
@@ -146,3 +147,23 @@ def test_a_file_that_is_there_is_kept(tmp_path):
         assert str(path) in line
         assert "\n" not in line
     assert (tmp_path / "run.rrd").read_text() == "mine"
+
+
+@pytest.fixture
+def own_signals():
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for name, handler in before.items():
+        signal.signal(name, handler)
+
+
+def test_a_full_disk_ends_it_with_one_line_and_status_1(tmp_path, monkeypatch, own_signals):
+    """The kernel's own error, from a file that is always full: the layout alone does not fit."""
+    real = rrd.RrdFile
+    full = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115
+    monkeypatch.setattr(rrd, "RrdFile", lambda _: real(full))
+    with pytest.raises(SystemExit) as end:
+        main(["--out", str(tmp_path / "run.rrd")])
+    line = str(end.value.code)
+    assert "run.rrd: No space left on device" in line
+    assert "\n" not in line

@@ -129,6 +129,8 @@ class ScriptedNode(LifecycleNode):
                 if not rclpy.ok():
                     return ExecuteTask.Result()
                 if handle.is_cancel_requested:
+                    self.step = -1
+                    self.tell(None)
                     handle.canceled()
                     return ExecuteTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
         self.step = -1

@@ -17,6 +17,9 @@ from goalreel_ros.convert import header
 from goalreel_ros.pictures import Jpegs, black, raw
 from goalreel_ros.qos import GOAL
 
+UNKNOWN_SIZE = 16, 16
+"""Width and height of the black picture before the camera's first frame: one block of a JPEG."""
+
 type Create = Callable[[type[Any], str, QoSProfile], Publisher]
 
 
@@ -46,16 +49,16 @@ class GoalPictures:
         self._goal: Image | None = None
 
     def publish_black(self, size: tuple[int, int], at: Header) -> None:
-        """Publish black in the camera's size, unless a picture was published before.
-
-        Otherwise a subscriber of a previous node would keep that node's last goal.
-        """
+        """Publish black in the camera's size, unless its size was known before."""
         if self._size is None:
             self._size = size
             self._publish(at)
 
     def publish_goal(self, goal: Goal, at: Header) -> None:
-        """Publish a goal, or black where it has no picture; nothing while the camera's size is unknown."""
+        """Publish a goal, or black where it has no picture.
+
+        So a node that is just configured takes a previous node's goal away from whoever holds it.
+        """
         self._goal = goal.panel.goal_image if goal.panel is not None and goal.active else None
         if self._goal is not None:
             self._size = self._goal.size
@@ -73,18 +76,17 @@ class GoalPictures:
         if frame is not None:
             at = header(frame.stamp, frame.frame_id)
         image = self._picture(frame)
-        if image is not None:
-            self._raw.publish(raw(image, at))
-            encode = self._jpegs.message if image is self._goal else self._jpegs.message_once
-            self._compressed.publish(encode(image, at))
-            # Two views side by side are no camera's picture.
-            info = None if self._form == "beside" else self._camera_info()
-            self._info.publish(scaled(info, image.size, at))
+        self._raw.publish(raw(image, at))
+        encode = self._jpegs.message if image is self._goal else self._jpegs.message_once
+        self._compressed.publish(encode(image, at))
+        # Two views side by side are no camera's picture.
+        info = None if self._form == "beside" else self._camera_info()
+        self._info.publish(scaled(info, image.size, at))
 
-    def _picture(self, frame: Frame | None) -> Image | None:
+    def _picture(self, frame: Frame | None) -> Image:
         goal = self._goal
         if goal is None or (self.follows and frame is None):
-            return None if self._size is None else black(self._size)
+            return black(self._size or UNKNOWN_SIZE)
         live = None if frame is None else frame.image.resized(goal.size).pixels
         pixels = in_form(self._form, goal.pixels, live)
         return goal if pixels is goal.pixels else Image(pixels)

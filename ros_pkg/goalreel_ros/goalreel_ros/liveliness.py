@@ -1,33 +1,160 @@
-"""Tells whether the publisher of a topic is alive, and whether it always was."""
+"""Subscribes to a latched topic of the node, and forgets what a node said that is gone or hangs."""
 
 import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Any
 
-from rclpy.event_handler import QoSLivelinessChangedInfo, SubscriptionEventCallbacks
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.event_handler import (
+    QoSLivelinessChangedInfo,
+    SubscriptionEventCallbacks,
+    UnsupportedEventTypeError,
+)
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.subscription import MessageInfo
+
+from goalreel_ros.qos import LEASE, alive, latched
+
+CHECK_SECONDS = 0.25
+"""Seconds between two looks at the heartbeat: as often as it comes."""
 
 
-class PublisherLiveliness:
-    """Tracks the liveliness events of a subscription with QoS `WATCHED`.
+class LiveSubscription:
+    """Gives the messages on a latched topic to `on_message`, and calls `on_loss` when a publisher is lost.
 
-    `changed` is notified of each event. A publisher that came back has a higher count of `losses` than one
-    that never left.
+    It goes by the middleware's liveliness events, and until the first one comes by the node's heartbeat,
+    `~/progress`: rmw_zenoh refuses such events, or accepts them and sends none (its pull request 934).
+    `heartbeat` is that topic; left out, it is looked for beside `~/subgoal...`, which `topic` then has to be.
+
+    After a loss, messages are requested anew from whoever is alive then: a node that only hung does not
+    publish its goal again, and of two nodes only one may be lost. Both functions are called in the executor's
+    thread, `on_loss` while `changed` is held. `changed` is notified of each change.
+
+    Raises:
+        RuntimeError: the middleware refuses liveliness events, and there is no heartbeat to go by.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        node: Node,
+        kind: type[Any],
+        topic: str,
+        on_message: Callable[[Any], None],
+        on_loss: Callable[[], None],
+        *,
+        heartbeat: str = "",
+        depth: int = 1,
+    ) -> None:
         self.changed = threading.Condition()
         self.alive = False
         self.losses = 0
         """How often a publisher ended or fell silent."""
-        self.events = SubscriptionEventCallbacks(liveliness=self._on_liveliness)
-        """Callbacks to create the subscription with."""
+        self.last_sign = time.monotonic()
+        """When a publisher that is lost gave its last sign of life, in `time.monotonic`."""
+        self._node, self._kind, self._topic, self._depth = node, kind, topic, depth
+        self._on_message, self._on_loss = on_message, on_loss
+        self._renewed: Any = None
+        base, is_goal, _ = node.resolve_topic_name(topic).rpartition("/subgoal")
+        self._heartbeat = _Heartbeat.start(node, heartbeat or (is_goal and f"{base}/progress"), self._update)
+        try:
+            events = SubscriptionEventCallbacks(liveliness=self._on_liveliness)
+            node.create_subscription(kind, topic, self._on_first, alive(LEASE, depth), event_callbacks=events)
+        except UnsupportedEventTypeError:
+            if self._heartbeat is None:
+                raise RuntimeError(
+                    f"this middleware does not tell whether the publisher of {topic} is alive: install "
+                    "goalreel_interfaces, and give the topic of the node's heartbeat, ~/progress"
+                ) from None
+            node.create_subscription(kind, topic, self._on_first, latched(depth))
 
     @property
     def gone(self) -> bool:
         """Whether there was a publisher, and there is none now."""
         return self.losses > 0 and not self.alive
 
+    def _on_first(self, message: Any) -> None:
+        if not self.losses:
+            self._on_message(message)
+            if self._heartbeat is not None:
+                self._heartbeat.expect()
+
     def _on_liveliness(self, event: QoSLivelinessChangedInfo) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
+        is_silent = event.not_alive_count_change > 0
+        # Without the second condition: one publisher was killed while its successor is already there.
+        lost = event.alive_count_change < 0 or is_silent
+        self._update(event.alive_count > 0, time.monotonic() - (LEASE if is_silent else 0), lost=lost)
+
+    def _update(self, is_alive: bool, last_sign: float, *, lost: bool) -> None:
         with self.changed:
-            self.alive = event.alive_count > 0
-            # The second condition: one publisher was killed while its successor is already there.
-            self.losses += event.alive_count_change < 0 or event.not_alive_count_change > 0
+            is_back = is_alive and not self.alive
+            self.alive = is_alive
+            if lost:
+                self.losses += 1
+                self.last_sign = last_sign
+                self._on_loss()
+            # The first subscription stays for its events. Fast DDS counts no publisher as alive for a new
+            # one that another of this process knows already.
+            if self.losses and (lost or is_back):
+                if self._renewed is not None:
+                    self._node.destroy_subscription(self._renewed)
+                    self._renewed = None
+                if is_alive:
+                    self._renewed = self._node.create_subscription(
+                        self._kind, self._topic, self._on_message, latched(self._depth)
+                    )
             self.changed.notify_all()
+
+
+class _Heartbeat:
+    """Watches a topic that living nodes publish a few times a second. Each publisher is told apart."""
+
+    def __init__(self, node: Node, kind: type[Any], topic: str, update: Callable[..., None]) -> None:
+        self._node, self._update = node, update
+        self._last_signs: dict[Hashable, float] = {}
+        self._subscription = node.create_subscription(
+            kind, topic, self._on_beat, qos_profile_sensor_data, raw=True
+        )
+        steady = Clock(clock_type=ClockType.STEADY_TIME)  # simulated time may stand still
+        self._timer = node.create_timer(CHECK_SECONDS, self._check, clock=steady)
+
+    @classmethod
+    def start(cls, node: Node, topic: str, update: Callable[..., None]) -> "_Heartbeat | None":
+        """Watch `topic`; None without one, or without its type: a policy's machine may not have it."""
+        try:
+            from goalreel_interfaces.msg import StoryboardProgress
+        except ImportError:
+            return None
+        return cls(node, StoryboardProgress, topic, update) if topic else None
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._node.destroy_timer(self._timer)
+        self._node.destroy_subscription(self._subscription)
+        self._last_signs.clear()
+
+    def expect(self) -> None:
+        """Count a node as lost of which nothing is heard from now on: it spoke, and then it died."""
+        if not self._last_signs:
+            self._last_signs[None] = time.monotonic()
+
+    def _on_beat(self, _: bytes, info: MessageInfo) -> None:
+        gid = (info.get("publisher_gid") or {}).get("data")
+        self._last_signs.pop(None, None)
+        is_new = not self._last_signs
+        self._last_signs[bytes(gid or b"")] = now = time.monotonic()
+        if is_new:
+            self._update(True, now, lost=False)
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        silent = {gid: at for gid, at in self._last_signs.items() if now - at > LEASE}
+        for gid in silent:
+            del self._last_signs[gid]
+        if silent:
+            self._update(bool(self._last_signs), max(silent.values()), lost=True)

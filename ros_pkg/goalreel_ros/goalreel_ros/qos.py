@@ -15,21 +15,25 @@ OVERRIDABLE = QoSOverridingOptions.with_default_policies()
 """History, depth and reliability may be set by parameters, `qos_overrides./TOPIC.publisher.depth` for one."""
 
 OFFERED_LEASE = 0.5
-LEASE = float(os.environ.get("GOALREEL_LEASE", "1.5"))
+DEFAULT_LEASE = 1.5
+LEASE = float(os.environ.get("GOALREEL_LEASE", DEFAULT_LEASE))
 """Seconds of silence after which a publisher counts as gone: three missed assertions, or a delay of a second.
 Set it higher, where goals are followed, on a lossy network or a busy machine."""
 
-LATCHED = QoSProfile(
-    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
-)
-"""A late subscriber gets the present state."""
+
+def latched(depth: int = 1) -> QoSProfile:
+    """Make a profile by which a late subscriber gets the newest `depth` messages."""
+    return QoSProfile(
+        depth=depth, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+    )
 
 
-def _alive(lease: float) -> QoSProfile:
+def alive(lease: float, depth: int = 1) -> QoSProfile:
+    """Make a latched profile with signs of life, at most `lease` seconds apart."""
     # AUTOMATIC: a thread of the middleware asserts liveliness. It ends, or stops, with the process. With
     # MANUAL, assertions would be missed while Python holds its lock for seconds as models load.
     return QoSProfile(
-        depth=1,
+        depth=depth,
         reliability=ReliabilityPolicy.RELIABLE,
         durability=DurabilityPolicy.TRANSIENT_LOCAL,
         liveliness=LivelinessPolicy.AUTOMATIC,
@@ -37,10 +41,10 @@ def _alive(lease: float) -> QoSProfile:
     )
 
 
-GOAL = _alive(OFFERED_LEASE)
+LATCHED = latched()
+"""A late subscriber gets the present state."""
+GOAL = alive(OFFERED_LEASE)
 """For publishers of sub-goals: latched, with liveliness."""
-WATCHED = _alive(LEASE)
-"""For subscribers that must know whether the publisher is alive. Incompatible with publishers without it."""
 
 
 def create_publisher(node: Node, kind: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:

@@ -47,8 +47,11 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         with Writer(options.out, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
             _record(writer, options.topics, command)
-    except (WriterError, OSError) as e:
+    except WriterError as e:
         sys.exit(f"{parser.prog}: {options.out}: {e}")
+    except OSError as e:
+        reason = f"{e.strerror or e}: the bag ends early; `mcap recover` saves what is there"
+        sys.exit(f"{parser.prog}: {options.out}: {reason}")
 
 
 def _record(writer: Writer, topics: Sequence[str], command: list[str]) -> None:

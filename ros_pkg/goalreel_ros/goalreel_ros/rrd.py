@@ -6,16 +6,21 @@ but no data.
 """
 
 import argparse
+import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
 import rclpy
 import rerun as rr
+import rerun.blueprint as rrb
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
+from rclpy.qos import qos_profile_sensor_data
 from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import MessageInfo
 from rclpy.utilities import remove_ros_args
@@ -25,17 +30,18 @@ from sensor_msgs.msg import Image as RawImage
 from goalreel.annotator.rrd.scene import CURVES, LANES, LOG, blueprint, log, log_subgoal, log_verdict, picture
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
 from goalreel_ros.client.terminal import IMAGES, STATES
+from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
+from goalreel_ros.qos import latched
 from goalreel_ros.signals import StopSignal
 
 APPLICATION = "goalreel_node"
 """Differs from that for datasets: their time begins at 0, and the viewer has one layout per application."""
 VIEWER = "rerun+http://127.0.0.1:9876/proxy"
 TIME, CAMERA, STATE, MESSAGE = "time", "camera/live", f"{LANES}/state", f"{LOG}/node"
+GONE = "the node is gone or hangs"
 POLL_SECONDS = 0.1
-EVERY_CHANGE = QoSProfile(
-    depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
-)
+DEPTH = 100
 OUTCOMES = {
     CriticVerdict.ACCEPTED: "accepted",
     CriticVerdict.REJECTED: "rejected",
@@ -44,7 +50,7 @@ OUTCOMES = {
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Record, or show live, until a signal comes. The exit status is 1 if the file cannot be made."""
+    """Record, or show live, until a signal comes. The exit status is 1 if the file cannot be written."""
     parser = argparse.ArgumentParser(prog="goalreel_ros_rerun", description="What a node streams, for Rerun.")
     output = parser.add_mutually_exclusive_group(required=True)
     output.add_argument("--out", type=Path, help="the new .rrd file")
@@ -53,17 +59,19 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--camera", default="image", help="its topic; compressed where it ends so")
     command = [sys.argv[0], *(sys.argv[1:] if args is None else args)]
     options = parser.parse_args(remove_ros_args(command)[1:])
-    stream = rr.RecordingStream(APPLICATION)
+    stream, file = rr.RecordingStream(APPLICATION), None
     layout = blueprint([CAMERA], TIME)
     if options.out is None:
         stream.connect_grpc(options.connect, default_blueprint=layout)
     else:
         try:
-            options.out.touch(exist_ok=False)
+            file = RrdFile(options.out.open("xb", buffering=0))
         except OSError as e:
             sys.exit(f"{parser.prog}: {options.out}: {e.strerror}: name a new file in a folder that is there")
-        stream.save(options.out, layout)
-    _listen(stream, options.node.rstrip("/"), options.camera, command)
+        file.record(stream, layout)
+    _listen(stream, options.node.rstrip("/"), options.camera, command, file)
+    if file is not None and (error := file.close()):
+        sys.exit(f"{parser.prog}: {options.out}: {error.strerror}: what was written before can be read")
 
 
 def main_of_old_name() -> None:
@@ -72,14 +80,50 @@ def main_of_old_name() -> None:
     main()
 
 
-def _listen(stream: rr.RecordingStream, name: str, camera: str, command: list[str]) -> None:
+class RrdFile:
+    """Writes what a stream records to an unbuffered file, and notices where that fails.
+
+    Rerun's own writer logs such an error, records nothing from then on, and waits for ever in `disconnect`.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self._source, self._sink = os.pipe()
+        self.error: OSError | None = None
+        """Why nothing is written any more."""
+        self._thread = threading.Thread(target=self._copy, name="rrd", daemon=True)
+        self._thread.start()
+
+    def record(self, stream: rr.RecordingStream, layout: rrb.Blueprint) -> None:
+        """Take what is logged to `stream` from now on, until that is disconnected."""
+        stream.save(f"/dev/fd/{self._sink}", layout)
+        os.close(self._sink)
+
+    def close(self) -> OSError | None:
+        """Write the rest, and give the error if there was one."""
+        self._thread.join()
+        return self.error
+
+    def _copy(self) -> None:
+        with os.fdopen(self._source, "rb", buffering=0) as source, self._file:
+            while data := source.read(1 << 16):
+                try:
+                    while data and self.error is None:
+                        data = data[self._file.write(data) :]
+                except OSError as e:
+                    self.error = e
+
+
+def _listen(
+    stream: rr.RecordingStream, name: str, camera: str, command: list[str], file: RrdFile | None
+) -> None:
     # rclpy's own handlers end the context at once, and code that is not spinning yet would raise.
     stop = StopSignal()
     with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
         node, executor = Node("goalreel_rerun"), SingleThreadedExecutor()
         executor.add_node(node)
         Listener(node, stream, name, camera)
-        while not stop.requested:
+        while not stop.requested and (file is None or file.error is None):
             executor.spin_once(POLL_SECONDS)
     stream.disconnect()
 
@@ -95,8 +139,10 @@ class Listener:
         subscribe = node.create_subscription
         frame_type = CompressedImage if camera.endswith("/compressed") else RawImage
         subscribe(frame_type, camera, self._on_frame, qos_profile_sensor_data)
-        subscribe(SubGoal, f"{name}/subgoal", self._on_subgoal, EVERY_CHANGE)
-        subscribe(Storyboard, f"{name}/storyboard", self._on_storyboard, EVERY_CHANGE)
+        self._goal = LiveSubscription(
+            node, SubGoal, f"{name}/subgoal", self._on_subgoal, self._on_loss, depth=DEPTH
+        )
+        subscribe(Storyboard, f"{name}/storyboard", self._on_storyboard, latched(DEPTH))
         subscribe(StoryboardProgress, f"{name}/progress", self._on_progress, qos_profile_sensor_data)
         node.get_logger().info(f"listening to {name} and {node.resolve_topic_name(camera)}")
 
@@ -110,8 +156,16 @@ class Listener:
         except ValueError as e:
             self._node.get_logger().warning(f"left out: {e}", throttle_duration_sec=5.0)
 
-    def _on_subgoal(self, message: SubGoal, info: MessageInfo) -> None:
-        self._set_time(info)
+    def _on_loss(self) -> None:
+        self._set_time()
+        self._node.get_logger().warning(GONE)
+        log_subgoal(self._stream, "", GONE, None)
+        self._last_texts.clear()
+        log(self._stream, STATE, rr.StateChange(state="gone"))
+        log(self._stream, MESSAGE, rr.TextLog(GONE, level="WARN"))
+
+    def _on_subgoal(self, message: SubGoal) -> None:
+        self._set_time()
         self._note_topic(SubGoal)
         self._node.get_logger().info(f"sub-goal: {message.name if message.active else 'none'}")
         if not message.active:
@@ -161,8 +215,9 @@ class Listener:
         self._last_texts[entity] = text
         return text != previous
 
-    def _set_time(self, info: MessageInfo) -> None:
-        self._stream.set_time(TIME, timestamp=np.datetime64(info["received_timestamp"], "ns"))
+    def _set_time(self, info: MessageInfo | None = None) -> None:
+        arrival = time.time_ns() if info is None else info["received_timestamp"]
+        self._stream.set_time(TIME, timestamp=np.datetime64(arrival, "ns"))
 
 
 if __name__ == "__main__":

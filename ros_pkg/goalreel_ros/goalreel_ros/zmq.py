@@ -26,9 +26,8 @@ from sensor_msgs.msg import CompressedImage
 from goalreel.errors import InputError
 from goalreel.subgoal_camera import fit
 from goalreel_ros.client.background_node import BackgroundNode
-from goalreel_ros.liveliness import PublisherLiveliness
+from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
-from goalreel_ros.qos import WATCHED
 
 app = typer.Typer(add_completion=False)
 QUALITY = 95
@@ -37,13 +36,15 @@ QUALITY = 95
 class Bridge:
     """Sends the goal image repeatedly, because ZMQCamera takes silence for a broken camera.
 
-    The image is black without a goal, as in annotated datasets. While the node is gone nothing is sent.
+    The image is black without a goal, as in annotated datasets. While the node is gone nothing is sent, and
+    its goal is forgotten. `heartbeat` is the topic that `LiveSubscription` describes.
     """
 
-    def __init__(self, topic: str, address: str, camera: str, size: tuple[int, int]) -> None:
+    def __init__(
+        self, topic: str, address: str, camera: str, size: tuple[int, int], heartbeat: str = ""
+    ) -> None:
         self._camera, self._size = camera, size
-        self._liveliness = PublisherLiveliness()
-        self._encoded = _encode(np.zeros((size[1], size[0], 3), np.uint8))
+        self._show_black()
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.PUB)
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -55,14 +56,14 @@ class Bridge:
             raise InputError(f"cannot serve at {address}: {e}") from None
         self._background = BackgroundNode("goalreel_zmq")
         self._node = self._background.node
-        self._node.create_subscription(
-            CompressedImage, topic, self._on_image, WATCHED, event_callbacks=self._liveliness.events
+        self._goal = LiveSubscription(
+            self._node, CompressedImage, topic, self._on_image, self._show_black, heartbeat=heartbeat
         )
         self._background.start()
 
     def send(self) -> bool:
         """Send the present picture if its publisher is alive, and say whether it is."""
-        if not self._liveliness.alive:
+        if not self._goal.alive:
             return False
         message = {"timestamps": {self._camera: time.time()}, "images": {self._camera: self._encoded}}
         self._socket.send_string(json.dumps(message))
@@ -74,13 +75,16 @@ class Bridge:
         self._socket.close()
         self._context.term()
 
+    def _show_black(self) -> None:
+        self._encoded = _encode(np.zeros((self._size[1], self._size[0], 3), np.uint8))
+
     def _on_image(self, message: CompressedImage) -> None:
+        self._show_black()
         try:
-            picture = decode(message).pixels if message.data else np.zeros((1, 1, 3), np.uint8)
+            if message.data:
+                self._encoded = _encode(fit(decode(message).pixels, self._size))
         except ValueError as e:
-            self._node.get_logger().error(f"the goal image cannot be read, the last one stays: {e}")
-            return
-        self._encoded = _encode(fit(picture, self._size))
+            self._node.get_logger().error(f"the goal image cannot be read, black in its place: {e}")
 
 
 def _encode(rgb: NDArray[np.uint8]) -> str:
@@ -106,10 +110,13 @@ def run(
     ] = "tcp://127.0.0.1:5555",
     camera: Annotated[str, typer.Option(help="ZMQCamera's camera_name.")] = "subgoal",
     fps: Annotated[float, typer.Option(min=1, max=120, help="Messages a second.")] = 30.0,
+    heartbeat: Annotated[
+        str, typer.Option(help="The node's ~/progress, where it is not beside ~/subgoal of the topic.")
+    ] = "",
 ) -> None:
     """Serve the goal image to LeRobot's ZMQCamera until Ctrl-C."""
     try:
-        bridge = Bridge(topic, address, camera, (width, height))
+        bridge = Bridge(topic, address, camera, (width, height), heartbeat)
     except InputError as e:
         raise typer.BadParameter(str(e)) from None
     typer.echo(f"serving at {address} as {camera}; waiting for {topic}")

@@ -27,16 +27,18 @@ class GoalreelCamera(Camera):
     makes them in its `subgoal_form`, which should be that of the policy's training dataset.
 
     A goal may stand for minutes, so a frame's age is the time since its publisher was last alive. When the
-    node is gone or hangs, reading fails, so that the policy does not follow an outdated goal.
+    node is gone or hangs, reading fails, so that the policy does not follow an outdated goal. The goal of a
+    node that is gone is forgotten: whoever comes after it starts with black.
     """
 
     def __init__(self, config: GoalreelCameraConfig) -> None:
         super().__init__(config)
-        if importlib.util.find_spec("rclpy") is None:
-            raise ImportError(
-                "the goalreel camera needs rclpy in this environment; without it use the camera type zmq "
-                "with `ros2 run goalreel_ros zmq` on the ROS side"
-            )
+        for package in ("rclpy", "goalreel_ros"):
+            if importlib.util.find_spec(package) is None:
+                raise ImportError(
+                    f"the goalreel camera needs {package} in this environment; without it use the camera "
+                    "type zmq with `ros2 run goalreel_ros zmq` on the ROS side"
+                )
         self.config = config
         self._size = config.checked_size()
         self.color_mode = config.color_mode
@@ -68,8 +70,10 @@ class GoalreelCamera(Camera):
         Raises:
             ConnectionError: nobody publishes the topic.
             DeviceAlreadyConnectedError: it is connected.
+            ImportError: the settings refuse goals, and goalreel_interfaces is not installed.
+            RuntimeError: the middleware does not tell whether the node is alive, and there is no heartbeat.
         """
-        subscriber = Subscriber(self.config.topic)
+        subscriber = Subscriber(self.config)
         if not subscriber.wait_for_publisher(self.config.timeout_s):
             subscriber.close()
             raise ConnectionError(

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from lerobot.cameras.configs import CameraConfig, ColorMode
 
+IMAGE = "/image/compressed"
+
 
 @CameraConfig.register_subclass("goalreel")
 @dataclass(kw_only=True)
@@ -22,6 +24,12 @@ class GoalreelCameraConfig(CameraConfig):
     """How long `connect` waits for the node."""
     warmup_s: float = 1.0
     """How long `connect` waits for a first goal; without one the picture is black."""
+    require_verified: bool = False
+    """Show no goal image that a critic has not accepted: black in its place."""
+    refuse_degraded: bool = False
+    """Show no goal of a plan that lost a model: black in its place."""
+    heartbeat: str = ""
+    """The node's `~/progress`, where it is not beside `~/subgoal` of the topic."""
 
     def __post_init__(self) -> None:
         self.color_mode = ColorMode(self.color_mode)
@@ -29,10 +37,19 @@ class GoalreelCameraConfig(CameraConfig):
         self.checked_rate()
         if not self.topic:
             raise ValueError("`topic` cannot be empty.")
+        if self.goal_topic == self.topic:
+            raise ValueError(
+                f"`require_verified` and `refuse_degraded` need a topic in {IMAGE}: got {self.topic}"
+            )
         if self.timeout_s < 0 or self.warmup_s < 0:
             raise ValueError(
                 f"`timeout_s` and `warmup_s` cannot be negative: got {self.timeout_s}, {self.warmup_s}"
             )
+
+    @property
+    def goal_topic(self) -> str:
+        """The topic of the whole sub-goal, where its status counts; empty where any goal is shown."""
+        return self.topic.removesuffix(IMAGE) if self.require_verified or self.refuse_degraded else ""
 
     def checked_size(self) -> tuple[int, int]:
         """Give width and height, which are optional in lerobot's own class.

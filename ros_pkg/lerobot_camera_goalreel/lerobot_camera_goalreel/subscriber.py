@@ -1,52 +1,74 @@
-"""The newest message of one latched image topic, and whether its publisher is alive."""
+"""The newest goal image of one latched topic, and whether its publisher is alive."""
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-LEASE = float(os.environ.get("GOALREEL_LEASE", "1.5"))
-"""Seconds of silence after which a publisher counts as gone, as in `goalreel_ros.qos.WATCHED`."""
+from .config_goalreel import GoalreelCameraConfig
+
+LOG = logging.getLogger(__name__)
 
 
 class Subscriber:
     """Spins a node in a context and a thread of its own until `close`.
 
     It is independent of other uses of rclpy in the process, and of signal handlers.
+
+    Raises:
+        ImportError: the settings refuse goals, and goalreel_interfaces is not installed.
+        RuntimeError: the middleware has no liveliness events, and there is no heartbeat to go by.
     """
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, config: GoalreelCameraConfig) -> None:
         import rclpy
         from rclpy.context import Context
-        from rclpy.duration import Duration
-        from rclpy.event_handler import SubscriptionEventCallbacks
         from rclpy.executors import SingleThreadedExecutor
-        from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
         from sensor_msgs.msg import CompressedImage
 
+        from goalreel_ros.liveliness import LiveSubscription
+
         self.data = b""
-        """Data of the newest message; empty before the first, and where there is no picture."""
+        """The JPEG to be shown; empty where there is no picture, and where its goal is refused."""
         self.count = 0
-        """Number of messages so far."""
-        self._changed = threading.Condition()
-        self._publishers = 0
-        self._since = time.monotonic()
+        """Number of changes so far: messages, and losses of the publisher."""
+        self._config = config
+        self._picture: Any = None
+        self._goal: Any = None
+        self._refused: Any = None
+        """Stamp of the newest goal that was refused."""
         self._context = Context()
         rclpy.init(context=self._context)
         name = f"lerobot_camera_goalreel_{os.getpid()}_{id(self) % 10**6}"
         self._node = rclpy.create_node(name, context=self._context, start_parameter_services=False)
-        latched = QoSProfile(
-            depth=1,
-            reliability=ReliabilityPolicy.RELIABLE,
-            durability=DurabilityPolicy.TRANSIENT_LOCAL,
-            liveliness=LivelinessPolicy.AUTOMATIC,
-            liveliness_lease_duration=Duration(nanoseconds=round(LEASE * 1e9)),
-        )
-        events = SubscriptionEventCallbacks(liveliness=self._on_liveliness)
-        self._node.create_subscription(
-            CompressedImage, topic, self._on_message, latched, event_callbacks=events
-        )
+        try:
+            self._topic = LiveSubscription(
+                self._node,
+                CompressedImage,
+                config.topic,
+                self._on_picture,
+                self._forget_picture,
+                heartbeat=config.heartbeat,
+            )
+            if config.goal_topic:
+                from goalreel_interfaces.msg import StoryboardStep, SubGoal
+
+                self._verified = StoryboardStep.IMAGE_VERIFIED
+                LiveSubscription(
+                    self._node,
+                    SubGoal,
+                    config.goal_topic,
+                    self._on_goal,
+                    self._forget_goal,
+                    heartbeat=config.heartbeat,
+                )
+        except BaseException:
+            self._node.destroy_node()
+            self._context.try_shutdown()
+            raise
+        self._changed = self._topic.changed
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._closed = False
@@ -57,13 +79,13 @@ class Subscriber:
     def absent(self) -> float:
         """Seconds for which there has been no live publisher; 0 while there is one.
 
-        A publisher that is killed or hangs counts as alive until LEASE is over. Then the LEASE is included.
+        A publisher that is killed or hangs counts as alive until the lease is over, which is then included.
         """
-        return 0.0 if self._publishers else max(time.monotonic() - self._since, 1e-9)
+        return 0.0 if self._topic.alive else max(time.monotonic() - self._topic.last_sign, 1e-9)
 
     def wait_for_publisher(self, timeout: float) -> bool:
         """Wait for a publisher, and say whether there is one within `timeout` seconds."""
-        return self._wait(lambda: self._publishers > 0, timeout)
+        return self._wait(lambda: self._topic.alive, timeout)
 
     def wait_for_message(self, timeout: float) -> bool:
         """Wait for the first message, and say whether there is one within `timeout` seconds."""
@@ -92,15 +114,48 @@ class Subscriber:
         with self._changed:
             return self._changed.wait_for(condition, timeout)
 
-    def _on_message(self, message: Any) -> None:
+    # -- in the executor's thread
+
+    def _on_picture(self, message: Any) -> None:
+        self._picture = message
+        self._show()
+
+    def _on_goal(self, message: Any) -> None:
+        self._goal = message
+        if self._picture is not None and self._picture.header.stamp != message.header.stamp:
+            self._picture = None  # of the goal before
+        if refusal := self._refusal(message):
+            self._refused = message.header.stamp
+            LOG.warning("the goal %r is not shown: %s", message.name, refusal)
+        self._show()
+
+    def _forget_picture(self) -> None:
+        self._picture = None
+        self._show()
+
+    def _forget_goal(self) -> None:
+        self._goal = None
+        self._show()
+
+    def _show(self) -> None:
+        data = b"" if self._picture is None or not self._fits() else bytes(self._picture.data)
         with self._changed:
-            self.data = bytes(message.data)
+            self.data = data
             self.count += 1
             self._changed.notify_all()
 
-    def _on_liveliness(self, event: Any) -> None:
-        with self._changed:
-            if event.alive_count_change:
-                self._since = time.monotonic() - (LEASE if event.not_alive_count_change > 0 else 0)
-            self._publishers = event.alive_count
-            self._changed.notify_all()
+    def _fits(self) -> bool:
+        """Whether the picture is that of a goal that is not refused. The two come in no fixed order."""
+        if not self._config.goal_topic:
+            return True
+        # A picture that follows the camera has the stamp of its frame, any other one that of its goal.
+        is_late = self._picture.header.stamp == self._refused
+        return self._goal is not None and self._goal.active and not self._refusal(self._goal) and not is_late
+
+    def _refusal(self, goal: Any) -> str:
+        """Why the settings refuse the goal, or nothing."""
+        if not goal.active:
+            return ""
+        if self._config.require_verified and goal.image_status != self._verified:
+            return "no critic accepted its picture"
+        return "; ".join(goal.degraded) if self._config.refuse_degraded else ""

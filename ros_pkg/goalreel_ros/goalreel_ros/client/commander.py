@@ -20,9 +20,9 @@ from goalreel_ros.client.calls import Calls
 from goalreel_ros.client.errors import NodeGoneError, check
 from goalreel_ros.client.messages import build, png, subgoal_key
 from goalreel_ros.client.task import TaskHandle
-from goalreel_ros.liveliness import PublisherLiveliness
+from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
-from goalreel_ros.qos import LATCHED, WATCHED
+from goalreel_ros.qos import LATCHED
 from goalreel_ros.times import to_duration
 
 COMMANDS = ("pause", "resume", "replan", "cancel")
@@ -58,18 +58,14 @@ class GoalreelClient:
         self._generate = FeedbackActionClient(own_node, GenerateStoryboard, f"{server}/generate_storyboard")
         self._execute = FeedbackActionClient(own_node, ExecuteTask, f"{server}/execute_task")
         self._server = server
-        self._liveliness = PublisherLiveliness()
-        self._changed = self._liveliness.changed
         self._storyboard: Storyboard | None = None
         self._subgoal: SubGoal | None = None
         self._progress: StoryboardProgress | None = None
         self._picture: tuple[SubGoal, NDArray[np.uint8]] | None = None
+        goal = LiveSubscription(own_node, SubGoal, f"{server}/subgoal", self._on_subgoal, self._forget)
+        self._liveliness, self._changed = goal, goal.changed
         own_node.create_subscription(Storyboard, f"{server}/storyboard", self._on_storyboard, LATCHED)
         own_node.create_subscription(StoryboardProgress, f"{server}/progress", self._on_progress, 1)
-        events = self._liveliness.events
-        own_node.create_subscription(
-            SubGoal, f"{server}/subgoal", self._on_subgoal, WATCHED, event_callbacks=events
-        )
         self.lifecycle = lifecycle.Lifecycle(self._call, timeout)
         self._background.start()
 
@@ -197,7 +193,7 @@ class GoalreelClient:
         check(self._call("set_active_step", request))
 
     def storyboard(self) -> Storyboard | None:
-        """Give the newest `~/storyboard`, or None before the first."""
+        """Give the newest `~/storyboard`; None before the first, and after its node was gone."""
         return self._storyboard
 
     def subgoal(self) -> SubGoal | None:
@@ -267,8 +263,12 @@ class GoalreelClient:
         check(self._call(name, build(Command.Request, reason=reason)))
 
     def _check_alive(self) -> None:
-        if self._liveliness.gone:
+        # Of a node that is back, the goal is not known before it has sent it anew.
+        if self._liveliness.gone or (self._liveliness.losses and self._subgoal is None):
             raise NodeGoneError(self._server)
+
+    def _forget(self) -> None:
+        self._storyboard = self._subgoal = self._progress = self._picture = None
 
     def _on_storyboard(self, message: Storyboard) -> None:
         with self._changed:

@@ -13,7 +13,7 @@ from goalreel.streaming.board import ErrorCode
 from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.client.errors import GoalreelError, NodeGoneError, check
-from goalreel_ros.liveliness import PublisherLiveliness
+from goalreel_ros.liveliness import LiveSubscription
 
 MAX_FEEDBACK = 64
 """Feedback messages that are stored until the caller reads them; the oldest are dropped."""
@@ -38,7 +38,7 @@ class TaskHandle[Result, Feedback]:
         goal: Any,
         timeout: float,
         server: str,
-        liveliness: PublisherLiveliness,
+        liveliness: LiveSubscription,
         node_message: Callable[[], str],
     ) -> None:
         """`node_message` gives the node's message about what it waits for, or an empty text."""

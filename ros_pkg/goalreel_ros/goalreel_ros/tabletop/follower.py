@@ -26,9 +26,8 @@ from goalreel.tabletop.sim.env import STATE_NAMES
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.reach import ArmAction, Reacher, at_home, homeward, still
 from goalreel_interfaces.msg import SubGoal
-from goalreel_ros.liveliness import PublisherLiveliness
+from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
-from goalreel_ros.qos import WATCHED
 from goalreel_ros.tabletop.node_main import declare_options, run
 
 RETRY_SECONDS = 2.0
@@ -59,17 +58,13 @@ class FollowerNode(Node):
         super().__init__("follower")
         self._reacher = Reacher(sample_episode(declare_options(self, FollowerOptions).seed).scene)
         self._goal: SubGoal | None = None
-        self._publisher_gone = False
         self._live: RawImage | None = None
         self._state: NDArray[np.float64] = np.full(len(STATE_NAMES), np.nan)
         self._home = False
         self._actions: deque[ArmAction] = deque()
         self._next_plan_time = 0.0
         self._action = self.create_publisher(Float64MultiArray, "action", 10)
-        self._liveliness = PublisherLiveliness()
-        self.create_subscription(
-            SubGoal, "subgoal", self._on_subgoal, WATCHED, event_callbacks=self._liveliness.events
-        )
+        self._subgoal = LiveSubscription(self, SubGoal, "subgoal", self._on_subgoal, self._forget_goal)
         self.create_subscription(RawImage, "image", self._on_image, qos_profile_sensor_data)
         # Depth 1: an action answers the newest state, and never more than one is being sent.
         self.create_subscription(Float64MultiArray, "state", self._on_state, 1)
@@ -85,6 +80,10 @@ class FollowerNode(Node):
         if self._goal is not None:
             self.get_logger().info(f"sub-goal {message.index + 1} of {message.num_steps}: {message.name}")
 
+    def _forget_goal(self) -> None:
+        self._goal = None
+        self.get_logger().warning("the goal is stale: its node is gone or hangs")
+
     def _on_image(self, message: RawImage) -> None:
         if self._home:
             self._live = message
@@ -95,7 +94,7 @@ class FollowerNode(Node):
         self._home = at_home(state)
         if not self._home:
             self._live = None
-        if self._goal is None or self._goal_is_stale():
+        if self._goal is None:
             return
         if not self._actions and self._home:
             self._plan_motion(self._goal)
@@ -103,14 +102,6 @@ class FollowerNode(Node):
             self._send(self._actions.popleft())
         elif not self._home and still(state, previous):
             self._send(homeward(state))
-
-    def _goal_is_stale(self) -> bool:
-        if self._liveliness.gone != self._publisher_gone:
-            self._publisher_gone = gone = self._liveliness.gone
-            self.get_logger().warning(
-                "the goal is stale: its node is gone or hangs" if gone else "the node is back"
-            )
-        return self._publisher_gone
 
     def _plan_motion(self, goal: SubGoal) -> None:
         """Choose the next motion. It will be carried out to its end, where the hand is empty."""
