@@ -20,7 +20,7 @@ second; `speedup`, mean wait for the goal of such a step in the third part over 
 from ~/set_active_step to the next one, `seen_s`, from the picture of the step done to the next one,
 `on_demand_s`. `late`: [SEED, STEP, attempts of its picture, seconds waited] of those not ready in the first
 part. `tasks`, `steps` (after the first), and the settings: `split`, `first`, `scale`, `planner`, `editor`,
-`critic`, `step`, `rejected`.
+`critic`, `step`, `rejected`, `goals_ahead`.
 """
 
 import argparse
@@ -174,13 +174,13 @@ def demand(client: GoalreelClient, policy: Policy, scene: Scene, index: int) -> 
 
 
 @contextmanager
-def running(folder: Path, latency: Latency, scale: float) -> Iterator[GoalreelClient]:
+def running(folder: Path, latency: Latency, scale: float, ahead: int) -> Iterator[GoalreelClient]:
     """Run the node, and a client of it."""
     scaled = Latency(
         latency.planner * scale, latency.editor * scale, latency.critic * scale, latency.rejected
     )
-    periods = {"critic_period": 2.0 * scale, "track_rate": min(30.0, 5.0 / scale)}
-    parameters = [word for name, value in periods.items() for word in ("-p", f"{name}:={value}")]
+    settings = {"critic_period": 2.0 * scale, "track_rate": min(30.0, 5.0 / scale), "goals_ahead": ahead}
+    parameters = [word for name, value in settings.items() for word in ("-p", f"{name}:={value}")]
     arguments = ["--ros-args", "--log-level", "error", "-p", "preset:=server", *parameters]
     process = subprocess.Popen([*handover.command(folder, scaled), *arguments])
     try:
@@ -202,7 +202,7 @@ def measure(options: argparse.Namespace, latency: Latency) -> dict[str, object]:
         for scene in scenes:
             scene.save(folder)
         policy = Policy()
-        with running(folder, latency, options.scale) as client:
+        with running(folder, latency, options.scale, options.goals_ahead) as client:
             for scene in scenes:
                 for observer in waits:
                     follow(client, policy, scene, observer, options.step * options.scale, waits[observer])
@@ -244,6 +244,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--critic", type=float, default=1.5, help="seconds a call")
     parser.add_argument("--step", type=float, default=8.0, help="seconds that the policy takes for a step")
     parser.add_argument("--rejected", type=float, default=0.1, help="share of first attempts")
+    parser.add_argument("--goals-ahead", type=int, default=0, help="the node's parameter goals_ahead")
     # The scene with two sub-goals, whose first pictures are all rejected.
     options = parse(parser, argv, tasks=1, first=2, scale=0.02, step=60.0, rejected=1.0)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")

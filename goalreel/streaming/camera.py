@@ -1,6 +1,7 @@
 """The camera as a task sees it: a fresh frame, or a reason why there is none."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -28,25 +29,27 @@ class LiveCamera:
         self._newest = newest
         self._explain_silence = explain_silence
         self._settings = settings
-        self._lost_since: float | None = None
         self.goal_reason: GoalReason = "active"
         """Whether the policy has to hold for want of a frame, as of the last poll."""
+        self._polled_since: float | None = None
+        self._last_usable = -math.inf
+        """When the newest frame that could be read arrived."""
 
     def poll(self) -> tuple[Frame | None, str]:
         """Give a fresh frame and an empty text, or None and the reason.
 
         Raises:
-            TaskEnded: there has been none for `image_timeout` seconds of polling.
+            TaskEnded: there has been none for `image_timeout` seconds. They count from the newest frame, and
+                from the first poll at the earliest.
         """
         frame, error, reason = self._read()
         self.goal_reason = _GOAL_REASONS.get(error, "blind")
-        if frame is not None:
-            self._lost_since = None
-            return frame, ""
         now = time.monotonic()
-        if self._lost_since is None:
-            self._lost_since = now
-        if now - self._lost_since >= self._settings.image_timeout:
+        if self._polled_since is None:
+            self._polled_since = now
+        if frame is not None:
+            return frame, ""
+        if now - max(self._polled_since, self._last_usable) >= self._settings.image_timeout:
             raise TaskEnded(error, self._explain_silence() if error is ErrorCode.NO_IMAGE else reason)
         return None, reason
 
@@ -55,8 +58,8 @@ class LiveCamera:
         return self._read()[0]
 
     def restart_timeout(self) -> None:
-        """Count the time without frames from now: nobody has polled for a while."""
-        self._lost_since = None
+        """Count the time without frames from the next poll on: nobody has polled for a while."""
+        self._polled_since = None
 
     async def wait(self) -> Frame:
         """Wait for the next fresh frame.
@@ -64,6 +67,7 @@ class LiveCamera:
         Raises:
             TaskEnded: none came within `image_timeout` seconds.
         """
+        self.restart_timeout()
         while True:
             frame, _ = self.poll()
             if frame is not None:
@@ -77,6 +81,7 @@ class LiveCamera:
             return None, ErrorCode.BAD_IMAGE, f"the camera's frames cannot be read: {e}"
         if frame is None:
             return None, ErrorCode.NO_IMAGE, SILENCE
+        self._last_usable = max(self._last_usable, frame.received)
         age = time.monotonic() - frame.received
         if age > self._settings.max_image_age:
             return None, ErrorCode.STALE_IMAGE, f"the camera stopped: its newest frame is {age:.1f} s old"

@@ -5,7 +5,7 @@ import concurrent.futures
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -194,6 +194,17 @@ class Engine:
             return replace(self._last_progress, message=loop.describe_loading())
         self._last_progress = loop.execution.session.progress()
         return self._last_progress
+
+    @property
+    def waits(self) -> Sequence[str]:
+        """What is waited for, in words: the model calls under way, and models that have failed."""
+        execution = self._current()
+        return () if execution is None else execution.session.waits()
+
+    @property
+    def waiting_requests(self) -> int:
+        """How many requests wait for the one before them to end."""
+        return max(0, len(self._tickets) - 1)
 
     # -- requests and commands
 

@@ -216,9 +216,9 @@ class ModelCaller:
         return reason if time.monotonic() - since < COOL_DOWN else None
 
     @property
-    def overlaps(self) -> bool:
-        """Whether editor and critic work at the same time without taking each other's processor."""
-        return not {"edit", "judge"}.isdisjoint(self._trio.remote)
+    def draws_early(self) -> bool:
+        """Whether the editor may begin a picture that may be dropped: no other one waits for its end."""
+        return "edit" in self._trio.remote
 
     def forget_failures(self) -> None:
         """Call every model again, at a new order: what failed before it may have been mended."""

@@ -95,6 +95,11 @@ class Renderer:
         if self._background is not None and self._background.done():
             self._background.result()
 
+    @property
+    def at_work(self) -> bool:
+        """Whether pictures are being rendered in the background."""
+        return self._background is not None and not self._background.done()
+
     def cancel(self) -> None:
         """Cancel the background rendering, if any."""
         if self._background is not None:
@@ -108,7 +113,7 @@ class Renderer:
 
     async def _render(self, task: Task, index: int, seen: list[Image], source: Frame) -> StoryboardStep:
         attempts = 0
-        may_draw_early = self._caller.overlaps
+        may_draw_early = self._caller.draws_early
 
         def panel() -> StepPanel:
             # Read again each time: the tracker changes other fields of the panel meanwhile.

@@ -121,10 +121,13 @@ class Session:
         message = self._full_message(follower.message)
         return BoardProgress(board, follower.closeness, follower.elapsed, self.replans, message)
 
+    def waits(self, seconds: float = 0.0) -> Sequence[str]:
+        """Say what has been waited for so long: calls of models. Safe from any thread."""
+        return self._describe_waits(self._live.board.models, seconds)
+
     def _full_message(self, message: str) -> str:
         """The message, the model that is being loaded, and what is waited for."""
-        waits = self._describe_waits(self._live.board.models, SLOW_CALL_SECONDS)
-        return "; ".join(filter(None, (message, self._loading(), *waits)))
+        return "; ".join(filter(None, (message, self._loading(), *self.waits(SLOW_CALL_SECONDS))))
 
     # -- making the storyboard
 
@@ -164,6 +167,7 @@ class Session:
 
     async def _wait_for_frame(self, panel: StepPanel | None, reason: GoalReason) -> Frame:
         """Wait for a fresh frame. The policy holds for `reason`, and hears where the camera is lost."""
+        self._camera.restart_timeout()
         while (frame := self._camera.poll()[0]) is None:
             self._hold(panel, self._camera.goal_reason)
             await asyncio.sleep(POLL_SECONDS)
@@ -216,18 +220,20 @@ class Session:
         self._live.update(state="executing")
         if any(not p.picture_is_final for p in self._live.board.steps):
             await self._render_ahead(renderer, 0, self._source)
-        index = 0
+        index, ahead = 0, self._settings.goals_ahead
         scene: Frame | None
         scene = first = await self._wait_for_frame(None, "planning")
         while index < len(self._live.board.steps):
             await self._enter(renderer, index, scene)
             self._follower = StepFollower(
-                index, self._live, self._camera, self._caller, self._settings, self._commands, renderer
+                index, self._live, self._camera, self._caller, self._settings, self._commands, renderer, ahead
             )
             end = await self._follower.run()
             if end.kind == "replan":
                 scene = await self._replan(renderer, index, end)
+                ahead = self._settings.goals_ahead
             else:
+                ahead = 0
                 steps = self._live.board.leave_step(
                     index, end.kind, end.index, self._live.now(), by_operator=end.by_operator
                 )

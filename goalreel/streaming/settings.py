@@ -113,6 +113,15 @@ class EngineSettings(Settings):
             "next goal is rendered again from the scene.",
         ),
     ] = 0.015
+    goals_ahead: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            description="Goals after the first that are rendered before the policy is given the first of a "
+            "plan: it starts later, and waits less often between steps.",
+        ),
+    ] = 0
 
     @classmethod
     def of(cls, preset: str = "nano", **values: object) -> Self:

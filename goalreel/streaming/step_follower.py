@@ -36,7 +36,10 @@ class StepEnd:
 
 
 class StepFollower:
-    """Gives the policy the goal of step `index` once it is rendered, then watches the live view."""
+    """Gives the policy the goal of step `index`, then watches the live view.
+
+    The goal is given once it is rendered, and `ahead` goals after it too, as far as they are being rendered.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class StepFollower:
         settings: EngineSettings,
         commands: PendingCommands,
         renderer: Renderer,
+        ahead: int,
     ) -> None:
         self.closeness = math.nan
         self.message = ""
@@ -57,6 +61,7 @@ class StepFollower:
         self._settings = settings
         self._commands = commands
         self._renderer = renderer
+        self._ahead = ahead
         self._start_time = time.monotonic()
         self._reason: GoalReason | None = None
         self._doubt_time: float | None = None
@@ -127,7 +132,9 @@ class StepFollower:
 
     def _publish(self, panel: StepPanel) -> None:
         self._tracker.restart(time.monotonic())
-        self._reason = self._camera.goal_reason
+        self._reason, self._ahead = self._camera.goal_reason, 0
+        if self._reason != "active":
+            self._drop_question()
         self._live.publish_goal(panel, self._reason)
 
     # -- tracking
@@ -139,7 +146,7 @@ class StepFollower:
             return None
         if self._live.board.state == "paused":
             self._live.update(state="executing")
-        if not panel.picture_is_final or panel.image_status == "failed":
+        if not panel.picture_is_final or panel.image_status == "failed" or self._waits_for_more():
             self.message = "rendering the goal image"
             self._renderer.check()
             return None
@@ -151,6 +158,11 @@ class StepFollower:
         if self._reason != self._camera.goal_reason:
             self._publish(panel)
         return None if frame is None else self._track(panel, frame)
+
+    def _waits_for_more(self) -> bool:
+        """Whether goals after this one are to be rendered first."""
+        more = self._live.board.steps[self._index + 1 : self._index + 1 + self._ahead]
+        return self._renderer.at_work and not all(p.picture_is_final for p in more)
 
     def _track(self, panel: StepPanel, frame: Frame) -> StepEnd | None:
         if self._first_frame is None:

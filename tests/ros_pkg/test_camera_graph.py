@@ -6,7 +6,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image
 from support.wait import until
 
-from goalreel_ros.camera_graph import COMPRESSED, RAW, explain_silence
+from goalreel_ros.camera_graph import COMPRESSED, RAW, explain_silence, publishers
 
 pytestmark = pytest.mark.process
 
@@ -81,3 +81,11 @@ def test_a_publisher_that_sends_nothing(node, driver):
     offer(node, driver, ("/off", Image))
     said = explain_silence(node, "/off", RAW)
     assert "though /cam/driver (sensor_msgs/Image) offers it: is the camera switched on" in said
+
+
+def test_two_cameras_on_one_topic_are_named(context, node, driver):
+    other = Node("webcam", context=context, use_global_arguments=False)
+    for camera in (driver, other):
+        camera.create_publisher(Image, "/both", 1)
+    until(lambda: publishers(node, "/both") == ["/cam/driver", "/webcam"])
+    other.destroy_node()

@@ -1,10 +1,11 @@
-"""The next picture is drawn while the critic looks at the one that it starts from."""
+"""Goals that are rendered early: while the critic looks at their source, and before the first is given."""
 
 import threading
 
 from support.streaming_world import World, picture, result
 from support.wait import until
 
+from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.request import TaskRequest
 from goalreel.types import Candidate, Edit
 
@@ -83,3 +84,29 @@ def test_a_task_that_is_cancelled_meanwhile_asks_for_nothing_more(start):
     world.hold["judge"].set()
     until(lambda: world.busy == 0)
     assert len(world.calls) == before
+
+
+def test_the_first_goal_waits_for_as_many_more_as_are_asked_for(start):
+    world = World()
+    world.refuse = {"move to 3"}
+    world.hold["judge"] = threading.Event()
+    engine, heard = start(world, goals_ahead=1, remote=REMOTE)
+    engine.submit(TaskRequest("move it"))
+    until(lambda: "(move to 1)" in prompts(world))
+    assert not heard.told
+    world.hold["judge"].set()
+    until(lambda: heard.told == [0])
+    first = next(goal for goal in heard.goals if goal.active)
+    assert [p.image_status for p in first.board.steps[:2]] == ["verified"] * 2
+    world.scene = picture(1)
+    until(lambda: heard.told == [0, 1])
+
+
+def test_a_picture_that_ends_the_task_does_not_hold_the_first_goal_for_ever(start):
+    world = World(steps=2)
+    world.refuse = {"move to 2", "move to 2 exactly"}
+    engine, heard = start(world, goals_ahead=5, on_unverified="fail", max_attempts=2)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.scene = picture(1)
+    assert result(ticket).error is ErrorCode.ATTEMPTS_EXHAUSTED

@@ -634,10 +634,13 @@ def test_what_is_waited_for_is_said_until_the_answer_is_here(start, kind, role):
     try:
         said = until(lambda: (m := engine.progress().message) and "waiting for the" in m and m)
         assert re.search(rf"; waiting for the {role} \(.*\) for \d+ s$", said)
+        assert [c.partition(" for the ")[2].partition(" (")[0] for c in engine.waits] == [role]
+        assert engine.waiting_requests == 0
     finally:
         world.hold[kind].set()
     assert result(ticket).message == ""
     assert engine.progress().message == ""
+    assert not engine.waits
 
 
 def test_a_retry_of_what_is_waited_for_is_said(start):

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +14,14 @@ from support.streaming_world import World, picture
 from goalreel.image import Image
 from goalreel.models.trio import Trio
 from goalreel.planners.agents.replan import ReplanContext
-from goalreel.streaming.board import ModelNames, StepPanel
+from goalreel.streaming import camera
+from goalreel.streaming.board import Frame, ModelNames, StepPanel
+from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.closeness import Closeness, changed_share
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.task_end import TaskEnded
 from goalreel.streaming.tracker import Tracker
 from goalreel.types import (
     Attempt,
@@ -131,6 +135,22 @@ def test_edges_that_are_drawn_a_little_elsewhere_are_no_change():
 
 
 # -- the tracker
+
+
+def test_a_camera_is_lost_from_its_newest_frame_on_not_from_when_that_is_noticed(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(camera, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    settings = EngineSettings(image_timeout=10.0, max_image_age=1.0)
+    lost = LiveCamera(lambda: Frame(grey(3), received=0.0), settings)
+    assert lost.poll()[0] is not None
+    clock[0] = 9.9
+    assert lost.poll() == (None, "the camera stopped: its newest frame is 9.9 s old")
+    clock[0] = 10.0
+    with pytest.raises(TaskEnded, match=r"newest frame is 10\.0 s old"):
+        lost.poll()
+    clock[0] = 50.0
+    lost.restart_timeout()  # as after a pause
+    assert lost.poll()[0] is None
 
 
 def tracker(**settings: float) -> Tracker:

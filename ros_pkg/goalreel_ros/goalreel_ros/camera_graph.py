@@ -1,6 +1,7 @@
-"""Why no camera frame arrives, read from the ROS graph: who publishes what, and what to write instead."""
+"""What the ROS graph says of the camera: who publishes what, and what to write where no frame arrives."""
 
 from rclpy.node import Node
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 RAW, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 _OTHERS = 5
@@ -19,14 +20,17 @@ def explain_silence(node: Node, topic: str, kind: str) -> str:
         if not others:
             return f"{start}: nobody publishes it, nor any other picture: is the camera's driver running?"
         return f"{start}: nobody publishes it. Pictures there are: {_list(others)}"
-    names = ", ".join(
-        sorted(f"{p.node_namespace.rstrip('/')}/{p.node_name} ({_short(p.topic_type)})" for p in publishers)
-    )
+    names = ", ".join(sorted(f"{_name(p)} ({_short(p.topic_type)})" for p in publishers))
     types = {p.topic_type for p in publishers}
     if kind in types:
         return f"{start}, though {names} offers it: is the camera switched on, and on this network?"
     advice = "; ".join(_arguments(topic, t) for t in sorted(types & {RAW, COMPRESSED}))
     return f"{start}: {names} publishes another type there{f': give {advice}' if advice else ''}"
+
+
+def publishers(node: Node, topic: str) -> list[str]:
+    """Name the nodes that publish `topic`, one a publisher."""
+    return sorted(_name(p) for p in node.get_publishers_info_by_topic(topic))
 
 
 def _image_topics(node: Node, silent: str) -> list[tuple[str, str]]:
@@ -55,6 +59,10 @@ def _arguments(topic: str, kind: str) -> str:
     base = topic.removesuffix("/compressed")
     remap = f"image:={base}" if base != topic else f"image/compressed:={topic}"
     return f"-r {remap} -p image_transport:=compressed"
+
+
+def _name(publisher: TopicEndpointInfo) -> str:
+    return f"{publisher.node_namespace.rstrip('/')}/{publisher.node_name}"
 
 
 def _short(kind: str) -> str:

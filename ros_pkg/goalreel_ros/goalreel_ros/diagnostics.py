@@ -1,6 +1,6 @@
 """Publishes /diagnostics, with one status each for camera, models and task."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
@@ -26,12 +26,14 @@ class Diagnostics:
         self._node, self._now = node, now
         self._publisher = create_publisher(node, DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
 
-    def publish(self, counts: FrameCounts, max_age: float, engine: Engine, refusal: str) -> None:
+    def publish(self, camera: Diagnosis, engine: Engine, refusal: str) -> None:
         """Publish one status each. `refusal` is why the last instruction was refused, or empty."""
         progress = engine.progress()
         statuses = {
-            "camera": camera(counts, max_age),
-            "models": models(*engine.loading, progress.board.degraded, engine.probes),
+            "camera": camera,
+            "models": models(
+                *engine.loading, progress.board.degraded, engine.probes, engine.waits, engine.waiting_requests
+            ),
             "task": task(progress, refusal),
         }
         status = [self._status(name, diagnosis) for name, diagnosis in statuses.items()]
@@ -53,9 +55,19 @@ class Diagnostics:
         )
 
 
-def camera(counts: FrameCounts, max_age: float) -> Diagnosis:
-    """Diagnose the camera. A newest frame older than `max_age` seconds is a warning."""
+def camera(
+    counts: FrameCounts,
+    max_age: float,
+    silence: str,
+    warnings: Sequence[str] = (),
+    more: Mapping[str, object] | None = None,
+) -> Diagnosis:
+    """Diagnose the camera. A newest frame older than `max_age` seconds is a warning.
+
+    `silence` says why no frame has arrived at all, `warnings` what else is wrong, and `more` are values.
+    """
     values = {
+        **(more or {}),
         "received": counts.received,
         "read": counts.read,
         "dropped": counts.dropped,
@@ -64,22 +76,33 @@ def camera(counts: FrameCounts, max_age: float) -> Diagnosis:
         "age of newest frame [s]": "" if counts.age is None else f"{counts.age:.3f}",
         "problem": counts.problem,
     }
-    if counts.age is None:
-        return WARN, "no frame has arrived", values
     if counts.problem:
-        return ERROR, counts.problem, values
-    if counts.age > max_age:
-        return WARN, f"the newest frame is {counts.age:.1f} s old", values
-    return OK, "frames arrive", values
+        return ERROR, "; ".join((counts.problem, *warnings)), values
+    if counts.age is None:
+        warnings = silence, *warnings
+    elif counts.age > max_age:
+        warnings = f"the newest frame is {counts.age:.1f} s old", *warnings
+    return (WARN, "; ".join(warnings), values) if warnings else (OK, "frames arrive", values)
 
 
-def models(loading: Loading, reason: str, degraded: str, probes: Probes | None = None) -> Diagnosis:
+def models(
+    loading: Loading,
+    reason: str,
+    degraded: str,
+    probes: Probes | None = None,
+    waits: Sequence[str] = (),
+    waiting: int = 0,
+) -> Diagnosis:
     """Diagnose the models: whether they are loaded, which one is being loaded, or why one cannot be.
 
     `degraded` says which of them failed in the present task, and `probes` how their servers answered when the
-    node was activated.
+    node was activated. `waits` says what is waited for, and `waiting` how many requests wait their turn.
     """
-    values: dict[str, object] = {"state": loading}
+    values: dict[str, object] = {
+        "state": loading,
+        "waiting for": "; ".join(waits),
+        "requests that wait": waiting,
+    }
     if loading == "failed":
         return ERROR, f"cannot be loaded: {reason}", values
     if probes is not None:

@@ -206,5 +206,5 @@ class NodeEntities:
         with suppress(ValueError):
             if (frame := self._camera.slot.newest()) is not None:
                 self.outputs.set_camera_size(frame.size)
-        counts = self._camera.slot.counts()
-        self._diagnostics.publish(counts, self._settings.max_image_age, self.engine, self._refusal)
+        camera = self._camera.diagnose(self._settings.max_image_age)
+        self._diagnostics.publish(camera, self.engine, self._refusal)
