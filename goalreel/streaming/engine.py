@@ -141,7 +141,6 @@ class Engine:
             self._last_progress = execution.session.progress()
         for ticket in tuple(self._tickets):
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
-        self._publish_no_goal("not_active")
         del loop, execution
         free_memory()
 
