@@ -38,20 +38,20 @@ demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write r
 ros-demo: .venv/.ready  ## the closed loop of the nano models and a simulated robot over ROS 2, filmed
 	$(PYTHON) -m goalreel_ros.tabletop.demo --preset nano --seed 900300 --out out/ros_demo
 
-# Workers of `make test` on two cores: nodes, servers and browsers let them wait.
-WORKERS := 4
-TESTS := $(PYTHON) -m pytest -q --durations=50 --durations-min=1
+# Workers of `make test` on two cores: a third of the time of three is spent waiting.
+WORKERS := 3
+TESTS := $(PYTHON) -m pytest --dist loadfile --no-loadscope-reorder -q --durations=50 --durations-min=1
 quick: .venv/.ready  ## lint, and every short test that starts no other process
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
 quick-tests: .venv/.ready
-	$(TESTS) --workers 2 -m "not slow and not lab and not long and not process"
+	$(TESTS) -n 2 -m "not slow and not lab and not long and not process"
 
 test: rules  ## that, and nodes, kills, wheels, colcon, documentation
 	@$(MAKE) --no-print-directory -j2 all-tests types docs
 
 all-tests: .venv/.ready
-	$(TESTS) --workers $(WORKERS) -m "not slow and not lab" --junitxml=out/tests.xml
+	$(TESTS) -n $(WORKERS) -m "not slow and not lab" --junitxml=out/tests.xml
 
 lint: rules types docs  ## format, rules, spelling, types and the documentation's links
 
@@ -69,7 +69,7 @@ docs: .venv/.ready  ## build the documentation site into out/site; a dead link f
 	@echo "to read it: $(PYTHON) -m http.server --bind 127.0.0.1 --directory out/site, then open http://127.0.0.1:8000"
 
 lab: .venv/.ready  ## the laboratory's long tests: whoever touches goalreel/tabletop or what it measures runs them
-	$(TESTS) --workers 2 -m "lab and not slow"
+	$(TESTS) -n 2 -m "lab and not slow"
 
 colcon: .venv/.ready  ## build both ROS 2 packages with colcon, and run what it installs
 	$(TESTS) -m slow tests/ros_pkg/test_colcon.py

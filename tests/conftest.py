@@ -15,8 +15,6 @@ from hypothesis import settings
 from support.places import DATA, SHARED, TESTS
 from support.recordings import make_dataset, storyboard
 
-pytest_plugins = ["support.workers"]
-
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Of the processes that tests start.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))

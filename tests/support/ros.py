@@ -38,7 +38,6 @@ ENV = {
     "ROS_DOMAIN_ID": str(own_domain()),
 }
 """Where its own tests' processes hear one another and nobody else does."""
-os.register_at_fork(after_in_child=lambda: ENV.update(ROS_DOMAIN_ID=str(own_domain())))
 
 
 class Other:
