@@ -141,6 +141,7 @@ class Load:
                     self._start.call_async(StartExecuteTask.Request(task="sort the blocks", max_replans=3))
             return now >= end
 
+        self._states.clear()  # the plan, and with it a look at the camera, has to be of this time
         while not drive():
             self._executor.spin_once(timeout_sec=0.2)
         self.wait(lambda: drive() and bool(PLANNED.intersection(self._states)))
@@ -171,6 +172,12 @@ class Runner:
         stack.callback(stop, process)
         return process
 
+    def wait_for_frames(self, load: Load, log: Path) -> None:
+        """Wait until frames arrive at a part, and for the warm-up."""
+        load.wait(log.with_suffix(".started").exists)
+        log.with_suffix(".started").unlink()
+        time.sleep(self._options.warm_up)
+
     def run_bare(self) -> dict[str, float]:
         """Measure the bare subscriber alone."""
         log = self._folder / "bare.json"
@@ -179,7 +186,7 @@ class Runner:
             stack.callback(load.close)
             bare = self.launch(stack, "bare", str(log))
             load.wait_for_processes(1, node=False)
-            time.sleep(self._options.warm_up)
+            self.wait_for_frames(load, log)
             start, usage = time.time_ns(), Usage(bare.pid)
             time.sleep(self._options.seconds)
             window, cpu = Window(start, time.time_ns()), usage.cpu()
@@ -201,13 +208,13 @@ class Runner:
             stack.callback(load.close)
             node = self.launch(stack, "node", str(log), str(options.model_seconds), *arguments)
             load.wait_for_processes(1, node=True)
-            time.sleep(options.warm_up)
+            self.wait_for_frames(load, log)
             start, usage = time.time_ns(), Usage(node.pid)
             load.keep_busy(options.seconds, usage)
             alone, cpu = Window(start, time.time_ns()), usage.cpu()
             self.launch(stack, "bare", str(reference))
             load.wait_for_processes(2, node=True)
-            time.sleep(options.warm_up)
+            self.wait_for_frames(load, reference)
             start = time.time_ns()
             load.keep_busy(options.seconds, usage)
             together = Window(start, time.time_ns())

@@ -45,7 +45,7 @@ def read_tables(path: Path, rows: int) -> Iterator[pa.Table]:
     Raises:
         pa.ArrowException, OSError: as `read_table`.
     """
-    waiting = _plain(parquet_schema(path).empty_table())
+    waiting = _plain(pa.Table.from_batches([], parquet_schema(path)))
     for batch in read_batches(path, None, rows):
         waiting = pa.concat_tables([waiting, _plain(pa.Table.from_batches([batch]))])
         if len(waiting) > rows:

@@ -48,6 +48,11 @@ def spin(node: Node) -> None:
         rclpy.try_shutdown()
 
 
+def started(out: Path) -> None:
+    """Tell whoever measures that frames arrive."""
+    out.with_suffix(".started").touch()
+
+
 def camera(size: str, rate: float) -> None:
     """Publish on `image`, `rate` times a second."""
     width, height = map(int, size.split("x"))
@@ -73,9 +78,13 @@ def bare(out: Path) -> None:
     arrivals: list[tuple[int, int]] = []
     rclpy.init()
     node = rclpy.create_node("bare")
-    node.create_subscription(
-        ImageMessage, "image", lambda m: arrivals.append((stamp_of(m), time.time_ns())), QOS
-    )
+
+    def note(message: ImageMessage) -> None:
+        arrivals.append((stamp_of(message), time.time_ns()))
+        if len(arrivals) == 1:
+            started(out)
+
+    node.create_subscription(ImageMessage, "image", note, QOS)
     spin(node)
     out.write_text(json.dumps({"arrivals": arrivals}))
 
@@ -127,6 +136,8 @@ def node(out: Path, seconds: float, arguments: list[str]) -> None:
         def put(self, raw: ImageMessage | CompressedImage, stamp: int, frame_id: str) -> None:
             super().put(raw, stamp, frame_id)
             arrivals.append((stamp, time.time_ns()))
+            if len(arrivals) == 1:
+                started(out)
 
         def newest(self) -> Frame | None:
             frame = super().newest()

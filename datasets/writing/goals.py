@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import pickle
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from goalreel.claims import ROWS, TITLES
 from goalreel.datasets.episode_table import EpisodeTable
@@ -101,6 +101,9 @@ class Goals:
         return [run for run in [*runs, (length - at, None)] if run[0]]
 
 
+_GOALS = TypeAdapter(Goals)
+
+
 def read_goals(
     records: Records,
     episodes: Sequence[int],
@@ -137,14 +140,14 @@ def _on_disk(all_goals: Iterable[Goals]) -> EpisodeTable[Goals]:
     """Put goals into a file without a name: in memory they would take 2 KB an episode."""
     with ExitStack() as stack, disk(Path(tempfile.gettempdir())):
         file = stack.enter_context(tempfile.TemporaryFile())
-        texts = ((goals.episode, pickle.dumps(goals)) for goals in all_goals)
+        texts = ((goals.episode, _GOALS.dump_json(goals)) for goals in all_goals)
         places = ((episode, file.tell(), file.write(text)) for episode, text in texts)
         rows = np.fromiter(places, np.dtype([(name, np.int64) for name in ("episode", "start", "size")]))
         file.flush()
         table = EpisodeTable(
             rows["episode"],
             rows,
-            lambda row: pickle.loads(os.pread(file.fileno(), row["size"], row["start"])),  # noqa: S301
+            lambda row: _GOALS.validate_json(os.pread(file.fileno(), row["size"], row["start"])),
         )
         weakref.finalize(table, stack.pop_all().close)
     return table

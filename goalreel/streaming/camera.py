@@ -14,6 +14,10 @@ SILENCE = "no camera frame has arrived"
 _GOAL_REASONS: Mapping[ErrorCode, GoalReason] = {ErrorCode.NONE: "active", ErrorCode.STALE_IMAGE: "stale"}
 
 
+_STOPPED = 5.0
+"""Periods of looking at the live view, after which a process that has not polled was stopped."""
+
+
 class LiveCamera:
     """Gives the newest frame while it is fresh, which means no older than `max_image_age`.
 
@@ -32,6 +36,7 @@ class LiveCamera:
         self.goal_reason: GoalReason = "active"
         """Whether the policy has to hold for want of a frame, as of the last poll."""
         self._polled_since: float | None = None
+        self._last_poll = -math.inf
         self._last_usable = -math.inf
         """When the newest frame that could be read arrived."""
 
@@ -40,13 +45,14 @@ class LiveCamera:
 
         Raises:
             TaskEnded: there has been none for `image_timeout` seconds. They count from the newest frame, and
-                from the first poll at the earliest.
+                from the first poll at the earliest: of all polls, or since this process was stopped.
         """
         frame, error, reason = self._read()
         self.goal_reason = _GOAL_REASONS.get(error, "blind")
         now = time.monotonic()
-        if self._polled_since is None:
+        if self._polled_since is None or now - self._last_poll > _STOPPED / self._settings.track_rate:
             self._polled_since = now
+        self._last_poll = now
         if frame is not None:
             return frame, ""
         if now - max(self._polled_since, self._last_usable) >= self._settings.image_timeout:

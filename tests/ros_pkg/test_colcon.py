@@ -116,7 +116,7 @@ def test_ros_finds_executables_launch_files_and_parameters(environment, workspac
 def test_the_installed_node_runs_with_its_installed_parameters(environment, workspace):
     share = workspace.install / "goalreel_ros" / "share" / "goalreel_ros"
     node = workspace.install / "goalreel_ros" / "lib" / "goalreel_ros" / "goalreel_node"
-    arguments = f"--ros-args --params-file {share}/goalreel.yaml -p preset:=server"
+    arguments = f"--ros-args --params-file {share}/goalreel.yaml -p preset:=server -p autostart:=false"
     process = subprocess.Popen(
         workspace.sourced(f"{node} {arguments}"),
         env=environment,
@@ -128,11 +128,11 @@ def test_the_installed_node_runs_with_its_installed_parameters(environment, work
     try:
         for line in process.stdout:
             said.append(line)
-            if "active" in line:
+            if "unconfigured; configure" in line:
                 break
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 0, "".join(said) + rest
-    assert "active" in said[-1]
+    assert "unconfigured; configure" in said[-1]

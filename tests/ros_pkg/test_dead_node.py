@@ -146,7 +146,7 @@ def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_th
     with start(url=served[1]):
         shown: list[str] = []
         until(lambda: shown.append(shows(camera)) or "black" in shown)
-        assert set(shown) == {"nothing", "black"}, "no camera frame, and no goal of the dead node"
+        assert "goal" not in shown, "there is no camera frame, and the goal is the dead node's"
         until(lambda: not stale(client) and not client.subgoal().active)
         robot.film()
         assert task.done

@@ -30,23 +30,21 @@ class ExecuteTask(py_trees.behaviour.Behaviour):
         **options: Any,
     ) -> None:
         super().__init__(name)
-        self._client, self._options = client, options
+        self._client, self._instruction, self._options = client, instruction, options
         self.run: TaskRun | None = None
         """The present task, or the last; for `replan`, and to wait for its end when the tree is over."""
         self._is_paused = False
         self.board = self.attach_blackboard_client(name=name, namespace=namespace)
-        for key in ("instruction", "pause"):
+        self.board.register_key("instruction", Access.READ)
+        for key in ("pause", "subgoal", "progress", "problem"):
             self.board.register_key(key, Access.WRITE)
-        for key in ("subgoal", "progress", "problem"):
-            self.board.register_key(key, Access.WRITE)
-        if instruction is not None:
-            self.board.instruction = instruction
 
     def initialise(self) -> None:
         """Start the task."""
         self.board.set("pause", False)
         self._is_paused = False
-        self.run = TaskRun(self._client, self.board.instruction, **self._options)
+        text = self.board.instruction if self._instruction is None else self._instruction
+        self.run = TaskRun(self._client, text, **self._options)
 
     def update(self) -> Status:
         """Tell how the task is going."""
