@@ -582,6 +582,7 @@ def test_models_that_cannot_be_loaded():
 
 
 def test_stop_ends_everything_at_once_and_start_begins_anew(start):
+    others = set(threading.enumerate())  # of engines of other tests, whose models may hang
     world = World(1)
     world.hold["plan"] = threading.Event()
     engine, _ = start(world)
@@ -590,7 +591,7 @@ def test_stop_ends_everything_at_once_and_start_begins_anew(start):
     engine.stop()
     assert world.busy, "it does not wait for the model"
     assert result(ticket).error is ErrorCode.PREEMPTED
-    until(lambda: not [t for t in threading.enumerate() if t.name == "goalreel-engine"])
+    until(lambda: not [t for t in {*threading.enumerate()} - others if t.name == "goalreel-engine"])
     assert engine.board.state == "canceled"
     world.hold["plan"].set()
     until(lambda: not world.busy)
