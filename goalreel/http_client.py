@@ -156,15 +156,13 @@ class Endpoint:
 
         if not (proxy := self.proxy):
             return
-        proxy_text = f"the proxy {_CREDENTIALS.sub('//', proxy)} of the environment"
+        name = f"the proxy {_CREDENTIALS.sub('//', proxy)} of the environment"
         try:
             scheme = httpx2.Proxy(proxy).url.scheme
         except (httpx2.InvalidURL, ValueError) as e:
-            raise InputError(f"{proxy_text} is no address: write http://HOST:PORT, or unset it") from e
+            raise InputError(f"{name} is no address: write http://HOST:PORT, or unset it") from e
         if scheme.startswith("socks") and find_spec("socksio") is None:
-            raise InputError(
-                f"{proxy_text} needs another package: pip install 'goalreel[socks]', or unset it"
-            )
+            raise InputError(f"{name} needs another package: pip install 'goalreel[socks]', or unset it")
 
     def out_of_reach(self, error: BaseException | None = None) -> str:
         """Say that no connection could be made, and where to look."""
@@ -174,10 +172,8 @@ class Endpoint:
         if _NO_TLS.search(message):
             return f"{self.address} does not speak TLS: write http://"
         if proxy := self.proxy:
-            proxy_text = _CREDENTIALS.sub("//", proxy)
-            return (
-                f"cannot reach {self.address} through the proxy {proxy_text}: does it run? (or set NO_PROXY)"
-            )
+            name = _CREDENTIALS.sub("//", proxy)
+            return f"cannot reach {self.address} through the proxy {name}: does it run? (or set NO_PROXY)"
         if _NO_HOST.search(message):
             return f"cannot reach {self.address}: there is no such host"
         return f"cannot reach {self.address}: is the server running?"

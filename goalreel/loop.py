@@ -111,7 +111,7 @@ def storyboard(
 def choose_references(
     references: References, pictures: Sequence[Image], source: Image | None
 ) -> tuple[Image, ...]:
-    """The pictures that an edit of `source` carries, of those `seen` so far, the oldest first.
+    """The pictures that an edit of `source` carries, of the `pictures` so far, the oldest first.
 
     At most `MAX_REFERENCES`: the first, and the newest of the others. An edit without a source has none.
     """

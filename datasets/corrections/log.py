@@ -52,7 +52,7 @@ class CorrectionLog:
     path: Path
 
     def read(self, get_image: Callable[[str], Image], log: ReadLog | None = None) -> ReadLog:
-        """Read the lines behind `known`, or all of a file that does not go on from there; none of no file.
+        """Read the lines behind `log`, or all of a file that does not go on from there; none of no file.
 
         Raises:
             DatasetError: a line is damaged, or does not fit those before it.

@@ -153,8 +153,8 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "image"]
     for path in data_files(source.root) if cameras else ():
         for camera in cameras:
-            if damage := _lost(path, f"{camera}.bytes"):
-                text = f"{path}: {damage} pictures of {camera} are not stored: copy the dataset again"
+            if missing := _lost(path, f"{camera}.bytes"):
+                text = f"{path}: {missing} pictures of {camera} are not stored: copy the dataset again"
                 yield HealthIssue(kind="images", level="broken", text=text)
     for camera in cameras:
         yield from _size_issues(source, camera, source.picture_size(camera), source.root)

@@ -267,9 +267,8 @@ class Batcher[Q, A]:
     def _collect(self, engine: BatchEngine[Q, A]) -> bool:
         """Give the engine what it has room for; wait while there is nothing to do. False when closing."""
         while True:
-            room = (
-                engine.room(self._bounds.size) if self._queue else 0
-            )  # it may copy a cache: without the lock
+            # Without the lock: it may copy a cache.
+            room = engine.room(self._bounds.size) if self._queue else 0
             with self._changed:
                 if self._closing:
                     return False

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import httpx2
+from starlette.requests import ClientDisconnect
 
 from goalreel.http_server import BoundedServer
 from goalreel.serving.errors import error_response
@@ -28,7 +29,11 @@ class Front:
         self._client = httpx2.AsyncClient(timeout=None, trust_env=False, limits=limits)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if (body := await self._body(receive)) is None:
+        try:
+            body = await self._body(receive)
+        except ClientDisconnect:
+            return
+        if body is None:
             await error_response(413, f"the body has more than {self._limit} bytes")(scope, receive, send)
             return
         answer = asyncio.ensure_future(self._hand_on(scope, body, receive, send))
@@ -42,14 +47,21 @@ class Front:
             gone.cancel()
 
     async def _body(self, receive: "Receive") -> bytes | None:
-        body, more = b"", True
+        """Read the body; None where it is too large.
+
+        Raises:
+            ClientDisconnect: the client left before it was whole.
+        """
+        body, more = bytearray(), True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
             body += message.get("body", b"")
             if len(body) > self._limit:
                 return None
             more = message.get("more_body", False)
-        return body
+        return bytes(body)
 
     async def _hand_on(self, scope: "Scope", body: bytes, receive: "Receive", send: "Send") -> None:
         headers = [(k, v) for k, v in scope["headers"] if k not in _HOP and not k.startswith(b"x-forwarded")]

@@ -235,7 +235,7 @@ class Board:
     def doubt(self, panel: StepPanel) -> str:
         """Say why a step's goal, which is final, is not verified; empty where it is."""
         if self.planner_failure is not None:
-            return "".join(failure_lines([self.planner_failure]))
+            return failure_lines([self.planner_failure])[0]
         if panel.image_status == "verified":
             return ""
         return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"

@@ -12,10 +12,8 @@ from goalreel.streaming.task_end import TaskEnded
 POLL_SECONDS = 0.02
 SILENCE = "no camera frame has arrived"
 _GOAL_REASONS: Mapping[ErrorCode, GoalReason] = {ErrorCode.NONE: "active", ErrorCode.STALE_IMAGE: "stale"}
-
-
-_STOPPED = 5.0
-"""Periods of looking at the live view, after which a process that has not polled was stopped."""
+_LONGEST_PAUSE = 5.0
+"""In periods of `track_rate`. Whoever has not polled for longer was stopped, with the whole process."""
 
 
 class LiveCamera:
@@ -44,13 +42,13 @@ class LiveCamera:
         """Give a fresh frame and an empty text, or None and the reason.
 
         Raises:
-            TaskEnded: there has been none for `image_timeout` seconds. They count from the newest frame, and
-                from the first poll at the earliest: of all polls, or since this process was stopped.
+            TaskEnded: there has been none for `image_timeout` seconds. They count from the newest frame, but
+                from the first poll at the earliest; after a stop of this process polling begins anew.
         """
         frame, error, reason = self._read()
         self.goal_reason = _GOAL_REASONS.get(error, "blind")
         now = time.monotonic()
-        if self._polled_since is None or now - self._last_poll > _STOPPED / self._settings.track_rate:
+        if self._polled_since is None or now - self._last_poll > _LONGEST_PAUSE / self._settings.track_rate:
             self._polled_since = now
         self._last_poll = now
         if frame is not None:

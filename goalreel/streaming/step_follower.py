@@ -64,8 +64,9 @@ class StepFollower:
         self._ahead = ahead
         self._start_time = time.monotonic()
         self._reason: GoalReason | None = None
-        self._doubt_time: float | None = None
         """Of the goal as it was published last; None where that is to be done."""
+        self._doubt_time: float | None = None
+        """When this goal was held back; None where it is not."""
         self._first_frame: Frame | None = None
         self._closeness: Closeness | None = None
         self._tracker = Tracker(settings, self._start_time)

@@ -58,8 +58,12 @@ class ReplyRow:
             self._pieces.add(self.ids)
 
     def _has_stop(self) -> bool:
-        stop = self.work.request.stop
-        text = self._decode(self.ids).lstrip() if stop else ""
+        if not (stop := self.work.request.stop):
+            return False
+        # A token is a byte at least: the newest ones hold any text that ends with the last of them.
+        newest = self.ids[-(max(len(s.encode()) for s in stop) + 8) :]
+        text = self._decode(newest)
+        text = text if len(newest) < len(self.ids) else text.lstrip()
         return any(s in text for s in stop)
 
     @property

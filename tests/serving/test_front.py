@@ -1,5 +1,6 @@
 """What stands before Ray's proxy: whole requests go on, answers come back as they are written."""
 
+import asyncio
 import signal
 import socket
 
@@ -51,6 +52,22 @@ def test_a_large_body_goes_no_further(standing, chat):
     answer = say(client, "x" * 3000)
     assert (answer.status_code, chat.batches) == (413, [])
     assert "2000 bytes" in answer.json()["error"]["message"]
+
+
+def test_half_a_body_goes_no_further():
+    messages = iter([
+        {"type": "http.request", "body": b'{"model": ', "more_body": True},
+        {"type": "http.disconnect"},
+    ])  # fmt: skip
+
+    async def receive() -> dict:
+        return next(messages)
+
+    async def send(_: object) -> None:
+        pytest.fail("nobody is there to be answered")
+
+    # Nothing listens there: a request that went on would be answered with 503.
+    asyncio.run(Front("http://127.0.0.1:9", 2000)({"type": "http"}, receive, send))
 
 
 def test_a_client_that_leaves_is_gone_behind_as_well(standing, chat):

@@ -8,8 +8,6 @@ are black and empty.
 """
 
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from rclpy.clock import Clock
@@ -20,9 +18,9 @@ from std_msgs.msg import String
 
 from goalreel_ros.goal_pictures import UNKNOWN_SIZE
 from goalreel_ros.liveliness import LiveSubscription
+from goalreel_ros.node_main import run_node
 from goalreel_ros.pictures import black, decode
 from goalreel_ros.qos import GOAL
-from goalreel_ros.tabletop.node_main import run
 
 QUALITY = 90
 PERIOD = 0.25
@@ -71,19 +69,9 @@ class GuardNode(Node):
         self._name.publish(self._newest_name)
 
 
-@contextmanager
-def guard() -> Iterator[GuardNode]:
-    """Make the node, and destroy it at the end of the block."""
-    node = GuardNode()
-    try:
-        yield node
-    finally:
-        node.destroy_node()
-
-
 def main(args: list[str] | None = None) -> None:
     """Run the guard until a signal comes. `args` are those of the command line; None takes the process's."""
-    run(guard, args)
+    run_node(GuardNode, args)
 
 
 if __name__ == "__main__":

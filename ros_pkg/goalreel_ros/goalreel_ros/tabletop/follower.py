@@ -9,8 +9,6 @@ with one `action`.
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import numpy as np
@@ -27,8 +25,8 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.reach import ArmAction, Reacher, at_home, homeward, still
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.liveliness import LiveSubscription
+from goalreel_ros.node_main import declare_options, run_node
 from goalreel_ros.pictures import decode
-from goalreel_ros.tabletop.node_main import declare_options, run
 
 RETRY_SECONDS = 2.0
 """Seconds until the next attempt at a scene in which there was nothing to do."""
@@ -123,19 +121,9 @@ class FollowerNode(Node):
         self._action.publish(Float64MultiArray(data=array("d", action.tolist())))
 
 
-@contextmanager
-def follower() -> Iterator[FollowerNode]:
-    """Make the node, and destroy it at the end of the block."""
-    node = FollowerNode()
-    try:
-        yield node
-    finally:
-        node.destroy_node()
-
-
 def main(args: list[str] | None = None) -> None:
     """Run the follower. `args` are those of the command line; None takes the process's own."""
-    run(follower, args)
+    run_node(FollowerNode, args)
 
 
 if __name__ == "__main__":

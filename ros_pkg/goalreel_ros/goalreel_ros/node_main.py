@@ -3,8 +3,9 @@
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import rclpy
 from rclpy.exceptions import ParameterException
@@ -34,8 +35,25 @@ def declare_options[Options: Settings](node: Node, options: type[Options]) -> Op
     return options.read({name: node.get_parameter(name).value for name in parameters})
 
 
+def run_node(make: Callable[[], Node], args: list[str] | None) -> None:
+    """Make a node, spin it until a signal comes, and destroy it. The exit status is as that of `run`."""
+
+    @contextmanager
+    def made() -> Iterator[Node]:
+        node = make()
+        try:
+            yield node
+        finally:
+            node.destroy_node()
+
+    run(made, args)
+
+
 def run(make: Callable[[], AbstractContextManager[Node]], args: list[str] | None) -> None:
-    """Make a node and spin it until a signal comes. The exit status is 1 if it could not be made."""
+    """Make a node and spin it until a signal comes. The exit status is 1 if it could not be made.
+
+    `args` are those of the command line; None takes the process's own.
+    """
     stop = threading.Event()
     # rclpy's own handlers would end the context during a callback, whose publishing would then raise.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -48,4 +66,4 @@ def run(make: Callable[[], AbstractContextManager[Node]], args: list[str] | None
                 while not stop.is_set():
                     executor.spin_once(POLL_SECONDS)
         except (UserError, OSError, ParameterException) as e:
-            sys.exit(f"{make.__name__}: {e}")
+            sys.exit(f"{Path(sys.argv[0]).stem}: {e}")
