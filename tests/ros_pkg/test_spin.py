@@ -1,6 +1,7 @@
 """What a spin that is broken off says, and that it goes on."""
 
 import threading
+import time
 
 import pytest
 import rclpy.logging
@@ -8,6 +9,8 @@ from rclpy.action.server import RCLError
 from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import MultiThreadedExecutor
+from rclpy.node import Node
+from std_msgs.msg import String
 
 from goalreel_ros.main import _spin
 from goalreel_ros.node_executor import NodeExecutor
@@ -47,7 +50,7 @@ def test_one_message_that_cannot_be_sent_or_read_does_not_end_the_node(monkeypat
 
 @pytest.mark.parametrize("error", [RCLError("whatever it says"), InvalidHandle("gone")])
 def test_what_fails_while_the_executor_prepares_to_wait_is_tried_again(error, monkeypatch):
-    """An entity that a transition destroys meanwhile. What a callback raises comes through."""
+    """An entity that a transition destroys meanwhile."""
     context, waits = Context(), []
     rclpy.init(context=context, args=[])
     executor = NodeExecutor(2, context=context)
@@ -65,3 +68,49 @@ def test_what_fails_while_the_executor_prepares_to_wait_is_tried_again(error, mo
     assert len(waits) == 2
     executor.shutdown()
     context.try_shutdown()
+
+
+@pytest.fixture
+def node():
+    context = Context()
+    rclpy.init(context=context, args=[])
+    node = Node("busy", context=context)
+    yield node
+    node.destroy_node()
+    context.try_shutdown()
+
+
+def spin_until(executor, condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        executor.spin_once(0.05)
+
+
+def test_a_callback_whose_publisher_was_destroyed_meanwhile_does_not_end_the_spin(node):
+    """The clean-up destroys the topics while the executor's other threads are in the middle of a report."""
+    executor, calls = NodeExecutor(2, context=node.context), []
+    executor.add_node(node)
+    publisher = node.create_publisher(String, "report", 1)
+
+    def report() -> None:
+        calls.append(1)
+        node.destroy_publisher(publisher)
+        publisher.publish(String())
+
+    node.create_timer(0.01, report)
+    spin_until(executor, lambda: len(calls) > 2)
+    assert len(calls) > 2
+    executor.shutdown()
+
+
+def test_a_message_that_cannot_be_sent_comes_through(node):
+    executor = NodeExecutor(2, context=node.context)
+    executor.add_node(node)
+
+    def fail() -> None:
+        raise RCLError(UNSENT)
+
+    node.create_timer(0.01, fail)
+    with pytest.raises(RCLError, match="Failed to send"):
+        spin_until(executor, lambda: False)
+    executor.shutdown()

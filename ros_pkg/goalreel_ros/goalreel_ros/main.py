@@ -113,7 +113,6 @@ def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: StopSignal) -> 
 
 def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
     from rclpy.action.server import RCLError
-    from rclpy.exceptions import InvalidHandle
     from rclpy.logging import get_logger
 
     log = get_logger("goalreel")
@@ -121,9 +120,6 @@ def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
         while not clean.is_set():
             try:
                 spin.run()
-            except InvalidHandle:
-                # An entity was destroyed between a request and the sending of its answer: harmless.
-                continue
             except RCLError as e:
                 # One message that could not be sent is no reason to stop the robot.
                 log.error(str(e).splitlines()[0])
