@@ -40,7 +40,9 @@ class Options:
     ] = SUBGOAL
     subgoal_form: Annotated[
         SubGoalForm,
-        Field(description="How the sub-goal camera shows a goal; ACT cannot use plain (docs/policies.md)."),
+        Field(
+            description="How the sub-goal camera shows a goal; not plain for ACT (docs/how-to/policies.md)."
+        ),
         _DATASET,
     ] = DEFAULT_FORM
     """As `goalreel.subgoal_camera.in_form`."""
@@ -96,7 +98,7 @@ class Options:
         str | None,
         Field(
             description="What to say of each step beside its words, with commas between: motion, pose, "
-            "scene, reasoning, failure, progress (docs/datasets.md).",
+            "scene, reasoning, failure, progress (docs/how-to/datasets.md).",
         ),
         _DATASET,
     ] = None

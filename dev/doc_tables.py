@@ -1,4 +1,4 @@
-"""Write the tables of docs/editors.md and docs/models.md: `python dev/doc_tables.py`."""
+"""Write the tables of docs/reference/editors.md and docs/how-to/models.md: `python dev/doc_tables.py`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +8,8 @@ from goalreel.models import table
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "editors.md": ("catalogue", catalogue.table),
-    "models.md": ("names", table.table),
+    "reference/editors.md": ("catalogue", catalogue.table),
+    "how-to/models.md": ("names", table.table),
 }
 """Page -> the name of the marks around its table, and what makes it."""
 

@@ -1,4 +1,4 @@
-"""Write the scores of the nano models into their model cards and docs/nano.md.
+"""Write the scores of the nano models into their model cards and docs/results/nano.md.
 
 goalreel eval tabletop --split test --parts plan,edit,critic,loop,closed_loop --json | tail -1 > models.json
 goalreel eval tabletop --split test --parts annotate --episodes 8 --json | tail -1 > annotate.json
@@ -122,7 +122,7 @@ def main(
     """Write scores of the test split where they are told."""
     with one_line_errors():
         measures = read(scores)
-        put(ROOT / "docs" / "nano.md", rows(measures, list(MEASURES)))
+        put(ROOT / "docs" / "results" / "nano.md", rows(measures, list(MEASURES)))
         for role, parts in CARDS.items():
             names = [name for name in MEASURES if name.startswith(parts)]
             card(NANO / role / "README.md", rows(measures, names))

@@ -5,6 +5,7 @@ node's parameters and the storyboard's model. So none of them can be out of date
 """
 
 import json
+import os
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -21,8 +22,8 @@ import goalreel
 from goalreel.models import presets
 
 ROOT = Path(__file__).parents[1]
-OUTSIDE = re.compile(r"\[([^\]]*)\]\((\.\./[^)#\s]+)[^)\s]*\)")
-"""A link from a page of docs/ to a file of the repository that is no page."""
+LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#\s]+)[^)\s]*\)")
+"""A link to a file of another folder."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -42,9 +43,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Name the files outside docs/ by their paths, as the site does not have them."""
-    if "/" in page.file.src_uri:
-        return markdown
-    return OUTSIDE.sub(lambda link: f"{link[1]} (`{link[2].removeprefix('../')}`)", markdown)
+    docs = ROOT / "docs"
+    folder = (docs / page.file.src_uri).parent
+
+    def name_file(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(folder / link[2]))
+        return link[0] if target.is_relative_to(docs) else f"{link[1]} (`{target.relative_to(ROOT)}`)"
+
+    return LINK.sub(name_file, markdown)
 
 
 def index() -> str:
@@ -83,7 +89,7 @@ def public_names() -> str:
     lines = [
         "# Python, every name",
         "",
-        "`import goalreel` is the whole public API. [Examples](../api.md).",
+        "`import goalreel` is the whole public API. [Examples](../how-to/use-from-python.md).",
         "",
     ]
     for module, names in sorted(modules.items()):

@@ -11,7 +11,7 @@ Folders        save_storyboard, load_storyboard
 Errors         UserError, and under it InputError, DatasetError, BackendError
 
 `import goalreel` loads none of it: a name is imported when it is first used. `__init__.pyi` lists the names.
-See docs/api.md.
+See docs/how-to/use-from-python.md.
 """
 
 import re

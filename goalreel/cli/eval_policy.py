@@ -50,7 +50,7 @@ def policy(
     ] = ARMS,
     condition: Annotated[
         Literal["seen", "new_pair", "new_word", "long", "unnamed"],
-        typer.Option(help="Which tasks: docs/policy_study.md tells what sets them apart."),
+        typer.Option(help="Which tasks: docs/results/policy-study.md tells what sets them apart."),
     ] = "seen",
     words: Annotated[
         bool, typer.Option("--words/--no-words", help="Tell the sub-task in words beside a picture.")

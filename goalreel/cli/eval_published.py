@@ -30,8 +30,8 @@ HELP = {
 """One command each; a benchmark has its line here and one in goalreel/evaluation/published/registry.py."""
 EPILOG = (
     "Experimental: it has been run on miniatures of the data alone, and its results may change. "
-    "Needs the benchmark's data, which docs/benchmarks.md says where to get. Without `--judge` the answers "
-    "are made and written to OUT/export in the benchmark's own form.\n\n"
+    "docs/how-to/benchmarks.md says where to get the benchmark's data. Without `--judge` the answers are "
+    "made and written to OUT/export in the benchmark's own form.\n\n"
     "Keys of `--json`: each measure as KEY, KEY_low and KEY_high (its 95 % bootstrap interval over samples), "
     "KEY_paper where the paper has it; `samples`, `answered`, `unplanned`, `unjudged` (counts), `settings`, "
     "`judge`, `row` and `notes`.\n\n"

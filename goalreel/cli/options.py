@@ -35,7 +35,9 @@ UseUnverified = Annotated[
 ]
 SubGoalFormChoice = Annotated[
     Literal["plain", "bordered", "difference", "beside"],
-    typer.Option(help="How the sub-goal camera shows a goal; ACT cannot use plain (docs/policies.md)."),
+    typer.Option(
+        help="How the sub-goal camera shows a goal; ACT cannot use plain (docs/how-to/policies.md)."
+    ),
 ]
 
 

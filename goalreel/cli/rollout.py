@@ -48,7 +48,9 @@ def rollout(
     ] = "subgoal",
     parameter: Annotated[
         list[str] | None,
-        typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="One of the node's, in docs/ros.md."),
+        typer.Option(
+            "--parameter", "-p", metavar="NAME=VALUE", help="One of the node's, in docs/how-to/ros.md."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:

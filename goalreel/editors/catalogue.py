@@ -132,7 +132,7 @@ def like(pipeline: str) -> Entry | None:
 
 
 def table() -> str:
-    """The catalogue as a Markdown table, for `docs/editors.md`."""
+    """The catalogue as a Markdown table, for `docs/reference/editors.md`."""
     head = (
         "| name | repository | diffusers class | can | steps | guidance | works at | weights, GB | licence |"
     )

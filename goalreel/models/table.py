@@ -1,4 +1,4 @@
-"""The kinds of models that come with goalreel as a Markdown table, for docs/models.md."""
+"""The kinds of models that come with goalreel as a Markdown table, for docs/how-to/models.md."""
 
 from goalreel.models.discovery import AnyKind, kinds
 from goalreel.types import ROLES, Role

@@ -104,7 +104,7 @@ def test_one_model_draws_and_another_edits(monkeypatch):
 
 
 def test_the_page_shows_the_catalogue_as_it_is():
-    page = (ROOT / "docs" / "editors.md").read_text()
+    page = (ROOT / "docs/reference/editors.md").read_text()
     shown = page.partition("<!-- catalogue -->\n")[2].partition("<!-- /catalogue -->")[0]
     assert shown == table(), "run: python dev/doc_tables.py"
     assert all(f"| `{name}` |" in shown for name in catalogue())

@@ -1,4 +1,4 @@
-"""An editor of a third party: the two files of docs/extending.md, used by its name with no change of ours."""
+"""An editor of a third party: the files of docs/how-to/own-model.md, used by name with no change of ours."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from support.pages import blocks
 
 from goalreel.models.names import ModelName
 
-PROJECT, MODULE = (block.code for block in blocks("docs/extending.md", "toml", "python"))
+PROJECT, MODULE = (block.code for block in blocks("docs/how-to/own-model.md", "toml", "python"))
 
 
 pytestmark = pytest.mark.process

@@ -1,5 +1,7 @@
-"""The kinematic planner on real robots. These hold what was seen by eye to be right (docs/recordings.md says
-what is not, and how far its cuts are from labels)."""
+"""The kinematic planner on real robots. These hold what was seen by eye to be right.
+
+docs/results/recordings.md says what is not, and how far its cuts are from labels.
+"""
 
 import itertools
 import json

@@ -126,7 +126,7 @@ def test_the_top_level_is_short():
 
 @pytest.mark.parametrize("package", LAYER)
 def test_a_package_imports_only_from_the_layers_below(package):
-    """docs/architecture.md. For every form of import, wherever in a file it stands."""
+    """docs/explanation/architecture.md. For every form of import, wherever in a file it stands."""
     files = python_files(package)
     assert files
     for file in files:

@@ -64,9 +64,9 @@ def test_nano_scores_writes_the_tables_and_can_write_them_again(tmp_path, monkey
     monkeypatch.setattr(nano_scores, "ROOT", tmp_path)
     monkeypatch.setattr(nano_scores, "NANO", tmp_path)
     cards = [tmp_path / role / "README.md" for role in ("planner", "editor", "critic")]
-    paths = [tmp_path / "docs" / "nano.md", *cards]
+    paths = [tmp_path / "docs" / "results" / "nano.md", *cards]
     for path in paths:
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("before\n<!-- scores -->\n<!-- /scores -->\n## What it cannot do\n\nfly\n")
     scores = {"split": "test", "look": "plain", "camera": "front", "episodes": 7}
     scores |= {"plan.exact": 0.5, "plan.exact_low": 0.25, "plan.exact_high": 0.75}

@@ -34,6 +34,6 @@ def test_every_name_means_one_thing():
 
 
 def test_documents_speak_of_packages_and_layers():
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     former = re.compile(r"\b(rooms|hall|floors)\b", re.IGNORECASE)
     assert [(path.name, word) for path in documents for word in former.findall(path.read_text())] == []

@@ -27,7 +27,7 @@ README = text_of("README.md")
 MAKEFILE = text_of("Makefile")
 EVIDENCE = re.compile(r"\b((?:tests|benchmarks|scripts|dev)/[\w/]+\.(?:py|yaml|sh|md))\b")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-DOCS = [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))]
+DOCS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *DOCS]
 LINKING = [*PAGES, "benchmarks/README.md", "examples/README.md", "dev/LOG.md"]
 
@@ -130,11 +130,11 @@ def test_what_the_readme_installs_can_be_installed(command):
 
 
 def test_every_public_name_is_in_the_api_page():
-    table = text_of("docs/api.md").split("## Annotate")[0]
+    table = text_of("docs/how-to/use-from-python.md").split("## Annotate")[0]
     assert set(package.__all__) <= set(re.findall(r"`(\w+)`", table))
 
 
-@pytest.mark.parametrize("block", blocks("docs/api.md", "python"))
+@pytest.mark.parametrize("block", blocks("docs/how-to/use-from-python.md", "python"))
 def test_the_code_of_the_api_page_runs(block, video_dataset, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "recorded").symlink_to(video_dataset)
@@ -148,7 +148,7 @@ def test_every_command_of_the_bags_page_runs(tmp_path, monkeypatch):
     messages = [replace(s, topic="/front/image_raw") if s.topic == "/image" else s for s in b.robot(20)]
     messages += [b.storyboard(0, ("pick",), 0), b.subgoal(0, 0, "pick", picture=b.moving(25))]
     b.write_bag(tmp_path / "run", sorted(messages, key=lambda s: s.at))
-    lines = commands("docs/bags.md")
+    lines = commands("docs/how-to/bags.md")
     assert [words[0] for words in lines] == ["goalreel"] * 4 + ["goalreel_ros_record"]
     monkeypatch.chdir(tmp_path)
     for words in lines[:4]:
@@ -160,7 +160,7 @@ def test_every_command_of_the_bags_page_runs(tmp_path, monkeypatch):
 
 
 def test_the_options_of_the_bags_page_are_those_of_the_command():
-    named = set(re.findall(r"`(--[a-z-]+)", text_of("docs/bags.md")))
+    named = set(re.findall(r"`(--[a-z-]+)", text_of("docs/how-to/bags.md")))
     assert named <= set(re.findall(r"--[a-z-]+", goalreel("bag2lerobot", "--help")))
 
 
@@ -174,7 +174,7 @@ def test_the_rerun_commands_run_and_those_that_wait_for_a_node_are_known(
     from goalreel.image import Image
     from goalreel.storyboard_io import save_storyboard
 
-    lines = commands("docs/ros_see.md")
+    lines = commands("docs/how-to/see-the-plan.md")
     assert [words[0] for words in lines] == ["goalreel"] * 2 + ["rerun"] + ["goalreel_ros_rerun"] * 2
     monkeypatch.chdir(tmp_path)
     annotated(video_dataset, Path("annotated"), {0: {}, 1: {}})
@@ -198,6 +198,8 @@ def test_the_options_of_the_rerun_page_are_those_of_the_command(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     options = set(re.findall(r"--[a-z]+", capsys.readouterr().out))
-    section = text_of("docs/ros_see.md").partition("**A node that runs.**")[2].partition("**A bag**")[0]
+    section = (
+        text_of("docs/how-to/see-the-plan.md").partition("**A node that runs.**")[2].partition("**A bag**")[0]
+    )
     named = set(re.findall(r"--[a-z]+", section.replace("rerun --bind", "")))
     assert {"--out", "--connect", "--camera", "--node"} == named <= options

@@ -1,4 +1,4 @@
-"""docs/policies.md: every code block runs, against the real node; and a real ACT policy follows it."""
+"""docs/how-to/policies.md: every code block runs, against the real node; and a real ACT policy follows it."""
 
 import itertools
 import os
@@ -21,8 +21,8 @@ from support.ros import ENV, Other, other
 from support.ros_bench import GREEN, RED, rgb, seen
 from support.wait import until
 
-TEXT = text_of("docs/policies.md")
-BLOCKS = blocks("docs/policies.md")
+TEXT = text_of("docs/how-to/policies.md")
+BLOCKS = blocks("docs/how-to/policies.md")
 TASK = "put the red block in the bowl"
 
 

@@ -140,7 +140,9 @@ def test_who_does_not_want_it_is_not_asked_and_the_result_says_so(start):
 @pytest.mark.parametrize("name", presets.names())
 def test_every_preset_asks_its_critic_about_as_much_as_it_knows(name):
     preset = presets.read(name)
-    assert (preset.confirm, preset.confirm_steps) == (True, 1 if name == "nano" else None), "see docs/ros.md"
+    assert (preset.confirm, preset.confirm_steps) == (True, 1 if name == "nano" else None), (
+        "see docs/how-to/ros.md"
+    )
 
 
 def test_a_task_of_more_steps_than_the_critic_can_judge_is_never_called_done(start):

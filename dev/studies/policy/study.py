@@ -1,7 +1,7 @@
 """The study of what goal pictures are worth to a policy: data, backbone, policies and rollouts.
 
 One command, on a CPU or a GPU. Run it again to go on: what is made, trained or measured already stays.
-docs/policy_study.md was made by it.
+docs/results/policy-study.md was made by it.
 
     python dev/studies/policy/study.py --out out/policy_study
 """

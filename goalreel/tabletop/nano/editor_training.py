@@ -2,7 +2,7 @@
 
 Velocities are learnt from independent noise, never from the picture itself. At sampling the noise levels are
 crowded where a choice between answers is made. So seeds should lead to different answers where a prompt
-leaves room, as the data's terse ones do, and to one where it does not. docs/nano.md says what came of it.
+leaves room, as the data's terse ones do, and to one where it does not. The result: docs/results/nano.md.
 """
 
 import logging
