@@ -41,7 +41,8 @@ class Options:
     subgoal_form: Annotated[
         SubGoalForm,
         Field(
-            description="How the sub-goal camera shows a goal; not plain for ACT (docs/how-to/policies.md)."
+            description="How the sub-goal camera shows a goal; not plain for ACT "
+            "(docs/how-to/connect-a-policy.md)."
         ),
         _DATASET,
     ] = DEFAULT_FORM

@@ -49,7 +49,7 @@ def rollout(
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            "--parameter", "-p", metavar="NAME=VALUE", help="One of the node's, in docs/how-to/ros.md."
+            "--parameter", "-p", metavar="NAME=VALUE", help="One of the node's, in launch/goalreel.yaml."
         ),
     ] = None,
     json_output: Json = False,

@@ -1,4 +1,4 @@
-"""Parameters as ROS knows them: described, ranged, read-only, refused; the table in docs/how-to/ros.md."""
+"""Parameters as ROS knows them: described, ranged, read-only, refused; and the ROS pages of the manual."""
 
 import re
 
@@ -16,7 +16,7 @@ from goalreel_ros import parameters
 from goalreel_ros.node import GoalreelNode
 from goalreel_ros.parameters import ENGINE, FIXED, NODE, PARAMETERS, NodeOptions, check_names
 
-DOCS = ROOT / "docs/how-to/ros.md"
+DOCS = ROOT / "docs/how-to/run-the-node.md"
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_a_parameter_that_is_unset_is_none_in_the_settings(node):
 
 
 def test_the_table_in_the_documentation_is_what_is_declared(node):
-    """When this fails: paste the table it shows into docs/how-to/ros.md."""
+    """When this fails: paste the table it shows into docs/how-to/run-the-node.md."""
     text = DOCS.read_text()
     expected = table(node)
     begin = text.index(expected.splitlines()[0])
@@ -167,7 +167,7 @@ def table(node) -> str:
 
 def test_every_test_that_the_documentation_names_exists():
     tests = "".join(f.read_text() for f in TESTS.rglob("test_*.py"))
-    pages = [DOCS, ROOT / "docs/reference/ros-interface.md", ROOT / "docs/results/ros-trial.md"]
+    pages = [DOCS, ROOT / "docs/reference/ros-interface.md", ROOT / "dev/LOG.md"]
     for page in pages:
         named = set(re.findall(r"`(test_\w+)`", page.read_text()))
         assert named

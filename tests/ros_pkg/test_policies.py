@@ -1,4 +1,4 @@
-"""docs/how-to/policies.md: every code block runs, against the real node; and a real ACT policy follows it."""
+"""The pages on policies: every code block runs, against the real node; and a real ACT policy follows it."""
 
 import itertools
 import os
@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import yaml
 from py_trees.common import Status
-from support.pages import blocks, text_of
+from support.pages import blocks
 from support.places import ROOT
 from support.ros import ENV, Other, other
 from support.ros_bench import GREEN, RED, rgb, seen
 from support.wait import until
 
-TEXT = text_of("docs/how-to/policies.md")
-BLOCKS = blocks("docs/how-to/policies.md")
+PAGES = [f"docs/how-to/{name}.md" for name in ("behaviour-trees", "connect-a-policy")]
+BLOCKS = [block for page in PAGES for block in blocks(page)]
 TASK = "put the red block in the bowl"
 
 

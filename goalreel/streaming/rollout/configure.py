@@ -61,7 +61,7 @@ def add_camera(config: RolloutConfig, goals: NewestGoal, name: str, form: SubGoa
     if not isinstance(cameras, dict):
         raise InputError(
             f"robot type {config.robot.type} has no --robot.cameras, where the sub-goal would be one more: "
-            "see docs/how-to/policies.md for the ways through ROS 2"
+            "see docs/how-to/connect-a-policy.md for the ways through ROS 2"
         )
     if name in cameras:
         raise InputError(f"the robot has a camera {name!r} already: call it, or --subgoal-camera, otherwise")

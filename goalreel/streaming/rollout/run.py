@@ -62,7 +62,7 @@ def lead(
     if request.form in LIVE_FORMS:
         raise InputError(
             f"--subgoal-form {request.form} shows the live frame too, which no camera of lerobot knows: "
-            "use plain or bordered, or the ways through ROS 2 in docs/how-to/policies.md"
+            "use plain or bordered, or the ways through ROS 2 in docs/how-to/connect-a-policy.md"
         )
     goals, slot = NewestGoal(report), FrameSlot(_decode, longest=request.settings.max_image_side)
     has_camera = add_camera(config, goals, request.subgoal_camera, request.form)
@@ -110,7 +110,7 @@ def _check_camera(context: RolloutContext, name: str) -> None:
         robot = context.hardware.robot_wrapper.name
         raise InputError(
             f"a {robot} does not open its cameras here, so that the sub-goal would never be read: "
-            "see docs/how-to/policies.md for the ways through ROS 2"
+            "see docs/how-to/connect-a-policy.md for the ways through ROS 2"
         )
 
 
