@@ -51,7 +51,7 @@ type Reason = Literal[
     "nothing_rejected",
     "background_moved",
 ]
-"""Why something is no training row; `docs/how-to/training.md` explains each."""
+"""Why something is no training row; `docs/reference/corpus-format.md` explains each."""
 type CorrectionKind = Literal["accepted", "chosen", "wrong_picture"]
 
 

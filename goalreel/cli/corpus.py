@@ -107,7 +107,7 @@ def make(
     "from-storyboards",
     cls=ModelCommand,
     epilog="Each of OUT/sft, OUT/rl, OUT/continuations, OUT/easy and OUT/reflection is a corpus; "
-    "OUT/report.json has the numbers. docs/how-to/training.md explains the stages and every reason.\n\n"
+    "OUT/report.json has the numbers. docs/reference/corpus-format.md explains stages and reasons.\n\n"
     "Examples:\n\n"
     "- `goalreel corpus from-storyboards boards --out corpus --scorer openai:MODEL@URL`\n\n"
     "- `goalreel corpus from-storyboards annotated more --out corpus --rl-variance 0.5`\n\n"

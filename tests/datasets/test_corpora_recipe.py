@@ -1,9 +1,13 @@
 """The recipe, stage by stage: what becomes a row, what does not, and for which reason."""
 
+import re
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.pages import text_of
 from support.scripted import ScriptedChat
 from support.told import attempt, board, failed, step, unplanned, words
 
@@ -23,7 +27,7 @@ from goalreel.datasets.corpora.sequences import (
 )
 from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.datasets.corpora.split import rl_threshold, variance
-from goalreel.datasets.corpora.trajectories import HumanVerdict, candidate, critique_row, outline
+from goalreel.datasets.corpora.trajectories import HumanVerdict, Reason, candidate, critique_row, outline
 from goalreel.datasets.corpora.trend_filter import trend_fault
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.parsing import parse_plan, parse_verdict
@@ -265,3 +269,8 @@ def test_what_a_second_editor_drew_is_no_trend_of_the_first():
     tries = [a.model_copy(update={"by": name}) for a, name in zip(tries, names, strict=True)]
     trends = select([seen(board(step("a", *tries)), marks)]).steps
     assert [(t.overall, t.fault) for t in trends] == [((2.0, 3.0), "low_quality"), ((9.0,), None)]
+
+
+def test_the_documentation_explains_every_reason():
+    _, _, table = text_of("docs/reference/corpus-format.md").partition("| reason | stage |")
+    assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(get_args(Reason.__value__))
