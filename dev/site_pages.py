@@ -1,22 +1,21 @@
 """MkDocs hook: makes the generated pages of the site, and index.md from the README.
 
-The pages under reference/ come from what they describe: the commands, the public names, the preset files, the
-node's parameters and the storyboard's model. So none of them can be out of date.
+The pages under reference/ come from what they describe: commands, public names, kinds of models, editors,
+preset files, the node's parameters and the storyboard's model. So none of them can be out of date.
 """
 
 import json
 import os
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
-import typer
-import typer.cli
-import typer.main
+import site_commands
+import site_models
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from typer.core import TyperGroup
 
 import goalreel
 from goalreel.models import presets
@@ -28,16 +27,8 @@ LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#\s]+)[^)\s]*\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that no file holds."""
-    pages = {
-        "index.md": index(),
-        "reference/cli.md": commands(),
-        "reference/node-parameters.md": node_parameters(),
-        "reference/presets.md": preset_files(),
-        "reference/python.md": public_names(),
-        "reference/storyboard-schema.md": storyboard_schema(),
-    }
-    for path, text in pages.items():
-        files.append(File.generated(config, path, content=text))
+    for path, make_text in PAGES.items():
+        files.append(File.generated(config, path, content=make_text()))
     return files
 
 
@@ -57,28 +48,6 @@ def index() -> str:
     """Make the first page from the README: the same text, with links as docs/ has them."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return re.sub(r"\]\((?!https?:|docs/|#)([^)]+)\)", r"](../\1)", text).replace("](docs/", "](")
-
-
-def commands() -> str:
-    """Describe every command with every option, from the command line itself."""
-    from goalreel.cli.main import app
-
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    _lengthen_help(group)
-    context = typer.Context(group, info_name="goalreel")
-    text = typer.cli.get_docs_for_click(obj=group, ctx=context, name="goalreel")
-    return text.replace("# `goalreel`\n", "# Commands\n", 1)
-
-
-def _lengthen_help(group: TyperGroup) -> None:
-    """Let lists of commands show whole first sentences, and leave out hidden commands."""
-    for name, command in list(group.commands.items()):
-        if command.hidden:
-            del group.commands[name]
-        command.short_help = (command.help or "").partition("\n\n")[0]
-        if isinstance(command, TyperGroup):
-            _lengthen_help(command)
 
 
 def public_names() -> str:
@@ -128,3 +97,16 @@ It describes `storyboard.json` and the records of a dataset. A picture is the na
 {schema}
 ```
 """
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "index.md": index,
+    "reference/cli.md": site_commands.page,
+    "reference/editors.md": site_models.editors,
+    "reference/model-names.md": site_models.names,
+    "reference/node-parameters.md": node_parameters,
+    "reference/presets.md": preset_files,
+    "reference/python.md": public_names,
+    "reference/storyboard-schema.md": storyboard_schema,
+}
+"""Page -> what makes its text."""

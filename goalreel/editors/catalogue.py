@@ -129,29 +129,3 @@ def like(pipeline: str) -> Entry | None:
         if entry.pipeline == pipeline and entry.lora is None:
             return entry
     return None
-
-
-def table() -> str:
-    """The catalogue as a Markdown table, for `docs/reference/editors.md`."""
-    head = (
-        "| name | repository | diffusers class | can | steps | guidance | works at | weights, GB | licence |"
-    )
-    lines = [head, "|---" * head.count(" | ") + "|---|"]
-    for entry in catalogue().values():
-        lora = f" + LoRA `{entry.lora.repository}`" if entry.lora else ""
-        guidance = ", ".join(f"`{k}` {v:g}" for k, v in entry.guidance.items())
-        size = f"{entry.size[0]}x{entry.size[1]}" if entry.size else ""
-        cells = (
-            f"`{entry.name}`",
-            f"`{entry.repository}`{lora}",
-            f"`{entry.pipeline}`" if entry.pipeline else "none",
-            ", ".join(entry.kinds),
-            entry.steps,
-            guidance,
-            size,
-            f"{entry.weights_gb:g}",
-            entry.licence,
-        )
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    notes = [f"- `{entry.name}`: {entry.note}" for entry in catalogue().values() if entry.note]
-    return "\n".join([*lines, "", *notes, ""])

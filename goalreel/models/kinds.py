@@ -185,7 +185,7 @@ _register_remote(
 
 @editors.kind(
     CATALOGUE,
-    "An entry of docs/reference/editors.md, such as flux2-klein-4b; FOLDER holds its weights.",
+    "An editor of the catalogue, such as flux2-klein-4b; FOLDER holds its weights.",
     EditorOptions,
     extra="gpu",
     shared=True,

@@ -20,7 +20,7 @@ PUBLISHED_GB = {"InterleaveThinker/": 17.5, "Qwen/Qwen3-VL-8B": 17.5, "Qwen/Qwen
 """Weights of chat models in bfloat16, by the beginning of their names: facts for before a download."""
 CHAT_GB, EDIT_GB = 1.5, 3.5
 """What one conversation, or one edit of a megapixel, takes beside the weights, with room: the critic took 1.0
-GB and FLUX.2-klein-4B 2.6 GB at 1024x768 (docs/how-to/gpus.md, "Speed")."""
+GB and FLUX.2-klein-4B 2.6 GB at 1024x768 (docs/results/models.md)."""
 CONTEXT_GB = 0.6
 """What CUDA takes."""
 

@@ -5,9 +5,8 @@ import inspect
 import diffusers
 import numpy as np
 import pytest
-from support.places import ROOT
 
-from goalreel.editors.catalogue import Entry, catalogue, find, like, stored, table
+from goalreel.editors.catalogue import Entry, catalogue, find, like, stored
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import InputError
 from goalreel.image import Image
@@ -101,10 +100,3 @@ def test_one_model_draws_and_another_edits(monkeypatch):
     said = [answer.message for answer in editor.edit(edits)]
     assert said == ["qwen-image-edit 0", "qwen-image 1", "qwen-image 2", "qwen-image-edit 3"]
     assert editor.edit([]) == []
-
-
-def test_the_page_shows_the_catalogue_as_it_is():
-    page = (ROOT / "docs/reference/editors.md").read_text()
-    shown = page.partition("<!-- catalogue -->\n")[2].partition("<!-- /catalogue -->")[0]
-    assert shown == table(), "run: python dev/doc_tables.py"
-    assert all(f"| `{name}` |" in shown for name in catalogue())

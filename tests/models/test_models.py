@@ -4,7 +4,6 @@ import traceback
 from dataclasses import replace
 
 import pytest
-from support.places import ROOT
 from support.provenance import named
 
 from goalreel.errors import InputError
@@ -18,7 +17,6 @@ from goalreel.models.names import ModelName
 from goalreel.models.provenance import Provenance
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.registry import ModelSpec, Registry, read_options
-from goalreel.models.table import table
 from goalreel.models.trio import Trio
 from goalreel.planners.agents.dialects.observed import ObservedDialect
 from goalreel.planners.recorded.difference import DifferenceCritic
@@ -498,11 +496,6 @@ def test_the_old_names_of_the_plugin_api_work_and_warn():
             assert getattr(spec, name) is value
     with pytest.raises(ImportError):
         from goalreel.models.registry import Nothing  # noqa: F401
-
-
-def test_the_documentation_has_the_table_of_kinds():
-    """Mend it with `python dev/doc_tables.py`."""
-    assert table() in (ROOT / "docs/how-to/models.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["annotate", "plan", "serve", "node", "eval tabletop"])

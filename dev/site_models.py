@@ -1,0 +1,91 @@
+"""The pages of model names and of editors, from the registered kinds and the catalogue."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+from goalreel.editors.catalogue import catalogue
+from goalreel.models import model_options
+from goalreel.models.discovery import AnyKind, kinds
+from goalreel.models.model_options import ModelOptions
+from goalreel.types import ROLES, Role
+
+NAMES = """# Model names
+
+One string names a model, on the command line, in presets, in node parameters and in Python:
+
+```text
+KIND:TARGET?OPTION=VALUE&OPTION=VALUE
+```
+
+Quote it in a shell. In a value, `&`, `+` and `%` are written `%26`, `%2B` and `%25`. `@URL` comes before the
+question mark: `openai:MODEL@http://HOST:PORT/v1?max_tokens=2048`. A DIR is a folder, a repository
+OWNER/NAME of the Hugging Face hub, or a checkpoint that comes with goalreel: `nano-planner`, `nano-critic`,
+`nano-editor`. What reads recordings is for `goalreel annotate` alone.
+
+"""
+EDITORS = """# Editors
+
+The editors that goalreel knows by name, for `--editor`. Any other diffusers pipeline is `diffusers:DIR`, and
+an image server is [another kind of name](model-names.md). What happens to a picture:
+[how an edit is made](../explanation/how-an-edit-is-made.md).
+
+Weights are all parts in bfloat16, from the published parameter counts. Steps, guidance and licences follow
+the models' cards: look there before you rely on them. No full model was run here. Each class is tested with a
+tiny random checkpoint.
+
+| name | repository | can | steps, guidance | draws | GB | licence |
+|---|---|---|---|---|---|---|
+"""
+
+
+def names() -> str:
+    """Make the page of model names: the kinds, and a table for each class of options."""
+    rows: dict[object, tuple[AnyKind, list[Role]]] = {}
+    for role in ROLES:
+        for kind in kinds(role, plugins=False):
+            rows.setdefault((kind.form, kind.help, kind.options), (kind, []))[1].append(role)
+    lines = ["| name | as | what | needs |", "|---|---|---|---|"]
+    forms: dict[type[ModelOptions], list[str]] = defaultdict(list)
+    for kind, roles in rows.values():
+        needs = f"`goalreel[{kind.extra}]`" if kind.extra else "a recording" if kind.needs_recording else ""
+        what = kind.help.replace("the catalogue", "[the catalogue](editors.md)", 1)
+        lines.append(f"| `{kind.form}` | {', '.join(roles)} | {what} | {needs} |")
+        if kind.options.model_fields:
+            forms[kind.options].append(f"`{kind.form}`")
+    docs = _docstrings()
+    for options, written in forms.items():
+        who = "an editor" if options.__name__.endswith("EditorOptions") else "a Planner or Critic"
+        lines += ["", f"## Options of {who}: {', '.join(written)}", ""]
+        lines += ["| option | what it does |", "|---|---|"]
+        for option in options.model_fields:
+            owner = next(c for c in options.__mro__ if option in vars(c).get("__annotations__", {}))
+            lines.append(f"| `{option}` | {docs[owner.__name__, option]} |")
+    return NAMES + "\n".join(lines) + "\n"
+
+
+def editors() -> str:
+    """Make the page of the catalogue."""
+    lines = []
+    for entry in catalogue().values():
+        lora = f" + LoRA `{entry.lora.repository}`" if entry.lora else ""
+        guidance = "".join(f", `{name}` {value:g}" for name, value in entry.guidance.items())
+        size = f"{entry.size[0]}x{entry.size[1]}" if entry.size else ""
+        names = f"`{entry.name}` | `{entry.repository}`{lora} | {', '.join(entry.kinds)}"
+        lines.append(
+            f"| {names} | {entry.steps}{guidance} | {size} | {entry.weights_gb:g} | {entry.licence} |"
+        )
+    notes = [f"- `{entry.name}`: {entry.note}" for entry in catalogue().values() if entry.note]
+    return EDITORS + "\n".join([*lines, "", *notes, ""])
+
+
+def _docstrings() -> dict[tuple[str, str], str]:
+    """Read the docstring of each option: (class, option) -> text."""
+    tree = ast.parse(Path(model_options.__file__).read_text(encoding="utf-8"))
+    found = {}
+    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        for field, text in zip(owner.body, owner.body[1:], strict=False):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    found[owner.name, name] = " ".join(words.split())
+    return found

@@ -1,0 +1,43 @@
+"""The generated pages of the documentation show all of what they describe."""
+
+import pytest
+import site_commands
+import site_models
+import site_pages
+
+from goalreel.editors.catalogue import catalogue
+from goalreel.models.discovery import kinds
+from goalreel.types import ROLES
+
+
+def test_every_kind_of_model_and_every_option_is_described():
+    page = site_models.names()
+    for kind in (kind for role in ROLES for kind in kinds(role, plugins=False)):
+        assert f"| `{kind.form}` |" in page
+        assert set(kind.options.model_fields) <= {
+            line.split("`")[1] for line in page.splitlines() if "| `" in line
+        }
+    assert "Default: 16." in page.partition("`openai:MODEL@URL`, `server:URL`")[2].partition("## ")[0]
+
+
+def test_every_editor_of_the_catalogue_is_listed():
+    page = site_models.editors()
+    assert [name for name in catalogue() if f"| `{name}` | `" not in page] == []
+
+
+def test_every_command_has_its_examples_as_lines_of_a_shell():
+    page = site_commands.page()
+    assert "- `goalreel" not in page
+    assert "Examples:\n\n```sh\ngoalreel doctor\n" in page
+    annotate = page.partition("\n## goalreel annotate\n")[2].partition("\n## ")[0]
+    assert "\ngoalreel annotate droid --out droid-goals --shard 2/8  # on eight machines, then " in annotate
+    assert "| `--fps <int>` | Frames a second." in annotate
+    assert annotate.count("[a model's name](model-names.md)") == 3
+    assert "\n### goalreel eval tabletop\n" in page
+    assert "goalreel adopt" not in page, "it is hidden"
+
+
+@pytest.mark.parametrize("name", site_pages.PAGES)
+def test_a_page_has_one_title(name):
+    text = site_pages.PAGES[name]()
+    assert text.startswith("# ")
