@@ -1,8 +1,6 @@
 """Write the scores of the nano models into their model cards and docs/results/nano.md.
 
-goalreel eval tabletop --split test --parts plan,edit,critic,loop,closed_loop --json | tail -1 > models.json
-goalreel eval tabletop --split test --parts annotate --episodes 8 --json | tail -1 > annotate.json
-python dev/nano_scores.py models.json annotate.json
+docs/results/nano.md has the commands that make the JSON.
 """
 
 import json
@@ -19,7 +17,7 @@ from goalreel.errors import InputError
 ROOT = Path(__file__).parents[1]
 MEASURES = {
     "plan.exact": ("plan: the true sub-goals in their order", None),
-    "plan.exact_most": ("plan: the most that can be expected, for some orders are told by nothing", None),
+    "plan.exact_most": ("plan: the most that can be expected, since some orders are given nowhere", None),
     "plan.reaches": ("plan: exact, or in another order that ends the same", "97 %"),
     "plan.exact_held_out": ("plan, compositions that training never shows", None),
     "plan.f1": ("plan: F1 of sub-goals, order aside", None),
@@ -32,35 +30,38 @@ MEASURES = {
     "critic.balanced_accuracy_made": ("critic, made candidates", None),
     "critic.balanced_accuracy_editor": ("critic, the editor's own pictures", None),
     "critic.rewrite": ("critic: its prompt turns a rejected mistake into a success", None),
-    "critic.reseed": ("the old prompt with the same new seed does", None),
+    "critic.reseed": ("critic: the old prompt does, with the same new seed", None),
     "loop.steps_1": ("loop: right steps, 1 attempt", None),
     "loop.steps_5": ("loop: right steps, 5 attempts", None),
     "loop.steps_5_oracle": ("loop: with a perfect critic, 5 attempts", None),
     "loop.boards_1": ("loop: storyboards with no wrong step, 1 attempt", None),
     "loop.boards_5": ("loop: storyboards with no wrong step, 5 attempts", "93 %"),
-    "loop_terse.steps_1": ("loop, terse orders: right steps, 1 attempt", None),
-    "loop_terse.steps_3": ("loop, terse orders: right steps, 3 attempts", None),
-    "loop_terse.steps_5": ("loop, terse orders: right steps, 5 attempts", None),
-    "loop_terse.steps_5_oracle": ("loop, terse orders: with a perfect critic, 5 attempts", None),
-    "loop_terse.steps_5_control": ("loop, terse orders: new seeds and no critic, 5 attempts", None),
-    "loop_terse.gap_closed": ("loop, terse orders: of the gap to the perfect critic, closed", "60 %"),
-    "loop_terse.boards_5": ("loop, terse orders: storyboards with no wrong step, 5 attempts", None),
+    "loop_terse.steps_1": ("loop, terse prompts: right steps, 1 attempt", None),
+    "loop_terse.steps_3": ("loop, terse prompts: right steps, 3 attempts", None),
+    "loop_terse.steps_5": ("loop, terse prompts: right steps, 5 attempts", None),
+    "loop_terse.steps_5_oracle": ("loop, terse prompts: with a perfect critic, 5 attempts", None),
+    "loop_terse.steps_5_control": ("loop, terse prompts: new seeds and no critic, 5 attempts", None),
+    "loop_terse.gap_closed": (
+        "loop, terse prompts: share of the gap to a perfect critic that is closed",
+        "60 %",
+    ),
+    "loop_terse.boards_5": ("loop, terse prompts: storyboards with no wrong step, 5 attempts", None),
     "closed_loop.success": (
         "closed loop: episodes that end with all predicates true",
         "next line, less 5 points",
     ),
     "closed_loop.truth": ("closed loop on true goal images", None),
-    "closed_loop_terse.success": ("closed loop, terse orders", None),
+    "closed_loop_terse.success": ("closed loop, terse prompts", None),
     "annotate.boundary_f1": ("annotate: boundaries within 0.5 s, F1", None),
-    "annotate.labels": ("annotate: labels", None),
-    "annotate.goal_images": ("annotate: goal images", None),
+    "annotate.labels": ("annotate: sub-tasks with the right words", None),
+    "annotate.goal_images": ("annotate: sub-tasks with a right goal image", None),
 }
-"""What is told, and the project's aim."""
+"""Measure -> its label, and the project's aim."""
 CARDS = {"planner": ("plan.",), "editor": ("edit.",), "critic": ("critic.", "loop")}
 
 
 def rows(scores: dict[str, float | None], names: list[str]) -> str:
-    """Make a table of the measures that were made."""
+    """Make a table of those measures that have a score."""
     lines = ["| | test split | 95 % interval | aim | episodes |", "|---|---|---|---|---|"]
     for name in names:
         value, (label, aim) = scores.get(name), MEASURES[name]
@@ -86,7 +87,7 @@ def put(path: Path, table: str) -> None:
 
 
 def card(path: Path, table: str) -> None:
-    """Put what a checkpoint can do before what it cannot."""
+    """Put the scores of a checkpoint into its model card."""
     text = path.read_text(encoding="utf-8")
     text = re.sub(r"## What it can do\n.*?(?=## What it cannot do)", "", text, flags=re.DOTALL)
     scores = f"TabletopBench, with the other two nano models:\n\n{table}"
@@ -107,10 +108,10 @@ def read(files: list[Path]) -> dict[str, float | None]:
         except ValueError as e:
             raise InputError(f"{file} is no JSON of goalreel eval tabletop: {e}") from e
         if scores["split"] != "test":
-            raise InputError(f"{file} is of the {scores['split']} split: what is told is of the test split")
+            raise InputError(f"{file} is of the {scores['split']} split; give scores of the test split")
         if (view := (scores["look"], scores["camera"])) != ("plain", "front"):
             raise InputError(
-                f"{file} is of {' '.join(view)} scenes: what is told is of plain ones, from the front"
+                f"{file} is of {' '.join(view)} scenes; give scores of plain ones, from the front"
             )
         measures |= scores | {f"{name}_episodes": scores["episodes"] for name in MEASURES if name in scores}
     return measures
@@ -119,7 +120,7 @@ def read(files: list[Path]) -> dict[str, float | None]:
 def main(
     scores: Annotated[list[Path], typer.Argument(help="JSON of `goalreel eval tabletop --json`.")],
 ) -> None:
-    """Write scores of the test split where they are told."""
+    """Write scores of the test split into the model cards and docs/results/nano.md."""
     with one_line_errors():
         measures = read(scores)
         put(ROOT / "docs" / "results" / "nano.md", rows(measures, list(MEASURES)))

@@ -11,6 +11,11 @@ import yaml
 import goalreel
 
 LICENSE = "apache-2.0"
+PURPOSE = {
+    "planner": "Writes the steps of an instruction, from one picture of the scene.",
+    "critic": "Accepts a goal image, or rejects it and rewrites the prompt.",
+}
+"""Role -> what its model does."""
 MADE, TABLE = "## How it was made", "| | |\n|---|---|\n"
 """Heading and head of the table of facts."""
 

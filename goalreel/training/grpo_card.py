@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from goalreel.checkpoints import located
-from goalreel.training.card import Card, file_facts, went_on_from
+from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from
 from goalreel.training.grpo_config import GrpoConfig
 from goalreel.training.run import is_nano
 
@@ -23,25 +23,22 @@ CURVE = {
 }
 """Name in the log -> column of the curve."""
 POINTS = 10
-LIMITS = (
-    "It judges and mends what the editor that it was trained with draws; with another its prompts may be "
-    "worth less. "
-)
-TABLETOP = "It knows goalreel's simulated tabletop alone, and reads goalreel's own prompts."
+LIMITS = "It was trained with the pictures of one editor. With another editor its prompts may be worth less. "
+TABLETOP = "It knows only goalreel's simulated tabletop, and goalreel's own prompts."
 BASE = "What the base model cannot do, and whatever lies outside the corpus."
 
 
 def card(config: GrpoConfig, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
-    """Say what a run made, from what, and how it went."""
+    """Make the card of a run."""
     nano, source = is_nano(config.model), Path(located(config.model))
     weights_before = source / "model.safetensors"
     shards = [shard for folder in config.corpus for shard in sorted((folder / "data").glob("*.parquet"))]
     rewarded = [entry for entry in history if "reward" in entry]
     return Card(
         title=f"goalreel {'nano ' if nano else ''}critic, by GRPO",
-        summary=f"The Critic agent of goalreel, reinforced on {rows:,} critiques: {config.group} replies to "
-        f"each, rewarded for their form, their verdict and what {config.editor} made of their prompts, as "
-        f"{config.scorer} scores it.",
+        summary=f"{PURPOSE['critic']} Trained by reinforcement on {rows:,} critiques with {config.group} "
+        f"replies to each. A reply earns by its form, its verdict and the picture that {config.editor} draws "
+        f"for its prompt, scored by {config.scorer}.",
         use="goalreel plan --critic hf:DIR",
         library="transformers",
         task="image-text-to-text",

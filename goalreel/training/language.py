@@ -15,7 +15,7 @@ from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.planners.agents.dialects.recognition import write_trained_steps
 from goalreel.planners.agents.parsing import MAX_STEPS
-from goalreel.training.card import Card, file_facts, went_on_from, write_card
+from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from, write_card
 from goalreel.training.compiling import compile_parts
 from goalreel.training.conversations import Collator, as_dataset, read_rows
 from goalreel.training.language_config import LanguageConfig
@@ -177,8 +177,8 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
     nano, weights_before = is_nano(config.model), Path(located(config.model)) / "model.safetensors"
     return Card(
         title=f"goalreel {'nano ' if nano else ''}{config.role}",
-        summary=f"The {config.role.capitalize()} agent of goalreel, trained on {rows_in:,} conversations "
-        "with loss on the reply only.",
+        summary=f"{PURPOSE[config.role]} Trained on {rows_in:,} conversations, with the loss on the reply "
+        "only.",
         use=f"goalreel plan --{config.role} hf:DIR",
         library="transformers",
         task="image-text-to-text",
@@ -191,7 +191,7 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
 
 
 _LIMITS = (
-    "It knows goalreel's simulated tabletop alone: its blocks and bowls as its corpora show them, "
+    "It knows only goalreel's simulated tabletop: blocks and bowls as its corpora show them, "
     "and the instructions of its grammar. On any other picture or wording its answers mean nothing. It reads "
-    "goalreel's own prompts; other prompts are not understood."
+    "goalreel's own prompts and understands no others."
 )

@@ -88,7 +88,7 @@ def _card(editor: NanoEditor, edits: Edits) -> Card:
 
 
 def _before(editor: NanoEditor) -> dict[str, str]:
-    """Say, for the card, what came before: the VAE's training, or another editor's."""
+    """Name, for the card, what training began with: a VAE, or another editor."""
     config = editor.config
     if config.model is None:
         return {"VAE": f"{config.vae.steps} steps of {config.vae.batch}"}
@@ -96,8 +96,8 @@ def _before(editor: NanoEditor) -> dict[str, str]:
 
 
 _LIMITS = (
-    "It knows goalreel's simulated tabletop alone: its blocks and bowls as its corpus shows them, the "
-    "arm at home, and orders in that corpus's words. Other pictures come out wrong, and other "
+    "It knows only goalreel's simulated tabletop: blocks and bowls as its corpus shows them, the "
+    "arm at home, and prompts in that corpus's words. Other pictures come out wrong, and other "
     "words are not understood. It was trained to move one block at a time."
 )
 
