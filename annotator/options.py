@@ -99,7 +99,7 @@ class Options:
         str | None,
         Field(
             description="What to say of each step beside its words, with commas between: motion, pose, "
-            "scene, reasoning, failure, progress (docs/how-to/datasets.md).",
+            "scene, reasoning, failure, progress (docs/how-to/annotate.md).",
         ),
         _DATASET,
     ] = None

@@ -19,7 +19,7 @@ class HealthIssue(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     kind: str
-    """What it is, for scripts: docs/how-to/datasets.md lists them."""
+    """What it is, for scripts: docs/reference/dataset-checks.md lists them."""
     level: Level
     text: str
     """One line that says what there is, and what to do."""

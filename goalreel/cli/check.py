@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "The exit status is 1 where lerobot could not read an annotated copy, or there is nothing to annotate "
-    "(`broken`), else 0. docs/how-to/datasets.md lists the kinds of issues.\n\n"
+    "(`broken`), else 0. docs/reference/dataset-checks.md lists the kinds of issues.\n\n"
     "Keys of `--json`: `dataset`, `robot_type`, `episodes` (how many), `fps`, `camera`; `broken`, "
     "`warnings`, `notes` (how many); `robot`, objects with `field`, `value`, `confidence` and `reason`; "
     "`issues`, objects with `kind`, `level` (broken, warning, note), `group`, `text` and `episodes`; "

@@ -388,7 +388,7 @@ def test_episodes_are_named_in_a_sentence():
 def test_the_documentation_lists_every_kind():
     from support.places import ROOT
 
-    text = (ROOT / "docs/how-to/datasets.md").read_text()
+    text = (ROOT / "docs/reference/dataset-checks.md").read_text()
     kinds = {kind for _, kind, _, _ in FAULTS.values()}
     kinds |= {"images", "half_rate", "frozen", "no_camera", "no_numbers", "subtask_rows"}
     assert [kind for kind in sorted(kinds) if f"`{kind}`" not in text] == []
