@@ -164,6 +164,24 @@ def test_every_command_of_the_bags_page_runs(tmp_path, monkeypatch):
     }
 
 
+@pytest.mark.long
+def test_every_command_of_the_dataset_pages_runs(video_dataset, annotated, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("droid").symlink_to(video_dataset)
+    annotated(video_dataset, Path("labelled"), {0: {}, 1: {}, 2: {}}, form="bordered")
+    annotated(video_dataset, Path("pusht-goals"), {0: {}, 1: {}, 2: {}})
+    [config] = blocks("docs/how-to/annotate.md", "yaml")
+    Path("droid.yaml").write_text(config.code)
+    pages = ("annotate", "keep-existing-labels", "export", "edit-with-lerobot")
+    lines = [words for page in pages for words in commands(f"docs/how-to/{page}.md")]
+    assert {words[1] for words in lines} == {"check", "annotate", "show", "export"}
+    for words in lines:
+        goalreel(*words[1:])
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"droid-goals-report", "droid-tasks", "labelled-goals", "steps.csv", "steps.parquet"} <= made
+    assert {"droid-sarm", "droid-groot"} <= made
+
+
 def test_the_options_of_the_bags_page_are_those_of_the_command():
     named = set(re.findall(r"`(--[a-z-]+)", text_of("docs/how-to/bags.md")))
     assert named <= set(re.findall(r"--[a-z-]+", goalreel("bag2lerobot", "--help")))
