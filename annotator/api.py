@@ -83,9 +83,10 @@ def annotate(
 ) -> Summary:
     """Annotate a recorded LeRobot dataset into the new dataset `out`; `source` is never written to.
 
-    >>> goalreel.annotate("pusht", "pusht-goals", preset="hindsight")  # doctest: +SKIP
-
     Finished episodes are saved at once. Run again after a kill, it goes on where it stopped.
+
+    Examples:
+        >>> goalreel.annotate("pusht", "pusht-goals", preset="hindsight")  # doctest: +SKIP
 
     Args:
         source: the dataset's folder, or what `goalreel.open_dataset` gives.
@@ -180,7 +181,9 @@ def plan(
 ) -> Storyboard:
     """Plan a task from a picture of the scene and an instruction: render each step, and judge it.
 
-    >>> goalreel.plan("scene.png", "put the red block into the blue bowl", preset="nano")  # doctest: +SKIP
+    Examples:
+        >>> instruction = "put the red block into the blue bowl"
+        >>> goalreel.plan("scene.png", instruction, preset="nano")  # doctest: +SKIP
 
     Args:
         first: the scene as it is now, `image`: a file's path, a NumPy array, a PIL image or a

@@ -71,10 +71,11 @@ def check(
 ) -> CheckReport:
     """Tell what is understood of a dataset, and how healthy it is. Nothing is written.
 
-    >>> goalreel.check("pusht").count("broken")  # doctest: +SKIP
-    0
-
     Of a large dataset the robot is inferred, and instructions are compared with motions, on 200 episodes.
+
+    Examples:
+        >>> goalreel.check("pusht").count("broken")  # doctest: +SKIP
+        0
 
     Args:
         dataset: its folder, or what `goalreel.open_dataset` gives.

@@ -55,7 +55,7 @@ def _parameters(command: Command, context: typer.Context) -> Iterator[str]:
     if rows:
         yield from ["", "| option | what it does |", "|---|---|"]
     for name, what in rows:
-        yield f"| `{TYPE.sub('<\\1>', name)}` | {_cell(what)} |"
+        yield f"| `{TYPE.sub('<\\1>', name).replace('|', ' | ')}` | {_cell(what)} |"
 
 
 def _cell(text: str) -> str:

@@ -49,8 +49,9 @@ class Image:
     `frame` names where a recorded picture came from, as `CAMERA#INDEX` (index within the episode).
     It decides how the picture is stored, not whether two pictures are equal.
 
-    >>> Image(np.zeros((2, 3, 3), np.uint8)).size
-    (3, 2)
+    Examples:
+        >>> Image(np.zeros((2, 3, 3), np.uint8)).size
+        (3, 2)
 
     Raises:
         ValueError: the array is not (height, width, 3) uint8, or is empty.
@@ -139,8 +140,9 @@ class Image:
         An array is (height, width, 3) RGB in uint8, and is copied. Files and Pillow's images may have other
         modes; they are brought upright, with 8 bits.
 
-        >>> Image.of(np.zeros((2, 3, 3), np.uint8)).size
-        (3, 2)
+        Examples:
+            >>> Image.of(np.zeros((2, 3, 3), np.uint8)).size
+            (3, 2)
 
         Raises:
             InputError: the file cannot be read or is no picture, the array has another shape or type, or the

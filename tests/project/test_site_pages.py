@@ -1,10 +1,15 @@
 """The generated pages of the documentation show all of what they describe."""
 
+import inspect
+import re
+from types import FunctionType
+
 import pytest
 import site_commands
 import site_models
 import site_pages
 
+import goalreel
 from goalreel.editors.catalogue import catalogue
 from goalreel.models.discovery import kinds
 from goalreel.types import ROLES
@@ -41,3 +46,14 @@ def test_every_command_has_its_examples_as_lines_of_a_shell():
 def test_a_page_has_one_title(name):
     text = site_pages.PAGES[name]()
     assert text.startswith("# ")
+
+
+def test_examples_of_public_names_stand_in_a_section_of_their_own():
+    """Else the site shows them as a quotation in a quotation."""
+    public = [getattr(goalreel, name) for name in dir(goalreel)]
+    inside = [member for owner in public if inspect.isclass(owner) for member in vars(owner).values()]
+    methods = [member for member in inside if isinstance(member, FunctionType | classmethod)]
+    texts = [inspect.getdoc(member) or "" for member in (*public, *methods)]
+    examples = [text for text in texts if ">>> " in text]
+    assert len(examples) >= 5
+    assert [text for text in examples if not re.search(r"^Examples:\n    >>> ", text, re.MULTILINE)] == []
