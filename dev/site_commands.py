@@ -61,7 +61,7 @@ def _parameters(command: Command, context: typer.Context) -> Iterator[str]:
 def _cell(text: str) -> str:
     """Put a text into one cell of a table; the forms of a role's models are on a page of their own."""
     text = re.sub(r": <(?:planner|editor|critic)>", ": [a model's name](model-names.md)", text)
-    return " ".join(text.replace("|", "\\|").split())
+    return " ".join(text.replace("|", "\\|").split()).replace("] [", "; ")
 
 
 def _split(epilog: str) -> tuple[str, list[str]]:
