@@ -42,7 +42,7 @@ class Options:
         SubGoalForm,
         Field(
             description="How the sub-goal camera shows a goal; not plain for ACT "
-            "(docs/how-to/connect-a-policy.md)."
+            "(docs/explanation/subgoal-forms.md)."
         ),
         _DATASET,
     ] = DEFAULT_FORM

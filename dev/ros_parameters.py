@@ -13,7 +13,8 @@ from goalreel_ros.parameters import PARAMETERS, describe
 FILE = Path(__file__).parents[1] / "launch" / "goalreel.yaml"
 HEAD = """\
 # The node's parameters, at their defaults. Written by dev/ros_parameters.py.
-# What is fixed can only be set before the node is configured; the rest at any time (ros2 param set).
+# What is fixed can only be set before the node is configured; the rest at any time (ros2 param set): it holds
+# from the next request or message on. ROS refuses 5 for a floating-point parameter: write 5.0.
 /**:
   ros__parameters:
 """

@@ -36,7 +36,7 @@ UseUnverified = Annotated[
 SubGoalFormChoice = Annotated[
     Literal["plain", "bordered", "difference", "beside"],
     typer.Option(
-        help="How the sub-goal camera shows a goal; ACT cannot use plain (docs/how-to/connect-a-policy.md)."
+        help="How the sub-goal camera shows a goal; ACT cannot use plain (docs/explanation/subgoal-forms.md)."
     ),
 ]
 

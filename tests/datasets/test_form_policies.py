@@ -1,7 +1,7 @@
 """Which form of the sub-goal camera which stock policy can use: does it know the goal from the live view?
 
 Real lerobot classes, tiny and with random weights: what such a policy cannot tell apart, no training
-teaches it. The table in docs/how-to/connect-a-policy.md is made from these tests.
+teaches it. The table in docs/explanation/subgoal-forms.md is made from these tests.
 """
 
 from functools import cache

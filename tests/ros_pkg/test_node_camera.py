@@ -1,4 +1,4 @@
-"""A camera that misbehaves: each case has an outcome that docs/how-to/run-the-node.md names."""
+"""A camera that misbehaves: each case has an outcome that docs/reference/ros-failures.md names."""
 
 import pytest
 from action_msgs.msg import GoalStatus

@@ -13,10 +13,11 @@ from goalreel.models.choice import ModelChoice
 from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
 from goalreel_ros import parameters
+from goalreel_ros.client.commander import SERVICES
 from goalreel_ros.node import GoalreelNode
 from goalreel_ros.parameters import ENGINE, FIXED, NODE, PARAMETERS, NodeOptions, check_names
 
-DOCS = ROOT / "docs/how-to/run-the-node.md"
+INTERFACE = ROOT / "docs/reference/ros-interface.md"
 
 
 @pytest.fixture(scope="module")
@@ -144,36 +145,29 @@ def test_a_parameter_that_is_unset_is_none_in_the_settings(node):
     assert parameters.read_engine_settings(node).models == ModelChoice("nano")
 
 
-def test_the_table_in_the_documentation_is_what_is_declared(node):
-    """When this fails: paste the table it shows into docs/how-to/run-the-node.md."""
-    text = DOCS.read_text()
-    expected = table(node)
-    begin = text.index(expected.splitlines()[0])
-    assert text[begin : text.index("\n\n", begin)] == expected, f"\n{expected}"
-
-
-def table(node) -> str:
-    rows = ["| parameter | default | range | | |", "|---|---|---|---|---|"]
-    for name, parameter in PARAMETERS.items():
-        descriptor = node.describe_parameter(name)
-        ranges = [*descriptor.integer_range, *descriptor.floating_point_range]
-        bounds = f"{ranges[0].from_value:g} to {ranges[0].to_value:.10g}" if ranges else ""
-        bounds = bounds or ", ".join(parameter.choices)
-        shown = repr(parameter.default).replace("'", "") or "(empty)"
-        fixed = "fixed" if parameter.read_only else ""
-        rows.append(f"| `{name}` | {shown} | {bounds} | {fixed} | {descriptor.description} |")
-    return "\n".join(rows)
-
-
 def test_every_test_that_the_documentation_names_exists():
     tests = "".join(f.read_text() for f in TESTS.rglob("test_*.py"))
-    pages = [DOCS, ROOT / "docs/reference/ros-interface.md", ROOT / "dev/LOG.md"]
+    pages = [ROOT / "docs/reference/ros-failures.md", ROOT / "dev/LOG.md"]
     for page in pages:
         named = set(re.findall(r"`(test_\w+)`", page.read_text()))
         assert named
         assert not [name for name in named if f"def {name}(" not in tests]
 
 
-def test_every_error_code_is_documented():
-    text = DOCS.read_text()
-    assert not [code.name for code in ErrorCode if code.name not in text]
+def test_every_error_code_and_reason_is_documented():
+    text = INTERFACE.read_text()
+    assert [code.name for code in ErrorCode if f"| {code.value} | {code.name} |" not in text] == []
+    message = (ROOT / "ros_pkg/goalreel_interfaces/msg/SubGoal.msg").read_text()
+    reasons = re.findall(r"REASON_(\w+)=", message)
+    assert len(reasons) == 10
+    assert [reason for reason in reasons if f"| {reason} |" not in text] == []
+
+
+def test_every_topic_action_and_service_is_documented():
+    files = set((ROOT / "ros_pkg/goalreel_ros/goalreel_ros").glob("*.py"))
+    sources = "".join(f.read_text() for f in files if f.name != "guard.py")
+    names = {*re.findall(r'"~/([a-z_/]+)"', sources), *re.findall(r'"((?:start/|get_)[a-z_]+)"', sources)}
+    names |= SERVICES.keys()
+    assert {"subgoal", "execute_task", "start/execute_task", "get_storyboard", "pause"} < names
+    text = INTERFACE.read_text()
+    assert sorted(name for name in names if f"`~/{name}`" not in text) == []

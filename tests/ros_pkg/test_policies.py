@@ -21,7 +21,10 @@ from support.ros import ENV, Other, other
 from support.ros_bench import GREEN, RED, rgb, seen
 from support.wait import until
 
-PAGES = [f"docs/how-to/{name}.md" for name in ("behaviour-trees", "connect-a-policy")]
+PAGES = [
+    f"docs/how-to/{name}.md"
+    for name in ("behaviour-trees", "connect-a-policy", "rollout-without-ros", "train-a-policy")
+]
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 TASK = "put the red block in the bowl"
 

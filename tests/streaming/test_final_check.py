@@ -141,7 +141,7 @@ def test_who_does_not_want_it_is_not_asked_and_the_result_says_so(start):
 def test_every_preset_asks_its_critic_about_as_much_as_it_knows(name):
     preset = presets.read(name)
     assert (preset.confirm, preset.confirm_steps) == (True, 1 if name == "nano" else None), (
-        "see docs/how-to/run-the-node.md"
+        "see docs/reference/ros-failures.md"
     )
 
 
