@@ -172,8 +172,9 @@ def test_every_command_of_the_dataset_pages_runs(video_dataset, annotated, tmp_p
     annotated(video_dataset, Path("pusht-goals"), {0: {}, 1: {}, 2: {}})
     [config] = blocks("docs/how-to/annotate.md", "yaml")
     Path("droid.yaml").write_text(config.code)
-    pages = ("annotate", "keep-existing-labels", "export", "edit-with-lerobot")
-    lines = [words for page in pages for words in commands(f"docs/how-to/{page}.md")]
+    guides = ("annotate", "keep-existing-labels", "export", "edit-with-lerobot")
+    pages = [*(f"docs/how-to/{name}.md" for name in guides), "docs/reference/dataset-checks.md"]
+    lines = [words for page in pages for words in commands(page)]
     assert {words[1] for words in lines} == {"check", "annotate", "show", "export"}
     for words in lines:
         goalreel(*words[1:])
