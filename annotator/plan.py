@@ -52,7 +52,9 @@ def plan_task(
         board = _plan(task, models, on_unverified, observe, Journal(out / "answers"))
         save_storyboard(board, out)
         view = EpisodeView(0, "Storyboard", task.instruction, storyboard=board)
-        write_report([view], out, title=task.instruction, summary=models.provenance.display_names())
+        write_report(
+            [view], out, title=task.instruction, summary={}, models=models.provenance.display_names()
+        )
         _preview(board, out / "preview.gif")
     return board
 

@@ -46,7 +46,6 @@ def show(
     summary = {
         "episodes": str(len(selected)),
         **({"annotated": f"{len(done)} of {total}"} if len(done) < total else {}),
-        **_models(records),
         **{f"steps {k}": str(v) for k, v in sorted(totals.items()) if v},
     }
 
@@ -60,6 +59,7 @@ def show(
         out,
         title=dataset.resolve().name,
         summary=summary,
+        models=_models(records),
         sheets=len(selected) <= MANY if sheets is None else sheets,
     )
 

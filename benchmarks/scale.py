@@ -205,7 +205,7 @@ def write_index(episodes: int, out: Path) -> Path:
         )
         rows.add(card, i // 20 + 1, thumbnail=True)
     links = [PageLink(f"page-{p + 1:04d}.html", 20 * p, 20 * p + 19) for p in range(episodes // 20)]
-    text = Pages("scale", {}).index({"verified": episodes}, rows.json(), links)
+    text = Pages("scale", {}, {}).index({"verified": episodes}, rows.json(), links)
     (out / "index.html").write_text(text, encoding="utf-8")
     return out / "index.html"
 

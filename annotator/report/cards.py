@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from goalreel.annotator.report.claim_text import claim_lines, short_name
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.pictures import SHOWN, data_uri
-from goalreel.claims import TITLES
 from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Status, StoryboardStep
+from goalreel.wording import reader_text, rounded
 
 HUES = 6
 """Step colours in report.css: `.hue0` ... `.hue5`."""
@@ -56,6 +57,7 @@ class AttemptCard:
     text: str
     refined: str | None
     reply: str | None
+    """What the model answered word for word, where the page says it in another way."""
     scores: str
     """The Critic's numbers, in words; empty without any."""
 
@@ -107,6 +109,15 @@ class EpisodeCard:
     """Why it failed, or which models failed on the way."""
     reply: str | None
 
+    @property
+    def rejected(self) -> int:
+        """Pictures that were not accepted."""
+        return sum(step.rejected for step in self.steps)
+
+    @property
+    def attempts(self) -> int:
+        return sum(len(step.attempts) for step in self.steps)
+
 
 def span(segment: Segment, fps: float) -> str:
     """A segment in seconds, e.g. `1.2–3.4 s`."""
@@ -119,19 +130,14 @@ def told(step: StoryboardStep) -> str:
     return f"{step.status}{vain}{', words in doubt' if step.step.doubts else ''}"
 
 
-def claim_text(step: StoryboardStep) -> str:
-    """Who made what the step claims, and who checked it, in one line."""
-    return " · ".join(f"{TITLES[name]}: {claim.line}" for name, claim in step.claims.items())
-
-
 def when(step: StoryboardStep, fps: float) -> str | None:
     """The place of a step in the recording, or the reason why it has none."""
     alignment = step.alignment
     if alignment is not None and alignment.reason is not None:
-        return f"Unaligned: {alignment.reason}"
+        return f"Not found in the recording: {alignment.reason}"
     if step.segment is None:
         return None
-    unlike = "" if alignment is None or alignment.cost is None else f" · unlikeness {alignment.cost:.2f}"
+    unlike = "" if alignment is None or alignment.cost is None else f" · difference {alignment.cost:.2f}"
     vain = " · tried in vain" if step.step.outcome == "failed" else ""
     return f"{span(step.segment, fps)}{unlike}{vain}"
 
@@ -181,11 +187,13 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         outcome = "accepted" if verdict.success else "rejected"
         named_scores = (("semantics", verdict.semantics), ("quality", verdict.quality))
         sure = () if verdict.probability is None else (f"probability of success {verdict.probability:.2f}",)
-        text, refined = verdict.reasoning, verdict.refined_prompt
-        marks = (f"{name} {score:g}/10" for name, score in named_scores if score is not None)
+        text, refined = reader_text(verdict.reasoning), verdict.refined_prompt
+        reply = verdict.reasoning if text != verdict.reasoning else None
+        marks = (f"{name} {rounded(score)}/10" for name, score in named_scores if score is not None)
         scores = " · ".join((*sure, *marks))
     else:
         outcome, refined, scores = "failed", None, ""
+        reply = failure.reply if failure is not None else None
         text = f"{failure.stage}: {failure.message}" if failure is not None else ""
     if (measured := attempt.registration) is not None and measured.line != text:
         text = f"{text} {measured.line}".strip()
@@ -194,11 +202,11 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         outcome=outcome,
         prompt=attempt.prompt,
         seed=attempt.seed,
-        by=attempt.by,
+        by=None if attempt.by is None else short_name(attempt.by.removeprefix("model ")),
         picture=_picture(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
         text=text,
         refined=refined,
-        reply=failure.reply if failure is not None else None,
+        reply=reply,
         scores=scores,
     )
 
@@ -227,7 +235,7 @@ def _step(view: EpisodeView, i: int, step: StoryboardStep, goal: Image | None) -
         instruction=step.step.instruction,
         caption=step.step.auxiliary_text,
         doubts=step.step.doubts,
-        claims=claim_text(step),
+        claims=" · ".join(claim_lines(step.claims)),
         details=tuple(step.step.details.lines()) if step.step.details else (),
         status=step.status,
         span=when(step, view.fps),

@@ -10,7 +10,7 @@ import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 
-from goalreel.annotator.report.typeset import Typeface, rtl, typeface, wrap
+from goalreel.annotator.report.typeset import Typeface, drawable, rtl, typeface, wrap
 from goalreel.image import Image
 
 INK: Final = "#1f2327"
@@ -138,8 +138,9 @@ def _picture(cell: Cell, width: int, shape: tuple[int, int]) -> PIL.Image.Image:
 @functools.lru_cache(maxsize=1024)
 def _laid(line: Line, width: int) -> tuple[Typeface, tuple[str, ...]]:
     """The fonts for a paragraph and its wrapped lines."""
-    font = typeface(line.text, line.size)
-    return font, tuple(wrap(line.text, font, width, line.most))
+    text = drawable(line.text, line.size)
+    font = typeface(text, line.size)
+    return font, tuple(wrap(text, font, width, line.most))
 
 
 def _height(line: Line, width: int) -> int:
@@ -150,7 +151,7 @@ def _text(draw: PIL.ImageDraw.ImageDraw, line: Line, left: int, top: int, width:
     """Draw wrapped text and return the y below it; right-to-left text keeps to the right."""
     font, parts = _laid(line, width)
     for part in parts:
-        x = left + width - font.getlength(part) if rtl(line.text) else left
+        x = left + width - font.getlength(part) if rtl("".join(parts)) else left
         for run_font, run in font.runs(part):
             draw.text((x, top + font.ascent), run, fill=line.colour, font=run_font, anchor="ls")
             x += run_font.getlength(run)

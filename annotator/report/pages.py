@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jinja2
 
 from goalreel.annotator.report.cards import EpisodeCard
+from goalreel.annotator.report.claim_text import display_name
 
 _HERE = Path(__file__).parent
 
@@ -38,14 +39,16 @@ class PageLink(NamedTuple):
 class Pages:
     """Renders whole pages and the pieces they are made of."""
 
-    def __init__(self, title: str, summary: Mapping[str, str]) -> None:
+    def __init__(self, title: str, summary: Mapping[str, str], models: Mapping[str, str]) -> None:
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        self._title = title
         self._jinja = templates(_HERE)
         values: dict[str, Any] = self._jinja.globals
         values |= {
             "title": title,
-            "summary": dict(summary),
+            "summary": {**summary, **{role: display_name(name) for role, name in models.items()}},
+            "models": {role: name for role, name in models.items() if display_name(name) != name},
             "script": script,
             "script_hash": f"sha256-{digest}",
             "style": (_HERE / "report.css").read_text(encoding="utf-8"),
@@ -55,8 +58,12 @@ class Pages:
         return self._jinja.get_template(template).render(values)
 
     def episode(self, card: EpisodeCard, sheet: str | None) -> str:
-        """One episode in full; `sheet` is the address of its contact sheet."""
-        return self._render("episode.html.j2", card=card, sheet=sheet)
+        """One episode in full; `sheet` is the address of its contact sheet.
+
+        Where the page's title is its instruction, the page is about it alone and the title is its headline.
+        """
+        alone = card.instruction == self._title
+        return self._render("episode.html.j2", card=card, sheet=sheet, alone=alone)
 
     def page(self, entries: list[str], first: int, last: int, previous: str | None, after: str | None) -> str:
         """Some consecutive episodes; `previous` and `after` are the neighbours' addresses."""

@@ -44,6 +44,12 @@
   dialog.addEventListener("close", () => all[at].focus());
 })();
 
+// A link to a step's attempts opens the list that they are in: not every browser does it by itself.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest(".tries a");
+  if (link) document.getElementById(link.hash.slice(1)).closest("details").open = true;
+});
+
 (function list() {
   const form = document.querySelector("form.toolbar");
   if (!form) return;

@@ -3,9 +3,9 @@
 from typing import Final
 
 from goalreel.annotator.report.cards import span, told
+from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.annotator.report.model import EpisodeView
-from goalreel.claims import TITLES
 from goalreel.image import Image
 
 CELL: Final = 300
@@ -30,7 +30,7 @@ def _cells(view: EpisodeView) -> list[Cell]:
         lines = (
             Line(f"{number}. {step.step.name}", 17, INK, 3),
             Line(f"{when}{told(step)}", 15, mark.colour, 2),
-            *(Line(f"{TITLES[name]} {claim.line}", 13, MUTED, 2) for name, claim in step.claims.items()),
+            *(Line(line, 13, MUTED, 2) for line in claim_lines(step.claims)),
         )
         caption = step.step.auxiliary_text if step.status == "text" else None
         cells.append(Cell(goal, lines, mark, note=None if caption is None else Line(caption, 15, INK, 6)))

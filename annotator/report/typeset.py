@@ -5,6 +5,7 @@ import logging
 import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import cast
 
 import PIL.ImageFont
@@ -68,16 +69,39 @@ class Typeface:
 
 
 def typeface(text: str, size: int) -> Typeface:
-    """The fonts of this machine for `text` at `size` pixels.
-
-    What no font can draw becomes boxes: a warning says so, once a process for the same scripts.
-    """
+    """The fonts of this machine for `text` at `size` pixels; what none of them can draw becomes boxes."""
     characters = _visible(text[:_LONGEST])
     fonts = _fonts(characters, size)
     best = max(fonts, key=lambda font: sum(_draws(font, c) for c in characters))
     lacking = [c for c in characters if not _draws(best, c)]
-    _warn(tuple(without_font(lacking, size).items()))
     return Typeface(best, tuple(font for font in fonts if any(_draws(font, c) for c in lacking)))
+
+
+def drawable(text: str, size: int) -> str:
+    """`text`, where no font can draw a part with its name in brackets: `[Chinese text]`, `[red apple]`.
+
+    A warning names the missing scripts and their packages, once a process for the same ones.
+    """
+    text = text[:_LONGEST]
+    scripts = without_font(_visible(text), size)
+    if not scripts:
+        return text
+    _warn(tuple(scripts.items()))
+    fonts = _fonts(_visible(text), size)
+
+    def missing(character: str) -> str:
+        if not _visible(character) or any(_draws(font, character) for font in fonts):
+            return ""
+        script = _script(character)
+        if script == "Symbols":
+            return f"[{unicodedata.name(character).lower()}]"
+        if unicodedata.category(character).startswith("P"):
+            return " "
+        # Japanese is written with Chinese characters, too.
+        script = "Hiragana" if script == "Cjk" and "Japanese" in scripts else script
+        return f"[{_EAST_ASIAN.get(script, script)} text]"
+
+    return "".join(name or "".join(run) for name, run in groupby(text, missing))
 
 
 def without_font(characters: Collection[str], size: int = 20) -> dict[str, str]:
@@ -92,7 +116,8 @@ def without_font(characters: Collection[str], size: int = 20) -> dict[str, str]:
 def _warn(scripts: tuple[tuple[str, str], ...]) -> None:
     if scripts:
         log.warning(
-            "no font here can draw %s, so contact sheets show boxes: install %s (Debian's name)",
+            "no font here can draw %s, so contact sheets name such text in brackets: "
+            "install %s (Debian's name)",
             ", ".join(script for script, _ in scripts),
             " ".join(dict.fromkeys(package for _, package in scripts)),
         )

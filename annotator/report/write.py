@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from goalreel.annotator.report.cards import episode_card
 from goalreel.annotator.report.model import EpisodeView
@@ -20,6 +21,7 @@ from goalreel.annotator.report.sheet import contact_sheet
 logger = logging.getLogger(__name__)
 
 PAGE_EPISODES = 20
+PAGE_STEPS = 40
 PAGE_BYTES = 6_000_000
 """A page is closed at whichever comes first; an episode is never split."""
 _OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg", "sheets/episode_*.png")
@@ -30,15 +32,18 @@ class _Page:
     number: int
     entries: list[str] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
+    steps: int = 0
     thumbnails: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return f"page-{self.number:04d}.html"
 
-    def fits(self, entry: str) -> bool:
+    def fits(self, entry: str, steps: int) -> bool:
+        if not self.entries:
+            return True
         size = sum(map(len, self.entries)) + len(entry)
-        return not self.entries or (len(self.entries) < PAGE_EPISODES and size <= PAGE_BYTES)
+        return len(self.entries) < PAGE_EPISODES and self.steps + steps <= PAGE_STEPS and size <= PAGE_BYTES
 
 
 class _Report:
@@ -62,11 +67,12 @@ class _Report:
             self._write(sheet, contact_sheet(view).png())
         card = episode_card(view)
         entry = self.pages.episode(card, sheet)
-        if not self.page.fits(entry):
+        if not self.page.fits(entry, len(card.steps)):
             self._write_page(last=False)
             self.page = _Page(self.page.number + 1)
         self.page.entries.append(entry)
         self.page.indices.append(view.index)
+        self.page.steps += len(card.steps)
         self.counts[view.status] += 1
         if (first := view.storyboard.task.image) is not None:
             self.page.thumbnails[f"thumbs/{name}.jpg"] = jpeg(first, THUMBNAIL)
@@ -104,12 +110,19 @@ def _utf8(text: str) -> bytes:
 
 
 def write_report(
-    episodes: Iterable[EpisodeView], out: Path, *, title: str, summary: Mapping[str, str], sheets: bool = True
+    episodes: Iterable[EpisodeView],
+    out: Path,
+    *,
+    title: str,
+    summary: Mapping[str, str],
+    models: Mapping[str, str] = MappingProxyType({}),
+    sheets: bool = True,
 ) -> Path:
     """Write the report of `episodes` into the folder `out` and return its `index.html`.
 
     A report written there before is replaced; other files in `out` are left alone. `summary` is shown
-    as names and values at the top. Without `sheets` no contact sheets (`sheets/episode_000003.png`) are
+    as names and values at the top, and `models` (role -> full name) with short names, the full ones on
+    demand. Without `sheets` no contact sheets (`sheets/episode_000003.png`) are
     written, which takes most of the time of a large report.
 
     Raises:
@@ -119,7 +132,7 @@ def write_report(
     for pattern in _OURS:
         for stale in out.glob(pattern):
             stale.unlink()
-    report = _Report(out, Pages(title, summary), sheets=sheets)
+    report = _Report(out, Pages(title, summary, models), sheets=sheets)
     for view in episodes:
         report.add(view)
     return report.finish()

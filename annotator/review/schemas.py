@@ -134,6 +134,8 @@ class StepAnswer(Schema):
     unaligned: str | None
     doubts: tuple[str, ...]
     claims: Claims
+    claim_lines: list[str]
+    """The claims for a reader."""
     details: Details
     issues: tuple[Issue, ...]
     chosen: int | None

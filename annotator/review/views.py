@@ -3,6 +3,7 @@
 from typing import assert_never
 from urllib.parse import quote
 
+from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.review.schemas import AttemptAnswer, HistoryAnswer, HistoryLine, StepAnswer
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import WORDS, has_followed
@@ -11,6 +12,7 @@ from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.details import Details
 from goalreel.types import Attempt, StoryboardStep
+from goalreel.wording import reader_text
 
 PICTURE_WIDTH = 480
 """Width in pixels of a goal image that is a frame of the recording."""
@@ -40,6 +42,7 @@ def step_answer(episode: int, step: ReviewStep, corrected: StoryboardStep) -> St
         unaligned=step.alignment.reason if step.alignment else None,
         doubts=corrected.step.doubts,
         claims=corrected.claims,
+        claim_lines=claim_lines(corrected.claims),
         details=plan_step.details or Details(),
         issues=step.issues,
         chosen=step.chosen,
@@ -59,7 +62,13 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
     outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
     if has_followed(attempt):
         outcome = "observed"
-    text = verdict.reasoning if verdict else f"{failure.stage}: {failure.message}" if failure else ""
+    text = (
+        reader_text(verdict.reasoning)
+        if verdict
+        else f"{failure.stage}: {failure.message}"
+        if failure
+        else ""
+    )
     if (measured := attempt.registration) is not None and measured.line != text:
         text = f"{text} {measured.line}".strip()
     return AttemptAnswer(

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import rerun as rr
 import rerun.blueprint as rrb
 
-from goalreel.annotator.report.cards import attempt_card, claim_text, when
+from goalreel.annotator.report.cards import attempt_card, when
+from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.report.pictures import SHOWN, jpeg
 from goalreel.image import Image
 from goalreel.types import Attempt, StoryboardStep
@@ -52,7 +53,7 @@ def step_text(number: int, step: StoryboardStep, fps: float) -> str:
     """Write the full text of a step and of the Critic on it, which the log cuts; `number` is from 1."""
     label = f"{number}. {step.step.name}"
     doubts = "\n".join(f"The words may be untrue: {doubt}." for doubt in step.step.doubts)
-    claims = claim_text(step).replace(" · ", "\n")
+    claims = "\n".join(claim_lines(step.claims))
     details = "\n".join(step.step.details.lines()) if step.step.details else ""
     lines = (
         label,

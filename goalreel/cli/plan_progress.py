@@ -12,6 +12,7 @@ from goalreel.batch import Observer
 from goalreel.cli.plan_text import step_names
 from goalreel.progress import OnText, reply_listener
 from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
+from goalreel.wording import reader_text
 
 _PLANNING = "planning"
 
@@ -47,7 +48,7 @@ class _Board:
                 probability = "" if answer.probability is None else f" {answer.probability:.2f}"
                 mark = f"[green]✓[/]{probability}" if answer.success else f"[yellow]✗[/]{probability} "
                 self.marks[request.step] += mark
-                self.comments[request.step] = answer.reasoning or answer.refined_prompt or ""
+                self.comments[request.step] = reader_text(answer.reasoning) or answer.refined_prompt or ""
             case _, Failure():
                 self.note = f"[red]{escape(answer.message)}[/]"
 

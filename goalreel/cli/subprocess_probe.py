@@ -83,7 +83,7 @@ FONTS = """
 import PIL.features
 from goalreel.annotator.report.typeset import SAMPLES, without_font
 if scripts := without_font(SAMPLES):
-    raise SystemExit(f"none for {', '.join(scripts)}: contact sheets show boxes instead")
+    raise SystemExit(f"none for {', '.join(scripts)}: contact sheets name such text in brackets instead")
 if not PIL.features.check("raqm"):
     raise SystemExit("no libfribidi: Arabic, Hebrew and Indian scripts are drawn letter by letter")
 print("every script is drawn")

@@ -10,6 +10,7 @@ from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.task_end import TaskEnded, end_from_failure
 from goalreel.types import Candidate, Failure, Verdict
+from goalreel.wording import reader_text
 
 NOT_CHECKED = "every step was taken for done; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
@@ -45,7 +46,7 @@ async def confirm_task(
         if isinstance(answer, Failure) and answer.reply is None:
             break
     if isinstance(answer, Verdict):
-        raise TaskEnded(ErrorCode.UNVERIFIED, _message(answer.reasoning), answer)
+        raise TaskEnded(ErrorCode.UNVERIFIED, _message(reader_text(answer.reasoning)), answer)
     assert answer is not None
     if settings.on_model_failure == "fail":
         raise end_from_failure(answer)

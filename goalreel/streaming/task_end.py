@@ -5,6 +5,7 @@ from textwrap import shorten
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Failure, Plan, Step, StoryboardStep, Verdict
+from goalreel.wording import reader_text
 
 _STAGES = {
     "plan": ErrorCode.PLANNER_FAILED,
@@ -54,6 +55,6 @@ def end_from_step(result: StoryboardStep, settings: EngineSettings) -> TaskEnded
         return end_from_failure(attempt.failure) if settings.on_model_failure == "fail" else None
     if settings.on_unverified == "publish":
         return None
-    reason = attempt.verdict.reasoning if attempt.verdict is not None else ""
+    reason = reader_text(attempt.verdict.reasoning) if attempt.verdict is not None else ""
     text = f"the critic rejected all {len(result.attempts)} pictures of {result.step.name!r}. {reason}"
     return TaskEnded(ErrorCode.ATTEMPTS_EXHAUSTED, text.strip().splitlines()[0])

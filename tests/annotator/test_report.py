@@ -17,7 +17,7 @@ from goalreel.annotator.report.cards import bars, ticks
 from goalreel.annotator.report.grid import _laid
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.sheet import contact_sheet
-from goalreel.annotator.report.write import PAGE_BYTES, PAGE_EPISODES, write_report
+from goalreel.annotator.report.write import PAGE_BYTES, PAGE_EPISODES, PAGE_STEPS, write_report
 from goalreel.image import Image
 from goalreel.types import (
     Attempt,
@@ -155,7 +155,7 @@ def nasty(folder: Path, count: int) -> Path:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> Path:
     """A report of two pages and an index, with text that would break a careless one. Read only."""
-    return nasty(tmp_path_factory.mktemp("pages"), PAGE_EPISODES + 1)
+    return nasty(tmp_path_factory.mktemp("pages"), PAGE_STEPS // 4 + 1)
 
 
 def test_what_a_dataset_says_is_escaped(pages, tmp_path):
@@ -238,6 +238,12 @@ def test_pages_are_bounded_in_bytes(tmp_path):
     sizes = [p.stat().st_size for p in tmp_path.glob("page-*.html")]
     assert len(sizes) > 1
     assert max(sizes) < PAGE_BYTES + 100_000
+
+
+def test_pages_are_bounded_in_steps(tmp_path):
+    write_report(map(episode, range(11)), tmp_path, title="x", summary={}, sheets=False)
+    steps = [len(Reader(path).with_class("step")) for path in sorted(tmp_path.glob("page-*.html"))]
+    assert steps == [10 * 5, 5]  # with the first frames
 
 
 def test_episodes_stream_through(tmp_path):
@@ -414,8 +420,15 @@ def test_a_script_without_a_font_is_named_once_with_its_package(text, latin_only
         contact_sheet(episode(0, text))
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"no font here can draw {scripts}, so contact sheets show boxes: install {packages} (Debian's name)"
+        f"no font here can draw {scripts}, so contact sheets name such text in brackets: "
+        f"install {packages} (Debian's name)"
     )
+
+
+def test_text_without_a_font_is_named_in_its_place(latin_only):
+    assert typeset.drawable("put 红色方块, 🍎 there", 20) == "put [Chinese text], [red apple] there"
+    assert typeset.drawable("赤いブロックを取る。", 20).strip() == "[Japanese text]"
+    assert typeset.drawable("stack the blocks", 20) == "stack the blocks"
 
 
 def test_text_that_the_fonts_can_draw_says_nothing(latin_only, caplog):
@@ -439,6 +452,34 @@ def test_a_contact_sheet_keeps_proportions_and_wraps():
     assert narrow.size[1] > 4 * 200
     with pytest.raises(ValueError, match="at least 160"):
         contact_sheet(episode(0), width=100)
+
+
+def test_a_page_about_one_storyboard_says_its_instruction_once(tmp_path):
+    models = {"planner": "hf:/models/big-planner?dtype=bfloat16 (its own prompt)", "critic": "difference"}
+    index = write_report(
+        [episode(0)], tmp_path, title="stack the blocks", summary={}, models=models, sheets=False
+    )
+    text = index.read_text()
+    body = text.partition("<body>")[2]
+    assert body.count(">stack the blocks<") == 1
+    assert '<dd dir="auto">big-planner</dd>' in text
+    assert '<dd dir="auto">hf:/models/big-planner?dtype=bfloat16 (its own prompt)</dd>' in text
+    assert text.count("<dt>") == 1, "a name that is short already is not written twice"
+
+
+def test_a_reader_sees_round_scores_and_no_cells(tmp_path):
+    said = "red block c10 r9 stays; blue block c2 r3 gone. The blue block is gone."
+    view = plain(0)
+    tried = view.storyboard.steps[0].attempts[0]
+    verdict = Verdict(success=True, reasoning=said, semantics=9.87983, quality=7, probability=0.98765)
+    step = view.storyboard.steps[0].model_copy(
+        update={"attempts": (tried.model_copy(update={"verdict": verdict}),)}
+    )
+    view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": (step,)}))
+    text = write_report([view], tmp_path, title="t", summary={}, sheets=False).read_text()
+    assert '<p dir="auto">The blue block is gone.</p>' in text
+    assert "probability of success 0.99 · semantics 9.9/10 · quality 7/10" in text
+    assert f'<pre dir="auto">{said}</pre>' in text, "the whole answer is there on demand"
 
 
 def test_a_storyboard_without_a_recording(tmp_path):

@@ -1,6 +1,7 @@
 """The report in a real browser, at desktop and phone width, straight from the disk."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from support.browser import CONTRAST, needs_chromium
 from support.browser import chromium as browser_of
 
 from goalreel.annotator.report.model import EpisodeView
-from goalreel.annotator.report.write import PAGE_EPISODES, write_report
+from goalreel.annotator.report.write import PAGE_EPISODES, PAGE_STEPS, write_report
 from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
@@ -57,7 +58,7 @@ def reports(tmp_path_factory):
     """(one page, many pages), with texts that would break a careless layout."""
     one, many = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("many")
     summary = {"preset": "hindsight", LONG: LONG}
-    views = [episode(0), episode(1), episode(2, steps=40)]
+    views = [episode(0), episode(1), episode(2, steps=30)]
     write_report(views, one, title=LONG, summary=summary, sheets=False)
     write_report(
         map(episode, range(2 * PAGE_EPISODES + 9)), many, title="many", summary=summary, sheets=False
@@ -158,6 +159,8 @@ def caption(driver) -> str:
 def test_a_click_enlarges_and_keys_move(browser, reports):
     keys = webdriver.Keys
     open_page(browser, reports[0] / "index.html")
+    assert len(shown(browser, "#episode-0 button.zoom")) == 1 + 3 * 2
+    click(browser, find(browser, "#episode-0-step-2 .tries a"))  # opens the attempts
     buttons = shown(browser, "#episode-0 button.zoom")
     assert len(buttons) == 1 + 3 * (2 + 2)
     small = buttons[1].size["width"]
@@ -179,6 +182,15 @@ def test_a_click_enlarges_and_keys_move(browser, reports):
     eventually(browser, find(browser, "#viewer").is_displayed, False)
     # Focus follows the picture last seen.
     eventually(browser, lambda: browser.switch_to.active_element, buttons[-1])
+
+
+def test_a_long_instruction_is_folded(browser, reports):
+    open_page(browser, reports[0] / "index.html")
+    headline = find(browser, "#episode-1-title")
+    folded = headline.size["height"]
+    click(browser, find(browser, "#episode-1 .fold summary"))
+    eventually(browser, lambda: headline.size["height"] > folded)
+    assert find(browser, "#episode-0-title").size["height"] < folded  # which is short
 
 
 @on_desktop
@@ -245,7 +257,8 @@ def test_without_script_every_page_is_linked(chromium, reports):
     chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         chromium.get((reports[1] / "index.html").as_uri())
-        assert len(shown(chromium, "noscript a")) == 3
+        pages = math.ceil((2 * PAGE_EPISODES + 9) / (PAGE_STEPS // 3))
+        assert len(shown(chromium, "noscript a")) == pages
     finally:
         chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 

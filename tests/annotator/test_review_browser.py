@@ -111,9 +111,11 @@ class Page:
 
     def __init__(self, driver, server: Served, size: tuple[int, int] = WIDTHS["wide"]) -> None:
         self.driver, self.server = driver, server
-        width, height = size
+        self.resize(*size)
+
+    def resize(self, width: int, height: int) -> None:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def open(self, index: int) -> None:
         self.index = index
@@ -228,7 +230,7 @@ def test_both_sides_of_a_boundary_and_the_goal_beside_the_real_end_are_shown(pag
     page.press("l")
     page.sees(".step-item.open .step-name", "grasp the block")
     sides = "return [...document.querySelectorAll('#ends img')].map((i) => i.alt)"
-    told = ["last before, frame 7", "first of it, frame 8", "last of it, frame 15", "first after, frame 16"]
+    told = ["frame before, 7", "first frame, 8", "last frame, 15", "frame after, 16"]
     page.eventually(lambda: page.script(sides), told)
     pair = "return [...document.querySelectorAll('.pair img')].map((i) => i.alt)"
     page.eventually(lambda: page.script(pair), ["Step 2: goal image, accepted", "Step 2: real end frame 15"])
@@ -497,6 +499,10 @@ def test_the_sheet_of_keys_and_the_pictures_open_and_close(page):
     page.click("#viewer [data-close]")
     page.eventually(lambda: page.find("#viewer").is_displayed(), False)
     assert page.server.episode(page.index)["revision"] == 0
+    keys = "return [...document.querySelectorAll('kbd')].filter((key) => key.checkVisibility()).length"
+    page.eventually(lambda: page.script(keys) > 0)
+    page.resize(390, 844)
+    page.eventually(lambda: page.script(keys), 0)  # a phone has no keys
 
 
 @on_narrow

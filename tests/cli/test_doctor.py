@@ -111,7 +111,7 @@ def test_whatever_is_not_ok_comes_with_a_remedy(checks):
 def test_fonts_that_contact_sheets_lack_are_named(checks):
     fonts = checks["fonts"]
     assert fonts.status == "ok" or re.match(
-        r"none for .*: contact sheets show boxes|no libfribidi", fonts.found
+        r"none for .*: contact sheets name such text|no libfribidi", fonts.found
     )
     assert fonts.status == "ok" or "fonts-noto-cjk" in fonts.fix
 

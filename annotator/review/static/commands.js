@@ -58,7 +58,7 @@ const COMMANDS = {
   async insert(view, { step }) {
     const { frame } = view.player;
     const free = gap(view.episode, frame);
-    if (!free) return say("This frame is inside a step: split it with S, or go to a frame that no step has.");
+    if (!free) return say("This frame is inside a step: split it (S), or go to a frame that no step has.");
     if (step && step.start === null) {
       return view.change({ kind: "place", step: step.id, start: frame, end: free.end });
     }
@@ -71,7 +71,7 @@ const COMMANDS = {
   label(view) {
     const { player, episode } = view;
     if (!player.playing) {
-      say("Labelling: press C at each change, Space to stop.");
+      say("Labelling: Change now (C) at each change, Pause (Space) to stop.");
       return player.play(player.frame, episode.length);
     }
     const { frame } = player;
@@ -134,7 +134,7 @@ async function leaf(view, way) {
 
 function placed(view, step) {
   if (step && step.start !== null) return true;
-  say("This step is nowhere in the recording: go to a frame that no step has, and place it there with I.");
+  say("This step has no place in the recording: go to a frame that no step has, and place it there with Insert (I).");
   return false;
 }
 

@@ -132,13 +132,13 @@ function page(dataset, query) {
         h("output", { id: "count" }),
       ),
       h("ul", { id: "items", class: "list", "aria-label": "Episodes" }),
-      h("p", { id: "nothing", class: "empty", hidden: true }, "No episode is like that."),
+      h("p", { id: "nothing", class: "empty", hidden: true }, "No episode matches."),
       h(
         "nav",
         { class: "pager", "aria-label": "Pages", hidden: true },
-        h("button", { type: "button", "data-turn": "-1" }, "← Back"),
+        h("button", { type: "button", "data-turn": "-1" }, "← Previous"),
         h("span", { id: "where" }),
-        h("button", { type: "button", "data-turn": "1" }, "On →"),
+        h("button", { type: "button", "data-turn": "1" }, "Next →"),
       ),
     ),
   );

@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { number } from "./boundaries.js";
 import { h } from "./dom.js";
 import { hue } from "./timeline.js";
-import { CLAIM, EDITED, ISSUE, MARK, OUTCOME, STEP_ISSUES, span } from "./words.js";
+import { EDITED, ISSUE, MARK, OUTCOME, STEP_ISSUES, span } from "./words.js";
 
 const PICTURE = 360;
 
@@ -30,7 +30,7 @@ export function zoom(src, alt, caption) {
 export function steps(view) {
   const { episode } = view;
   if (!episode.steps.length) {
-    return h("p", { class: "empty" }, episode.failure ?? "No steps. Press I to insert one at the frame on show.");
+    return h("p", { class: "empty" }, episode.failure ?? "No steps yet. Insert one at the frame on show (I).");
   }
   return h("ol", { class: "step-list" }, episode.steps.map((step) => item(view, step)));
 }
@@ -86,14 +86,9 @@ function words(step) {
       step.outcome === "failed" && badge("failed", "tried in vain"),
       step.edited.map((what) => badge("edited", EDITED[what])),
     ),
-    h("p", { class: "muted claims" }, claims(step).join(" · ")),
+    h("p", { class: "muted claims" }, step.claim_lines.join(" · ")),
     details(step).map((line) => h("p", { class: "muted", dir: "auto" }, line)),
   );
-}
-
-function claims(step) {
-  const made = Object.entries(step.claims).filter(([, claim]) => claim);
-  return made.map(([name, claim]) => `${CLAIM[name]}: by ${claim.by}, checked by ${claim.checked}`);
 }
 
 function details(step) {
@@ -129,7 +124,7 @@ function goal(step, at) {
     { "data-key": `goal ${chosen?.picture}` },
     chosen?.picture
       ? zoom(chosen.picture, alt, `${alt}. ${chosen.prompt}`)
-      : h("div", { class: "blank" }, step.prompt === null ? "A step in words alone" : "No goal image"),
+      : h("div", { class: "blank" }, step.prompt === null ? "A step in words only" : "No goal image"),
     h("figcaption", {}, "Goal image"),
   );
 }

@@ -53,7 +53,7 @@ export function head(view) {
       episode.reasons?.length > 0 && h("span", { class: "muted" }, `${doubt(episode.doubt)}: ${episode.reasons.join(", ")}`),
       h("span", { class: `saving ${session.state}`, role: "status", id: "saving" }, SAVING[session.state]),
     ),
-    h("p", { class: "instruction", dir: "auto" }, episode.instruction),
+    instruction(episode.instruction),
     h(
       "div",
       { class: "bar-of-buttons" },
@@ -70,6 +70,18 @@ export function head(view) {
     ),
   ];
 }
+
+const LONG = 160;
+
+// A long one is folded, so that the buttons stay where they are.
+const instruction = (text) =>
+  text.length <= LONG
+    ? h("p", { class: "instruction", dir: "auto" }, text)
+    : h(
+        "details",
+        { class: "fold", "data-keep": "open" },
+        h("summary", {}, h("span", { class: "instruction", dir: "auto" }, text)),
+      );
 
 const SAVING = { saved: "Saved", saving: "Saving …", failed: "Not saved", conflict: "Not saved" };
 
@@ -159,15 +171,15 @@ export function ends({ episode, selected, camera }) {
       "div",
       { class: "joint", "data-key": `${boundary.step} ${boundary.edge}`, role: "group", "aria-label": title },
       h("p", { class: "muted" }, title),
-      shot(episode, camera, frame - 1, starts ? "last before" : "last of it"),
-      shot(episode, camera, frame, starts ? "first of it" : "first after"),
+      shot(episode, camera, frame - 1, starts ? "frame before" : "last frame"),
+      shot(episode, camera, frame, starts ? "first frame" : "frame after"),
     );
   });
 }
 
 function shot(episode, camera, frame, words) {
   const there = frame >= 0 && frame < episode.length;
-  const alt = `${words}, frame ${frame}`;
+  const alt = `${words}, ${frame}`;
   return h(
     "figure",
     { class: "shot" },

@@ -13,7 +13,6 @@ export const STEP_ISSUES = ["wrong_object", "wrong_time", "extra", "wrong_pictur
 export const EDITED = {
   time: "times by hand", words: "words by hand", outcome: "outcome by hand", goal: "goal image by hand",
 };
-export const CLAIM = { when: "When", what: "Words", looks: "Goal image", came_off: "Outcome" };
 export const OUTCOME = {
   accepted: "accepted", rejected: "rejected", failed: "failed", person: "chosen by a person",
   observed: "the last frame of the step",

@@ -28,6 +28,7 @@ from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
 from goalreel.annotator.rrd.scene import CURVES, LANES, LOG, blueprint, log, log_subgoal, log_verdict, picture
+from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
 from goalreel_ros.client.terminal import IMAGES, STATES
 from goalreel_ros.liveliness import LiveSubscription
@@ -192,7 +193,9 @@ class Listener:
             self._logged_attempts[key] = step.attempts
             label = f"{step.index + 1}. {step.name}, attempt {step.attempts}: {outcome}"
             self._node.get_logger().info(label)
-            log_verdict(self._stream, f"{label}\n{step.critic.reasoning}\nPrompt: {step.prompt}", outcome)
+            log_verdict(
+                self._stream, f"{label}\n{reader_text(step.critic.reasoning)}\nPrompt: {step.prompt}", outcome
+            )
 
     def _on_progress(self, message: StoryboardProgress, info: MessageInfo) -> None:
         self._set_time(info)

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
+from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
 
@@ -46,7 +47,7 @@ def panel(step: StoryboardStep) -> Panel:
     if step.attempts:
         lines[1] += f", attempt {step.attempts} of {step.max_attempts}"
     if step.critic.verdict != CriticVerdict.NOT_EVALUATED:
-        lines.append(f"critic{_scores(step.critic)}: {step.critic.reasoning}")
+        lines.append(f"critic{_scores(step.critic)}: {reader_text(step.critic.reasoning)}")
     title = f"{step.index + 1}. {escape(step.name)}"
     return Panel(Text("\n".join(lines)), title=title, subtitle=status.lower(), border_style=COLOURS[status])
 

@@ -1,0 +1,26 @@
+"""What models say, as a page shows it to a reader. Records keep every word and every digit."""
+
+import re
+
+_CELL = re.compile(r"\bc\d+ r\d+\b")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+def reader_text(text: str) -> str:
+    """A model's reason without the sentences that list places by cell; all of it if there is no other.
+
+    >>> reader_text("red block c10 r9 stays; blue block c2 r3 gone. The blue block is gone.")
+    'The blue block is gone.'
+    """
+    if not _CELL.search(text):
+        return text
+    return " ".join(s for s in _SENTENCE_END.split(text) if not _CELL.search(s)) or text
+
+
+def rounded(score: float) -> str:
+    """A score with one digit behind the point, or none where that is 0.
+
+    >>> rounded(9.87983), rounded(7.0)
+    ('9.9', '7')
+    """
+    return f"{score:.1f}".removesuffix(".0")
