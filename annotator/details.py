@@ -29,9 +29,11 @@ def with_details(
         return board
     steps = list(board.steps)
     for i, step in enumerate(steps):
-        found = _details(description, step, any(s.step.outcome == "done" for s in steps[i + 1 :]), names)
-        if found != Details():
-            details = (step.step.details or Details()).filled(found)
+        measurements = _details(
+            description, step, any(s.step.outcome == "done" for s in steps[i + 1 :]), names
+        )
+        if measurements != Details():
+            details = (step.step.details or Details()).filled(measurements)
             plan_step = step.step.model_copy(update={"details": details})
             steps[i] = step.model_copy(update={"step": plan_step})
     return board.model_copy(update={"steps": tuple(steps)})

@@ -73,9 +73,9 @@ def _stored_layout(settings: Mapping[str, Any]) -> Layout | None:
     robot, layout = settings.get("robot"), settings.get("layout")
     if not robot:
         return Layout.parse(layout) if layout else None
-    found = Layout.parse(robot["layout"])
-    other = found.other.model_copy(update={"complete": True}) if found.other else None
-    return found.model_copy(update={"complete": True, "other": other})
+    stored = Layout.parse(robot["layout"])
+    other = stored.other.model_copy(update={"complete": True}) if stored.other else None
+    return stored.model_copy(update={"complete": True, "other": other})
 
 
 def question(robot: Robot) -> str | None:
@@ -95,13 +95,13 @@ def question(robot: Robot) -> str | None:
 
 def _numbers(source: Source, layout: Layout) -> Iterator[Finding]:
     """Say which features are read where they are not lerobot's own."""
-    for role, names, own, given in (
+    for role, names, label, value in (
         ("state", source.numbers.state, ("observation.state",), layout.state),
         ("action", source.numbers.action, ("action",), layout.action),
     ):
-        if names and names != own:
-            reason = "by --layout" if given else f"there is no {own[0]}"
-            confidence = "given" if given else "likely"
+        if names and names != label:
+            reason = "by --layout" if value else f"there is no {label[0]}"
+            confidence = "given" if value else "likely"
             yield Finding(field=role, value="+".join(names), confidence=confidence, reason=reason)
     if not source.numbers.state and not source.numbers.action:
         others = ", ".join(number_features(source.features)) or "no feature"

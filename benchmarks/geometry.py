@@ -131,15 +131,15 @@ def moved(picture: Pixels, move: Move, rng: np.random.Generator) -> Pixels:
     return noisy.clip(0, 255).astype(np.uint8)
 
 
-def error_px(found: Registration, move: Move, size: tuple[int, int]) -> float:
+def error_px(registration: Registration, move: Move, size: tuple[int, int]) -> float:
     """The largest error at a corner, in pixels of a picture of 640."""
-    assert found.shift is not None
+    assert registration.shift is not None
     width, height = size
-    linear = (1 + found.scale / 100) * np.exp(1j * math.radians(found.rotation))
+    linear = (1 + registration.scale / 100) * np.exp(1j * math.radians(registration.rotation))
     centre = np.array([(width - 1) / 2, (height - 1) / 2])
     true_shift = move.matrix @ [*centre, 1] - centre
     true_linear = complex(move.matrix[0, 0], move.matrix[1, 0])
-    off = complex(found.shift[0] - true_shift[0], found.shift[1] - true_shift[1])
+    off = complex(registration.shift[0] - true_shift[0], registration.shift[1] - true_shift[1])
     corners = [complex(x, y) for x in (-width / 2, width / 2) for y in (-height / 2, height / 2)]
     return max(abs((linear - true_linear) * corner + off) for corner in corners) * 640 / max(size)
 
@@ -162,16 +162,16 @@ def measure(
                 move = make_move(amount, way, source.size, rng)
                 edited = Image(moved(resized, move, rng))
                 start = time.process_time()
-                found, _ = register(source, edited)
+                registration, _ = register(source, edited)
                 seconds += time.process_time() - start
                 edits += 1
                 if amount == 0:
-                    changed.append(found.outcome != "kept")
+                    changed.append(registration.outcome != "kept")
                 if amount >= MISSED:
-                    missed.append(found.outcome != "rejected")
-                if found.shift is not None:
-                    errors.append(error_px(found, move, source.size))
-                    right.append(found.outcome == expected(amount))
+                    missed.append(registration.outcome != "rejected")
+                if registration.shift is not None:
+                    errors.append(error_px(registration, move, source.size))
+                    right.append(registration.outcome == expected(amount))
     median, high = np.quantile(errors, (0.5, 0.95)) if errors else (-1.0, -1.0)
     return {
         "edits": edits,
@@ -203,8 +203,8 @@ def same_picture_px(frames: Sequence[Pixels]) -> float:
         source = Image(pixels.copy())
         for square in (False, True):
             place = placement(source.size, (1024, 1024), 16, square)
-            found, _ = register(source, place.cut(place.place(source)))
-            largest = max(largest, *map(abs, found.shift or (0.0,)))
+            registration, _ = register(source, place.cut(place.place(source)))
+            largest = max(largest, *map(abs, registration.shift or (0.0,)))
     return round(largest, 3)
 
 
@@ -224,14 +224,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         frames[folder.name] = recorded_frames(folder)
     frames["tabletop_fit"], _ = rendered_frames("validation", options.scenes)
     frames["tabletop"], instructions = rendered_frames("test", options.scenes)
-    for name, own in frames.items():
+    for name, camera_frames in frames.items():
         rng = np.random.default_rng(0)
-        result[name] = measure(rearranged_pairs(own, rng), amounts, rng)
+        result[name] = measure(rearranged_pairs(camera_frames, rng), amounts, rng)
     drawn = nano_edits(frames["tabletop"], instructions)
     pairs = [(source, [picture]) for source, picture in zip(frames["tabletop"], drawn, strict=True)]
     result["nano_edits"] = measure(pairs, amounts, np.random.default_rng(0))
     result["fit"] = [*FIT, "tabletop_fit"]
-    result["same_picture_px"] = same_picture_px([frame for own in frames.values() for frame in own])
+    result["same_picture_px"] = same_picture_px(
+        [frame for camera_frames in frames.values() for frame in camera_frames]
+    )
     report(result, options.json)
 
 

@@ -156,8 +156,10 @@ class Window:
 
     def of(self, rows: list[list[int]]) -> NDArray[np.int64]:
         """Keep (stamp, clock) in ns, (n, 2), of that time; end the benchmark if nothing is left."""
-        kept = np.array([r for r in rows if self.start <= r[0] and r[1] <= self.end], np.int64).reshape(-1, 2)
-        return kept if len(kept) else sys.exit("no frames arrived")
+        inside = np.array([r for r in rows if self.start <= r[0] and r[1] <= self.end], np.int64).reshape(
+            -1, 2
+        )
+        return inside if len(inside) else sys.exit("no frames arrived")
 
 
 class Runner:
@@ -261,14 +263,14 @@ def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
     lists = ("p99_ms", "bare_p99_ms", "median_ms", "bare_median_ms", "cpu", "bare_cpu")
     sums = ("received", "bare_received", "stale_frames", "looks", "model_calls")
-    most = ("oldest_ms", "memory_growth_mib", "memory_mib")
+    maxima = ("oldest_ms", "memory_growth_mib", "memory_mib")
     return {
         "p99_ratio": round(float(np.exp(logs.mean())), 3),
         "p99_ratio_interval": [round(float(np.exp(end)), 3) for end in np.percentile(sampled, (2.5, 97.5))],
         "modes": modes,
         **{key: [round(r[key], 3) for r in rounds] for key in lists},
         **{key: sum(r[key] for r in rounds) for key in sums},
-        **{key: round(max(r[key] for r in rounds), 1) for key in most},
+        **{key: round(max(r[key] for r in rounds), 1) for key in maxima},
     }
 
 

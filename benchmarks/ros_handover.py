@@ -174,12 +174,16 @@ def demand(client: GoalreelClient, policy: Policy, scene: Scene, index: int) -> 
 
 
 @contextmanager
-def running(folder: Path, latency: Latency, scale: float, ahead: int) -> Iterator[GoalreelClient]:
+def running(folder: Path, latency: Latency, scale: float, goals_ahead: int) -> Iterator[GoalreelClient]:
     """Run the node, and a client of it."""
     scaled = Latency(
         latency.planner * scale, latency.editor * scale, latency.critic * scale, latency.rejected
     )
-    settings = {"critic_period": 2.0 * scale, "track_rate": min(30.0, 5.0 / scale), "goals_ahead": ahead}
+    settings = {
+        "critic_period": 2.0 * scale,
+        "track_rate": min(30.0, 5.0 / scale),
+        "goals_ahead": goals_ahead,
+    }
     parameters = [word for name, value in settings.items() for word in ("-p", f"{name}:={value}")]
     arguments = ["--ros-args", "--log-level", "error", "-p", "preset:=server", *parameters]
     process = subprocess.Popen([*handover.command(folder, scaled), *arguments])

@@ -83,11 +83,11 @@ def measure(dataset: Path, work: Path, turns: int, commands: Sequence[str]) -> d
     }
 
 
-def seconds(*words: object) -> float:
+def seconds(*arguments: object) -> float:
     """Wall time of a Python process, its start included."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}
     start = time.perf_counter()
-    command = [sys.executable, *map(str, words)]
+    command = [sys.executable, *map(str, arguments)]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - start
 

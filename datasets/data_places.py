@@ -19,21 +19,21 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
     An episode that is nowhere, or in a file that is not readable, keeps its place. A single file is not read,
     and of several only the headers, unless one of them holds other episodes than it should.
     """
-    named: dict[Place, list[int]] = {}
+    by_place: dict[Place, list[int]] = {}
     for episode, place in zip(rows.indices.tolist(), rows.places(), strict=True):
-        named.setdefault(place, []).append(episode)
+        by_place.setdefault(place, []).append(episode)
     paths: dict[Place, Path] = {}
     for path in sorted((root / "data").glob("*/*.parquet")):
         if match := _FILE.fullmatch(path.relative_to(root / "data").as_posix()):
             paths[int(match[1]), int(match[2])] = path
-    if (len(paths) < 2 and named.keys() == paths.keys()) or all(
-        _span(path) == (min(named.get(place, [-1])), max(named.get(place, [-1])))
+    if (len(paths) < 2 and by_place.keys() == paths.keys()) or all(
+        _span(path) == (min(by_place.get(place, [-1])), max(by_place.get(place, [-1])))
         for place, path in paths.items()
     ):
         return rows
     inside = {place: _episodes(path) for place, path in paths.items()}
     moved = {episode: place for place, episodes in inside.items() for episode in episodes}
-    for place, episodes in named.items():
+    for place, episodes in by_place.items():
         for episode in inside.get(place, set()).intersection(episodes):
             del moved[episode]
     return rows.move({e: place for e, place in moved.items() if e in rows}) if moved else rows
@@ -45,9 +45,9 @@ def _span(path: Path) -> tuple[int, int] | None:
         spans = value_spans(path, "episode_index")
     except (pa.ArrowException, OSError):
         return None
-    known = [span for span in spans if span is not None]
-    whole = known and len(known) == len(spans)
-    return (min(a for a, _ in known), max(b for _, b in known)) if whole else None
+    ranges = [span for span in spans if span is not None]
+    whole = ranges and len(ranges) == len(spans)
+    return (min(a for a, _ in ranges), max(b for _, b in ranges)) if whole else None
 
 
 def _episodes(path: Path) -> set[int]:

@@ -54,8 +54,8 @@ def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
 def _first_episodes(path: Path, mtime_ns: int, size: int) -> NDArray[np.int64]:
     """The first episode of each part of a data file; none where it is one part, or parts share episodes."""
     spans = [span for span in value_spans(path, "episode_index") if span is not None]
-    known = len(spans) > 1 and all(a < b for (_, a), (b, _) in itertools.pairwise(spans))
-    return np.array([first for first, _ in spans] if known else [], np.int64)
+    in_order = len(spans) > 1 and all(a < b for (_, a), (b, _) in itertools.pairwise(spans))
+    return np.array([first for first, _ in spans] if in_order else [], np.int64)
 
 
 @lru_cache(maxsize=2)

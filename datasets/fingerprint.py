@@ -125,9 +125,9 @@ class _Episodes(Mapping[int, str]):
 
     def _put(self, at: int, digests: tuple[str, str, str], frames: Sequence[bytes]) -> None:
         """Note the episode of a row, by the digests of its rows and of its keyframes."""
-        numbers, words, whole = digests
-        words = digest(words, self._sub_tasks, self._labels(self._rows[at]))
-        id = make_id(digest(numbers, *frames), words, digest(whole, *frames))
+        numbers, text_digest, whole = digests
+        text_digest = digest(text_digest, self._sub_tasks, self._labels(self._rows[at]))
+        id = make_id(digest(numbers, *frames), text_digest, digest(whole, *frames))
         self._ids.rows[at] = np.frombuffer(pack_id(id), np.uint8)
 
     @cached_property

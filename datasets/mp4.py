@@ -155,5 +155,5 @@ def _whole(tables: dict[bytes, memoryview], frames: int, size: int) -> NDArray[n
     if (starts + np.add.reduceat(sizes, edges, dtype=np.int64)).max() <= size:
         return slice(None)
     sizes, chunk_of = sizes.astype(np.int64), np.repeat(np.arange(len(chunk)), chunk)
-    begin = np.cumsum(sizes) - sizes
-    return starts[chunk_of] + begin - begin[edges][chunk_of] + sizes <= size
+    sample_starts = np.cumsum(sizes) - sizes
+    return starts[chunk_of] + sample_starts - sample_starts[edges][chunk_of] + sizes <= size

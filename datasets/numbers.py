@@ -49,12 +49,12 @@ def dimension_names(features: Features, chosen: Sequence[str]) -> tuple[str, ...
     """A name for each dimension of the joined features; empty where a lone feature has none."""
     names: list[str] = []
     for feature in chosen:
-        given = _names(features[feature])
+        dims_names = _names(features[feature])
         dims = int(features[feature]["shape"][0])
-        if len(chosen) > 1 and len(given) != dims:
+        if len(chosen) > 1 and len(dims_names) != dims:
             short_name = feature.rpartition(".")[2]
-            given = (short_name,) if dims == 1 else tuple(f"{short_name}_{i}" for i in range(dims))
-        names += given
+            dims_names = (short_name,) if dims == 1 else tuple(f"{short_name}_{i}" for i in range(dims))
+        names += dims_names
     return tuple(names)
 
 

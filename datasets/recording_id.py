@@ -7,9 +7,9 @@ which a plan depends. FORMER is of all of it, and once stood alone: records and 
 _FRAMES, _WORDS = 1, 2
 
 
-def make_id(frames: str, words: str, former: str) -> str:
+def make_id(frames: str, text: str, former: str) -> str:
     """Join the three digests; 128 bits of the first two are enough."""
-    return f"{frames[:32]}-{words[:32]}-{former}"
+    return f"{frames[:32]}-{text[:32]}-{former}"
 
 
 def pack_id(id: str) -> bytes:
@@ -23,18 +23,18 @@ def unpack_id(data: bytes) -> str:
     return f"{text[:32]}-{text[32:64]}-{text[64:]}"
 
 
-def same_frames(one: str | None, other: str | None) -> bool:
+def same_frames(first: str | None, other: str | None) -> bool:
     """Tell whether both name the same recording, whatever its words are now."""
-    return _same(one, other, _FRAMES)
+    return _same(first, other, _FRAMES)
 
 
-def same_words(one: str | None, other: str | None) -> bool:
+def same_words(first: str | None, other: str | None) -> bool:
     """Tell whether both name the same recording with the same words."""
-    return _same(one, other, _WORDS)
+    return _same(first, other, _WORDS)
 
 
-def _same(one: str | None, other: str | None, parts: int) -> bool:
-    if one is None or other is None:
-        return one == other
-    a, b = one.split("-"), other.split("-")
+def _same(first: str | None, other: str | None, parts: int) -> bool:
+    if first is None or other is None:
+        return first == other
+    a, b = first.split("-"), other.split("-")
     return a[:parts] == b[:parts] if len(a) == len(b) else a[-1] == b[-1]

@@ -82,8 +82,8 @@ def _span(metadata: pq.FileMetaData, name: str) -> tuple[int, int] | None:
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     columns = range(metadata.num_columns)
     at = next((i for i in columns if metadata.schema.column(i).path == name), None)
-    known = [] if at is None else [group.column(at).statistics for group in groups]
-    spans = [(s.min, s.max) for s in known if s is not None and s.has_min_max]
+    statistics = [] if at is None else [group.column(at).statistics for group in groups]
+    spans = [(s.min, s.max) for s in statistics if s is not None and s.has_min_max]
     whole = spans and len(spans) == len(groups)
     return (min(a for a, _ in spans), max(b for _, b in spans)) if whole else None
 
@@ -128,7 +128,7 @@ def _parts(text: bytes, offset: int) -> _Footer | None:
     at = 0
     for _ in range(3):  # version, schema, num_rows
         at = _skip(text, at + 1, text[at] & 15)
-    before = text[:at] + _ROW_GROUPS
+    head = text[:at] + _ROW_GROUPS
     if text[at : at + 1] != _ROW_GROUPS:
         return None
     count, kind, at = _list(text, at + 1)
@@ -138,7 +138,7 @@ def _parts(text: bytes, offset: int) -> _Footer | None:
         for _ in range(groups):
             at = _skip(text, at, kind)
         parts.append((offset + start, offset + at, groups))
-    return _Footer(before, tuple(parts), text[at:])
+    return _Footer(head, tuple(parts), text[at:])
 
 
 def _skip(text: bytes, at: int, kind: int) -> int:

@@ -70,18 +70,18 @@ def main() -> None:
     parser.add_argument("--node", default="goalreel", help="its name; /left/goalreel in a namespace")
     parser.add_argument("--patience", type=float, default=60, help="seconds a sub-goal")
     parser.add_argument("--replans", type=int, default=1)
-    given = parser.parse_args(remove_ros_args(sys.argv)[1:])
+    options = parser.parse_args(remove_ros_args(sys.argv)[1:])
 
-    with GoalreelClient(server=given.node) as client:
+    with GoalreelClient(server=options.node) as client:
         client.wait_until_active(timeout=60)
-        task = ExecuteTask("ExecuteTask", client, given.instruction)
-        root, shown = tree(task, given.patience, given.replans), ""
+        task = ExecuteTask("ExecuteTask", client, options.instruction)
+        root, picture = tree(task, options.patience, options.replans), ""
         try:
             while root.status in (Status.INVALID, Status.RUNNING):
                 root.tick_once()
-                if (looks := unicode_tree(root, show_status=True)) != shown:
+                if (looks := unicode_tree(root, show_status=True)) != picture:
                     print(looks, flush=True)
-                    shown = looks
+                    picture = looks
                 time.sleep(PERIOD)
         finally:
             if task.run is not None and not task.run.done:

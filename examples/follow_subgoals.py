@@ -49,36 +49,38 @@ def main() -> None:
     parser.add_argument("camera", help="a number, or a video file, for the policy's other cameras")
     parser.add_argument("instruction")
     parser.add_argument("--form", choices=get_args(SubGoalForm), default=DEFAULT_FORM)
-    given = parser.parse_args(remove_ros_args(sys.argv)[1:])
+    options = parser.parse_args(remove_ros_args(sys.argv)[1:])
 
-    config = PreTrainedConfig.from_pretrained(given.policy)
-    policy = get_policy_class(config.type).from_pretrained(given.policy).eval()
-    before, after = make_pre_post_processors(config, pretrained_path=str(given.policy))
+    config = PreTrainedConfig.from_pretrained(options.policy)
+    policy = get_policy_class(config.type).from_pretrained(options.policy).eval()
+    preprocess, after = make_pre_post_processors(config, pretrained_path=str(options.policy))
     pictures = {key: feature.shape for key, feature in config.image_features.items()}
     joints = config.robot_state_feature
-    capture = cv2.VideoCapture(int(given.camera) if given.camera.isdecimal() else given.camera)
+    capture = cv2.VideoCapture(int(options.camera) if options.camera.isdecimal() else options.camera)
 
     with GoalreelClient() as goalreel, torch.inference_mode():
         goalreel.wait_until_active(timeout=60)
-        task = goalreel.execute(given.instruction)
+        task = goalreel.execute(options.instruction)
         try:
             while not task.done:
                 began = time.monotonic()
                 read, bgr = capture.read()
                 if not read:
-                    raise SystemExit(f"no more frames from {given.camera}")
-                seen = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+                    raise SystemExit(f"no more frames from {options.camera}")
+                frame = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
                 subgoal, goal = goalreel.subgoal(), goalreel.goal_image
-                words = subgoal.name if subgoal is not None else ""
+                name = subgoal.name if subgoal is not None else ""
                 sizes = {key: (width, height) for key, (_, height, width) in pictures.items()}
-                observation: dict[str, np.ndarray] = {key: fit(seen, size) for key, size in sizes.items()}
+                observation: dict[str, np.ndarray] = {key: fit(frame, size) for key, size in sizes.items()}
                 live = observation[SUBGOAL]  # the camera of the goals is this one
-                shown = np.zeros_like(live) if goal is None else fit(goal, sizes[SUBGOAL])
-                observation[SUBGOAL] = shown if goal is None else in_form(given.form, shown, live)
+                goal_pixels = np.zeros_like(live) if goal is None else fit(goal, sizes[SUBGOAL])
+                observation[SUBGOAL] = (
+                    goal_pixels if goal is None else in_form(options.form, goal_pixels, live)
+                )
                 if joints is not None:
                     observation["observation.state"] = state(joints.shape[0])
                 device = torch.device(config.device or "cpu")
-                batch = before(prepare_observation_for_inference(observation, device, words))
+                batch = preprocess(prepare_observation_for_inference(observation, device, name))
                 send(after(policy.select_action(batch)).squeeze(0).cpu().numpy())
                 time.sleep(max(0.0, PERIOD - (time.monotonic() - began)))
             task.result()

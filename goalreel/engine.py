@@ -32,8 +32,8 @@ class BatchEngine[Q, A](Protocol):
         """Whether there is a turn to take."""
         ...
 
-    def room(self, most: int) -> int:
-        """How many more requests to take, where `most` may be under way."""
+    def room(self, limit: int) -> int:
+        """How many more requests to take, where `limit` may be under way."""
         ...
 
     def start(self, works: Sequence[WorkItem[Q, A]]) -> None:

@@ -116,8 +116,8 @@ def _send(endpoint: Endpoint, method: str, path: str) -> "httpx2.Response":
     except httpx2.TimeoutException as e:
         raise BackendError(f"no answer from {endpoint.address} within {PROBE_S:g} s") from e
     except httpx2.HTTPError as e:
-        words = str(e).strip() or type(e).__name__
-        raise BackendError(f"{endpoint.address} does not speak HTTP as it should: {words}") from e
+        text = str(e).strip() or type(e).__name__
+        raise BackendError(f"{endpoint.address} does not speak HTTP as it should: {text}") from e
     response.status_code = true_status(response.status_code, response.content)
     return response
 
@@ -145,5 +145,5 @@ def _cards(endpoint: Endpoint, response: "httpx2.Response") -> list[dict[str, An
 
 def _refusal(endpoint: Endpoint, response: "httpx2.Response") -> str:
     status = response.status_code
-    words = error_text(response.content)
-    return endpoint.hide_key(f"HTTP {status} from {endpoint.address}: {words}{endpoint.advice(status)}")
+    text = error_text(response.content)
+    return endpoint.hide_key(f"HTTP {status} from {endpoint.address}: {text}{endpoint.advice(status)}")

@@ -226,9 +226,9 @@ def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
     import PIL.Image
 
     if picture.has_transparency_data:
-        seen = picture.convert("RGBA")
-        white = PIL.Image.new("RGBA", seen.size, "white")
-        return np.array(PIL.Image.alpha_composite(white, seen).convert("RGB"))
+        rgba = picture.convert("RGBA")
+        white = PIL.Image.new("RGBA", rgba.size, "white")
+        return np.array(PIL.Image.alpha_composite(white, rgba).convert("RGB"))
     if picture.mode == "F":
         grey = (np.nan_to_num(np.array(picture)).clip(0, 1) * 255).round().astype(np.uint8)
     elif picture.mode.startswith("I"):

@@ -38,23 +38,23 @@ def register(source: Image, picture: Image, background: Background = "correct") 
     What a correction uncovers at the borders is filled with the source's own pixels.
     """
     a, b = (_small(image, source.size) for image in (source, picture))
-    found = _background(a, b)
-    if isinstance(found, str):
-        return Registration(reason=found), picture
+    matches = _background(a, b)
+    if isinstance(matches, str):
+        return Registration(reason=matches), picture
     size = b.shape[1], b.shape[0]
-    moved = _displacement(found, size)
+    moved = _displacement(matches, size)
     outcome = "kept"
     if background == "correct" and moved > DEADBAND:
         outcome = "corrected" if moved <= LIMIT else "rejected"
     centre = np.array([(size[0] - 1) / 2, (size[1] - 1) / 2])
-    right, down = (found[:, :2] @ centre + found[:, 2] - centre) * source.size[0] / size[0]
+    right, down = (matches[:, :2] @ centre + matches[:, 2] - centre) * source.size[0] / size[0]
     result = Registration(
         shift=(round(float(right), 2), round(float(down), 2)),
-        scale=round(100 * (math.hypot(found[0, 0], found[1, 0]) - 1), 2),
-        rotation=round(math.degrees(math.atan2(found[1, 0], found[0, 0])), 2),
+        scale=round(100 * (math.hypot(matches[0, 0], matches[1, 0]) - 1), 2),
+        rotation=round(math.degrees(math.atan2(matches[1, 0], matches[0, 0])), 2),
         outcome=outcome,
     )
-    return result, _warped_back(source, picture, found, size) if outcome == "corrected" else picture
+    return result, _warped_back(source, picture, matches, size) if outcome == "corrected" else picture
 
 
 def _small(image: Image, source: tuple[int, int]) -> NDArray[np.uint8]:
@@ -70,45 +70,45 @@ def _background(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.float6
     if corners is None or len(corners) < _CORNERS:
         return "the source has too few corners"
     corners = np.asarray(corners, np.float32)
-    found = _follow(a, b, corners, np.zeros(2, np.float32))
-    if found is None:
+    matches = _follow(a, b, corners, np.zeros(2, np.float32))
+    if matches is None:
         half_a, half_b = (cv2.pyrDown(picture).astype(np.float32) for picture in (a, b))
         window = cv2.createHanningWindow((half_a.shape[1], half_a.shape[0]), cv2.CV_32F)
         shift, _ = cv2.phaseCorrelate(half_a, half_b, window)
-        found = _follow(a, b, corners, 2 * np.asarray(shift, np.float32))
-    return "too little of the source's background is in the picture" if found is None else found
+        matches = _follow(a, b, corners, 2 * np.asarray(shift, np.float32))
+    return "too little of the source's background is in the picture" if matches is None else matches
 
 
 def _follow(
     a: NDArray[np.uint8], b: NDArray[np.uint8], corners: NDArray[np.float32], guess: NDArray[np.float32]
 ) -> NDArray[np.float64] | None:
     """The transform of the widest group of corners that move alike, from a guess at their shift."""
-    there, seen, _ = cv2.calcOpticalFlowPyrLK(a, b, corners, corners + guess, **_FLOW)
-    back, seen_back, _ = cv2.calcOpticalFlowPyrLK(b, a, there, corners.copy(), **_FLOW)
-    good = (seen.ravel() > 0) & (seen_back.ravel() > 0) & (np.abs(back - corners).max(axis=(1, 2)) < 0.5)
-    here, there = corners[good], there[good]
+    end, tracked, _ = cv2.calcOpticalFlowPyrLK(a, b, corners, corners + guess, **_FLOW)
+    back, seen_back, _ = cv2.calcOpticalFlowPyrLK(b, a, end, corners.copy(), **_FLOW)
+    good = (tracked.ravel() > 0) & (seen_back.ravel() > 0) & (np.abs(back - corners).max(axis=(1, 2)) < 0.5)
+    start, end = corners[good], end[good]
     best: tuple[float, NDArray[np.float64]] | None = None
     for _ in range(3):  # a moved object may have more corners than all of the background
-        if len(here) < _CORNERS:
+        if len(start) < _CORNERS:
             break
-        transform, agreeing = cv2.estimateAffinePartial2D(here, there, **_RANSAC)
+        transform, agreeing = cv2.estimateAffinePartial2D(start, end, **_RANSAC)
         if transform is None or agreeing.sum() < _CORNERS:
             break
         agree = agreeing.ravel() > 0
-        spread = cv2.contourArea(cv2.convexHull(here[agree])) / a.size
-        span = (np.ptp(here[agree], axis=0).ravel() / (a.shape[1], a.shape[0])).max()
+        spread = cv2.contourArea(cv2.convexHull(start[agree])) / a.size
+        span = (np.ptp(start[agree], axis=0).ravel() / (a.shape[1], a.shape[0])).max()
         wide = spread >= _SPREAD or (spread >= _THIN_SPREAD and span >= _SPAN)
         if wide and (best is None or spread * agree.sum() > best[0]):
-            best = spread * agree.sum(), _simplest(transform, here[agree], there[agree])
-        here, there = here[~agree], there[~agree]
+            best = spread * agree.sum(), _simplest(transform, start[agree], end[agree])
+        start, end = start[~agree], end[~agree]
     return None if best is None else best[1]
 
 
 def _simplest(
-    transform: NDArray[np.float64], here: NDArray[np.float32], there: NDArray[np.float32]
+    transform: NDArray[np.float64], start: NDArray[np.float32], end: NDArray[np.float32]
 ) -> NDArray[np.float64]:
     """The transform, or a shift alone where that fits about as well: scale errs far from the corners."""
-    a, b = here.reshape(-1, 2), there.reshape(-1, 2)
+    a, b = start.reshape(-1, 2), end.reshape(-1, 2)
     shift = np.column_stack([np.eye(2), (b - a).mean(axis=0)])
     errors = [float(((a @ t[:, :2].T + t[:, 2] - b) ** 2).sum()) for t in (transform, shift)]
     return transform if errors[0] < _BETTER * errors[1] else shift
@@ -144,5 +144,5 @@ def _warped_back(
         picture.size,
         flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
     )
-    seen = (covered == 255)[..., None]
-    return Image(np.where(seen, back, source.resized(picture.size).pixels).astype(np.uint8))
+    visible = (covered == 255)[..., None]
+    return Image(np.where(visible, back, source.resized(picture.size).pixels).astype(np.uint8))

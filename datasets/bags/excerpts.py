@@ -158,22 +158,22 @@ class _Cutter:
         for track in self.cameras.values() if len(inside) else ():
             stamps = np.append(track.stamps, inside[-1])
             for at in np.flatnonzero(np.diff(stamps) > PAUSE):
-                before, after = stamps[at : at + 2].tolist()
-                if before < inside[-1] and after > inside[0]:
-                    pauses.append((before, after, track.topic))
+                pause_start, after = stamps[at : at + 2].tolist()
+                if pause_start < inside[-1] and after > inside[0]:
+                    pauses.append((pause_start, after, track.topic))
         part = window
-        for before, after, topic in sorted(pauses):
+        for pause_start, after, topic in sorted(pauses):
             log.warning(
                 "%s: %s: nothing for %.1f s, %.1f s into the episode, which is cut there: was the recording "
                 "paused, or a clock set? the other --clock may tell",
                 self.bag.path,
                 topic,
-                (after - before) / SECOND,
-                max(0, before - int(inside[0])) / SECOND,
+                (after - pause_start) / SECOND,
+                max(0, pause_start - int(inside[0])) / SECOND,
             )
-            if before + period > part.start:
-                yield replace(part, end=before + period)
-            part = replace(window, start=max(part.start, after), fresh=(before + after) // 2)
+            if pause_start + period > part.start:
+                yield replace(part, end=pause_start + period)
+            part = replace(window, start=max(part.start, after), fresh=(pause_start + after) // 2)
         yield part
 
     def _checked_task(self, task: str, track: Track) -> str:

@@ -56,7 +56,7 @@ def survey(
     Raises:
         DatasetError: the bag is damaged, a message does not fit its topic, or the clock is not usable.
     """
-    taken: dict[str, list[int]] = {topic: [] for topic in choice.all}
+    times_by_topic: dict[str, list[int]] = {topic: [] for topic in choice.all}
     stamps: dict[str, list[int]] = {topic: [] for topic in choice.all}
     payloads: dict[str, list[Any]] = {topic: [] for topic in choice.all}
     # Not of latched topics: their newest message may be old.
@@ -69,7 +69,7 @@ def survey(
         if not 0 <= at < FOREVER:
             raise DatasetError(f"{where}: its time, {at} ns, is none: use the other --clock")
         if clock == "header" or topic in choice.cameras.values():
-            taken[topic].append(stamp(message, received))
+            times_by_topic[topic].append(stamp(message, received))
         try:
             payloads[topic].append(keep[topic](message) if topic in keep else None)
         except ValueError as e:
@@ -80,7 +80,7 @@ def survey(
     _check_lags(bag, lags)
     for topic, times in stamps.items():
         _complete(bag, topic, len(times))
-        _check_order(f"{bag.path}: {topic}", clock, times, taken[topic])
+        _check_order(f"{bag.path}: {topic}", clock, times, times_by_topic[topic])
     return {topic: _track(topic, stamps[topic], payloads[topic]) for topic in choice.all}
 
 
@@ -108,13 +108,13 @@ def _check_lags(bag: Bag, lags: dict[str, list[int]]) -> None:
         )
 
 
-def _check_order(where: str, clock: StampClock, times: list[int], taken: list[int]) -> None:
+def _check_order(where: str, clock: StampClock, times: list[int], earlier_times: list[int]) -> None:
     """Refuse a clock that jumped back: messages of two times would lie between one another.
 
-    A bag is read in the order of reception, so where that clock jumped, the stamps `taken` go to and fro.
+    A bag is read in the order of reception, so where that clock jumped, `earlier_times` go to and fro.
     Where their own clock jumped, they go back once and stay there.
     """
-    back = np.flatnonzero(np.diff(taken) < 0) + 1
+    back = np.flatnonzero(np.diff(earlier_times) < 0) + 1
     fro = back[1:][np.diff(back) <= TO_AND_FRO]
     if clock == "header" and back.size and not fro.size:
         advice = f"header stamps go backwards at message {back[0]}: use --clock received"

@@ -134,11 +134,11 @@ def spans(track: Track, end: int, beats: Sequence[int] = ()) -> list[StreamedSpa
         if not messages or messages[-1][1] != goal:
             messages.append((at, goal))
     ends = [at for at, _ in messages[1:]] + [end]
-    shown = [StreamedSpan(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
+    spans = [StreamedSpan(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
     for last, following in pairwise([*beats, end]):
         if following - last > LEASE:
-            shown = [part for span in shown for part in _without(span, last + LEASE, following)]
-    return shown
+            spans = [part for span in spans for part in _without(span, last + LEASE, following)]
+    return spans
 
 
 def _without(span: StreamedSpan, start: int, end: int) -> list[StreamedSpan]:

@@ -29,13 +29,13 @@ def one_line(text: str) -> str:
     Raises:
         ValueError: nothing is left, or the text holds another control character.
     """
-    words = " ".join(text.split())
-    control = next((sign for sign in words if unicodedata.category(sign) == "Cc"), None)
+    line = " ".join(text.split())
+    control = next((sign for sign in line if unicodedata.category(sign) == "Cc"), None)
     if control is not None:
-        raise ValueError(f"{words!r} holds the control character U+{ord(control):04X}: remove it")
-    if not words:
+        raise ValueError(f"{line!r} holds the control character U+{ord(control):04X}: remove it")
+    if not line:
         raise ValueError("a text holds nothing but white space")
-    return words
+    return line
 
 
 class BeginLog(Frozen):

@@ -98,7 +98,7 @@ class CorrectionLog:
         change: Correction,
         base: BeginLog,
         get_image: Callable[[str], Image],
-        known: ReadLog | None = None,
+        previous_read: ReadLog | None = None,
     ) -> ReadLog:
         """Add a change to revision `revision` (0: no log yet), and give all lines.
 
@@ -110,7 +110,7 @@ class CorrectionLog:
             InputError: the change does not fit, or there is nothing to take back.
             DatasetError: the log is damaged, or the disk is full.
         """
-        log = self.read(get_image, known)
+        log = self.read(get_image, previous_read)
         entries = log.replay.entries
         if len(entries) != revision:
             if _is_saved(entries[revision:], by, change):

@@ -83,9 +83,9 @@ class Reviews:
             return self._change(episode, length, revision, by, change)
 
     def _change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
-        base, known = self.records.begin_log(episode, length), self._logs.get(episode)
+        base, last_read = self.records.begin_log(episode, length), self._logs.get(episode)
         log = self.records.corrections(episode)
-        after = log.append(revision, by, change, base, self.records.stand_in, known)
+        after = log.append(revision, by, change, base, self.records.stand_in, last_read)
         return self._reviewed(episode, after, base)
 
     def render(

@@ -162,5 +162,7 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
 
 def _lost(path: Path, column: str) -> int:
     columns = (group.column(i) for group in row_groups(path) for i in range(group.num_columns))
-    found = [c.statistics for c in columns if c.path_in_schema == column and c.statistics is not None]
-    return sum(statistics.null_count or 0 for statistics in found)
+    chunk_statistics = [
+        c.statistics for c in columns if c.path_in_schema == column and c.statistics is not None
+    ]
+    return sum(statistics.null_count or 0 for statistics in chunk_statistics)

@@ -165,8 +165,8 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
         if step.segment is None:
             continue
         done = use_unverified or step.step.outcome == "done"
-        shown = step.goal_image if step.accepted or use_unverified else None
-        picture = shown.frame if shown and done else None
+        goal = step.goal_image if step.accepted or use_unverified else None
+        picture = goal.frame if goal and done else None
         name = step.step.name if _may_be_named(step, use_unverified) else None
         failed = step.step.outcome == "failed"
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, failed))
@@ -208,10 +208,10 @@ def _phase_edges(
     edges = {edge for p in (*spans, *(p.segment for p in phases)) for edge in (p.start, p.end)}
     last: MotionPhase | None = None
     for at in sorted(edge for edge in edges if edge < length):
-        named = any(span.start <= at < span.end and span.name is not None for span in spans)
+        has_name = any(span.start <= at < span.end and span.name is not None for span in spans)
         doubtful = any(span.start <= at < span.end for span in unsaid)
         phase = next((p for p in phases if p.segment.start <= at < p.segment.end), None)
-        if phase is not None and not (doubtful if phase.name in HAND_MOTIONS else named):
+        if phase is not None and not (doubtful if phase.name in HAND_MOTIONS else has_name):
             phase = None
         if phase is not last:
             yield at, phase.name if phase else None

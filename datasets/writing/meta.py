@@ -94,8 +94,8 @@ def _with_progress(table: pa.Table, episodes: Sequence[int], job: BuildPlan) -> 
     rows = []
     for i, e in enumerate(episodes):
         stats = progress_stats(frame_progress(job.goals.get(e), job.clock[e].frames if e in job.clock else 1))
-        kept = {} if e in job.goals else {name: _kept(table, name, i) for name in stats}
-        rows.append({name: kept.get(name) or value.tolist() for name, value in stats.items()})
+        old = {} if e in job.goals else {name: _kept(table, name, i) for name in stats}
+        rows.append({name: old.get(name) or value.tolist() for name, value in stats.items()})
     for name in rows[0] if rows else ():
         kind = pa.list_(pa.int64() if name == "count" else pa.float64())
         values = pa.chunked_array([array([row[name] for row in rows], kind)], kind)

@@ -106,8 +106,8 @@ class BuildPlan:
         """Digest of all that a file with these episodes is made from."""
         goals = (self.goals.get(e) for e in episodes)
         marks = (f"{e} {g.digest if g else ''}" for e, g in zip(episodes, goals, strict=True))
-        known = (self.goals[e] for e in episodes if self.tasks and e in self.goals)
-        texts = {name for g in known for name in (g.instruction, *g.names)}
+        board_goals = (self.goals[e] for e in episodes if self.tasks and e in self.goals)
+        texts = {name for g in board_goals for name in (g.instruction, *g.names)}
         tasks = sorted((name, self.tasks[name]) for name in texts & set(self.tasks))
         camera = [self.key, self.camera, self.size, self.form]
         how = [FORMAT, self.records.source, *camera, astuple(self.text), tasks]

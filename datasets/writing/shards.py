@@ -161,17 +161,19 @@ def _rows(
     old_rows = _old_rows(old["language_persistent"])
     rows = language.goal_rows(goals, timestamps, text.task_aug)
     dropped = ("subtask", "plan") if goals.corrected else ()
-    theirs = {row["style"] for row in old_rows} - set(dropped)
-    kept: set[str] = set()
+    owner_styles = {row["style"] for row in old_rows} - set(dropped)
+    owner_wins: set[str] = set()
     if not text.replace_rows:
-        kept = {"subtask", "plan"} if "subtask" in theirs else {"plan"} & theirs
+        owner_wins = {"subtask", "plan"} if "subtask" in owner_styles else {"plan"} & owner_styles
     if not _are_of_hand(old_rows, goals) and (not text.replace_rows or _are_of_hand(rows, goals)):
-        kept.add("motion")
-    rows = [row for row in rows if row["style"] not in kept]
+        owner_wins.add("motion")
+    rows = [row for row in rows if row["style"] not in owner_wins]
     if text.task_aug and not text.replace_rows:
-        own = [row for row in old_rows if row["style"] == "task_aug"]
-        said = {row["content"] for row in own}
-        rows = own + [row for row in rows if row["style"] != "task_aug" or row["content"] not in said]
+        owner_rows = [row for row in old_rows if row["style"] == "task_aug"]
+        contents = {row["content"] for row in owner_rows}
+        rows = owner_rows + [
+            row for row in rows if row["style"] != "task_aug" or row["content"] not in contents
+        ]
     if not rows and not any(row["style"] in dropped for row in old_rows):
         return old["language_persistent"]
     interjected = _interjected(old["language_events"], to_numpy(part["timestamp"]))

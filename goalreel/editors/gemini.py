@@ -107,16 +107,16 @@ def _picture(body: bytes) -> Image:
     candidate = _mapping(candidates[0]) if isinstance(candidates, list) and candidates else {}
     parts = _mapping(candidate.get("content")).get("parts")
     # A model that thinks may draw drafts in its thoughts.
-    said = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    said = [part for part in said if not part.get("thought")]
+    texts = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    texts = [part for part in texts if not part.get("thought")]
     pictures = [
-        data for part in said if (data := _mapping(part.get("inlineData") or part.get("inline_data")))
+        data for part in texts if (data := _mapping(part.get("inlineData") or part.get("inline_data")))
     ]
     if pictures:
         return read_picture(pictures[-1], "data")
     reason = str(candidate.get("finishReason") or "")
-    words = [candidate.get("finishMessage"), *(part.get("text") for part in said)]
-    text = " ".join(" ".join(map(str, filter(None, words))).split())[:200]
+    messages = [candidate.get("finishMessage"), *(part.get("text") for part in texts)]
+    text = " ".join(" ".join(map(str, filter(None, messages))).split())[:200]
     if any(word in reason for word in _REFUSALS):
         raise Refusal(f"the model refused to draw it: {': '.join(filter(None, (reason, text)))}")
     if text and reason in ("", "STOP"):

@@ -56,5 +56,5 @@ class FallbackEditor:
 
 
 def _join(remarks: Iterable[str | None]) -> str | None:
-    known = [remark for remark in remarks if remark is not None]
-    return "; ".join(filter(None, known)) if known else None
+    texts = [remark for remark in remarks if remark is not None]
+    return "; ".join(filter(None, texts)) if texts else None

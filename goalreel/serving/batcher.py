@@ -83,9 +83,9 @@ class CallEngine[Q, A]:
         """Whether a batch is to be answered."""
         return bool(self._works)
 
-    def room(self, most: int) -> int:
+    def room(self, limit: int) -> int:
         """One batch at a time."""
-        return 0 if self._works else most
+        return 0 if self._works else limit
 
     def start(self, works: Sequence[WorkItem[Q, A]]) -> None:
         """Take a batch."""
@@ -202,8 +202,8 @@ class Batcher[Q, A]:
             if bounded:
                 self.check_room(client)
                 if len(self._queue) >= self._bounds.queue:
-                    most, _ = Counter(work.client for work in self._queue).most_common(1)[0]
-                    refused = next(work for work in reversed(self._queue) if work.client == most)
+                    busiest, _ = Counter(work.client for work in self._queue).most_common(1)[0]
+                    refused = next(work for work in reversed(self._queue) if work.client == busiest)
                     self._queue.remove(refused)
             elif not self.alive:
                 raise WorkerDead(f"the {self.name} model is not running")

@@ -128,8 +128,8 @@ def _field(place: Sequence[str | int]) -> str | None:
     """The name of a field as a client writes it: pydantic adds which kind of part it took the value for."""
     names = [
         str(name)
-        for before, name, after in zip(("", *place), place, (*place[1:], None), strict=False)
-        if not (isinstance(before, int) and name in ("text", "image_url") and after is not None)
+        for previous, name, after in zip(("", *place), place, (*place[1:], None), strict=False)
+        if not (isinstance(previous, int) and name in ("text", "image_url") and after is not None)
     ]
     return ".".join(names) or None
 

@@ -76,8 +76,8 @@ class Front:
             await error_response(503, "no replica answers: try again")(scope, receive, send)
             return
         try:
-            kept = [(k.lower(), v) for k, v in response.headers.raw if k.lower() not in _HOP | {b"date"}]
-            await send({"type": "http.response.start", "status": response.status_code, "headers": kept})
+            forwarded = [(k.lower(), v) for k, v in response.headers.raw if k.lower() not in _HOP | {b"date"}]
+            await send({"type": "http.response.start", "status": response.status_code, "headers": forwarded})
             async for chunk in response.aiter_raw():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b""})

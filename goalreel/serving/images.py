@@ -171,12 +171,12 @@ async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> 
 
 
 async def _answer(
-    request: Request, service: Service, sources: Sequence[Image], asked: ImageOptions, event: str
+    request: Request, service: Service, sources: Sequence[Image], options: ImageOptions, event: str
 ) -> ImagesAnswer | Response:
-    picture, seed = await _edit(request, service, sources, asked.prompt, asked.seed)
+    picture, seed = await _edit(request, service, sources, options.prompt, options.seed)
     encoded, created = await asyncio.to_thread(to_base64, picture), int(time.time())
-    usage = _usage(sources, asked.prompt, picture)
-    if not asked.stream:
+    usage = _usage(sources, options.prompt, picture)
+    if not options.stream:
         return ImagesAnswer(created=created, data=[ImageData(b64_json=encoded)], seed=seed, usage=usage)
     width, height = picture.size
     data = {
@@ -195,12 +195,15 @@ async def _answer(
 
 
 def _usage(sources: Sequence[Image], prompt: str, picture: Image) -> ImageUsage:
-    shown, drawn = sum(map(_tokens, sources)), _tokens(picture)
-    words = math.ceil(len(prompt.encode()) / 4)
-    details = InputTokens(image_tokens=shown, text_tokens=words)
-    total = shown + words + drawn
+    input_tokens, drawn = sum(map(_tokens, sources)), _tokens(picture)
+    text_tokens = math.ceil(len(prompt.encode()) / 4)
+    details = InputTokens(image_tokens=input_tokens, text_tokens=text_tokens)
+    total = input_tokens + text_tokens + drawn
     return ImageUsage(
-        input_tokens=shown + words, output_tokens=drawn, total_tokens=total, input_tokens_details=details
+        input_tokens=input_tokens + text_tokens,
+        output_tokens=drawn,
+        total_tokens=total,
+        input_tokens_details=details,
     )
 
 

@@ -268,10 +268,10 @@ class Engine:
     def _problem(self, request: TaskRequest) -> CodedText | None:
         if not math.isfinite(request.timeout):
             return ErrorCode.INVALID_REQUEST, f"a timeout is a number of seconds, not {request.timeout}"
-        for name, least in LEAST.items():
+        for name, minimum in LEAST.items():
             number = getattr(request, name)
-            if number < least and number != -1:
-                text = f"{name} is {least} or more, or -1 for the parameter's value, not {number}"
+            if number < minimum and number != -1:
+                text = f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}"
                 return ErrorCode.INVALID_REQUEST, text
         for name, text in (("task", request.task), ("auxiliary text", request.auxiliary_text)):
             if (problem := self._too_long(name, text)) is not None:

@@ -55,11 +55,11 @@ class Renderer:
             now = self._live.now()
             self._live.update(steps=tuple(_as_text(p, now) for p in self._live.board.steps))
             return
-        seen = [source.image]
+        images = [source.image]
         try:
             for index in range(first, len(self._live.board.steps)):
-                result = await self._render(task, index, seen, source)
-                seen += [result.goal_image] if result.goal_image else []
+                result = await self._render(task, index, images, source)
+                images += [result.goal_image] if result.goal_image else []
         finally:
             self._drop_early()
 
@@ -111,7 +111,7 @@ class Renderer:
             self._background.cancel()
             await asyncio.wait([self._background])
 
-    async def _render(self, task: Task, index: int, seen: list[Image], source: Frame) -> StoryboardStep:
+    async def _render(self, task: Task, index: int, images: list[Image], source: Frame) -> StoryboardStep:
         attempts = 0
         may_draw_early = self._caller.draws_early
 
@@ -133,10 +133,10 @@ class Renderer:
                 self._drop_early()
             elif isinstance(request, Candidate) and may_draw_early:
                 may_draw_early = False  # at most one picture a step is thrown away
-                self._draw_early(task, index + 1, [*seen, request.image])
+                self._draw_early(task, index + 1, [*images, request.image])
             return await self._caller.ask(request)
 
-        result = await advance(self._trajectory(task, index, seen), ask)
+        result = await advance(self._trajectory(task, index, images), ask)
         end = end_from_step(result, self._settings)
         # The next step starts from the editor's own picture; listeners get it in the camera's size.
         self._finish(panel().finish(result, self._live.now(), source.size), end)
@@ -144,28 +144,28 @@ class Renderer:
             raise end
         return result
 
-    def _trajectory(self, task: Task, index: int, seen: list[Image]) -> Trajectory[StoryboardStep]:
+    def _trajectory(self, task: Task, index: int, images: list[Image]) -> Trajectory[StoryboardStep]:
         panel, editors = self._live.board.steps[index], self._loop.get("editors", ())
         return render_step(
             task,
             index,
             panel.step,
             None,
-            seen[-1],
+            images[-1],
             panel.max_attempts // max(1, len(editors)),
             self._loop.get("keep", "best"),
-            references=choose_references(self._loop.get("references", "none"), seen, seen[-1]),
+            references=choose_references(self._loop.get("references", "none"), images, images[-1]),
             background=self._loop.get("background", "correct"),
             editors=editors,
         )
 
-    def _draw_early(self, task: Task, first: int, seen: list[Image]) -> None:
+    def _draw_early(self, task: Task, first: int, images: list[Image]) -> None:
         """Begin the next picture, of step `first` or later. Its source, the last seen, has no verdict."""
         self._drop_early()
         steps = self._live.board.steps[first:]
         index = next((p.index for p in steps if p.step.prompt is not None), None)
         if index is not None:
-            edit = next(self._trajectory(task, index, seen))
+            edit = next(self._trajectory(task, index, images))
             assert isinstance(edit, Edit)
             self._early = edit, asyncio.create_task(self._caller.ask(edit), name="goalreel-early-edit")
 

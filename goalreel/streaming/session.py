@@ -189,8 +189,8 @@ class Session:
         if isinstance(plan, Plan):
             self._live.update(state="rendering", steps=self._panels(plan, ()))
             return
-        words = single_step_plan(plan, self._request.task, self._settings)
-        (panel,) = self._panels(words, ())
+        step_plan = single_step_plan(plan, self._request.task, self._settings)
+        (panel,) = self._panels(step_plan, ())
         panel = replace(panel, image_status="unverified", created=self._live.now(), written_by="person")
         self._live.update(state="rendering", steps=(panel,), planner_failure=plan)
 
@@ -220,20 +220,27 @@ class Session:
         self._live.update(state="executing")
         if any(not p.picture_is_final for p in self._live.board.steps):
             await self._render_ahead(renderer, 0, self._source)
-        index, ahead = 0, self._settings.goals_ahead
+        index, look_ahead = 0, self._settings.goals_ahead
         scene: Frame | None
         scene = first = await self._wait_for_frame(None, "planning")
         while index < len(self._live.board.steps):
             await self._enter(renderer, index, scene)
             self._follower = StepFollower(
-                index, self._live, self._camera, self._caller, self._settings, self._commands, renderer, ahead
+                index,
+                self._live,
+                self._camera,
+                self._caller,
+                self._settings,
+                self._commands,
+                renderer,
+                look_ahead,
             )
             end = await self._follower.run()
             if end.kind == "replan":
                 scene = await self._replan(renderer, index, end)
-                ahead = self._settings.goals_ahead
+                look_ahead = self._settings.goals_ahead
             else:
-                ahead = 0
+                look_ahead = 0
                 steps = self._live.board.leave_step(
                     index, end.kind, end.index, self._live.now(), by_operator=end.by_operator
                 )
@@ -291,8 +298,10 @@ class Session:
             self._live.update(planner_failure=plan)
             old = board.steps[index:]
             panels = self._panels(Plan(steps=tuple(p.step for p in old)), board.steps[:index])
-            kept = (replace(new, written_by=p.written_by) for new, p in zip(panels[index:], old, strict=True))
-            steps = (*panels[:index], *kept)
+            panels_kept = (
+                replace(new, written_by=p.written_by) for new, p in zip(panels[index:], old, strict=True)
+            )
+            steps = (*panels[:index], *panels_kept)
         else:
             self._live.update(planner_failure=None)
             steps = self._panels(plan, board.steps[:index])

@@ -38,7 +38,7 @@ class StepEnd:
 class StepFollower:
     """Gives the policy the goal of step `index`, then watches the live view.
 
-    The goal is given once it is rendered, and `ahead` goals after it too, as far as they are being rendered.
+    The goal is given once it is rendered. `goals_ahead` goals after it are rendered early.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class StepFollower:
         settings: EngineSettings,
         commands: PendingCommands,
         renderer: Renderer,
-        ahead: int,
+        goals_ahead: int,
     ) -> None:
         self.closeness = math.nan
         self.message = ""
@@ -61,7 +61,7 @@ class StepFollower:
         self._settings = settings
         self._commands = commands
         self._renderer = renderer
-        self._ahead = ahead
+        self._ahead = goals_ahead
         self._start_time = time.monotonic()
         self._reason: GoalReason | None = None
         """Of the goal as it was published last; None where that is to be done."""

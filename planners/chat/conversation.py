@@ -29,9 +29,9 @@ class Message:
 type Conversation = tuple[Message, ...]
 
 
-def refuses_system(words: str) -> bool:
+def refuses_system(text: str) -> bool:
     """Whether a server or a chat template says that it knows no system role."""
-    return _SYSTEM_REFUSED.search(words.casefold()) is not None
+    return _SYSTEM_REFUSED.search(text.casefold()) is not None
 
 
 def fold_system(conversation: Conversation) -> Conversation:

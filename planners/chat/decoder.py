@@ -45,9 +45,9 @@ class HfDecoder:
         """Whether a reply is under way."""
         return bool(self._short or self._long or self._again)
 
-    def room(self, most: int) -> int:
-        """How many more requests to take, where `most` may be under way besides the long ones."""
-        places = min(most, self._chat.batch_size)
+    def room(self, limit: int) -> int:
+        """How many more requests to take, where `limit` may be under way besides the long ones."""
+        places = min(limit, self._chat.batch_size)
         if _count(self._short) >= places:
             self._set_apart()
         return max(0, places - _count(self._short) - len(self._again))

@@ -199,9 +199,9 @@ class Lane:
         self._ids = torch.cat([self._ids, other._ids])
         for name, axis in self._row_inputs():
             self._kwargs[name] = torch.cat([self._kwargs[name], other._kwargs[name]], axis)
-        for ours, theirs in zip(self._cache.layers, other._cache.layers, strict=True):
-            ours.keys = torch.cat([ours.keys, theirs.keys])
-            ours.values = torch.cat([ours.values, theirs.values])
+        for ours, other_layer in zip(self._cache.layers, other._cache.layers, strict=True):
+            ours.keys = torch.cat([ours.keys, other_layer.keys])
+            ours.values = torch.cat([ours.values, other_layer.values])
         self.rows += other.rows
         self._places += other._places
 

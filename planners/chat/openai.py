@@ -258,8 +258,8 @@ class OpenAIChat:
     def _remember(self, refused: set[str]) -> None:
         """Send no more what the server refused, and say so of what somebody asked for."""
         for name in sorted(refused - self._refused):
-            own = name in ("top_p", "top_k")
-            level = logging.WARNING if own else logging.INFO
+            is_sampling = name in ("top_p", "top_k")
+            level = logging.WARNING if is_sampling else logging.INFO
             log.log(level, "%s refuses %s: it goes without from now on", self._endpoint.address, name)
         self._refused |= refused
 

@@ -82,5 +82,5 @@ def _explain_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
         return f"HTTP {status} from {url.host}, to which {address} redirects: give that address"
     if status == 401:
         return f"{address} wants another key (HTTP 401){endpoint.advice(401)}"
-    words = error_text(error.response.content)
-    return f"HTTP {status} from {address}: {words}{endpoint.advice(status)}"
+    text = error_text(error.response.content)
+    return f"HTTP {status} from {address}: {text}{endpoint.advice(status)}"

@@ -109,7 +109,7 @@ class KinematicPlanner:
             reasons = tuple(colour_doubts(parts, recording, motion, self._camera))
         named_parts = self._name_objects(parts, recording, motion)
         pieces = [
-            (piece, _note(piece, arms, named=part is not unnamed))
+            (piece, _note(piece, arms, has_name=part is not unnamed))
             for unnamed, part in zip(parts, named_parts, strict=True)
             for piece in self._cut(part, failed_grasps, motion)
         ]
@@ -169,14 +169,14 @@ def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) 
     """Whether the motion shows a grasp, whichever end of the gripper is closed."""
     ends = [layout.closed] if layout.closed else ["low", "high"]
     layouts = [hand.model_copy(update={"closed": end}) for hand in layout.hands for end in ends]
-    return any(sort_grasps(clauses, read_motion(recording, one))[0] for one in layouts)
+    return any(sort_grasps(clauses, read_motion(recording, hand))[0] for hand in layouts)
 
 
-def _note(piece: ClauseSpan, arms: ArmsMotion, *, named: bool) -> str | None:
+def _note(piece: ClauseSpan, arms: ArmsMotion, *, has_name: bool) -> str | None:
     """Which hand a step is done with, where the robot has two, and how its object got its name."""
     sides = dict.fromkeys(arms.sides[cycle] for cycle in piece.cycles if cycle in arms.sides)
     notes = [f"with the {' and the '.join(sides)} hand"] if sides else []
-    return "; ".join([*notes, *([COLOUR_NOTE] if named else [])]) or None
+    return "; ".join([*notes, *([COLOUR_NOTE] if has_name else [])]) or None
 
 
 def _step(part: ClauseSpan, note: str | None, reasons: tuple[str, ...]) -> Step:

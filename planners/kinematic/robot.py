@@ -99,11 +99,13 @@ def infer_robot(
         hands = find_hands(recordings, hint, sample)
     robots = [_infer_hand(recordings, *hand, robot_type, sample, len(hands)) for hand in hands]
     if not robots:
-        layout, found = _find_arm(recordings[0], hint, "", ())
+        layout, arm_findings = _find_arm(recordings[0], hint, "", ())
         nothing = "no dimension is named so or goes between two levels"
         gripper = Finding(field="gripper", value=None, confidence="likely", reason=f"{nothing} in {sample}")
-        return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *found))
-    layouts, findings = _settle([layout for layout, _ in robots], [f for _, found in robots for f in found])
+        return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *arm_findings))
+    layouts, findings = _settle(
+        [layout for layout, _ in robots], [f for _, arm_findings in robots for f in arm_findings]
+    )
     other = layouts[1] if len(layouts) > 1 else None
     return Robot(layout=layouts[0].model_copy(update={"other": other}), findings=tuple(findings))
 

@@ -94,7 +94,7 @@ class MotionCritic:
         recording: Recording,
         motion: ArmMotion,
         camera: str,
-        before: tuple[int, int],
+        start_span: tuple[int, int],
         after: tuple[int, int],
     ) -> str | None:
         """The fault of the first frame of `after` if the hand covers what changed; None without one.
@@ -106,7 +106,7 @@ class MotionCritic:
             (_apart(motion, early, late), early, late)
             for late in range(goal + 1, end)
             if _apart(motion, late, goal) >= NEAR
-            and (early := _same_place(motion, *before, late)) is not None
+            and (early := _same_place(motion, *start_span, late)) is not None
         ]
         if not distances:
             return None

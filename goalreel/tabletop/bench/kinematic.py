@@ -96,8 +96,8 @@ def _score(
     pred, labels = _spans(plan, n)
     spans = [Segment(start=s.start, end=s.end) for s in true.segments]
     hits = label_hits(pred, labels, spans, [s.text for s in true.segments])
-    named = [named_by_instruction(true, s) for s in true.segments]
-    explicit = sum(hit for hit, is_named in zip(hits, named, strict=True) if is_named)
+    name_flags = [named_by_instruction(true, s) for s in true.segments]
+    explicit = sum(hit for hit, is_named in zip(hits, name_flags, strict=True) if is_named)
     even = even_split(n, len(spans))
     frames = _read_frames(episode)
     events, _ = _spans(_plan(episode, "event", planner), n)
@@ -114,8 +114,8 @@ def _score(
         "boundary_f1": boundary_counts(pred, spans, tolerance_s, fps).pair,
         "segment_iou": (segment_iou(pred, spans) * len(spans), len(spans)),
         "label_accuracy": (sum(hits), len(hits)),
-        "label_accuracy_explicit": (explicit, sum(named)),
-        "label_accuracy_underspecified": (sum(hits) - explicit, len(named) - sum(named)),
+        "label_accuracy_explicit": (explicit, sum(name_flags)),
+        "label_accuracy_underspecified": (sum(hits) - explicit, len(name_flags) - sum(name_flags)),
         "event_boundary_f1": boundary_counts(events, _true_events(frames), tolerance_s, fps).pair,
         "phase_boundary_f1": boundary_counts(phase_pred, _runs(at), tolerance_s, fps).pair,
         "phase_accuracy": (right, n),

@@ -42,8 +42,8 @@ def dialect(
         raise InputError("the published Critic was trained on two pictures: leave out overlay")
     match name:
         case "own":
-            own = overlay or trained_steps
-            return OwnDialect(overlay=overlay, trained_steps=trained_steps) if own else OWN
+            own_steps = overlay or trained_steps
+            return OwnDialect(overlay=overlay, trained_steps=trained_steps) if own_steps else OWN
         case "interleavethinker":
             return interleavethinker(prompts)
     raise InputError(f"no dialect {name!r}: use own or interleavethinker")

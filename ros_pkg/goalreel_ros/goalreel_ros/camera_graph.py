@@ -35,21 +35,21 @@ def publishers(node: Node, topic: str) -> list[str]:
 
 def _image_topics(node: Node, silent: str) -> list[tuple[str, str]]:
     """(topic, type) of the pictures that other nodes publish."""
-    found = []
+    topics_found = []
     for topic, types in node.get_topic_names_and_types():
         for kind in {RAW, COMPRESSED}.intersection(types) if topic != silent else ():
-            own = (node.get_namespace(), node.get_name())
+            this_node = (node.get_namespace(), node.get_name())
             publishers = node.get_publishers_info_by_topic(topic)
-            if any((p.node_namespace, p.node_name) != own for p in publishers if p.topic_type == kind):
-                found.append((topic, kind))
-    return sorted(found)
+            if any((p.node_namespace, p.node_name) != this_node for p in publishers if p.topic_type == kind):
+                topics_found.append((topic, kind))
+    return sorted(topics_found)
 
 
 def _list(topics: list[tuple[str, str]]) -> str:
     """What to write for each of the topics, of which some are named."""
-    shown = [f"{topic} (give {_arguments(topic, kind)})" for topic, kind in topics[:_OTHERS]]
-    more = len(topics) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    lines = [f"{topic} (give {_arguments(topic, kind)})" for topic, kind in topics[:_OTHERS]]
+    more = len(topics) - len(lines)
+    return ", ".join(lines) + (f" and {more} more" if more else "")
 
 
 def _arguments(topic: str, kind: str) -> str:

@@ -56,8 +56,8 @@ class CameraStamps:
         if len(gaps) < FEWEST - 1:
             return None
         period = gaps[len(gaps) // 10]
-        lost = sum(round(gap / period) - 1 for gap in gaps if gap > period)
-        return lost / (lost + len(gaps))
+        missing = sum(round(gap / period) - 1 for gap in gaps if gap > period)
+        return missing / (missing + len(gaps))
 
     def _ages(self) -> list[float]:
         return [(arrival - stamp) / 1e9 for stamp, arrival in tuple(self._frames)]

@@ -39,12 +39,12 @@ def _compressed_topic(node: Node, image: str) -> str:
     return f"{image}/compressed" if topic == default else topic
 
 
-def explain_losses(size: int, lost: float | None) -> str:
+def explain_losses(size: int, lost_share: float | None) -> str:
     """Say in one line what is wrong with raw frames of `size` bytes, of which a share is lost; or nothing."""
-    loses = lost is not None and lost >= LOSS
+    loses = lost_share is not None and lost_share >= LOSS
     if size < LARGE or not get_rmw_implementation_identifier().startswith("rmw_fastrtps"):
         return ""
-    loss = f", {lost:.0%} are lost" if loses else ""
+    loss = f", {lost_share:.0%} are lost" if loses else ""
     start = f"raw frames of {size / 1e6:.1f} MB{loss}"
     if not any(os.environ.get(name) for name in PROFILES):
         return f"{start}: set {PROFILES[0]} to launch/fastdds_shm.xml here and for the driver, or compress"
@@ -98,7 +98,7 @@ class CameraInputs:
 
     def diagnose(self, max_age: float) -> Diagnosis:
         """Diagnose the camera by its frames, their stamps and the graph; `max_age` is in seconds."""
-        counts, names, lost = self.slot.counts(), self._publishers(), self._stamps.lost_share()
+        counts, names, lost_share = self.slot.counts(), self._publishers(), self._stamps.lost_share()
         warnings = []
         if len(names) > 1:
             warnings.append(
@@ -106,12 +106,12 @@ class CameraInputs:
             )
         elif counts.age is not None and counts.age > max_age and not names:
             warnings.append(f"nobody publishes {self._topic} any more")
-        warnings += [self._stamps.problem(max_age), explain_losses(self._frame_bytes, lost)]
+        warnings += [self._stamps.problem(max_age), explain_losses(self._frame_bytes, lost_share)]
         values = {
             "topic": self._topic,
             "publishers": ", ".join(names),
             "latency [s]": self._stamps.latency(max_age),
-            "lost on the way": "" if lost is None else f"{lost:.0%}",
+            "lost on the way": "" if lost_share is None else f"{lost_share:.0%}",
         }
         silence = self.explain_silence() if counts.age is None else ""
         return camera(counts, max_age, silence, [w for w in warnings if w], values)

@@ -87,20 +87,20 @@ class LiveSubscription:
             self._heartbeat = None
         is_silent = event.not_alive_count_change > 0
         # Without the second condition: one publisher was killed while its successor is already there.
-        lost = event.alive_count_change < 0 or is_silent
-        self._update(event.alive_count > 0, time.monotonic() - (LEASE if is_silent else 0), lost=lost)
+        was_away = event.alive_count_change < 0 or is_silent
+        self._update(event.alive_count > 0, time.monotonic() - (LEASE if is_silent else 0), was_away=was_away)
 
-    def _update(self, is_alive: bool, last_sign: float, *, lost: bool) -> None:
+    def _update(self, is_alive: bool, last_sign: float, *, was_away: bool) -> None:
         with self.changed:
             is_back = is_alive and not self.alive
             self.alive = is_alive
-            if lost:
+            if was_away:
                 self.losses += 1
                 self.last_sign = last_sign
                 self._on_loss()
             # The first subscription stays for its events. Fast DDS counts no publisher as alive for a new
             # one that another of this process knows already.
-            if self.losses and (lost or is_back):
+            if self.losses and (was_away or is_back):
                 if self._renewed is not None:
                     self._node.destroy_subscription(self._renewed)
                     self._renewed = None
@@ -149,7 +149,7 @@ class _Heartbeat:
         is_new = not self._last_signs
         self._last_signs[bytes(gid or b"")] = now = time.monotonic()
         if is_new:
-            self._update(True, now, lost=False)
+            self._update(True, now, was_away=False)
 
     def _check(self) -> None:
         now = time.monotonic()
@@ -157,4 +157,4 @@ class _Heartbeat:
         for gid in silent:
             del self._last_signs[gid]
         if silent:
-            self._update(bool(self._last_signs), max(silent.values()), lost=True)
+            self._update(bool(self._last_signs), max(silent.values()), was_away=True)

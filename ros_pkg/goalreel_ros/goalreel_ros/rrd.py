@@ -175,8 +175,8 @@ class Listener:
         name = f"{message.index + 1}. {message.name}"
         status = IMAGES[message.image_status].lower()
         claims = "\n".join(f"{c.claim}: by {c.by}, checked by {c.checked}" for c in message.claims)
-        words = (name, message.instruction, message.auxiliary_text, status, claims, *message.degraded)
-        texts = filter(None, words)
+        lines = (name, message.instruction, message.auxiliary_text, status, claims, *message.degraded)
+        texts = filter(None, lines)
         data = bytes(message.goal_image.data)
         goal = rr.EncodedImage(contents=data, media_type="image/jpeg") if data else None
         log_subgoal(self._stream, name, "\n\n".join(texts), goal)
