@@ -46,11 +46,11 @@ class Probes:
 
     def describe(self) -> str:
         """Say which servers do not answer, in one line."""
-        texts = [
-            f"{', '.join(f'{role} ({getattr(self._names, role)})' for role in roles)}: {problem}"
-            for problem, roles in self._problems.items()
-        ]
-        return "; ".join(texts)
+        texts = []
+        for problem, roles in self._problems.items():
+            names = [f"{role} ({getattr(self._names, role)})" for role in ROLES if role in roles]
+            texts.append(f"{', '.join(names)}: {problem}")
+        return "; ".join(sorted(texts))
 
     async def _probe(self, role: Role, timeout: float) -> None:
         late = self._began + timeout
