@@ -12,7 +12,8 @@ OUT/report.json      numbers, and OUT/index.html shows them
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,16 @@ from goalreel.annotator.corpus.scoring import NamedScorer, score_boards
 from goalreel.datasets.corpora.continuations import CONTINUATIONS, continuation_row
 from goalreel.datasets.corpora.conversations import TalkRow
 from goalreel.datasets.corpora.critiques import CRITIQUES
-from goalreel.datasets.corpora.judgements import JUDGEMENTS, JudgementRow
+from goalreel.datasets.corpora.judgements import JUDGEMENTS, JudgementRow, judgement_lesson
 from goalreel.datasets.corpora.kind import RowKind
 from goalreel.datasets.corpora.recipe import Pick, Selection, select
 from goalreel.datasets.corpora.sequences import EASY, REFLECTION, sequence_row
 from goalreel.datasets.corpora.trajectories import critique_row
+from goalreel.datasets.corpora.unified import UNIFIED_EASY, UNIFIED_REFLECTION, unified_row
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, sweep, write_bytes
+from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
@@ -49,6 +52,10 @@ class RecipeOrder:
     """The seed of resampling and cuts."""
     rl_variance: float | None = None
     """Steps whose scores vary more are for reinforcement; None takes the third that varies most."""
+    dialect: Dialect = OWN
+    """In whose words the agents are asked."""
+    unified: bool = False
+    """Write whole trajectories for models that plan, draw and judge in one reply."""
 
 
 def make_from_storyboards(
@@ -73,7 +80,7 @@ def make_from_storyboards(
         outlines = score_boards(boards, order.scorer, out, lambda done, total: progress("score", done, total))
         chosen = select(outlines, seed=order.seed, rl_variance=order.rl_variance)
         report = CorpusReport.of(outlines, chosen, order.scorer.name)
-        for kind, folder, numbers, make in _parts(boards, chosen):
+        for kind, folder, numbers, make in _parts(boards, chosen, order):
             rows = _write(kind, out / folder, boards, numbers, make, settings, progress)
             report.rows[folder] = rows
         write_report(report, chosen, [(board.task_id, board.load) for board in boards], out)
@@ -87,13 +94,17 @@ def _asked(boards: Sequence[StoredBoard], order: RecipeOrder) -> dict[str, Any]:
     parts = [
         part for board, verdict in zip(boards, verdicts, strict=True) for part in (board.digest, verdict)
     ]
-    return {
+    settings = {
         "storyboards": len(boards),
         "digest": digest(*parts),
         "scorer": order.scorer.name,
         "seed": order.seed,
         "rl_variance": order.rl_variance,
     }
+    # Left out where they are the default, so that a corpus begun before there were any goes on.
+    if order.dialect is not OWN:
+        settings["dialect"] = order.dialect.name
+    return settings | ({"unified": True} if order.unified else {})
 
 
 def _check_empty(out: Path) -> None:
@@ -111,7 +122,7 @@ def _agree(out: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _parts(
-    boards: Sequence[StoredBoard], chosen: Selection
+    boards: Sequence[StoredBoard], chosen: Selection, order: RecipeOrder
 ) -> Iterator[tuple[RowKind[Any], str, list[int], _Rows]]:
     """(kind of row, folder, storyboards with such rows, the function that makes the rows)."""
     sft, rl = _by_board(chosen.sft), _by_board(chosen.rl)
@@ -123,12 +134,17 @@ def _parts(
                 yield JudgementRow(row, pick.verdict)
 
     def continued(number: int, board: Storyboard) -> list[TalkRow]:
-        return [continuation_row(board, boards[number].task_id, chosen.cuts[number])]
+        return [continuation_row(board, boards[number].task_id, chosen.cuts[number], order.dialect)]
 
     def sequences(rejected: bool) -> _Rows:
-        return lambda number, board: [sequence_row(board, boards[number].task_id, rejected=rejected)]
+        if order.unified:
+            return lambda number, board: [unified_row(board, boards[number].task_id, rejected=rejected)]
+        return lambda number, board: [
+            sequence_row(board, boards[number].task_id, rejected=rejected, dialect=order.dialect)
+        ]
 
-    yield JUDGEMENTS, "sft", sorted(sft), judged
+    lesson = partial(judgement_lesson, dialect=order.dialect)
+    yield replace(JUDGEMENTS, lesson=lesson), "sft", sorted(sft), judged
     yield (
         CRITIQUES,
         "rl",
@@ -136,8 +152,9 @@ def _parts(
         lambda number, board: [critique_row(board, boards[number].task_id, p.sample) for p in rl[number]],
     )
     yield CONTINUATIONS, "continuations", sorted(chosen.cuts), continued
-    yield EASY, "easy", chosen.easy, sequences(False)
-    yield REFLECTION, "reflection", chosen.reflection, sequences(True)
+    easy, reflection = (UNIFIED_EASY, UNIFIED_REFLECTION) if order.unified else (EASY, REFLECTION)
+    yield easy, "easy", chosen.easy, sequences(False)
+    yield reflection, "reflection", chosen.reflection, sequences(True)
 
 
 def _by_board(picks: Sequence[Pick]) -> dict[int, list[Pick]]:

@@ -12,6 +12,7 @@ import numpy as np
 from goalreel.datasets.corpora.conversations import TalkRow, said_in_short, talks
 from goalreel.datasets.corpora.kind import Lesson
 from goalreel.datasets.corpora.trajectories import Outline
+from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.planners.agents.planner import rest_question
 from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.agents.reply_format import plan_reply
@@ -38,24 +39,23 @@ def cut_of(
     return int(np.random.default_rng([seed, number, _STREAM]).integers(1, last + 1))
 
 
-def continuation_row(board: Storyboard, task_id: str, done: int) -> TalkRow:
+def continuation_row(board: Storyboard, task_id: str, done: int, dialect: Dialect = OWN) -> TalkRow:
     """The row of a storyboard cut after `done` steps."""
     past = board.model_copy(update={"steps": board.steps[:done], "phases": ()})
     now = next((s.goal_image for s in reversed(past.steps) if s.goal_image is not None), board.task.image)
     rest = Plan(steps=tuple(s.step for s in board.steps[done:]))
     names = [step.name for step in rest.steps]
-    return TalkRow(
-        task_id, done, rest_lesson(ReplanContext(past, done, now), rest, said_in_short(names, done))
-    )
+    progress, thinking = ReplanContext(past, done, now), said_in_short(names, done)
+    return TalkRow(task_id, done, rest_lesson(progress, rest, thinking, dialect))
 
 
-def rest_lesson(progress: ReplanContext, rest: Plan, thinking: str) -> Lesson:
+def rest_lesson(progress: ReplanContext, rest: Plan, thinking: str, dialect: Dialect = OWN) -> Lesson:
     """The conversation of `ChatPlanner.continue_plan`, with the plan for the rest as the reply.
 
     Raises:
         ValueError: the task's pictures do not fit its marks.
     """
-    request = rest_question(progress)
+    request = rest_question(progress, dialect=dialect)
     if isinstance(request, Failure):
         raise ValueError(request.message)
     first = len(progress.storyboard.task.done) + progress.done + 1

@@ -8,6 +8,7 @@ from typing import Any
 from goalreel.datasets.corpora.kind import PICTURE, Lesson, RowKind
 from goalreel.image import Image
 from goalreel.planners.agents.critic import question
+from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.types import Candidate
 
 
@@ -53,9 +54,9 @@ def candidate_of(row: CritiqueRow) -> Candidate:
     )
 
 
-def critique_lesson(row: CritiqueRow) -> Lesson:
+def critique_lesson(row: CritiqueRow, dialect: Dialect = OWN) -> Lesson:
     """The Critic's conversation, without a reply to learn: GRPO samples its own."""
-    return question(candidate_of(row)).conversation, ""
+    return question(candidate_of(row), dialect=dialect).conversation, ""
 
 
 def _encode(row: CritiqueRow) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, critique
 from goalreel.datasets.corpora.kind import Lesson, RowKind
 from goalreel.datasets.corpora.trajectories import StepSample
 from goalreel.datasets.corrections.board import critic_words
+from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.planners.agents.reply_format import verdict_reply
 from goalreel.types import Verdict
 
@@ -74,9 +75,9 @@ def _reasoning(sample: StepSample) -> str:
     return " ".join(reason for reason in reasons if reason)
 
 
-def judgement_lesson(row: JudgementRow) -> Lesson:
+def judgement_lesson(row: JudgementRow, dialect: Dialect = OWN) -> Lesson:
     """The conversation that GRPO asks too, with the verdict as the reply."""
-    conversation, _ = critique_lesson(row.critique)
+    conversation, _ = critique_lesson(row.critique, dialect)
     return conversation, verdict_reply(row.verdict)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from goalreel.image import Image
 from goalreel.planners.chat.conversation import Conversation
 
 type Lesson = tuple[Conversation, str]
@@ -30,6 +31,8 @@ class RowKind[R]:
     """The columns that ShareGPT JSON keeps, a picture as its path."""
     lesson: Callable[[R], Lesson] | None = None
     """The conversation that is learned from a row; None for rows that are no conversation."""
+    messages: Callable[[R], tuple[list[dict[str, str]], list[Image]]] | None = None
+    """The turns of a row that has pictures in a reply too, and all pictures in order."""
 
     @property
     def judged(self) -> bool:

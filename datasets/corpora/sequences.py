@@ -12,6 +12,7 @@ from goalreel.datasets.corpora.conversations import TalkRow, said_in_short, talk
 from goalreel.datasets.corpora.trajectories import Outline, plan_of
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
+from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.planners.agents.planner import question
 from goalreel.planners.agents.reply_format import plan_reply, verdict_reply
 from goalreel.planners.chat.conversation import Message
@@ -56,13 +57,13 @@ def reflection_fault(outline: Outline) -> SequenceFault | None:
     return "nothing_rejected"
 
 
-def sequence_row(board: Storyboard, task_id: str, *, rejected: bool) -> TalkRow:
+def sequence_row(board: Storyboard, task_id: str, *, rejected: bool, dialect: Dialect = OWN) -> TalkRow:
     """A storyboard as a conversation, with or without its `rejected` attempts.
 
     Raises:
         ValueError: it has no plan, or no accepted picture.
     """
-    request = question(board.task)
+    request = question(board.task, dialect=dialect)
     if isinstance(request, Failure):
         raise ValueError(request.message)
     plan, done = plan_of(board), len(board.task.done)

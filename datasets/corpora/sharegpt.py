@@ -64,7 +64,10 @@ def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]
 
     values = kind.encode(row)
     entry: dict[str, Any] = {}
-    if kind.lesson is not None:
+    if kind.messages is not None:
+        messages, images = kind.messages(row)
+        entry = {"messages": messages, "images": [path(image) for image in images]}
+    elif kind.lesson is not None:
         messages, images = messages_of(kind.lesson(row))
         entry = {"messages": messages, "images": [path(image) for image in images]}
     for name in kind.json_columns:

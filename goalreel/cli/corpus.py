@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from goalreel.cli.bound_options import ModelCommand
+from goalreel.cli.corpus_import import EPILOG, import_published, read_dialect
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import First, Json, Split
+from goalreel.cli.options import First, Json, PublishedDialect, PublishedPrompts, Split
 from goalreel.errors import InputError
 
 app = typer.Typer(
@@ -34,6 +35,9 @@ _UNSCORED = {
 @app.callback()
 def main() -> None:
     """Make training data for planner, editor and critic."""
+
+
+app.command("import", cls=ModelCommand, epilog=EPILOG)(import_published)
 
 
 @app.command(
@@ -139,6 +143,16 @@ def from_storyboards(
             help="Steps whose scores vary more are for reinforcement. [default: the third that varies most]",
         ),
     ] = None,
+    dialect: PublishedDialect = "own",
+    prompts: PublishedPrompts = None,
+    unified: Annotated[
+        bool,
+        typer.Option(
+            "--unified",
+            help="Write easy and reflection for models that plan, draw and judge in one reply, with pictures "
+            "as outputs.",
+        ),
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Filter stored storyboards into training rows, by the recipe of InterleaveThinker's paper."""
@@ -152,7 +166,7 @@ def from_storyboards(
         from goalreel.annotator.corpus.scoring import scorer_of
 
         import_module("goalreel.tabletop.scorer")  # also in a checkout that is not installed
-        order = RecipeOrder(scorer_of(scorer), seed, rl_variance)
+        order = RecipeOrder(scorer_of(scorer), seed, rl_variance, read_dialect(dialect, prompts), unified)
         with progress_bars() as progress:
             report = make_from_storyboards(boards, order, out, progress=progress)
     if json_output:

@@ -6,6 +6,7 @@ relative to the file. The last message is the assistant's reply, the only text t
 """
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,12 @@ import torch
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.chat.interleave import MARK, interleave
+from goalreel.training.language_config import LongRows
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
+
+log = logging.getLogger(__name__)
 
 IGNORED = -100
 """Label of a token that is not learned."""
@@ -108,16 +112,21 @@ class Collator:
     the largest of `phrase_weights` whose regular expression finds a token, and 1 elsewhere.
 
     Raises (when called):
-        InputError: a row of more than `max_length` tokens.
+        InputError: a row of more than `max_length` tokens, unless `cut` says to cut it.
     """
 
     processor: "ProcessorMixin"
     max_length: int | None = None
+    cut: bool = False
+    """Cut the end of the reply of a row of more than `max_length` tokens."""
     phrase_weights: Mapping[re.Pattern[str], float] = field(default_factory=dict)
 
     def __call__(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
         batch = self._questions(rows)
         answers = [self._answer(reply(row)) for row in rows]
+        if self.cut and self.max_length is not None:
+            rooms = [max(0, self.max_length - n) for n in batch["attention_mask"].sum(1).tolist()]
+            answers = [(a[:room], w[:room]) for (a, w), room in zip(answers, rooms, strict=True)]
         length = max(len(ids) for ids, _ in answers)
         pad = self.processor.tokenizer.pad_token_id
         ids = torch.tensor([a + [pad] * (length - len(a)) for a, _ in answers])
@@ -134,6 +143,10 @@ class Collator:
         if self.max_length is not None and longest > self.max_length:
             raise InputError(f"a row has {longest} tokens, but max_length is {self.max_length}")
         return batch
+
+    def tokens(self, row: TrainingRow) -> tuple[int, int]:
+        """Count the tokens of a row's question, pictures included, and of its reply."""
+        return self._questions([row])["input_ids"].shape[1], len(self._answer(reply(row))[0])
 
     def _questions(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
         """Turn what the model is asked into its inputs, padded on the left."""
@@ -160,3 +173,25 @@ class Collator:
             for start, end in encoded["offset_mapping"]
         ]
         return encoded["input_ids"], weights
+
+
+def short_enough(
+    rows: Sequence[dict[str, Any]], collator: Collator, long_rows: LongRows
+) -> list[dict[str, Any]]:
+    """Leave out the rows that are too long for the collator's `max_length`, and log how many.
+
+    `cut` leaves out only those whose question alone is too long; `refuse` leaves out none.
+
+    Raises:
+        InputError: none is left.
+    """
+    if collator.max_length is None or long_rows == "refuse":
+        return list(rows)
+    counts = [collator.tokens(row) for row in rows]
+    needs = [question + (1 if long_rows == "cut" else answer) for question, answer in counts]
+    fitting = [row for row, need in zip(rows, needs, strict=True) if need <= collator.max_length]
+    if not fitting:
+        raise InputError(f"every row is longer than max_length, {collator.max_length} tokens")
+    if len(fitting) < len(rows):
+        log.warning("%d of %d rows are longer than max_length: left out", len(rows) - len(fitting), len(rows))
+    return fitting

@@ -17,7 +17,7 @@ from goalreel.planners.agents.dialects.recognition import write_trained_steps
 from goalreel.planners.agents.parsing import MAX_STEPS
 from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from, write_card
 from goalreel.training.compiling import compile_parts
-from goalreel.training.conversations import Collator, as_dataset, read_rows
+from goalreel.training.conversations import Collator, as_dataset, read_rows, short_enough
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.optim import MuonAdamW
@@ -102,6 +102,10 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> dict[str, float]:
     with state.main_process_first():
         source = config.from_scratch(rows, out / "checkpoints" / "start") or located(config.model)
     model, processor = load(source, config)
+    cuts = config.long_rows == "cut"
+    collator = Collator(processor, config.max_length, cuts, phrase_weights=config.phrase_weights)
+    rows = short_enough(rows, collator, config.long_rows)
+    held_out = short_enough(held_out, collator, config.long_rows) if held_out else None
     frozen = freeze(model, config)
     if config.compile:
         # Not the tower: it cuts the batch into its pictures, and another number of them is another program.
@@ -109,7 +113,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> dict[str, float]:
     trainer = _Trainer(
         model=model,
         args=_arguments(config, out, evaluates=held_out is not None),
-        data_collator=Collator(processor, config.max_length, config.phrase_weights),
+        data_collator=collator,
         train_dataset=as_dataset(rows),
         eval_dataset=as_dataset(held_out) if held_out else None,
         processing_class=processor,
@@ -161,7 +165,7 @@ def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConf
             prediction_loss_only=True,
             remove_unused_columns=False,
             dataset_kwargs={"skip_prepare_dataset": True},
-            max_length=None,  # the collator refuses what is too long; nothing is cut
+            max_length=None,  # the collator's matter
             logging_steps=config.log_every,
             report_to=[],  # the TensorBoard callback is given a folder of its own
             save_steps=config.save_every,

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from goalreel.training.config import Count, TrainingConfig
 
 type AgentRole = Literal["planner", "critic"]
+type LongRows = Literal["refuse", "cut", "drop"]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -60,7 +61,10 @@ class LanguageConfig(ModelSettings):
     """Rows a device and step; times `accumulate`, times the number of devices."""
     accumulate: Count = 1
     max_length: Count | None = None
-    """Tokens a row may have, prompt and pictures counted; a longer row is an error and never cut."""
+    """Tokens a row may have, prompt and pictures counted."""
+    long_rows: LongRows = "refuse"
+    """What to do with a row of more than `max_length` tokens: end with an error, cut the end of its reply,
+    or leave the row out. `cut` also leaves out a row whose prompt alone is that long."""
 
     optimizer: Literal["adamw", "muon"] = "adamw"
     """`muon`: Muon for matrices and AdamW for the rest; on one device or with DDP, not sharded."""

@@ -21,15 +21,18 @@ from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.continuations import CONTINUATIONS
 from goalreel.datasets.corpora.critiques import CRITIQUES
-from goalreel.datasets.corpora.judgements import JUDGEMENTS
+from goalreel.datasets.corpora.judgements import JUDGEMENTS, judgement_lesson
 from goalreel.datasets.corpora.sequences import EASY, REFLECTION
+from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.datasets.corpora.trajectories import HumanVerdict
+from goalreel.datasets.corpora.unified import OUTPUT, UNIFIED_EASY, UNIFIED_REFLECTION, markup
 from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFrame
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
+from goalreel.planners.agents.dialects import InterleaveThinkerDialect
 from goalreel.scoring import PictureScores
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.tabletop.sim.task_ids import recording_task_ids
@@ -111,6 +114,59 @@ def test_from_the_command_line(tmp_path):
     page = (tmp_path / "out/index.html").read_text()
     assert not re.search(r"(?:src|href|url\()\s*=?\s*[\"']?(?:https?:|//)", page)
     assert page.count("data:image/jpeg") >= 6
+
+
+def test_whole_storyboards_for_models_that_draw_as_they_write(tmp_path):
+    """One reply of the assistant: plan, pictures as outputs, the critic's words; markup and columns agree."""
+    order = RecipeOrder(NamedScorer("m", Marker()), unified=True)
+    report = make_from_storyboards(kept(4), order, tmp_path)
+    rows = {
+        kind.name: list(read_rows(tmp_path / kind.name, kind)) for kind in (UNIFIED_EASY, UNIFIED_REFLECTION)
+    }
+    assert {name: len(each) for name, each in rows.items()} == {
+        name: report.rows[name] for name in ("easy", "reflection")
+    }
+    easy, reflection = rows["easy"][0], rows["reflection"][0]
+    assert [a.success for a in easy.attempts] == [True, True]
+    assert [a.success for a in reflection.attempts] == [False, True, False, True]
+    assert [len(row.outputs) for row in (easy, reflection)] == [2, 4]
+    assert (easy.instruction, len(easy.inputs)) == ("<image>tidy up", 1)
+    text = markup(reflection)
+    places = re.findall(r"<plan>\n(.*)\n</plan>|(<image><img_token></image>)|\"success\": (true|false)", text)
+    assert ["".join(place) for place in places] == [
+        "do a",
+        OUTPUT,
+        "false",
+        OUTPUT,
+        "true",
+        "do b",
+        OUTPUT,
+        "false",
+        OUTPUT,
+        "true",
+    ]
+    assert text.startswith("<gthink>\n2 steps remain: a; b.\n</gthink>")
+    assert "<critic>" not in markup(easy)
+    (first, *_) = json.loads((tmp_path / "reflection/sharegpt/reflection.json").read_text())
+    assert first["messages"][1] == {"role": "assistant", "content": text}
+    assert len(first["images"]) == 5
+    with pytest.raises(DatasetError, match="asked for otherwise"):
+        make_from_storyboards(kept(4), RecipeOrder(NamedScorer("m", Marker())), tmp_path)
+
+
+def test_rows_ask_in_the_words_of_the_dialect(tmp_path):
+    """What a corpus trains is what its agents will be asked."""
+    wording = InterleaveThinkerDialect(None)
+    make_from_storyboards(kept(4), RecipeOrder(NamedScorer("m", Marker()), dialect=wording), tmp_path)
+    (row, *_) = read_rows(tmp_path / "continuations", CONTINUATIONS)
+    texts = [part for part in row.lesson[0][0].parts if isinstance(part, str)]
+    assert len(row.lesson[0]) == 1
+    assert "Step 1: a is done" in "".join(texts)
+    (critic, *_) = json.loads((tmp_path / "sft/sharegpt/judgements.json").read_text())
+    judged = next(read_rows(tmp_path / "sft", JUDGEMENTS))
+    wanted, _ = messages_of(judgement_lesson(judged, wording))
+    assert critic["messages"] == wanted != messages_of(judgement_lesson(judged))[0]
+    assert json.loads((tmp_path / "settings.json").read_text())["dialect"] == "interleavethinker"
 
 
 def test_a_second_run_changes_nothing_and_another_order_is_refused(tmp_path):

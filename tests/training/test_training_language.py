@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from goalreel.checkpoints import located
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.sharegpt import messages_of
+from goalreel.errors import InputError
 from goalreel.planners.agents.critic import ChatCritic, question
 from goalreel.planners.agents.dialects import OwnDialect
 from goalreel.planners.agents.planner import ChatPlanner
@@ -37,7 +38,7 @@ from goalreel.tabletop.lessons.verdicts import verdict_rows
 from goalreel.tabletop.nano.agent_config import NanoAgentConfig
 from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.config import presets, read_config
-from goalreel.training.conversations import IGNORED, Collator, read_rows
+from goalreel.training.conversations import IGNORED, Collator, read_rows, short_enough
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.optim import MuonAdamW
@@ -191,6 +192,31 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdict
         assert named["weights"].sum() > (named["weights"] > 0).sum()
     with pytest.raises(ValueError, match="tokens, but max_length is 20"):
         Collator(processor, max_length=20)(rows)
+
+
+def test_a_long_row_is_cut_or_left_out_as_the_settings_say(tmp_path, verdicts, caplog):
+    _, _, rows = nano(tmp_path / "nano", verdicts[0])
+    processor = AutoProcessor.from_pretrained(tmp_path / "nano")
+    counts = [Collator(processor).tokens(row) for row in rows]
+    longest = max(map(sum, counts))
+
+    def chosen(long_rows, max_length):
+        collator = Collator(processor, max_length, cut=long_rows == "cut")
+        return short_enough(rows, collator, long_rows), collator
+
+    assert chosen("refuse", 20)[0] == rows
+    assert chosen("drop", longest)[0] == rows
+    assert chosen("drop", longest - 1)[0] == [
+        r for r, count in zip(rows, counts, strict=True) if sum(count) < longest
+    ]
+    assert "left out" in caplog.text
+    left, collator = chosen("cut", longest - 1)
+    assert left == rows
+    batch = collator(left)
+    assert int(batch["attention_mask"].sum(1).max()) == longest - 1
+    assert ((batch["labels"] != IGNORED).sum(1) > 0).all()
+    with pytest.raises(InputError, match="every row is longer than max_length, 20 tokens"):
+        chosen("cut", 20)
 
 
 @pytest.mark.lab

@@ -7,7 +7,6 @@ step, of {type: text, content} and {type: image, image_path, url}.
 
 import json
 import logging
-import pickle
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from goalreel.errors import InputError
 from goalreel.evaluation.published.clone import Clone
 from goalreel.evaluation.published.pictures import find_picture, fitted, read_picture
 from goalreel.image import Image
+from goalreel.tensor_file import read_plain_data
 
 FILE = "test_data.pth"
 DATA = "https://huggingface.co/datasets/weisuxi/CoMM"
@@ -69,13 +69,7 @@ def read_rows(data: Path) -> list[dict[str, Any]]:
             f"{data}: no {FILE}: download it from {DATA} to there, and its pictures with download_images.py "
             "of CoMM's repository into images/"
         )
-    import torch
-
-    try:
-        rows = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as e:
-        reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
-        raise InputError(f"{path}: not a file of plain data ({reason}): download it again from {DATA}") from e
+    rows = read_plain_data(path)
     if not isinstance(rows, list) or not rows:
         raise InputError(f"{path}: is not a list of rows: download it again from {DATA}")
     for number, row in enumerate(rows):

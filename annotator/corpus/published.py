@@ -1,0 +1,296 @@
+"""Training data as others publish them, as corpora: rows for the Critic's GRPO, and conversations to learn.
+
+What a file is shows in the fields of its rows. Facts about the files are of the public code that reads them:
+
+critiques      `origin_prompt`, `rewritten_prompt`, `origin_image_path`, `edited_image_path`, and `evaluation`
+               with `success`, `semantics` and `quality`: InterleaveThinker's `critic_rl.jsonl`
+conversations  `messages` or `conversations`, and `images`: ShareGPT as LLaMA-Factory reads it, such as
+               InterleaveThinker's `planner_sft.json`
+guides         `title` and `step_info`: CoMM (arXiv 2406.10462), cut at a random step as the paper cuts (3.2)
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from goalreel.datasets.corpora.conversations import TalkRow, decode_lesson, said_in_short, talks
+from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.kind import RowKind
+from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.errors import InputError
+from goalreel.files import file_digest, write_bytes
+from goalreel.image import Image
+from goalreel.planners.agents.dialects import OWN, Dialect
+from goalreel.planners.agents.parsing import MAX_STEPS
+from goalreel.planners.agents.planner import question
+from goalreel.planners.agents.reply_format import plan_reply
+from goalreel.planners.chat.interleave import MARK, plain, shrink
+from goalreel.progress import OnCount
+from goalreel.tensor_file import read_plain_data
+from goalreel.types import DoneStep, Failure, Plan, Step, Task
+
+SHARD = 100
+"""Rows in one file."""
+LARGEST_AREA = 1024 * 1024
+"""Pixels; larger pictures are scaled down: the published Critic is trained on at most that much."""
+_ROLES = {"human": "user", "gpt": "assistant"}
+"""ShareGPT's older names of the speakers."""
+_NAME_WORDS = 8
+
+type Shape = Literal["critiques", "conversations", "guides"]
+type Fields = Mapping[str, Any]
+
+
+class RowFaultError(ValueError):
+    """Why a row becomes no training row."""
+
+
+@dataclass(frozen=True)
+class ImportOrder:
+    """What to import. `images` is the folder that the rows' pictures lie below.
+
+    `seed` and `dialect` are for guides: where they are cut, and in which words a planner is asked.
+    """
+
+    file: Path
+    images: Path
+    seed: int = 0
+    dialect: Dialect = OWN
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """How many rows became training rows, and why the others did not."""
+
+    shape: Shape
+    rows: int
+    dropped: Mapping[str, int]
+
+
+def import_corpus(
+    order: ImportOrder, out: Path, *, workers: int = 1, progress: OnCount = lambda done, total: None
+) -> ImportReport:
+    """Write the rows of a published file as a corpus in `out`; a second run resumes.
+
+    A row that cannot be used is left out and counted. `progress` counts rows.
+
+    Raises:
+        InputError: the file cannot be read, holds no such rows, or none that can be used.
+        DatasetError: see `write_corpus`.
+    """
+    rows = _read(order.file)
+    shape = _shape(order.file, rows)
+    starts = range(0, len(rows), SHARD)
+    request = {
+        "file": order.file.name,
+        "digest": file_digest(order.file),
+        "seed": order.seed,
+        "dialect": order.dialect.name,
+    }
+    corpus = Corpus(
+        kind=_KINDS[shape],
+        split="train",
+        shards={f"train-{i:05d}": range(len(rows))[at : at + SHARD] for i, at in enumerate(starts)},
+        make=partial(_make, shape, order, out / "dropped"),
+        request=request,
+        about=f"{len(rows)} rows of {order.file.name}, imported by `goalreel corpus import`.",
+    )
+    count = write_corpus(corpus, out, workers=workers, text=shape != "critiques", progress=progress)
+    dropped = Counter[str]()
+    for part in sorted((out / "dropped").glob("*.json")):
+        dropped.update(json.loads(part.read_text()))
+    if not count:
+        raise InputError(f"{order.file}: no row can be used; most often: {dropped.most_common(1)[0][0]}")
+    return ImportReport(shape, count, dict(dropped.most_common()))
+
+
+@lru_cache(1)
+def _read(path: Path) -> list[Any]:
+    """Read all rows; a line of a .jsonl file that is no JSON is None."""
+    try:
+        if path.suffix == ".pth":
+            rows = read_plain_data(path)
+        elif path.suffix == ".jsonl":
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            rows = [_line(line) for line in lines if line.strip()]
+        else:
+            rows = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        raise InputError(f"{path}: cannot be read as JSON: {e}") from e
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{path}: holds no list of rows")
+    return rows
+
+
+def _line(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _shape(path: Path, rows: Sequence[Any]) -> Shape:
+    for row in rows:
+        if isinstance(row, dict):
+            if "evaluation" in row:
+                return "critiques"
+            if "messages" in row or "conversations" in row:
+                return "conversations"
+            if "step_info" in row:
+                return "guides"
+    raise InputError(
+        f"{path}: no row has evaluation (critiques), messages or conversations (chats), or step_info (guides)"
+    )
+
+
+def _make(shape: Shape, order: ImportOrder, dropped: Path, part: range) -> list[Any]:
+    """Make the rows of one shard, and write down why others are left out."""
+    faults, made = Counter[str](), []
+    for number in part:
+        row = _read(order.file)[number]
+        try:
+            if not isinstance(row, dict):
+                raise RowFaultError("not a JSON object")
+            made.append(_MAKERS[shape](row, number, order))
+        except RowFaultError as e:
+            faults[str(e)] += 1
+    dropped.mkdir(parents=True, exist_ok=True)
+    write_bytes(dropped / f"{part.start:07d}.json", json.dumps(faults).encode())
+    return made
+
+
+class _Evaluation(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    success: bool
+    semantics: Annotated[float, Field(ge=0, le=10)]
+    quality: Annotated[float, Field(ge=0, le=10)]
+
+
+def _critique(row: Fields, number: int, order: ImportOrder) -> CritiqueRow:
+    try:
+        marks = _Evaluation.model_validate(row.get("evaluation"))
+    except ValidationError as e:
+        raise RowFaultError("no evaluation with success, semantics and quality (0 to 10)") from e
+    first, present = _text(row, "origin_prompt"), row.get("rewritten_prompt")
+    source = _picture(row.get("origin_image_path"), order.images)
+    return CritiqueRow(
+        task_id=f"{order.file.stem}-{number}",
+        step=0,
+        attempt=0,
+        source=source,
+        candidate=_picture(row.get("edited_image_path"), order.images),
+        drawn=bool((source.pixels == 255).all()),
+        instruction=first,
+        first_prompt=first,
+        prompt=present.strip() if isinstance(present, str) and present.strip() else first,
+        success=marks.success,
+        semantics=marks.semantics,
+        quality=marks.quality,
+    )
+
+
+def _conversation(row: Fields, number: int, order: ImportOrder) -> TalkRow:
+    turns = row.get("messages", row.get("conversations"))
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
+        raise RowFaultError("no list of messages")
+    messages = [_message(turn) for turn in turns]
+    if isinstance(row.get("system"), str) and row["system"].strip():
+        messages.insert(0, {"role": "system", "content": row["system"]})
+    if len(messages) < 2 or messages[-1]["role"] != "assistant" or not messages[-1]["content"].strip():
+        raise RowFaultError("does not end with a reply of the assistant")
+    paths = row.get("images") or []
+    if not isinstance(paths, list) or sum(m["content"].count(MARK) for m in messages[:-1]) != len(paths):
+        raise RowFaultError(f"its {MARK} marks do not fit its pictures")
+    images = [_picture(path, order.images) for path in paths]
+    lesson = decode_lesson({"messages": messages, "images": images})
+    return TalkRow(f"{order.file.stem}-{number}", 0, lesson)
+
+
+def _message(turn: Fields) -> dict[str, str]:
+    role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
+    role = _ROLES.get(str(role), role)
+    if role not in ("system", "user", "assistant") or not isinstance(content, str):
+        raise RowFaultError("a message without a role or without text")
+    return {"role": role, "content": content}
+
+
+def _guide(row: Fields, number: int, order: ImportOrder) -> TalkRow:
+    """An illustrated guide, cut at a random step: the beginning in, the other steps out."""
+    title, steps = _text(row, "title"), row.get("step_info")
+    if not isinstance(steps, list) or not 0 < len(steps) <= MAX_STEPS:
+        raise RowFaultError(f"not 1 to {MAX_STEPS} steps")
+    texts = [_step_text(step) for step in steps]
+    done = int(np.random.default_rng([order.seed, number]).integers(len(steps)))
+    behind = tuple(
+        DoneStep(instruction=text, image=_step_picture(step, order.images))
+        for text, step in zip(texts[:done], steps[:done], strict=True)
+    )
+    rest = Plan(
+        steps=tuple(Step(name=_short(t), instruction=t, prompt=t, auxiliary_text=t) for t in texts[done:])
+    )
+    name = f"{order.file.stem}-{row.get('data_id') or number}"
+    asked = question(Task(id=name, instruction=plain(title), done=behind), dialect=order.dialect)
+    if isinstance(asked, Failure):
+        raise RowFaultError(asked.message)
+    reply = plan_reply(rest, said_in_short([step.name for step in rest.steps], done), done + 1)
+    return TalkRow(name, done, (asked.conversation, reply))
+
+
+def _step_text(step: object) -> str:
+    items = step if isinstance(step, list) else []
+    texts = [i.get("content") for i in items if isinstance(i, dict) and i.get("type") == "text"]
+    text = plain(" ".join(text.strip() for text in texts if isinstance(text, str)).strip())
+    if not text:
+        raise RowFaultError("a step without words")
+    return text
+
+
+def _step_picture(step: Sequence[Fields], folder: Path) -> Image | None:
+    paths = [i.get("image_path") for i in step if isinstance(i, dict) and i.get("type") == "image"]
+    return _picture(paths[-1], folder) if paths else None
+
+
+def _short(text: str) -> str:
+    words = text.split()
+    return " ".join(words[:_NAME_WORDS]) + (" ..." if len(words) > _NAME_WORDS else "")
+
+
+def _text(row: Fields, name: str) -> str:
+    text = row.get(name)
+    if not isinstance(text, str) or not text.strip():
+        raise RowFaultError(f"no {name}")
+    return text.strip()
+
+
+def _picture(name: object, folder: Path) -> Image:
+    if not isinstance(name, str) or not name:
+        raise RowFaultError("a picture without a path")
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise RowFaultError("a picture outside the folder of pictures (--images)")
+    try:
+        return shrink(Image.decode(path.read_bytes()), LARGEST_AREA)
+    except FileNotFoundError as e:
+        raise RowFaultError("a picture that is not there (--images)") from e
+    except (OSError, ValueError) as e:
+        raise RowFaultError("a picture that cannot be read") from e
+
+
+_KINDS: Mapping[Shape, RowKind[Any]] = {
+    "critiques": CRITIQUES,
+    "conversations": talks("conversations"),
+    "guides": talks("guides"),
+}
+_MAKERS: Mapping[Shape, Callable[[Fields, int, ImportOrder], CritiqueRow | TalkRow]] = {
+    "critiques": _critique,
+    "conversations": _conversation,
+    "guides": _guide,
+}

@@ -1,0 +1,214 @@
+"""`goalreel corpus import`: published data, rows that cannot be used, and what trains on it."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from support.cli import fails, invoke, results
+
+from goalreel.annotator.corpus.published import ImportOrder, import_corpus
+from goalreel.datasets.corpora.columns import read_rows
+from goalreel.datasets.corpora.conversations import talks
+from goalreel.datasets.corpora.critiques import CRITIQUES
+from goalreel.image import Image
+from goalreel.planners.agents.parsing import parse_plan
+from goalreel.types import Plan
+
+
+def picture(path, value=40, size=(24, 16)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(Image(np.full((size[1], size[0], 3), value, np.uint8)).png())
+    return path.name
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder of pictures as the published rows name them."""
+    picture(tmp_path / "data/white.png", 255)
+    picture(tmp_path / "data/a.png", 40)
+    picture(tmp_path / "data/b.png", 80, (1600, 1200))
+    (tmp_path / "data/broken.png").write_bytes(b"no picture")
+    picture(tmp_path / "secret.png")
+    return tmp_path / "data"
+
+
+def critique(**changes):
+    row = {
+        "origin_prompt": "Put the cup down.",
+        "rewritten_prompt": "Place the red cup on the table.",
+        "origin_image_path": "a.png",
+        "edited_image_path": "b.png",
+        "evaluation": {"success": True, "semantics": 9, "quality": 7.5},
+        "seed": 3,
+    }
+    return row | changes
+
+
+def write_lines(path, *rows):
+    path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows))
+    return path
+
+
+def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
+    """Bad rows are counted by their reason, and are never the end of the run."""
+    bad = [
+        "{not json",
+        "[1]",
+        critique(evaluation={"success": "yes", "semantics": 9, "quality": 7}),
+        critique(evaluation={"success": True, "semantics": 90, "quality": 7}),
+        critique(origin_prompt=" "),
+        critique(edited_image_path="gone.png"),
+        critique(edited_image_path="broken.png"),
+        critique(edited_image_path="../secret.png"),
+        critique(edited_image_path=str(tmp_path / "secret.png")),
+        critique(origin_image_path=None),
+    ]
+    good = [
+        critique(),
+        critique(
+            origin_image_path="white.png",
+            rewritten_prompt=None,
+            evaluation={"success": False, "semantics": 2, "quality": 0},
+        ),
+    ]
+    file = write_lines(tmp_path / "critic_rl.jsonl", good[0], *bad, good[1])
+    out = results("corpus", "import", file, "--images", data, "--out", tmp_path / "rl", "--json")
+    assert (out["kind"], out["rows"]) == ("critiques", 2)
+    assert out["dropped"] == {
+        "a picture outside the folder of pictures (--images)": 2,
+        "no evaluation with success, semantics and quality (0 to 10)": 2,
+        "not a JSON object": 2,
+        "a picture that cannot be read": 1,
+        "a picture that is not there (--images)": 1,
+        "a picture without a path": 1,
+        "no origin_prompt": 1,
+    }
+    first, second = read_rows(tmp_path / "rl", CRITIQUES)
+    assert (first.first_prompt, first.prompt) == ("Put the cup down.", "Place the red cup on the table.")
+    assert (first.success, first.semantics, first.quality, first.drawn) == (True, 9, 7.5, False)
+    assert first.candidate.size[0] * first.candidate.size[1] <= 1024 * 1024
+    assert (second.prompt, second.drawn, second.success) == ("Put the cup down.", True, False)
+    again = results("corpus", "import", file, "--images", data, "--out", tmp_path / "rl", "--json")
+    assert again == out
+
+
+def test_grpo_reads_them(data, tmp_path):
+    pytest.importorskip("trl")
+    from goalreel.planners.agents.dialects import OWN
+    from goalreel.training.critiques import Critiques
+
+    file = write_lines(tmp_path / "critic_rl.jsonl", critique(), critique())
+    import_corpus(ImportOrder(file, data), tmp_path / "rl")
+    rows = Critiques([tmp_path / "rl"], held_out=lambda task_id: None)
+    asked = rows.as_dataset(OWN, "strict")[0]
+    assert len(rows) == 2
+    assert [i.size for i in asked["images"]] == [(24, 16), rows.row(0).candidate.size]
+
+
+@pytest.mark.parametrize("names", [("messages", "role", "content"), ("conversations", "from", "value")])
+def test_chats_become_conversations_that_training_reads(names, data, tmp_path):
+    key, role, content = names
+    user, assistant = ("user", "assistant") if role == "role" else ("human", "gpt")
+
+    def chat(*turns, images=()):
+        return {key: [{role: r, content: text} for r, text in turns], "images": list(images)}
+
+    rows = [
+        chat((user, "<image>What now?"), (assistant, "Lift it."), images=["a.png"]),
+        chat((user, "<image>What now?"), (assistant, "Lift it.")),
+        chat((user, "What now?")),
+        chat((user, "What now?"), (assistant, " ")),
+        {key: "text"},
+        chat((user, "What now?"), ("robot", "Lift it.")),
+        chat((user, "No picture."), (assistant, "Right.")),
+    ]
+    file = tmp_path / "planner_sft.json"
+    file.write_text(json.dumps(rows))
+    report = import_corpus(ImportOrder(file, data), tmp_path / "sft")
+    assert (report.shape, report.rows, sum(report.dropped.values())) == ("conversations", 2, 5)
+    first, _ = read_rows(tmp_path / "sft", talks("conversations"))
+    (message,), reply = first.lesson
+    assert [type(part) for part in message.parts] == [Image, str]
+    assert reply == "Lift it."
+    pytest.importorskip("trl")
+    from goalreel.training.conversations import read_rows as read_training_rows
+
+    assert len(read_training_rows([tmp_path / "sft/sharegpt/conversations.json"])) == 2
+
+
+def guide(number, *texts, **changes):
+    steps = [
+        [{"type": "text", "content": text}, {"type": "image", "image_path": "a.png", "url": ""}]
+        for text in texts
+    ]
+    return {"data_id": f"g{number}", "title": "How to fold a towel", "step_info": steps} | changes
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".pth"])
+def test_illustrated_guides_become_planner_rows_cut_at_a_random_step(suffix, data, tmp_path):
+    texts = (
+        "Lay it flat.",
+        "Fold one half over the other.",
+        "Roll it up tightly from one end to the other end.",
+    )
+    rows = [guide(n, *texts) for n in range(20)]
+    rows += [guide(20, title=""), guide(21), guide(22, *texts, step_info="no"), guide(23, "Lay it.", "")]
+    file = tmp_path / f"comm{suffix}"
+    if suffix == ".pth":
+        torch.save(rows, file)
+    elif suffix == ".json":
+        file.write_text(json.dumps(rows))
+    else:
+        write_lines(file, *rows)
+    report = import_corpus(ImportOrder(file, data, seed=1), tmp_path / "guides")
+    assert (report.shape, report.rows, sum(report.dropped.values())) == ("guides", 20, 4)
+    made = list(read_rows(tmp_path / "guides", talks("guides")))
+    assert {row.done for row in made} == {0, 1, 2}
+    for row in made:
+        conversation, reply = row.lesson
+        plan = parse_plan(reply)
+        assert isinstance(plan, Plan)
+        assert [step.instruction for step in plan.steps] == list(texts[row.done :])
+        parts = [part for message in conversation for part in message.parts]
+        assert sum(isinstance(part, Image) for part in parts) == row.done
+        assert not any(text in str(parts) for text in texts[row.done :])
+
+
+def test_what_holds_no_rows_is_one_line(data, tmp_path):
+    for name, text, problem in (
+        ("a.json", "{", "cannot be read as JSON"),
+        ("b.json", "{}", "holds no list of rows"),
+        ("c.jsonl", '{"x": 1}\n', "no row has evaluation"),
+        (
+            "d.jsonl",
+            json.dumps(critique(origin_prompt="")),
+            "no row can be used; most often: no origin_prompt",
+        ),
+        ("e.pth", "text", "not a file of plain data"),
+    ):
+        (tmp_path / name).write_text(text)
+        message = fails(
+            "corpus", "import", tmp_path / name, "--images", data, "--out", tmp_path / f"out_{name}"
+        )
+        assert problem in message
+        assert len(message.strip().splitlines()) == 1
+    missing = tmp_path / "gone.json"
+    assert "cannot be read" in fails("corpus", "import", missing, "--out", tmp_path / "x")
+
+
+def test_the_checkpoints_words_need_the_users_clone(data, tmp_path, monkeypatch):
+    monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
+    file = write_lines(tmp_path / "guides.jsonl", guide(0, "Lay it flat.", "Fold it."))
+    arguments = ("corpus", "import", file, "--images", data, "--dialect", "interleavethinker")
+    assert "git clone" in fails(*arguments, "--out", tmp_path / "none")
+    clone = tmp_path / "clone"
+    (clone / "UEval").mkdir(parents=True)
+    names = ("NARRATIVE_PROMPT_JSON", "GUIDANCE_GLOBAL_PROMPT_JSON")
+    texts = "".join(f'{name} = "Plan this: {{text_input}}"\n' for name in names)
+    critic = 'Iterative_T2I_PROMPT_QWEN = "{original_instruction} {rewritten_prompt}"\n'
+    (clone / "UEval/system.py").write_text(texts + critic)
+    invoke(*arguments, "--prompts", clone, "--out", tmp_path / "guides")
+    (row,) = read_rows(tmp_path / "guides", talks("guides"))
+    (message,), _ = row.lesson
+    assert message.parts[0].startswith("Plan this: How to fold a towel")
