@@ -1,6 +1,6 @@
 """The kinematic planner on real robots. These hold what was seen by eye to be right.
 
-docs/results/recordings.md says what is not, and how far its cuts are from labels.
+dev/LOG.md (2026-11-27) says what is not, and docs/results/recordings.md how far its cuts are from labels.
 """
 
 import itertools

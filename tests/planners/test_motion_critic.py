@@ -118,7 +118,7 @@ def test_a_rendered_picture_is_judged_by_its_pixels_alone():
 
 @pytest.mark.long
 def test_on_real_frames_it_accepts_what_shows_and_rejects_what_the_arm_hides(monkeypatch):
-    """Four episodes, looked at by eye (docs/explanation/goal-images.md)."""
+    """Four episodes, looked at by eye (dev/LOG.md, 2026-11-27)."""
     root = SHARED / "droid_new_setup"
     if not root.is_dir():
         pytest.skip(f"no real episodes at {root}")
