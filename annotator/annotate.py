@@ -1,8 +1,7 @@
-"""Annotate a recorded LeRobot dataset: episodes in, storyboards committed one by one, a new dataset out.
+"""Annotate a recorded LeRobot dataset: make a storyboard of each episode, save it, then write a new dataset.
 
-While models that predict are at work, their answers are kept in OUT's LOCAL/answers, so that a killed
-run asks no model twice. An episode's answers are removed once its record is safe, and the folder with the
-last of them.
+The answers of models that predict are kept in OUT's LOCAL/answers, so that a run that is killed asks no
+model twice. The answers of an episode are removed once its record is written, the folder with the last ones.
 """
 
 import logging
@@ -47,10 +46,10 @@ log = logging.getLogger(__name__)
 
 
 def open_dataset(root: Path | str) -> Source:
-    """Read the metadata of the LeRobot v3.0 dataset in `root`.
+    """Open the LeRobot v3.0 dataset in the folder `root`. Only its metadata is read.
 
     Raises:
-        DatasetError: there is none, or it cannot be read.
+        DatasetError: there is no dataset, or its metadata cannot be read.
     """
     return Source.open(Path(root))
 

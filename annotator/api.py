@@ -1,6 +1,6 @@
-"""`goalreel.annotate` and `goalreel.plan`: everything in one call.
+"""`goalreel.annotate` and `goalreel.plan`: each does everything in one call.
 
-They take paths, pictures and models' names, and turn them into the objects that the rest of goalreel takes.
+They take paths, pictures and names of models, and make the objects that the rest of goalreel works with.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _ABSENT = object()
 
 
 class ModelArguments(TypedDict, total=False):
-    """Which models are asked. An object takes the place of the preset's, and so does a name."""
+    """Which models are asked. A name or an object replaces the preset's model in that role."""
 
     preset: str | Preset | None
     """A name, or the path of a .yaml file. None: `hindsight` to annotate, `nano` to plan."""
@@ -53,13 +53,13 @@ class PlanArguments(ModelArguments, total=False):
     images: Sequence[PictureLike]
     """The pictures at the `<image>` marks of the instruction."""
     done: Sequence[DoneStep]
-    """The steps that are behind us: the plan goes on after them."""
+    """The steps that are done already: the plan goes on after them."""
     seed: int
-    """Of the pictures."""
+    """Seed of the pictures."""
     on_unverified: OnUnverified
     """Whether to go on after a step without an accepted picture."""
     observe: Observer | None
-    """Is called with every request and its answer."""
+    """Called with every request and its answer."""
 
 
 def annotate(
@@ -81,39 +81,41 @@ def annotate(
     overwrite: bool = False,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
-    """Annotate a recorded LeRobot dataset into the new dataset `out`; `source` is never written to.
+    """Annotate a recorded LeRobot dataset: write a copy with steps and goal images to `out`.
 
-    Finished episodes are saved at once. Run again after a kill, it goes on where it stopped.
+    `source` is never written to. Each finished episode is saved at once. After a kill, the same call resumes.
 
     Examples:
         >>> goalreel.annotate("pusht", "pusht-goals", preset="hindsight")  # doctest: +SKIP
 
     Args:
-        source: the dataset's folder, or what `goalreel.open_dataset` gives.
-        out: the new dataset's folder.
-        models: three models together; or else `preset`, `planner`, `editor` and `critic` say which.
-        options: what decides the result besides the models.
-        preset: the models that are not given otherwise, by a preset's name or path (default: `hindsight`).
-        planner: a model or its name, as on the command line; `editor` and `critic` likewise.
-        episodes: which to annotate (default: all).
-        retry: which recorded episodes to try again: those with `failed` or also with `unverified` steps.
-        limits: how many requests go out together, and how many episodes are under way at once.
-        shard: of several processes, which part this one records; `annotator.shards.build_records` then writes
-            the dataset.
-        workers: processes that ask the models in this one's place; `models` says what they are called.
-        corrections: another annotated dataset, whose corrections are taken over first.
-        overwrite: whether to write files anew that somebody changed in `out` by hand.
-        progress: is called with a stage's name, how much of it is done, and of how much.
+        source: folder of a LeRobot v3.0 dataset, or the result of `goalreel.open_dataset`.
+        out: folder of the new dataset.
+        models: all three models. Leave it out to choose them by `preset`, `planner`, `editor` and `critic`.
+        options: settings that decide the result besides the models.
+        preset: name or path of the preset for the models that are not given (default: `hindsight`).
+        planner: a Planner, or the name of one as on the command line.
+        editor: an Editor, or the name of one.
+        critic: a Critic, or the name of one.
+        episodes: which episodes to annotate (default: all).
+        retry: which recorded episodes to try again: those with `failed`, or also with `unverified` steps.
+        limits: how many requests go into one call, and how many episodes are under way at once.
+        shard: the part of the dataset that this process records, of several. Once all parts are recorded,
+            `annotator.shards.build_records` writes the dataset.
+        workers: processes that ask the models instead of this one; `models` then only names the models.
+        corrections: folder of another annotated dataset, whose corrections are copied first.
+        overwrite: whether to replace files in `out` that were changed by hand.
+        progress: called with a stage's name, the amount that is done, and the total.
 
     Returns:
-        What was done. An episode that cannot be read, or whose models failed, is in `failures`; `stopped`
-        says why the run ended early.
+        A summary of the run. `failures` has the episodes that could not be read or whose models failed;
+        `stopped` says why the run ended early.
 
     Raises:
-        InputError: no such preset or model, or an option that does not fit; or episodes have sub-task labels,
-            which the models would replace (`Options.replace_rows`).
+        InputError: there is no such preset or model, an option does not fit, or the episodes have sub-task
+            labels that would be lost (`Options.replace_rows`).
         DatasetError: `source` is no dataset or cannot be read, or `out` cannot be written.
-        TypeError: an argument of another type.
+        TypeError: an argument has another type.
         UserError, OSError: a model cannot be loaded.
     """
     if not isinstance(source, Source):
@@ -179,35 +181,40 @@ def plan(
     editor: Editor | str | None = None,
     critic: Critic | str | None = None,
 ) -> Storyboard:
-    """Plan a task from a picture of the scene and an instruction: render each step, and judge it.
+    """Plan a task from one picture and an instruction: draw a goal image for each step, and judge it.
 
     Examples:
         >>> instruction = "put the red block into the blue bowl"
         >>> goalreel.plan("scene.png", instruction, preset="nano")  # doctest: +SKIP
 
     Args:
-        first: the scene as it is now, `image`: a file's path, a NumPy array, a PIL image or a
-            `goalreel.Image`. None is the last picture of `images`, or a start from text.
-        second: what is to be done, `instruction`, with an `<image>` mark for each of `images`. Both may be
-            given by keyword, and an instruction may stand first.
-        out: a folder for the storyboard, its pictures and a report. Run again with the same arguments to
-            resume. None writes nothing.
-        models: three models together; or else `preset`, `planner`, `editor` and `critic` say which.
+        first: `image`, the scene as it is now: a path, a NumPy array (height, width, 3) in uint8 RGB, a PIL
+            image or a `goalreel.Image`. None takes the last of `images`, or draws the first goal from text.
+        second: `instruction`, what to do, with an `<image>` mark for each of `images`. The two may also be
+            given in the other order, or by keyword.
+        out: folder for the storyboard, its pictures and a report. The same call resumes after a kill. None
+            writes nothing.
+        models: all three models. Leave it out to choose them by `preset`, `planner`, `editor` and `critic`.
         instruction: see `second`.
         image: see `first`.
         images: the pictures at the `<image>` marks of the instruction.
-        done: the steps that are behind us: the plan goes on after them.
-        seed: of the pictures.
+        done: the steps that are done already: the plan goes on after them.
+        seed: seed of the pictures.
         on_unverified: whether to go on after a step without an accepted picture.
-        observe: is called with every request and its answer.
-        preset: the models that are not given otherwise, by a preset's name or path (default: `nano`).
-        planner: a model or its name, as on the command line; `editor` and `critic` likewise.
+        observe: called with every request and its answer.
+        preset: name or path of the preset for the models that are not given (default: `nano`).
+        planner: a Planner, or the name of one as on the command line.
+        editor: an Editor, or the name of one.
+        critic: a Critic, or the name of one.
+
+    Returns:
+        The storyboard. A model that fails shows in it as a `Failure`.
 
     Raises:
-        InputError: no instruction, not one picture a mark, a picture that cannot be read, or no such preset
-            or model.
+        InputError: the instruction is missing, marks and pictures differ in number, a picture cannot be read,
+            or there is no such preset or model.
         DatasetError: another run is writing to `out`, or the disk is full.
-        TypeError: an argument of another type.
+        TypeError: an argument has another type.
         UserError, OSError: a model cannot be loaded.
     """
     image, instruction = _scene(first, second, image, instruction)
@@ -237,11 +244,11 @@ def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, 
 def _trio(
     models: Trio | None, choice: ModelArguments, default: str, recordings: RecordingContext | None
 ) -> Trio:
-    """The models that the arguments speak of.
+    """Find or load the models that the arguments name.
 
     Raises:
-        InputError: `models` and a preset or a model besides; or no such preset or model.
-        TypeError: a model without its method.
+        InputError: `models` is given beside a preset or a model, or there is no such preset or model.
+        TypeError: a model lacks its method.
         UserError, OSError: a model cannot be loaded.
     """
     if models is not None:

@@ -1,4 +1,4 @@
-"""What is understood of a dataset, and how healthy it is, before anything is annotated."""
+"""Check a dataset before it is annotated: what is understood of it, and what is broken."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,25 +38,26 @@ class CheckReport(BaseModel):
     dataset: str
     robot_type: str | None = None
     episodes: int = 0
-    """That were checked."""
+    """How many episodes were checked."""
     fps: float | None = None
+    """Frames per second."""
     camera: str | None = None
-    """Of the goal images."""
+    """The camera whose frames become goal images."""
     robot: tuple[Finding, ...] = ()
-    """What was understood of the robot, how sure that is, and why."""
+    """What was inferred about the robot, how certain it is, and why."""
     issues: tuple[HealthIssue, ...] = ()
-    """The worst first."""
+    """What is wrong, the worst first."""
     sampled: int = 0
     """Episodes whose instruction was compared with their motion."""
     named: int = 0
-    """Those of them of which words can be written."""
+    """Sampled episodes whose steps can be named."""
     silent: int = 0
-    """Those of them that would keep their instruction."""
+    """Sampled episodes that would keep their instruction."""
     reasons: dict[str, int] = {}
-    """Why not, and in how many episodes; the most frequent first."""
+    """Why an episode keeps its instruction -> number of episodes; the most frequent first."""
 
     def count(self, level: Literal["broken", "warning", "note"]) -> int:
-        """How many issues there are of a level."""
+        """Count the issues of one level."""
         return sum(issue.level == level for issue in self.issues)
 
 
@@ -69,21 +70,21 @@ def check(
     merge: Source | str | PathLike[str] | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CheckReport:
-    """Tell what is understood of a dataset, and how healthy it is. Nothing is written.
+    """Report what goalreel understands of a dataset, and what is broken in it. Nothing is written.
 
-    Of a large dataset the robot is inferred, and instructions are compared with motions, on 200 episodes.
+    In a large dataset 200 episodes are sampled to infer the robot, and to compare instructions with motions.
 
     Examples:
         >>> goalreel.check("pusht").count("broken")  # doctest: +SKIP
         0
 
     Args:
-        dataset: its folder, or what `goalreel.open_dataset` gives.
-        episodes: which matter (default: all).
+        dataset: folder of a LeRobot v3.0 dataset, or the result of `goalreel.open_dataset`.
+        episodes: which episodes to check (default: all).
         layout: as `Options.layout`.
-        camera: of the goal images, as `Options.camera`.
-        merge: another dataset that lerobot is to merge with it: what keeps it from that is among the issues.
-        progress: is called with a stage, and how much of it is done.
+        camera: camera of the goal images, as `Options.camera`.
+        merge: another dataset, to be merged with this one by lerobot; what prevents that is among the issues.
+        progress: called with a stage's name, the amount that is done, and the total.
 
     Raises:
         InputError: the layout cannot be read, or does not fit the dataset.

@@ -1,4 +1,4 @@
-"""What decides an annotation beside the models. `annotate --help` reads it, so it imports little."""
+"""Settings of an annotation besides the models. `annotate --help` reads them, so this imports little."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -25,11 +25,11 @@ _RUN = Panel("The run")
 
 @settings
 class Options:
-    """What decides the result beside the models. OUT keeps it, and a second run must agree with it.
+    """Settings that decide the result besides the models. `out` keeps them; a second run must have the same.
 
     Raises:
         SettingError: there is no such option, or a value does not fit.
-        InputError: options that contradict each other, or a layout that cannot be read.
+        InputError: options contradict each other, or a layout cannot be read.
     """
 
     camera: Annotated[
@@ -56,7 +56,7 @@ class Options:
         Field(description="Cut events where the hand lets go for the last time too: the retreat is a step."),
         _DATASET,
     ] = False
-    """Without, the retreat belongs to what it follows: a goal is seen best once the arm is away."""
+    """If False, the retreat belongs to the step before it: the goal is seen best once the arm is away."""
     layout: Annotated[
         str | None,
         Field(description="State dimensions, if not found by themselves: gripper=6,position=0:3,closed=low."),
@@ -78,7 +78,7 @@ class Options:
         Field(description="Which labels of a dataset that has several --planner rows takes."),
         PLANNER,
     ] = None
-    """As `goalreel.datasets.labels.LABEL_FORMS`; None takes the first of them that an episode has."""
+    """One of `goalreel.datasets.labels.LABEL_FORMS`; None takes the first of them that an episode has."""
     seed: Annotated[int, Field(ge=0, description="Seed of the pictures."), _RUN] = 0
     language: Annotated[
         bool, Field(description="Write language columns; plain data loaders fail on them."), _DATASET
@@ -94,7 +94,7 @@ class Options:
     task_per_frame: Annotated[
         bool, Field(description="Let task_index tell the sub-task of each frame."), _DATASET
     ] = False
-    """Without, it tells the instruction."""
+    """If False, it tells the instruction."""
     details: Annotated[
         str | None,
         Field(
@@ -110,7 +110,7 @@ class Options:
         _RUN,
     ] = False
     accepted: tuple[Exemplar, ...] = ()
-    """What people have accepted (`goalreel.annotator.exemplars.accepted`), for a planner that watches."""
+    """Examples that people accepted (`goalreel.annotator.exemplars.accepted`), for the planner `watch`."""
 
     def __post_init__(self) -> None:
         if not self.language and (self.motion_rows or self.task_aug):
@@ -119,7 +119,7 @@ class Options:
 
     @property
     def state_layout(self) -> "Layout | None":
-        """Which state dimensions are the gripper and the position; None finds them."""
+        """Which dimensions of the state are gripper and position; None infers them."""
         if not self.layout:
             return None
         from goalreel.planners.kinematic.layout import Layout
@@ -128,18 +128,18 @@ class Options:
 
     @property
     def detail_names(self) -> tuple[DetailName, ...]:
-        """The details that are asked for, in their usual order."""
+        """The details to write, in a fixed order."""
         return parse_details(self.details)
 
     @property
     def text(self) -> TextOptions:
-        """Which words and numbers the dataset is built with."""
+        """Which words and numbers are written into the dataset."""
         progress = "progress" in self.detail_names
         return TextOptions(self.language, self.replace_rows, self.task_aug, self.task_per_frame, progress)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """The options among settings, such as those that OUT keeps.
+        """Take the options from a mapping of settings, such as those that `out` keeps.
 
         Raises:
             InputError: a value does not fit.
@@ -148,7 +148,7 @@ class Options:
         return cls(**{name: settings[name] for name in names if name in settings})
 
     def recorded(self, source: "Source") -> "RecordingContext":
-        """What models that read recordings are to read: `load(preset, recordings=options.recorded(source))`.
+        """Make the context for models that read recordings, as `load_models(..., recordings=...)` takes it.
 
         Raises:
             DatasetError: there is no such camera.

@@ -1,4 +1,4 @@
-"""From an annotated dataset to its report: every record with its pictures, one episode at a time."""
+"""Write the report of an annotated dataset: every record with its pictures, one episode at a time."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ def show(
     sheets: bool | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Path:
-    """Write the report of an annotated dataset into `out`; returns its index page.
+    """Write the report of an annotated dataset into `out`, and return the path of its index page.
 
-    While it is not written yet, the frames come from the dataset that it is made from: `source`, or the one
-    that its run remembers. `sheets`: a contact sheet an episode, about 1 MB each; None writes them for MANY
-    episodes at most.
+    While the dataset is not written yet, frames come from the dataset that it is made from: `source`, or the
+    one in its settings. `sheets` adds a contact sheet for each episode, about 1 MB each; None does so for at
+    most MANY episodes.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
@@ -65,7 +65,7 @@ def show(
 
 
 def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None = None) -> list[int]:
-    """Which of the annotated episodes, `done`, to show; None is all of them.
+    """Select the episodes to show from those that are annotated, `done`; None selects all of them.
 
     Raises:
         DatasetError: one is not annotated, or none is.
@@ -79,9 +79,10 @@ def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None = 
 
 
 def open_annotated(dataset: Path, source: Path | None = None) -> tuple[Records, list[int], Source]:
-    """Open the records of a dataset, with the episodes that are done, and what the records tell of.
+    """Open an annotated dataset: its records, the episodes that are done, and the dataset with the frames.
 
-    That is `source`, else the annotated dataset once it is written, else what its run remembers.
+    Frames come from `source`, else from the annotated dataset once it is written, else from the one in its
+    settings.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
@@ -107,7 +108,7 @@ def _recording(dataset: Path, records: Records, source: Path | None, done: Seque
 
 
 def _models(records: Records) -> dict[str, str]:
-    """What the models were called, and how they were asked; nothing where no settings tell."""
+    """The names of the models and how they were asked; empty without settings."""
     settings = records.settings()
     if not all(isinstance(settings.get(role), str) for role in ROLES):
         return {}
@@ -115,7 +116,10 @@ def _models(records: Records) -> dict[str, str]:
 
 
 def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
-    """Read each annotated episode's storyboard with all its pictures, in the order of the episodes.
+    """Read the storyboards of an annotated dataset, with all their pictures.
+
+    Returns:
+        Pairs (episode index, storyboard) in the order of the episodes, each read when it is asked for.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, has no annotated episode, or is damaged.
@@ -126,7 +130,7 @@ def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
 
 
 def episode_view(episode: Episode, records: Records) -> EpisodeView:
-    """One episode with all its pictures; the recording's frames are decoded in one pass a camera."""
+    """Read one episode with all its pictures; each camera's frames are decoded in one pass."""
     outline = records.outline(episode.index)
     ends = [s.segment.end - 1 if s.segment else None for s in outline.steps]
     camera = _camera(outline)

@@ -45,14 +45,16 @@ type Observer = Callable[[Request, Answer], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """How many requests go into one call, and how many trajectories run at once.
+    """How many requests go into one call, and how many storyboards are under way at once.
 
     Raises:
         InputError: a number is below 1.
     """
 
     batch_size: int = 16
+    """The most requests in one call of a model."""
     in_flight: int = 64
+    """The most storyboards under way at once."""
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.in_flight < 1:
@@ -70,15 +72,26 @@ def run(
     remote: Collection[Stage] = (),
     **loop: Unpack[LoopArguments],
 ) -> Iterator[Storyboard]:
-    """Yield one storyboard for each task, in the order in which they finish; `Storyboard.task` is its task.
+    """Make a storyboard for each task, and yield each one as soon as it is finished.
 
-    `observe` is called with every request and its answer before the loop goes on. `remote` names the stages
-    whose models work while the others do (`Trio.remote`); closing the generator does not wait for their
-    calls. `loop` are the keywords of `storyboard`. As long as each answer depends on its own request alone,
-    the result does not depend on `limits` or `remote`. The order of calls depends on how fast servers are.
+    `Storyboard.task` says which task it belongs to, since they finish in any order. If each answer depends on
+    its own request alone, `limits` and `remote` do not change the results. The order of calls depends on how
+    fast servers answer.
+
+    Args:
+        tasks: read one at a time, whenever `limits` leave room.
+        planner: makes the plans.
+        editor: draws the goal images.
+        critic: judges them.
+        limits: how many requests go into one call, and how many storyboards are under way at once.
+        observe: called with every request and its answer, before the loop goes on.
+        remote: stages whose models are called while other models work (`Trio.remote`). Closing the generator
+            does not wait for those calls.
+        loop: the keywords of `goalreel.storyboard`, such as `max_attempts`.
 
     Raises:
-        ValueError: a back end broke its contract (not one answer a request, or of the wrong kind).
+        ValueError: a model did not give exactly one answer for each request.
+        TypeError: a model gave an answer of the wrong kind.
     """
     ask = ask_models(planner, editor, critic)
     trajectories = (storyboard(task, **loop) for task in tasks)

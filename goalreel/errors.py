@@ -1,23 +1,23 @@
 """The errors that a person can mend. Each says in one line what is wrong and what to do about it.
 
-A command shows these, and OSError, as that one line; anything else is a bug and shows itself as a traceback.
+Commands print these, and OSError, as that one line. Anything else is a bug, and is shown as a traceback.
 """
 
 
 class UserError(Exception):
-    """What the person who runs goalreel can mend."""
+    """An error that the person who runs goalreel can mend; its first line says how."""
 
 
 class InputError(UserError, ValueError):
-    """Something was given that cannot be used: a setting, a model's name, a file, an instruction."""
+    """An input cannot be used: a setting, the name of a model, a file, an instruction."""
 
 
 class DatasetError(UserError):
-    """A dataset cannot be read or written as asked: which file, which episode, and why."""
+    """A dataset cannot be read or written. The message names the file or episode, and the reason."""
 
 
 class BackendError(UserError):
-    """A model could not be called at all: its server died, its memory ran out.
+    """A model could not be called at all: its server died, or its memory ran out.
 
-    Back ends raise it for a whole batch; a driver turns it into one Failure an item.
+    Models raise it for a whole batch. A driver turns it into one `Failure` for each request.
     """

@@ -1,4 +1,4 @@
-"""One picture and its two forms on disk: PNG bytes, or a pointer to a frame of a recording."""
+"""A picture, and its two forms on disk: PNG bytes, or the name of a frame of a recording."""
 
 import base64
 import struct
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _DATA_URI = "data:image/png;base64,"
 MAX_PIXELS = 64_000_000
 MAX_ASPECT = 16
-"""How many times as long as its shorter side a picture's longer side may be."""
+"""The largest ratio of a picture's longer side to its shorter one."""
 _ORIENTATION = 0x0112
 
 
 def check_picture_size(width: int, height: int) -> None:
-    """Refuse a picture from outside that is too large, or too thin for a model to work at.
+    """Refuse the size of a picture that is too large or too thin for a model.
 
     >>> check_picture_size(640, 480)
 
     Raises:
-        InputError: more than MAX_PIXELS pixels, or one side more than MAX_ASPECT times the other.
+        InputError: it has more than MAX_PIXELS pixels, or one side is over MAX_ASPECT times the other.
     """
     if width * height > MAX_PIXELS:
         raise InputError(f"an image of {width}x{height} pixels is too large: send a smaller one")
@@ -44,10 +44,10 @@ def check_picture_size(width: int, height: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Image:
-    """An RGB picture, uint8, (height, width, 3); the array is made read-only.
+    """An RGB picture: uint8, (height, width, 3). The array becomes read-only.
 
-    `frame` names where a recorded picture came from, as `CAMERA#INDEX` (index within the episode).
-    It decides how the picture is stored, not whether two pictures are equal.
+    `frame` names the recorded frame that the picture shows, as `CAMERA#INDEX` (index within the episode).
+    It decides how the picture is stored. Two pictures are equal if their pixels are.
 
     Examples:
         >>> Image(np.zeros((2, 3, 3), np.uint8)).size
@@ -77,7 +77,7 @@ class Image:
 
     @property
     def recorded(self) -> bool:
-        """Whether it is a frame of a recording."""
+        """Whether the picture is a frame of a recording."""
         return self.frame is not None and "#" in self.frame
 
     @property
@@ -86,7 +86,7 @@ class Image:
         return self.pixels.shape[1], self.pixels.shape[0]
 
     def resized(self, size: tuple[int, int]) -> "Image":
-        """Resample to `size`, (width, height) in pixels; the same object where nothing changes."""
+        """Resample to `size`, (width, height) in pixels; the same object if it has that size."""
         import PIL.Image
 
         if self.size == size:
@@ -95,7 +95,7 @@ class Image:
         return Image(np.array(picture))
 
     def within(self, longest: int) -> "Image":
-        """Bring the longer side down to `longest` pixels, keeping the shape; the same object if it fits."""
+        """Scale down so that the longer side has at most `longest` pixels; the same object if it has."""
         import cv2
 
         width, height = self.size
@@ -106,7 +106,7 @@ class Image:
         return Image(np.asarray(cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA), np.uint8))
 
     def blended(self, other: "Image") -> "Image":
-        """The mean of two pictures of one size, rounded down.
+        """Average two pictures of one size, rounded down.
 
         Raises:
             ValueError: they differ in size.
@@ -116,11 +116,11 @@ class Image:
         return Image(((self.pixels.astype(np.uint16) + other.pixels) // 2).astype(np.uint8))
 
     def png(self) -> bytes:
-        """Encode without loss."""
+        """Encode as PNG, without loss."""
         return self._encoded(".png")
 
     def jpeg(self, quality: int) -> bytes:
-        """Encode with loss; `quality` is 1 to 100."""
+        """Encode as JPEG, with loss; `quality` is 1 to 100."""
         import cv2
 
         return self._encoded(".jpg", cv2.IMWRITE_JPEG_QUALITY, quality)
@@ -135,10 +135,10 @@ class Image:
 
     @classmethod
     def of(cls, picture: "PictureLike") -> "Image":
-        """Take a picture in any form: an Image, a file's path, an array, or Pillow's image.
+        """Convert a picture: an Image, the path of a file, a NumPy array or a Pillow image.
 
-        An array is (height, width, 3) RGB in uint8, and is copied. Files and Pillow's images may have other
-        modes; they are brought upright, with 8 bits.
+        An array has the shape (height, width, 3), in uint8 RGB, and is copied. Files and Pillow images may
+        have any mode; they are converted to 8-bit RGB and turned upright.
 
         Examples:
             >>> Image.of(np.zeros((2, 3, 3), np.uint8)).size
@@ -147,7 +147,7 @@ class Image:
         Raises:
             InputError: the file cannot be read or is no picture, the array has another shape or type, or the
                 picture is too large or too thin (see `check_picture_size`).
-            TypeError: it is something else.
+            TypeError: `picture` is of none of these types.
         """
         if isinstance(picture, Image):
             return picture
@@ -179,10 +179,10 @@ class Image:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode PNG, JPEG, WebP or whatever else Pillow reads, upright and with 8 bits as viewers show it.
+        """Decode PNG, JPEG, WebP or another format that Pillow reads, as 8-bit RGB, turned upright.
 
         Raises:
-            InputError: not an image, or too large or too thin (see `check_picture_size`).
+            InputError: it is no image, or is too large or too thin (see `check_picture_size`).
         """
         import io
 

@@ -34,16 +34,16 @@ type Trajectory[Result] = Generator[Request, Answer, Result]
 
 
 KEEP_STILL = "Keep the camera and the background exactly where they are."
-"""What a prompt says more after an edit that moved them too far."""
+"""What is added to a prompt after an edit that moved them too far."""
 MAX_REFERENCES = 13
-"""The most further pictures of an edit: Gemini's image models take 14, OpenAI's 16."""
+"""The most pictures that an edit carries beside its source: Gemini's image models take 14, OpenAI's 16."""
 
 
 class LoopArguments(TypedDict, total=False):
     """How the loop runs: the keywords of `storyboard`, and of the drivers."""
 
     max_attempts: Required[int]
-    """Pictures a step of one editor, at most (the paper's T)."""
+    """Pictures of a step, at most, by each editor (the paper's T)."""
     on_unverified: OnUnverified
     keep: Keep
     references: References
@@ -62,14 +62,24 @@ def storyboard(
     background: Background = "correct",
     editors: Sequence[str] = (),
 ) -> Trajectory[Storyboard]:
-    """Plan once, then render and judge each step at most `max_attempts` times (the paper's T).
+    """Plan a task once, then draw and judge each step, as a generator without I/O.
 
-    The accepted image is the source of the next step, in the editor's own size. Where the Critic accepts
-    none, `continue` goes on from the image that `keep` chooses (from the previous step's where there is no
-    image), and `stop` skips the remaining steps. A step in words alone changes no picture. `references` says
-    which pictures an edit carries beside its source, and `background` what is done where an edit moved the
-    camera's view. Each of several `editors` has `max_attempts` of its own
-    (see `render_step`).
+    It yields a request (a `Task`, an `Edit` or a `Candidate`) and is sent the answer; `goalreel.run` drives
+    it. An accepted goal image is the source of the next step, in the editor's own size. A step in words alone
+    changes no picture. (InterleaveThinker, arXiv 2606.13679.)
+
+    Args:
+        task: the instruction and the scene.
+        max_attempts: pictures of a step, at most, by each editor (the paper's T).
+        on_unverified: what to do if the Critic accepts no picture of a step. `continue` goes on from the
+            picture that `keep` chooses, or from the previous step's if there is none; `stop` skips the rest.
+        keep: which picture stays if all were rejected: the `best` by scores or probability, or the `last`.
+        references: which pictures an edit carries beside its source.
+        background: what to do if an edit moved the camera's view.
+        editors: the names of several editors, asked one after the other (see `render_step`).
+
+    Returns:
+        The storyboard, as the generator's return value.
 
     Raises:
         ValueError: `max_attempts` is less than 1.
@@ -111,9 +121,9 @@ def storyboard(
 def choose_references(
     references: References, pictures: Sequence[Image], source: Image | None
 ) -> tuple[Image, ...]:
-    """The pictures that an edit of `source` carries, of the `pictures` so far, the oldest first.
+    """Choose the pictures that an edit of `source` carries, from the `pictures` so far, the oldest first.
 
-    At most `MAX_REFERENCES`: the first, and the newest of the others. An edit without a source has none.
+    At most `MAX_REFERENCES`: the first, and the newest of the others. An edit without a source carries none.
     """
     if references == "none" or source is None:
         return ()
@@ -134,11 +144,11 @@ def render_step(
     background: Background = "correct",
     editors: Sequence[str] = (),
 ) -> Trajectory[StoryboardStep]:
-    """The inner loop: one step from its source image, at most `max_attempts` times (1 or more).
+    """Draw and judge one step, from its source image, at most `max_attempts` times (1 or more).
 
-    Of several editors, the next one begins with the plan's prompt where all attempts of the one before it
-    are spent, and the Critic has rejected a picture or the editor has refused to draw one. An editor that
-    could not be asked is no reason.
+    With several editors, the next one is asked when all attempts of the one before are used up and the Critic
+    rejected a picture or the editor refused to draw one. It begins with the plan's prompt. An editor that
+    could not be called gives no reason to go on to the next.
     """
     if step.prompt is None:
         return StoryboardStep(step=step, segment=segment, status="text")
@@ -192,11 +202,11 @@ def attempt(
     editor: int = 0,
     by: str | None = None,
 ) -> Trajectory[Attempt]:
-    """Render a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0.
+    """Draw a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0.
 
-    `editor` is the number of the editor to ask, and `by` its name, where there are several. A picture whose
-    background moved too far is rejected before the Critic sees it. A recorded frame is no edit, and is not
-    measured: a real camera may move.
+    `editor` is the number of the editor to ask, and `by` its name if there are several. A picture whose
+    background moved too far is rejected before the Critic sees it. A recorded frame is not measured: a real
+    camera may move.
     """
     seed = attempt_seed(task.seed, index, number)
     edit = Edit(
@@ -244,13 +254,13 @@ def attempt(
 
 
 def attempt_seed(task_seed: int, step: int, attempt: int) -> int:
-    """The seed of one attempt, in [0, 2**32): it differs on every retry and not with the order of calls."""
+    """Compute the seed of one attempt, in [0, 2**32). It differs for each attempt, in any order of calls."""
     digest = hashlib.blake2b(f"{task_seed}/{step}/{attempt}".encode(), digest_size=4)
     return int.from_bytes(digest.digest())
 
 
 def _choose(attempts: list[Attempt], keep: Keep) -> int | None:
-    """The number of the accepted attempt, else of the one that `keep` says; None without a picture."""
+    """Choose the accepted attempt, else the one that `keep` names; None if no attempt has a picture."""
 
     def rank(number: int) -> tuple[bool, bool, float, float, int]:
         verdict, measured = attempts[number].verdict, attempts[number].registration

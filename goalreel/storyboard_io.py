@@ -1,4 +1,4 @@
-"""A storyboard as a folder: `storyboard.json`, and `images/` with every picture of it."""
+"""A storyboard as a folder: `storyboard.json`, and `images/` with all its pictures."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from goalreel.types import Storyboard
 
 
 def save_storyboard(board: Storyboard, folder: Path | str) -> None:
-    """Write `images/`, then `storyboard.json`, so that it never points at a missing picture.
+    """Write a storyboard into a folder: `images/` first, so that `storyboard.json` names no missing picture.
 
     Raises:
         DatasetError: the disk is full.
@@ -24,7 +24,7 @@ def save_storyboard(board: Storyboard, folder: Path | str) -> None:
 
 
 def load_storyboard(folder: Path | str) -> Storyboard:
-    """Read what `save_storyboard`, or `goalreel plan --out`, wrote.
+    """Read a storyboard from a folder that `save_storyboard` or `goalreel plan --out` wrote.
 
     Raises:
         InputError: the folder holds no storyboard, or a picture of it is missing or outside the folder.
@@ -49,7 +49,7 @@ def load_storyboard(folder: Path | str) -> Storyboard:
 
 
 def _names(board: Storyboard) -> dict[Image, str]:
-    """A file name for each different picture, after its first place in the storyboard."""
+    """Name a file for each different picture, after its first place in the storyboard."""
     names: dict[Image, str] = {}
     if board.task.image is not None:
         names[board.task.image] = "images/first.png"

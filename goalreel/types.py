@@ -1,4 +1,4 @@
-"""The terms of goalreel as frozen types. They know nothing of models, files or clocks.
+"""The terms of goalreel as frozen types. They depend on no model, file or clock.
 
 Every type goes to JSON and back without loss: `T.model_validate_json(x.model_dump_json()) == x`.
 Images travel inline as PNG unless the caller passes `put_image` / `get_image` in pydantic's context.
@@ -31,14 +31,14 @@ Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
 class Failure(Frozen):
-    """A call that gave no usable answer. Never an acceptance, never a rejection."""
+    """A call that gave no usable answer. It is neither an acceptance nor a rejection."""
 
     stage: Stage
     message: Text
     reply: str | None = None
-    """The model's raw reply, when it gave one."""
+    """The model's raw reply, if it gave one."""
     refused: bool = False
-    """The model is well, but will not take this very request."""
+    """The model works, but refuses this request."""
 
     @property
     def line(self) -> str:
@@ -47,7 +47,7 @@ class Failure(Frozen):
 
 
 def failure_lines(failures: Iterable[Failure]) -> tuple[str, ...]:
-    """Say which models failed, each with its first reason, in one line a model."""
+    """Name the models that failed, one line for each, with its first reason."""
     reasons: dict[Role, str] = {}
     for failure in failures:
         reasons.setdefault(ROLE_OF_STAGE[failure.stage], failure.line)
@@ -55,28 +55,29 @@ def failure_lines(failures: Iterable[Failure]) -> tuple[str, ...]:
 
 
 class DoneStep(Frozen):
-    """A step that is done: what is true since then, and how that looks."""
+    """A step that is done: what is true now, and how it looks."""
 
     instruction: Text
     image: Image | None = None
 
 
 class Task(Frozen):
-    """What the person asked for, and what the camera saw at that moment."""
+    """An instruction, and the scene at that moment."""
 
     id: Text
     instruction: Text
     image: Image | None = None
-    """What the first step is edited from: the scene as it is now. None draws it from text."""
+    """The scene as it is now, from which the first goal image is drawn; None draws that one from text."""
     images: tuple[Image, ...] = ()
-    """The pictures at the instruction's `<image>` marks, in order; empty where it has no mark."""
+    """The pictures at the `<image>` marks of the instruction, in order; empty without a mark."""
     done: tuple[DoneStep, ...] = ()
     """The steps that are done already: the plan goes on after them."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of the pictures."""
 
 
 class Segment(Frozen):
-    """A step's span of frames in a recorded episode: `start` inclusive, `end` exclusive."""
+    """The frames of a step in a recorded episode, counted from 0: `start` inclusive, `end` exclusive."""
 
     start: Annotated[int, Field(ge=0)]
     end: int
@@ -92,18 +93,19 @@ class Step(Frozen):
     """One sub-goal of a plan (InterleaveThinker's `execution_plan` entry)."""
 
     name: Text
+    """A short name, such as "put the red block in the bowl"."""
     instruction: Text
-    """What must become true, as a state the camera can see."""
+    """What must become true, as a state that the camera can see."""
     prompt: Text | None
-    """The imperative edit given to the image editor; None for a step in words alone, without a picture."""
+    """The imperative edit for the image editor; None for a step in words alone, without a picture."""
     auxiliary_text: str | None = None
-    """The words for a reader; a step without a picture has them."""
+    """Words for a reader; required for a step without a picture."""
     outcome: Literal["done", "failed"] = "done"
-    """`failed` where a recording shows an attempt without success, which is no example of the step."""
+    """`failed`: the recording shows an attempt without success, which is no example of the step."""
     doubts: tuple[Text, ...] = ()
-    """Why the words may be untrue, in one line each. Such words are shown, and are no training data."""
+    """Why the words may be untrue, one line each. Such words are shown, but are no training data."""
     details: Details | None = Field(default=None, exclude_if=lambda details: details is None)
-    """What was asked for beside the words; records without any do not mention them."""
+    """Further information that was asked for (`Options.details`); left out of JSON if there is none."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Step":
@@ -113,20 +115,20 @@ class Step(Frozen):
 
 
 class MotionPhase(Frozen):
-    """What the arm does in a span of frames, below the steps: reach, grasp, lift ..."""
+    """What the arm does in some frames of a step: reach, grasp, lift ..."""
 
     name: Text
     segment: Segment
 
 
 class Plan(Frozen):
-    """The Planner's full list of steps, made once, blind to generated images."""
+    """The Planner's complete list of steps, made once and without sight of any generated picture."""
 
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     segments: tuple[Segment, ...] | None = None
-    """One a step, where the plan was read off a recorded episode; else None."""
+    """One for each step, if the plan was read off a recorded episode; else None."""
     phases: tuple[MotionPhase, ...] = ()
-    """In order, without overlap; empty where they were not requested."""
+    """In order and without overlap; empty unless they were requested."""
 
     @model_validator(mode="after")
     def _aligned(self) -> "Plan":
@@ -146,33 +148,39 @@ def _overlap(segments: Sequence[Segment]) -> bool:
 
 
 class Edit(Frozen):
-    """One call of the image editor. `image` is None for text-to-image."""
+    """A request to the image editor."""
 
     task_id: Text
     step: Annotated[int, Field(ge=0)]
     attempt: Annotated[int, Field(ge=0)]
+    """Which attempt at the step, from 0."""
     image: Image | None
+    """The picture to edit; None draws from text."""
     prompt: Text
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     segment: Segment | None = None
+    """The step's frames, for an editor that takes pictures from a recording."""
     references: Annotated[tuple[Image, ...], Field(exclude_if=lambda images: not images)] = ()
-    """More pictures for the editor to look at, the oldest first; a request without any does not say so."""
+    """Further pictures for the editor to look at, the oldest first; left out of JSON if empty."""
     editor: Annotated[int, Field(ge=0, exclude_if=lambda number: number == 0)] = 0
-    """Which of several editors is asked, from 0; a request to the first does not say so."""
+    """Which of several editors is asked, from 0; left out of JSON if 0."""
 
 
 class Candidate(Frozen):
-    """What the Critic judges: the source, the picture, the state to reach and the prompt of the picture."""
+    """A request to the Critic: a picture, and what it should show."""
 
     task_id: Text
     step: Annotated[int, Field(ge=0)]
     source: Image | None
+    """The picture that was edited; None if the image was drawn from text."""
     image: Image
+    """The picture to judge."""
     instruction: Text
+    """What must be true in it."""
     prompt: Text
-    """The paper's r_i^t."""
+    """The prompt that it was drawn by (the paper's r_i^t)."""
     first_prompt: Text | None = None
-    """The plan's own prompt for the step (the paper's p_i); None where it is `prompt`."""
+    """The plan's own prompt for the step (the paper's p_i); None if it is `prompt`."""
 
 
 _PICTURE_CHECK = re.compile(
@@ -181,17 +189,21 @@ _PICTURE_CHECK = re.compile(
 
 
 class Verdict(Frozen):
-    """The Critic's answer. `semantics` and `quality` are 0-10."""
+    """The Critic's answer to one picture."""
 
     success: bool
+    """Whether the picture is accepted."""
     reasoning: str = ""
     refined_prompt: Text | None = None
+    """The prompt for the next attempt; None keeps the prompt."""
     probability: Probability | None = None
-    """How sure the Critic is that the step succeeded, 0-1; None where it does not tell."""
+    """The Critic's probability of success, 0-1; None if it gives none."""
     semantics: Score | None = None
+    """How well the picture shows what it should, 0-10; None if not scored."""
     quality: Score | None = None
+    """How good the picture looks, 0-10; None if not scored."""
     pictures_only: bool = False
-    """Rules checked the picture; nobody compared it with the words."""
+    """Rules checked the picture alone; nobody compared it with the words."""
 
     @model_validator(mode="after")
     def _of_an_old_record(self) -> "Verdict":
@@ -202,18 +214,18 @@ class Verdict(Frozen):
 
     @property
     def score(self) -> float | None:
-        """Geometric mean of the scores, 0-10; None without any."""
+        """The geometric mean of the scores, 0-10; None if there are none."""
         scores = [s for s in (self.semantics, self.quality) if s is not None]
         return math.prod(scores) ** (1 / len(scores)) if scores else None
 
 
 class Registration(Frozen):
-    """Where an edit's background lies over its source's, and what was done about it."""
+    """How the background of an edit moved against its source, and what was done about it."""
 
     shift: tuple[Finite, Finite] | None = None
-    """(right, down) at the picture's centre, in pixels of the source; None where it cannot be measured."""
+    """(right, down) at the picture's centre, in pixels of the source; None if it cannot be measured."""
     scale: Finite = 0.0
-    """By how many per cent the background grew."""
+    """How much the background grew, in per cent."""
     rotation: Finite = 0.0
     """Degrees, clockwise."""
     reason: Text | None = None
@@ -238,7 +250,7 @@ class Registration(Frozen):
 
 
 class Attempt(Frozen):
-    """One edit with its verdict, or with the failure that stood in for either."""
+    """One picture for a step, with its verdict, or with the failure that came instead of either."""
 
     prompt: Text
     seed: int
@@ -246,9 +258,9 @@ class Attempt(Frozen):
     verdict: Verdict | None = None
     failure: Failure | None = None
     by: Annotated[Text | None, Field(exclude_if=lambda by: by is None)] = None
-    """Which of several editors was asked, as `Claim.by` names it; None where there was one."""
+    """Which of several editors was asked, as `Claim.by` names it; None if there is only one."""
     registration: Annotated[Registration | None, Field(exclude_if=lambda measured: measured is None)] = None
-    """How the background lay over the source's; None where nobody measured. A correction is in `image`."""
+    """How the background moved; None if nobody measured. A correction is in `image`."""
 
     @model_validator(mode="after")
     def _one_outcome(self) -> "Attempt":
@@ -260,19 +272,19 @@ class Attempt(Frozen):
 
     @property
     def accepted(self) -> bool:
-        """The Critic accepted the picture."""
+        """Whether the Critic accepted the picture."""
         return self.verdict is not None and self.verdict.success
 
     @property
     def rejected(self) -> bool:
-        """The Critic rejected the picture, or the editor refused to draw it."""
+        """Whether the Critic rejected the picture, or the editor refused to draw it."""
         if self.failure is not None:
             return self.failure.stage == "edit" and self.failure.refused
         return not self.accepted
 
     @property
     def status(self) -> "Status":
-        """What a step is worth that this attempt was chosen for."""
+        """The status of a step for which this attempt is chosen."""
         if self.image is None:
             return "failed"
         if self.verdict is None or not self.verdict.success:
@@ -286,25 +298,25 @@ class Alignment(Frozen):
     """How well a step of a predicted storyboard matches a recording, or why it does not."""
 
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """How far the recording is from the step's goal image where the step ends: 0 is alike, 1 is as far as the
-    picture that the goal was made from; None where they were not compared."""
+    """How far the frame at the step's end is from the goal image: 0 is equal, 1 is as far as the picture that
+    the goal was made from; None if they were not compared."""
     reason: Text | None = None
-    """Why the step has no segment; None where it has one."""
+    """Why the step has no segment; None if it has one."""
 
 
 type Status = Literal["observed", "verified", "unverified", "failed", "skipped", "text"]
 ACCEPTED: tuple[Status, ...] = ("observed", "verified")
-"""The statuses of a step with a goal image that may be used."""
+"""The statuses of a step whose goal image may be used."""
 
 
 class StoryboardStep(Frozen):
-    """A step with every attempt at it.
+    """A step with every attempt at it. `status` is one of:
 
     - `observed`: attempt `chosen` is a real frame of the recording, and passed the picture checks. Nobody
       compared it with the words.
     - `verified`: a model or a person compared the picture of attempt `chosen` with the words, and accepted.
-    - `unverified`: nobody accepted a picture, or only picture checks did of a picture that was made; `chosen`
-      is the best or the last.
+    - `unverified`: nobody accepted a picture, or only picture checks accepted a picture that was drawn.
+      `chosen` is the best or the last.
     - `failed`: no attempt gave a picture.
     - `skipped`: nothing was attempted.
     - `text`: a step in words alone, without a picture.
@@ -316,14 +328,14 @@ class StoryboardStep(Frozen):
     status: Status = "skipped"
     chosen: Annotated[int, Field(ge=0)] | None = None
     alignment: Alignment | None = None
-    """Set where the step was searched for in a recording; None where there was no recording, or the segment
-    was planned."""
+    """The result of searching a recording for the step; None without a recording, or if the plan gave the
+    segment."""
     claims: Claims = Claims()
-    """Who made what the step claims, and who checked it; by default derived from its other fields."""
+    """Who made each claim of the step, and who checked it; by default derived from the other fields."""
 
     @property
     def unaligned(self) -> bool:
-        """The step was searched for in a recording without a match: it is no training data."""
+        """Whether a recording was searched for the step in vain: then it is no training data."""
         return self.alignment is not None and self.alignment.reason is not None
 
     @model_validator(mode="after")
@@ -351,41 +363,41 @@ class StoryboardStep(Frozen):
         return self
 
     def aligned(self, alignment: Alignment, segment: Segment | None = None) -> "StoryboardStep":
-        """The step with the place in a recording where it was found, or the reason why it was not."""
+        """Add the place in a recording where the step was found, or the reason why it was not."""
         fields: dict[str, Any] = {**dict(self), "alignment": alignment, "segment": segment}
         del fields["claims"]
         return StoryboardStep(**fields)
 
     @property
     def accepted(self) -> bool:
-        """The goal image was accepted, by picture checks, a model or a person."""
+        """Whether the goal image was accepted, by picture checks, a model or a person."""
         return self.status in ACCEPTED
 
     @property
     def usable(self) -> bool:
-        """The step has an accepted goal image, or is in words alone."""
+        """Whether the step has an accepted goal image, or is in words alone."""
         return self.accepted or self.status == "text"
 
     @property
     def failure(self) -> Failure | None:
-        """What a model failed at last, where the step has no accepted picture; None where none failed."""
+        """The last failure of a step without an accepted picture; None if no model failed."""
         return None if self.accepted or not self.attempts else self.attempts[-1].failure
 
     @property
     def goal_image(self) -> Image | None:
-        """The chosen attempt's picture, accepted or not, in the size that the editor works in."""
+        """The picture of the chosen attempt, accepted or not, in the size that the editor works in."""
         return None if self.chosen is None else self.attempts[self.chosen].image
 
 
 class Storyboard(Frozen):
-    """The complete record of one trajectory: task, plan and every attempt of every step."""
+    """The complete record of one task: its steps with every attempt, or the failure of the plan."""
 
     task: Task
     steps: tuple[StoryboardStep, ...] = ()
     failure: Failure | None = None
-    """Set when there is no plan."""
+    """Why there is no plan; None if there is one."""
     phases: tuple[MotionPhase, ...] = ()
-    """Those of the plan."""
+    """The motion phases of the plan."""
 
     @model_validator(mode="after")
     def _planned(self) -> "Storyboard":
@@ -394,9 +406,9 @@ class Storyboard(Frozen):
         return self
 
     def goal_images(self) -> tuple[Image | None, ...]:
-        """Each step's goal image in the size of the task's picture.
+        """Give the goal image of each step, in the size of the task's picture.
 
-        Where the task has no picture, the images keep their own size. None is a step without an image.
+        If the task has no picture, the images keep their own size. A step without an image has None.
         """
         size = None if self.task.image is None else self.task.image.size
         goals = (step.goal_image for step in self.steps)
@@ -404,14 +416,14 @@ class Storyboard(Frozen):
 
     @property
     def degraded(self) -> str:
-        """Which models failed, in one line; empty where none did."""
+        """Which models failed, in one line; empty if none did."""
         if self.failure is not None:
             return f"no plan: {self.failure.line}"
         return "; ".join(failure_lines(step.failure for step in self.steps if step.failure is not None))
 
     @property
     def complete(self) -> bool:
-        """Every step with a picture has an accepted one."""
+        """Whether every step has an accepted goal image or is in words alone."""
         return bool(self.steps) and all(step.usable for step in self.steps)
 
 
@@ -422,7 +434,7 @@ ANSWER_TYPES: Mapping[Stage, type[Plan] | type[Image] | type[Verdict]] = {
     "edit": Image,
     "judge": Verdict,
 }
-"""What each stage answers, if not a Failure."""
+"""The type of each stage's answers, if not a `Failure`."""
 
 
 def stage_of(request: Request) -> Stage:
@@ -442,30 +454,30 @@ def task_id_of(request: Request) -> str:
 
 
 type Ask = Callable[[Stage, Sequence[Request]], Sequence[Answer]]
-"""How models are asked inside goalreel: requests of one stage in, answer i to request i out. See
+"""How models are called inside goalreel: requests of one stage go in, answer i to request i comes out. See
 `goalreel.middleware`."""
 
 
 class Planner(Protocol):
-    """Decomposes tasks, batch first: answer i belongs to task i."""
+    """Splits tasks into steps, a batch at a time: answer i belongs to task i."""
 
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]: ...
 
 
 class Editor(Protocol):
-    """Renders goal images, batch first: answer i belongs to edit i, in the size that the model works in."""
+    """Draws goal images, a batch at a time: answer i belongs to edit i, in the model's own size."""
 
     def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]: ...
 
 
 class Critic(Protocol):
-    """Judges candidates, batch first: answer i belongs to candidate i."""
+    """Judges pictures, a batch at a time: answer i belongs to candidate i."""
 
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]: ...
 
 
 class Recording(Protocol):
-    """A recorded episode, as the hindsight back ends see it. Frames are counted from 0."""
+    """A recorded episode, as models that read recordings see it. Frames are counted from 0."""
 
     @property
     def id(self) -> str: ...

@@ -1,4 +1,4 @@
-"""The three models of a preset, checked before any of them is loaded."""
+"""Load the three models of a preset, after all of them are checked."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
@@ -39,20 +39,22 @@ def load(
     roles: Collection[Role] = ROLES,
     journal: Journal | None = None,
 ) -> Trio:
-    """Load the models of a preset. A local chat model that is named for both agents is loaded once.
+    """Load the models of a preset. A local chat model that is both planner and critic is loaded once.
+
+    Examples:
+        >>> trio = goalreel.load_models("nano")  # doctest: +SKIP
 
     Args:
-        preset: the name of one that comes with goalreel, the path of one of your own, or one made with
-            `presets.load`.
-        recordings: what models such as `kinematic` and `hindsight` read.
+        preset: the name of a preset that comes with goalreel, the path of your own, or a `Preset`.
+        recordings: the recordings for models such as `kinematic` and `hindsight` (`Options.recorded`).
         roles: the models to load now; the others are loaded when they are first asked.
         journal: keeps the answers of models that predict.
 
     Raises:
-        InputError: the editor takes pictures from a recording, and the planner reads no segments off it; it
-            is to be shown more pictures, and takes one; or there are exemplars or details for a planner that
-            watches, and it does not.
-        UserError, OSError, ModuleNotFoundError: a model cannot be built; the first two say why in one line.
+        InputError: there is no such preset or model, or the models do not fit together: an editor of recorded
+            frames needs a planner that reads recordings; `references` need an editor that takes several
+            pictures; examples, and the details scene and reasoning, need the planner `watch`.
+        UserError, OSError, ModuleNotFoundError: a model cannot be loaded.
     """
     chosen = presets.load(preset) if isinstance(preset, str) else preset
     role_kinds = kinds_of(chosen, recordings is not None)
@@ -125,7 +127,7 @@ def _lazy_models(
 
 
 def planner_apart(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> bool:
-    """Whether the planner's model is in this process beside others, and the critic asks another one."""
+    """Whether the planner's model shares this process with others, and the critic asks another one."""
     chat = local_chat(preset.planner, "planner")
     editors = [find("editor", editor) for editor in _editors(preset)]
     others = any(kind.predicts and not kind.remote for kind in (role_kinds["critic"], *editors))

@@ -1,4 +1,4 @@
-"""Planner, editor and critic together, and where their answers come from."""
+"""A planner, an editor and a critic together, and where their answers come from."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -15,24 +15,24 @@ from goalreel.types import ROLES, STAGE_OF_ROLE, Ask, Critic, Editor, Planner, R
 
 @dataclass(frozen=True)
 class Trio:
-    """The three models."""
+    """A Planner, an Editor and a Critic."""
 
     planner: Planner
     editor: Editor
     critic: Critic
     names: Provenance | None = None
-    """None for objects of your own that have no names."""
+    """Where the answers come from; None for objects of your own, which have no names."""
     remote: frozenset[Stage] = frozenset()
-    """The stages whose models answer from servers, in any thread. They are asked while others are at work, by
-    several calls at once."""
+    """The stages whose models answer from servers. They are called from several threads, while other models
+    work."""
     live_critic: Critic | None = None
-    """Who judges what a camera sees while a robot works; None for the critic."""
+    """Judges what a camera sees while a robot works; None leaves that to `critic`."""
     planner_apart: bool = False
-    """The planner's model is in this process, with others, and no other role asks it."""
+    """Whether the planner's model shares this process with others, and no other role asks it."""
 
     @property
     def provenance(self) -> Provenance:
-        """Where the answers come from. Models without names go by their classes, and no journal holds their
+        """Where the answers come from. Models without names go by their classes; no journal keeps their
         answers."""
         models: dict[Role, object] = {"planner": self.planner, "editor": self.editor, "critic": self.critic}
         return self.names or Provenance.of_classes(models)
@@ -43,7 +43,7 @@ class Trio:
         return ask_models(self.planner, self.editor, self.critic)
 
     def with_models(self, models: Mapping[Role, Any]) -> "Trio":
-        """The same with models of your own in some roles. They go by their classes, and no journal holds
+        """Replace models in some roles by objects of your own. They go by their classes; no journal keeps
         their answers."""
         if not models:
             return self
@@ -54,19 +54,19 @@ class Trio:
 
     @property
     def plans_first(self) -> bool:
-        """Whether all plans are to be made first, and the planner freed, as it takes memory of the GPU from
-        the others. It never sees a generated picture."""
+        """Whether to make all plans first and then free the planner, which takes GPU memory from the others.
+        It never sees a generated picture."""
         return self.planner_apart and isinstance(self.planner, Lazy) and has_gpu()
 
     def free_planner(self) -> None:
-        """Give back the planner's memory."""
+        """Free the planner's memory."""
         if isinstance(self.planner, Lazy):
             self.planner.free()
 
     def prepare(
         self, loading: Callable[[Role], object] | None = None, roles: Collection[Role] = ROLES
     ) -> None:
-        """Load the models of `roles` that are not loaded yet; `loading` is called before each.
+        """Load those models of `roles` that are not loaded yet. `loading` is called before each.
 
         Raises:
             UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
@@ -83,12 +83,12 @@ class Trio:
                 _ = model.model
 
     def with_middleware(self, *middleware: Middleware) -> "Trio":
-        """The same three models behind middleware, the innermost first. The live critic stays as it is."""
+        """Put middleware before the three models, the innermost first. The live critic stays as it is."""
         model = AskAdapter(compose(self.ask, middleware))
         return replace(self, planner=model, editor=model, critic=model, names=self.provenance)
 
     def with_journal(self, journal: Journal) -> "Trio":
-        """The same models, asked only what the journal does not hold."""
+        """Let the journal answer what it holds; the models are asked the rest."""
         keys, live_critic = self.provenance.keys(), self.live_critic
         if live_critic is not None and "judge" in keys:
             live_journal = journal.middleware({"judge": f"{keys['judge']} live"})
