@@ -21,8 +21,7 @@ KIND:TARGET?OPTION=VALUE&OPTION=VALUE
 Quote it in a shell. In a value, `&`, `+` and `%` are written `%26`, `%2B` and `%25`. `@URL` comes before the
 question mark: `openai:MODEL@http://HOST:PORT/v1?max_tokens=2048`. A DIR is a folder, a repository
 OWNER/NAME of the Hugging Face hub, or a checkpoint that comes with goalreel: `nano-planner`, `nano-critic`,
-`nano-editor`. What reads recordings is for `goalreel annotate` alone.
-
+`nano-editor`. What needs a recording is for `goalreel annotate` alone.
 """
 EDITORS = """# Editors
 
@@ -41,18 +40,19 @@ tiny random checkpoint.
 
 def names() -> str:
     """Make the page of model names: the kinds, and a table for each class of options."""
-    rows: dict[object, tuple[AnyKind, list[Role]]] = {}
+    roles: dict[tuple[str, str, type[ModelOptions]], list[Role]] = defaultdict(list)
     for role in ROLES:
         for kind in kinds(role, plugins=False):
-            rows.setdefault((kind.form, kind.help, kind.options), (kind, []))[1].append(role)
-    lines = ["| name | as | what | needs |", "|---|---|---|---|"]
+            roles[kind.form, _what(kind), kind.options].append(role)
+    tables: dict[str, list[str]] = defaultdict(list)
     forms: dict[type[ModelOptions], list[str]] = defaultdict(list)
-    for kind, roles in rows.values():
-        needs = f"`goalreel[{kind.extra}]`" if kind.extra else "a recording" if kind.needs_recording else ""
-        what = kind.help.replace("the catalogue", "[the catalogue](editors.md)", 1)
-        lines.append(f"| `{kind.form}` | {', '.join(roles)} | {what} | {needs} |")
-        if kind.options.model_fields:
-            forms[kind.options].append(f"`{kind.form}`")
+    for (form, what, options), asked in roles.items():
+        tables[" or ".join(role.title() for role in asked)].append(f"| `{form}` | {what} |")
+        if options.model_fields:
+            forms[options].append(f"`{form}`")
+    lines: list[str] = []
+    for title, rows in tables.items():
+        lines += ["", f"## {title}", "", "| name | what it is |", "|---|---|", *rows]
     docs = _docstrings()
     for options, written in forms.items():
         who = "an editor" if options.__name__.endswith("EditorOptions") else "a Planner or Critic"
@@ -62,6 +62,12 @@ def names() -> str:
             owner = next(c for c in options.__mro__ if option in vars(c).get("__annotations__", {}))
             lines.append(f"| `{option}` | {docs[owner.__name__, option]} |")
     return NAMES + "\n".join(lines) + "\n"
+
+
+def _what(kind: AnyKind) -> str:
+    what = kind.help.replace("the catalogue", "[the catalogue](editors.md)", 1)
+    extra = f" Needs `goalreel[{kind.extra}]`." if kind.extra else ""
+    return f"{what}{extra}{' Needs a recording.' if kind.needs_recording else ''}"
 
 
 def editors() -> str:
