@@ -14,10 +14,13 @@ import ros_parameters
 import yaml
 from rclpy.context import Context
 from rclpy.node import Node
+from support.pages import commands
 from support.places import ROOT
 from support.ros import ENV
+from typer.main import get_command
 
 import goalreel_ros
+from goalreel.cli.main import app
 from goalreel_ros import parameters
 
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
@@ -67,6 +70,21 @@ def test_every_argument_read_is_declared_and_every_one_declared_is_read(file):
 def test_the_issue_s_arguments_are_there():
     wanted = {"preset", "camera", "namespace", "autostart", "use_sim_time", "rviz"}
     assert wanted <= arguments(ROOT / "launch" / "goalreel.launch.py")
+
+
+def test_the_commands_of_the_page_are_understood():
+    """Those of other packages, such as `ros2 topic`, are not looked at."""
+    lines = commands("docs/how-to/run-the-node.md")
+    node = get_command(app).commands["node"]
+    of_node = [words[2:] for words in lines if words[:2] == ["goalreel", "node"]]
+    assert len(of_node) == 3
+    for words in of_node:
+        node.make_context("node", words)
+    launched = [words for words in lines if "goalreel.launch.py" in words]
+    assert len(launched) == 2
+    for words in launched:
+        given = {word.partition(":=")[0] for word in words if ":=" in word}
+        assert {"camera", "preset"} <= given <= arguments(ROOT / "launch" / "goalreel.launch.py")
 
 
 @pytest.mark.process
