@@ -30,10 +30,10 @@ TASK = "put the red block in the bowl"
 
 
 def block(marker: str) -> str:
-    """The one code block that contains `marker`; remembers that it was looked at."""
+    """The one code block that contains `marker`, its lines joined; remembers that it was looked at."""
     (found,) = [b for b in BLOCKS if marker in b[1]]
     USED.add(found[1])
-    return found[1]
+    return found[1].replace("\\\n", "")
 
 
 USED: set[str] = set()

@@ -27,7 +27,7 @@ def blocks(page: str, *languages: str) -> list[Block]:
 
 def commands(page: str, language: str = "sh") -> list[list[str]]:
     """The lines of a page's shell blocks as words, comments dropped."""
-    codes = (block.code.replace("\\\n", " ") for block in blocks(page, language))
+    codes = (block.code.replace("\\\n", "") for block in blocks(page, language))
     lines = (line for code in codes for line in code.strip().splitlines())
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
