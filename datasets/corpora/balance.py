@@ -1,8 +1,8 @@
-"""Balance accepted and rejected attempts by seeded undersampling (InterleaveThinker, 3.2, iteration-wise).
+"""Balance accepted and rejected attempts by leaving rows out, with a seed (InterleaveThinker, section 3.2).
 
-The paper resamples and does not say which way. We leave rows of the larger side out rather than repeat rows
-of the smaller one: repeated pictures are learned by heart within two epochs, and in GRPO they are the same
-group twice. Unbalanced, the paper's Critic tended to accept everything.
+The paper resamples, and does not say how. Here rows of the larger side are left out. Repeated pictures
+would be learned by heart within two epochs, and would make the same group twice in GRPO. Without balance
+the paper's Critic tended to accept everything.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Rows as columns of a Hugging Face dataset, and back; pictures as PNG."""
+"""Convert rows to columns of a Hugging Face dataset, and back; pictures are PNG."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

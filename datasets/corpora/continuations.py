@@ -1,8 +1,8 @@
-"""Planner rows by truncation (InterleaveThinker, section 3.2): a storyboard cut at a random step.
+"""Rows for the Planner: a storyboard cut after a random step (InterleaveThinker, section 3.2).
 
-In go the instruction, the first frame and the steps before the cut with their goal images; out, the others.
-
-Asked as `ChatPlanner.continue_plan` asks, without the earlier plan for the rest: it would be the answer.
+The question has the instruction, the first frame and the steps before the cut with their goal images. The
+answer has the other steps. It is asked as `ChatPlanner.continue_plan` asks, but without the earlier plan for
+the rest, which would give the answer away.
 """
 
 from typing import Literal

@@ -1,5 +1,7 @@
-"""One attempt at one step, scored: the step-wise sample of the recipe (InterleaveThinker, section 3.2), what
-GRPO asks the Critic about and what its reward starts from."""
+"""One attempt at one step, with its scores: the recipe's step-wise sample (InterleaveThinker, section 3.2).
+
+GRPO asks the Critic about it, and its reward begins with these scores.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

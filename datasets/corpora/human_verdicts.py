@@ -1,4 +1,4 @@
-"""People's verdicts on pictures, as rows of the highest trust."""
+"""Verdicts of people on pictures, as rows of the highest trust."""
 
 from goalreel.datasets.corpora.trajectories import HumanVerdict, HumanVerdicts
 from goalreel.datasets.corrections.board import opinion

@@ -1,8 +1,8 @@
-"""The Critic's answers to learn: a scored attempt with the verdict that it should have got.
+"""Answers for the Critic to learn: a scored attempt with the verdict that it should have got.
 
-The order that mends a rejected picture is that of the next attempt where it scored better, else that of the
-step's best attempt: every attempt starts from the same source, so what made the better picture was the better
-order for it. An order that is the same as the rejected one taught nothing: another seed was luckier.
+The better prompt for a rejected picture is that of the next attempt, if its picture scored better, else that
+of the step's best attempt. All attempts start from the same source, so the better picture came from the
+better prompt. A prompt that equals the rejected one teaches nothing, since only its seed was luckier.
 """
 
 from collections.abc import Mapping, Sequence

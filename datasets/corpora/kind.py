@@ -1,4 +1,4 @@
-"""What a corpus needs to know about its rows: their columns, encoding and decoding, and the lesson."""
+"""The interface of a kind of row: its columns, encoding and decoding, and what is learned from it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The stages of the recipe, in order, on outlines: which samples become rows, and why the others do not."""
+"""The stages of the recipe, in order, on outlines: which samples become rows, and why others do not."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Scores 0-10 for every sample, and what follows from them: whether the step succeeded (the paper's J).
+"""Scores 0-10 for each sample, and from them whether the step succeeded (the paper's J).
 
-The threshold is ours: the paper names none.
+The paper gives no threshold; GOOD is goalreel's own.
 """
 
 from collections.abc import Callable

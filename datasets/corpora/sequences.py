@@ -1,7 +1,7 @@
-"""Whole trajectories as one conversation: the plan, then each picture with the verdict on it.
+"""Whole storyboards as one conversation: the plan, then each picture with its verdict.
 
-`easy` keeps the accepted attempts alone, `reflection` the rejected ones too, with the Critic's words. A model
-that learns them plans and judges. The paper's repository makes such rows; whether they were used it does not
+`easy` has the accepted attempts alone; `reflection` has the rejected ones too, with the Critic's words. A
+model that learns them plans and judges. The paper's code makes such rows; whether they were used, it does not
 say.
 """
 

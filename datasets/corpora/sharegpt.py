@@ -1,6 +1,6 @@
-"""Shards of ShareGPT rows, messages and images, as LLaMA-Factory reads them; of other rows their columns.
+"""Write ShareGPT rows (messages and images) as LLaMA-Factory reads them; other rows by their columns.
 
-Pictures go to `images/`, each shard's rows to `parts/`; `join` makes one file and `dataset_info.json`.
+Pictures go to `images/`, the rows of each shard to `parts/`. `join` makes one file and `dataset_info.json`.
 """
 
 import json

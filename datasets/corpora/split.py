@@ -1,7 +1,7 @@
-"""Steps for reinforcement or fine-tuning, by the variance of their scores (InterleaveThinker, section 3.2).
+"""Split steps by the variance of their scores: fine-tuning or reinforcement (InterleaveThinker, section 3.2).
 
-Where attempts differ much there is something to explore (RL); where they agree the answer is plain (SFT).
-The paper gives the outcome, 2 SFT steps to 1 RL step, and no threshold: ours is the quantile that gives it.
+Where attempts differ much there is something to explore (RL); where they agree the answer is plain (SFT). The
+paper gives the result, 2 SFT steps to 1 RL step, and no threshold. Here it is the quantile that gives that.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Storyboards cut into step-wise samples, one an attempt (InterleaveThinker, section 3.2).
+"""Cut storyboards into samples, one for each attempt (InterleaveThinker, section 3.2).
 
-An `Outline` is a storyboard without its pictures: what the filters look at, small enough to hold them all.
-A person's corrections come in as verdicts by (step, attempt): such a sample has trust 1, no filter drops it,
-and its verdict stands over the scorer's.
+An `Outline` is a storyboard without its pictures. The filters need no more, and all outlines fit in memory.
+People's corrections are given as verdicts by (step, attempt). Such a sample has trust 1: no filter drops it,
+and its verdict overrules the scorer's.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
-"""Keeps a step by the trend of its attempts' scores: upward, or stable and high (InterleaveThinker, 3.2).
+"""Keep a step by the trend of its attempts' scores: rising, or stable and high (InterleaveThinker, 3.2).
 
-The paper names the three faults and no threshold: these are ours.
+The paper names the three faults and no threshold; POOR and FALL are goalreel's own.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""A corpus in a folder: shards made in parallel, each whole or not there; run again to go on.
+"""Write a corpus into a folder: shards are made in parallel, each whole or not there; run again to resume.
 
-corpus.json                   what was asked for
-data/SPLIT-00000.parquet      a Hugging Face dataset; a shard that is there is finished
+corpus.json                   the settings of the corpus
+data/SPLIT-00000.parquet      a Hugging Face dataset; a shard that exists is finished
 sharegpt/                     see `sharegpt`
 README.md                     so that `datasets.load_dataset(OUT)` finds the shards
 """

@@ -1,5 +1,6 @@
-"""Measures what goalreel does against ground truth; every value has a 95 % interval over episodes.
+"""Scores of goalreel against ground truth; every score has a 95 % interval over episodes.
 
-`real` scores segments on labelled real recordings, `review` a dataset by its reviewers' corrections, and
-`published` models on the benchmarks of the paper (experimental). `statistics` computes the intervals.
+`real` scores cuts on labelled recordings of real robots, `review` a dataset by its reviewers' corrections,
+`metaworld` annotations by Meta-World's simulator, and `published` models on the benchmarks of the paper
+(experimental). `statistics` computes the intervals.
 """

@@ -1,7 +1,7 @@
-"""Score the cuts of recorded episodes of real robots against labels made by eye (tests/data/real).
+"""Score the cuts of real robots' recordings against labels made by eye (tests/data/real).
 
-A label's segments are cut where contact changes: the hand closes on a thing, lets it go, loses it, touches it
-or leaves it. What cannot be told has no frame, and no boundary is asked for there.
+Labels are cut where contact changes: the hand closes on a thing, lets it go, loses it, touches it or leaves
+it. A label that could not be determined has no frame, and no cut is expected there.
 """
 
 import itertools

@@ -1,8 +1,8 @@
-"""How far people and the models agree on an annotated dataset, from what people said of it.
+"""Measure how far people and models agree on an annotated dataset, from its corrections.
 
-Only episodes that somebody accepted or rejected count; what nobody looked at says nothing. The Critic is
-compared on the goal images that its record chose: a person calls one right by accepting the episode with it,
-and wrong by flagging it or putting another in its place.
+Only episodes that somebody accepted or rejected count. The Critic is compared on the goal images that its
+record chose: a person calls one right by accepting the episode with it, and wrong by flagging it or choosing
+another.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""How well predicted segments match the true ones: boundaries, overlap, labels. Pure functions on lists.
+"""Compare predicted segments with true ones: boundaries, overlap, labels. Pure functions on lists.
 
-Boundaries and their F1 follow the temporal-segmentation literature (a hit within a tolerance, matched one to
-one); an episode's start and end are not boundaries.
+Boundaries and their F1 follow the literature on temporal segmentation: a hit lies within a tolerance, and
+hits are matched one to one. An episode's start and end are no boundaries.
 """
 
 import itertools

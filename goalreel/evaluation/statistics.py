@@ -1,9 +1,8 @@
-"""Measurements with 95 % intervals over episodes, how they are computed, and how they are written.
+"""Scores with 95 % intervals over episodes: how they are computed, and how they are written.
 
-Every measurement of goalreel gets its interval here, from episodes drawn again with replacement: one row of
-counts an episode, the seed fixed. A draw in which there is nothing to measure, such as no boundary, is left
-out of the interval: it says nothing about the value, and to count it as a perfect score would pull the upper
-end to 1 wherever what is measured is rare.
+Episodes are drawn again with replacement, with a fixed seed; each is one row of counts. A draw with nothing
+to measure, such as no boundary, is left out of the interval: it says nothing about the score. To count it
+as perfect would pull the upper end to 1 wherever the measured thing is rare.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What written sub-task names claim of a recording, against what a simulator knows of it.
+"""Compare what written names claim of a recording with what a simulator knows of it.
 
-A benchmark reads its own words into `NameClaim`s and its own simulator into `Contact`s. What counts as untrue
-is the same for all.
+A benchmark turns its names into `NameClaim`s and its simulator's contacts into `Contact`s. What counts as
+untrue is the same for all benchmarks.
 """
 
 from collections.abc import Callable, Sequence

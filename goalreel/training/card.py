@@ -1,4 +1,4 @@
-"""Model cards: what a checkpoint is, what it was made from, what it scores and what it cannot do."""
+"""Model cards: what a checkpoint is, how it was made, what it scores and what it cannot do."""
 
 import hashlib
 import subprocess

@@ -1,4 +1,4 @@
-"""Compiles parts of a model where a machine can."""
+"""Compile parts of a model on machines that can."""
 
 import logging
 import shutil

@@ -1,6 +1,6 @@
-"""Reads what a training run is told: frozen settings from YAML, or from one of goalreel's presets.
+"""Read a training configuration: frozen settings from YAML, or from one of goalreel's presets.
 
-Paths in a configuration are relative to where the command runs, as every path on the command line is.
+Paths in a configuration are relative to the working directory, as on the command line.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Training rows as conversations: read from ShareGPT files, and turned into tensors as HfChat would.
+"""Training rows as conversations: read from ShareGPT files, and made into tensors as `HfChat` makes them.
 
-A file is a JSON list, or JSON Lines, of `{"messages": [{"role": ..., "content": ...}], "images": [...]}`, the
-layout LLaMA-Factory reads: each `<image>` in a content is the place of the next of `images`, which are paths
-relative to the file. The last message is the assistant's reply, the only text that is learned.
+A file is a JSON list, or JSON Lines, of `{"messages": [{"role": ..., "content": ...}], "images": [...]}`,
+as LLaMA-Factory reads them. Each `<image>` in a content stands for the next of `images`, which are paths
+relative to the file. The last message is the assistant's reply, and the only text that is learned.
 """
 
 import json

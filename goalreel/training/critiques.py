@@ -1,4 +1,4 @@
-"""Critiques as GRPO reads them: from disk, one at a time, and none that results are measured on."""
+"""Critiques as GRPO reads them: from disk, one at a time; validation and test seeds are refused."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

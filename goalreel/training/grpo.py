@@ -1,4 +1,4 @@
-"""GRPO of a Critic with TRL's `GRPOTrainer`: one reward for all a reply earns, and none for an outage."""
+"""GRPO of a Critic with TRL's `GRPOTrainer`: one reward for each reply, and none after an outage."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""How a Critic is trained by reinforcement, read from YAML, and what a run will cost."""
+"""The configuration of GRPO, read from YAML, and an estimate of what a run costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

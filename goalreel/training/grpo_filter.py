@@ -1,7 +1,7 @@
-"""Which critiques can teach by GRPO: those that a Critic judges rightly in some of its replies, not in all.
+"""Filter critiques for GRPO: keep those that a Critic judges rightly in some of its replies, but not in all.
 
-Where all replies to a row earn the same, its group has no gradient (DAPO, arXiv 2503.14476, section 3.2). The
-verdicts alone decide here, as nothing is drawn: rows with pass@k between 0 and 1 are kept.
+If all replies to a row earn the same, its group has no gradient (DAPO, arXiv 2503.14476, section 3.2). Only
+verdicts are compared, since nothing is drawn here: rows with a share of right verdicts between 0 and 1 stay.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a language agent is and how it is trained, read from YAML."""
+"""The configuration of a language model and its fine-tuning, read from YAML."""
 
 import re
 from collections.abc import Mapping, Sequence

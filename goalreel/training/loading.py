@@ -1,4 +1,4 @@
-"""The model to train: loaded from safetensors, parts of it frozen, or adapters put on it."""
+"""Load the model to train from safetensors; freeze parts of it, or put adapters on it."""
 
 import re
 from pathlib import Path

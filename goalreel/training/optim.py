@@ -1,4 +1,4 @@
-"""Muon for matrices and AdamW for all else, as one optimizer."""
+"""Muon for matrices and AdamW for all other parameters, as one optimizer."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

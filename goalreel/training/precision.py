@@ -1,4 +1,4 @@
-"""Whether bf16 is worth it here."""
+"""Measure whether bf16 is faster on this machine."""
 
 import time
 from functools import cache

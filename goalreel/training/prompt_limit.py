@@ -1,4 +1,4 @@
-"""How much of a prompt an editor reads: what lies beyond is cut off without a word."""
+"""How much of a prompt an editor reads; the rest is cut off without a message."""
 
 import inspect
 from collections.abc import Callable

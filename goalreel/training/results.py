@@ -1,4 +1,4 @@
-"""What a run of a Hugging Face trainer leaves: checkpoints to resume from, curves, and the model."""
+"""The results of a Hugging Face trainer: checkpoints to resume from, curves, and the model."""
 
 import json
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""The two published forms of the Critic's reward; they are two objectives, not two notations.
+"""The two published forms of the Critic's reward. They are different objectives, not two notations of one.
 
-`paper` (arXiv 2606.13679, section 3.3): accuracy is -|verdict - J|, the step is the raw change of the overall
+`paper` (arXiv 2606.13679, section 3.3): accuracy is -|verdict - J|, and step is the change of the overall
 score, 0-10. One point more is worth 0.4, a right verdict 0.1, the form 0.5.
-`repository` (its `interleave_thinker_reward.py`): accuracy is 0 or 1, the step 0.6 semantics + 0.2 quality
-with each change brought to 0-1. One point of semantics is worth 0.015, a right verdict 0.1. It is the
-default, as the published weights presumably came from it.
+`repository` (its `interleave_thinker_reward.py`): accuracy is 0 or 1, step is 0.6 semantics + 0.2 quality,
+each change brought to 0-1. One point of semantics is worth 0.015, a right verdict 0.1. It is the default,
+since the published weights presumably came from it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,8 @@
-"""What a Critic's reply earns: its form, its verdict, and what became of the picture by its prompt.
+"""The reward of a Critic's reply: its form, its verdict, and what its prompt did to the picture.
 
-R = 1/2 format + 1/2 (0.2 accuracy + 0.8 step) (InterleaveThinker, arXiv 2606.13679, section 3.3). Knows no
-trainer: rows and replies in, marks out. A reply whose marks depend on a service that failed has none.
+R = 1/2 format + 1/2 (0.2 accuracy + 0.8 step) (InterleaveThinker, arXiv 2606.13679, section 3.3). It depends
+on no trainer: rows and replies go in, marks come out. A reply whose marks depend on a service that failed has
+none.
 """
 
 import asyncio

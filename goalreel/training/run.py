@@ -1,4 +1,4 @@
-"""A run's folder: begun once, continued only with the same settings."""
+"""A run's folder: it is resumed only with the settings that it began with."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""The order in which rows are shown: at random, but rows of one length together, so that little is padded."""
+"""The order of training rows: random, but with rows of one length together, so that little is padded."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import batched

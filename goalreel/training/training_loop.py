@@ -1,4 +1,4 @@
-"""The loop that every trainer of ours runs: steps of a loss, a moving average, checkpoints, a log."""
+"""The loop of goalreel's own trainers: steps of a loss, a moving average, checkpoints, a log."""
 
 import time
 from collections.abc import Callable, Mapping

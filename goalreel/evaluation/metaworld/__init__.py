@@ -1,1 +1,1 @@
-"""A benchmark that is not ours: Meta-World's 50 tasks by its own experts, judged by its simulator."""
+"""A benchmark by others: Meta-World's 50 tasks, done by its own experts and judged by its simulator."""

@@ -1,4 +1,4 @@
-"""Record the tasks of a split where that is not done yet, annotate them as a lab would, and score."""
+"""Record the tasks of a split where they are missing, annotate them as a user would, and score the result."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""Score what `annotate` wrote of recorded tasks against the simulator's truth."""
+"""Score the result of `annotate` on recorded tasks against the simulator's truth."""
 
 import itertools
 from collections.abc import Sequence

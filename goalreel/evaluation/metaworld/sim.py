@@ -1,4 +1,4 @@
-"""A task of Meta-World in physics: its expert, its pictures, and what touches what.
+"""A task of Meta-World in simulation: its expert, its pictures, and its contacts.
 
 The experts move at up to 0.8 m/s, about four times as fast as robots that people steer. Slower commands make
 them fail, so time is stretched: a control step of 1/80 s counts as 1/20 s, and every second one is a frame.

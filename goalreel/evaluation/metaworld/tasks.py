@@ -1,4 +1,4 @@
-"""The 50 tasks, their wordings, and which of them are held out.
+"""The 50 tasks, their instructions, and which of them are held out.
 
 The split was drawn by a seeded shuffle, one for each kind of task, before anything was measured: 30 tasks to
 develop on, 10 to choose between versions, 10 to report. Nobody looks at the last ten while rules change.

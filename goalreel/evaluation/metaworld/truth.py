@@ -1,4 +1,4 @@
-"""What the simulator says of a recording: contacts, poses and success, frame by frame."""
+"""What the simulator knows of a recording: contacts, poses and success, frame by frame."""
 
 import itertools
 from collections.abc import Sequence

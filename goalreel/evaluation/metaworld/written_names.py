@@ -1,7 +1,7 @@
 """What the name of a step claims, and whether the simulator contradicts it.
 
-A name is read by rules of the benchmark, not by the planner's. What they cannot read counts as contradicted,
-since nothing vouches for it. So does a noun that the task does not know.
+The benchmark reads names by rules of its own, not by the planner's. A name that the rules cannot read counts
+as contradicted, since nothing confirms it. So does a noun that the task does not have.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""The benchmarks of the paper's tables: UEval, CoMM, WISE, RISE, on their data as published.
+"""The benchmarks of the paper's tables (UEval, CoMM, WISE, RISE) on their published data.
 
-Experimental: no full-size model has been scored with them yet, on miniatures of the data alone. Names and
-results may change without notice until one benchmark has been run on its real data.
+Experimental: they were run on miniatures of the data alone, with no full-size model. Names and results may
+change without notice until one benchmark has been run on its real data.
 """

@@ -1,4 +1,4 @@
-"""What a published benchmark is to the harness: samples in, questions to a judge, scores out."""
+"""The interface of a published benchmark: samples, questions to a judge, scores."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

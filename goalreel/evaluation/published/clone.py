@@ -1,4 +1,4 @@
-"""A benchmark's own repository, as the user cloned it: its texts are read, none of its code is run."""
+"""The user's clone of a benchmark's repository: its texts are read, none of its code is run."""
 
 import re
 from collections.abc import Mapping

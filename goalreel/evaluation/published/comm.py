@@ -1,6 +1,6 @@
-"""CoMM: illustrated instructions, gone on with (Task 3) or written from a topic (Task 4).
+"""CoMM: illustrated instructions, continued (Task 3) or written from a topic (Task 4).
 
-Chen et al., "CoMM", arXiv 2406.10462. Facts and formats are of `eval/` in github.com/HKUST-LongGroup/CoMM,
+Chen et al., "CoMM", arXiv 2406.10462. Facts and formats come from `eval/` in github.com/HKUST-LongGroup/CoMM,
 which has no licence: the judge's prompts and the questions are read from the user's clone.
 """
 

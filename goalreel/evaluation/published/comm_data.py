@@ -1,7 +1,7 @@
-"""The rows of CoMM, and the words that they are asked in.
+"""The rows of CoMM, and the prompts that they are asked with.
 
-The shape is what `datasets/download_images.py` and `models/SEED/scripts/eval_CoMM.py` of
-github.com/HKUST-LongGroup/CoMM read: a list of {data_id, title, step_info}, where `step_info` has one list a
+The format is that of `datasets/download_images.py` and `models/SEED/scripts/eval_CoMM.py` in
+github.com/HKUST-LongGroup/CoMM: a list of {data_id, title, step_info}. `step_info` has one list for each
 step, of {type: text, content} and {type: image, image_path, url}.
 """
 

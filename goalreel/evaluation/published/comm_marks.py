@@ -1,4 +1,4 @@
-"""What CoMM's judge writes, as marks: one JSON object a reply, between the first and the last brace."""
+"""Read the marks in a reply of CoMM's judge: one JSON object, from the first brace to the last."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What judging will take, before anybody is asked."""
+"""Estimate the calls, tokens and cost of judging, before a judge is asked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

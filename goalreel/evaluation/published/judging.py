@@ -1,4 +1,4 @@
-"""Judging: what a benchmark asks a judge, with every reply kept on disk, so that nothing is asked twice.
+"""Ask a judge a benchmark's questions. Every reply is kept on disk, so that nothing is asked twice.
 
     OUT/judge/KEY.json     one raw reply, by judge, conversation and try
 

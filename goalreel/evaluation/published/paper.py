@@ -1,4 +1,4 @@
-"""The paper's tables as data, and what must be said beside them."""
+"""The paper's tables as data, and the notes that belong beside them."""
 
 from functools import cache
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""Pictures of a benchmark: from files, and in the size that a judge is shown."""
+"""Pictures of a benchmark: read from files, and scaled to the size that a judge is shown."""
 
 import io
 from collections.abc import Callable, Sequence

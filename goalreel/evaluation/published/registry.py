@@ -1,4 +1,4 @@
-"""The benchmarks by their names."""
+"""The published benchmarks by name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run of a published benchmark found, beside the paper's numbers."""
+"""The report of a published benchmark: its scores beside the paper's."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""RISE: an instruction to edit one picture, and a judge who marks the outcome in two or three ways.
+"""RISE: an instruction to edit one picture, and a judge who marks the result in two or three dimensions.
 
-Zhao et al., "Envisioning Beyond the Pixels", arXiv 2504.02826. Facts and formats are of `gpt_eval.py` in
+Zhao et al., "Envisioning Beyond the Pixels", arXiv 2504.02826. Facts and formats come from `gpt_eval.py` in
 github.com/PhoenixZ810/RISEBench, which has no licence: the judge's prompts are read from the user's clone.
 """
 

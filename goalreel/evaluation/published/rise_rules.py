@@ -1,4 +1,4 @@
-"""What RISE's judge is asked about a row, and how its replies are read: the rules of `gpt_eval.py`."""
+"""Ask RISE's judge about a row, and read its replies, by the rules of `gpt_eval.py`."""
 
 import re
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Runs a published benchmark: answers, export, judging, scores. A second run goes on where one stopped.
+"""Run a published benchmark: answers, export, judging, scores. The same call resumes after a kill.
 
-OUT/settings.json     what decided the answers; a second run must agree with it
-OUT/samples/ID/       each sample's storyboard
-OUT/answers/          what the models said about those that are not finished
+OUT/settings.json     what decided the answers; a second run must have the same
+OUT/samples/ID/       the storyboard of each sample
+OUT/answers/          replies of the models, for samples that are not finished
 OUT/export/           the answers in the benchmark's own form
 OUT/judge/            every reply of the judge
 OUT/report.md         the scores beside the paper's

@@ -1,6 +1,6 @@
-"""UEval (arXiv 2601.22155): 1,000 questions to be answered in text and pictures, each with its own rubrics.
+"""UEval (arXiv 2601.22155): 1,000 questions to answer in text and pictures, each with its own criteria.
 
-The judge's own words are read from the user's clone of zlab-princeton/UEval; without one, ours are used.
+The judge's prompts are read from the user's clone of zlab-princeton/UEval; without one, goalreel's are used.
 """
 
 import json

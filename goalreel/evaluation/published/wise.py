@@ -1,6 +1,6 @@
-"""WISE as the paper ran it (arXiv 2503.07265, WISE_legacy): 1,000 prompts, one picture each, WiScore.
+"""WISE as the paper ran it (arXiv 2503.07265, WISE_legacy): 1,000 prompts, one picture for each, WiScore.
 
-The repository has no licence: its prompts are read from the user's own clone and nothing of it is here.
+The repository has no licence: its prompts are read from the user's clone, and goalreel contains none.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""Training configurations that come with goalreel, as YAML files that say where their numbers are from."""
+"""Training configurations that come with goalreel: YAML files that name the source of each number."""
