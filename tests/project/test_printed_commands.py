@@ -1,0 +1,48 @@
+"""Every `goalreel` command that a page prints has a name and options that exist."""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+import typer.main
+from support.pages import text_of
+from support.places import ROOT
+
+from goalreel.cli.main import app
+
+PAGES = ["README.md", *(p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "docs").rglob("*.md")))]
+FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+
+
+def printed_commands(page: str) -> Iterator[list[str]]:
+    """The arguments of each `goalreel` command in the shell blocks of a page."""
+    shell = (code for language, code in FENCE.findall(text_of(page)) if language in ("", "sh", "bash"))
+    for code in shell:
+        for line in code.replace("\\\n", " ").replace("$(which goalreel)", "; goalreel").splitlines():
+            tokens = shlex.shlex(line, posix=True, punctuation_chars="|&;<>()")
+            tokens.whitespace_split = True
+            words: list[str] = []
+            for word in (*tokens, ";"):
+                if set(word) <= set("|&;<>()"):
+                    if words[:1] == ["goalreel"]:
+                        yield words[1:]
+                    words = []
+                elif words or not re.match(r"[A-Z_]+=", word):
+                    words.append(word)
+
+
+def test_the_pages_print_commands():
+    assert sum(len(list(printed_commands(page))) for page in PAGES) > 50
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_printed_command_has_options_that_exist(page):
+    for arguments in printed_commands(page):
+        command, rest = typer.main.get_command(app), list(arguments)
+        context = click.Context(command, info_name="goalreel")
+        while isinstance(command, click.Group):
+            _, command, rest = command.resolve_command(context, rest)
+            context = click.Context(command, context, info_name=command.name, **command.context_settings)
+        command.make_parser(context).parse_args(rest)
