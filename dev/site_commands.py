@@ -21,6 +21,11 @@ def page() -> str:
     group = typer.main.get_command(app)
     context = typer.Context(group, info_name="goalreel")
     text = "\n".join(["# Commands", "", *_describe(group, context)])
+    return link_pages(text)
+
+
+def link_pages(text: str) -> str:
+    """Link the pages of docs/ that a text names by their paths."""
     return PAGE.sub(r"[docs/\1](../\1)", text)
 
 

@@ -9,6 +9,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 import site_commands
@@ -23,6 +24,8 @@ from goalreel.models import presets
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#\s]+)[^)\s]*\)")
 """A link to a file of another folder."""
+PARAMETER = re.compile(r"((?:^    # .*\n)+)^    ([\w.]+): (.*)$", re.MULTILINE)
+"""A parameter in launch/goalreel.yaml, below its comment."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -68,22 +71,37 @@ def public_names() -> str:
 
 
 def preset_files() -> str:
-    """Show each preset as it ships."""
-    folder = Path(presets.__file__).parent
-    text = (
-        "# Presets\n\nA preset names a Planner, an Editor and a Critic, and their options: `--preset NAME`.\n"
-    )
-    for file in sorted(folder.glob("*.yaml")):
-        text += f"\n## {file.stem}\n\n```yaml\n{file.read_text(encoding='utf-8')}```\n"
+    """Show each preset as it ships, what its first comment says above it."""
+    text = """# Presets
+
+A preset names a Planner, an Editor and a Critic, and their options: `--preset NAME`. Which to choose:
+[models](../how-to/models.md). How a model's name is written: [model names](model-names.md).
+"""
+    for file in sorted(Path(presets.__file__).parent.glob("*.yaml")):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        comment = list(takewhile(lambda line: line.startswith("#"), lines))
+        words = " ".join(line.lstrip("# ") for line in comment)
+        fields = "\n".join(lines[len(comment) :])
+        text += f"\n## {file.stem}\n\n{site_commands.link_pages(words)}\n\n```yaml\n{fields}\n```\n"
     return text
 
 
 def node_parameters() -> str:
-    """Show the node's parameter file, which describes each of them."""
-    file = (ROOT / "launch" / "goalreel.yaml").read_text(encoding="utf-8")
-    return (
-        f"# Node parameters\n\nThis is `launch/goalreel.yaml`, a file to start from.\n\n```yaml\n{file}```\n"
-    )
+    """Make a table of the node's parameter file, which describes each of them in a comment."""
+    rows = []
+    for comment, name, default in PARAMETER.findall((ROOT / "launch/goalreel.yaml").read_text("utf-8")):
+        words = " ".join(line.strip().lstrip("# ") for line in comment.splitlines()).replace("|", "\\|")
+        rows.append(f"| `{name}` = `{default}` | {words} |")
+    return f"""# Node parameters
+
+Give one at the start, `goalreel node -- -p NAME:=VALUE`, or all in a file like `launch/goalreel.yaml`.
+What is fixed can only be set before the node is configured; the rest at any time, with `ros2 param set`.
+ROS refuses `5` for a floating-point parameter: write `5.0`.
+
+| parameter and default | what it does |
+|---|---|
+{"\n".join(rows)}
+"""
 
 
 def storyboard_schema() -> str:

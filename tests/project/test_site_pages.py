@@ -8,9 +8,12 @@ import pytest
 import site_commands
 import site_models
 import site_pages
+import yaml
+from support.places import ROOT
 
 import goalreel
 from goalreel.editors.catalogue import catalogue
+from goalreel.models import presets
 from goalreel.models.discovery import kinds
 from goalreel.types import ROLES
 
@@ -28,6 +31,20 @@ def test_every_kind_of_model_and_every_option_is_described():
 def test_every_editor_of_the_catalogue_is_listed():
     page = site_models.editors()
     assert [name for name in catalogue() if f"| `{name}` | `" not in page] == []
+
+
+def test_every_parameter_of_the_node_is_listed():
+    file = yaml.safe_load((ROOT / "launch/goalreel.yaml").read_text())
+    parameters = file["/**"]["ros__parameters"]
+    page = site_pages.node_parameters()
+    assert len(parameters) > 40
+    assert re.findall(r"^\| `([\w.]+)` = `", page, re.MULTILINE) == list(parameters)
+
+
+def test_every_preset_is_shown_with_what_it_is_for():
+    page = site_pages.preset_files()
+    assert "\n## hindsight\n\nAny recorded dataset, on a CPU, without weights.\n\n```yaml\nplanner: " in page
+    assert set(re.findall(r"^## (.*)$", page, re.MULTILINE)) == set(presets.names())
 
 
 def test_every_command_has_its_examples_as_lines_of_a_shell():
