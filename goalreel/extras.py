@@ -42,6 +42,7 @@ EXTRAS = {
         "serve models over HTTP, and the review page",
         ("fastapi", "prometheus_client", "ray", "starlette", "uvicorn"),
     ),
+    "prompts": Extra("write prompts from banks", ("datasketch",)),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
 }
 ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")

@@ -72,11 +72,11 @@ def make_from_storyboards(
             disappeared, or the disk is full.
         UserError: the scorer cannot be called; a second run resumes.
     """
-    _check_empty(out)
+    check_empty(out)
     with exclusive(out / ".lock", out):
         sweep(out)
         settings = _asked(boards, order)
-        _agree(out, settings)
+        agree(out, settings)
         outlines = score_boards(boards, order.scorer, out, lambda done, total: progress("score", done, total))
         chosen = select(outlines, seed=order.seed, rl_variance=order.rl_variance)
         report = CorpusReport.of(outlines, chosen, order.scorer.name)
@@ -107,14 +107,14 @@ def _asked(boards: Sequence[StoredBoard], order: RecipeOrder) -> dict[str, Any]:
     return settings | ({"unified": True} if order.unified else {})
 
 
-def _check_empty(out: Path) -> None:
+def check_empty(out: Path) -> None:
     if out.is_file():
         raise DatasetError(f"{out}: is a file: choose another --out")
     if out.is_dir() and any(out.iterdir()) and not (out / ".lock").exists():
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
 
 
-def _agree(out: Path, settings: Mapping[str, Any]) -> None:
+def agree(out: Path, settings: Mapping[str, Any]) -> None:
     path, text = out / "settings.json", json.dumps(settings, indent=1) + "\n"
     if (path.exists() and path.read_text() != text) or (out / "corpus.json").exists():
         raise DatasetError(f"{out} holds a corpus that was asked for otherwise: choose another --out")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from goalreel.cli import corpus_prompts
 from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.corpus_import import EPILOG, import_published, read_dialect
 from goalreel.cli.errors import one_line_errors
@@ -38,6 +39,7 @@ def main() -> None:
 
 
 app.command("import", cls=ModelCommand, epilog=EPILOG)(import_published)
+app.command(cls=ModelCommand, epilog=corpus_prompts.EPILOG)(corpus_prompts.prompts)
 
 
 @app.command(

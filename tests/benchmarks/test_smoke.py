@@ -29,7 +29,7 @@ LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_s
 LAB |= {"geometry", "tabletop_words", "working_size"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
 NEEDS = (
-    {"full_size": "torchao"}
+    {"full_size": "torchao", "prompts": "datasketch"}
     | dict.fromkeys(ROS, "rclpy")
     | dict.fromkeys(
         (

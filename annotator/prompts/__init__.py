@@ -1,0 +1,1 @@
+"""Instructions to plan, written from banks of words and templates."""

@@ -1,0 +1,1 @@
+"""The banks that come with goalreel: one YAML file for each domain."""

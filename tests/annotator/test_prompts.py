@@ -1,0 +1,226 @@
+"""`goalreel corpus prompts`: banks, what is written from them, and a chat model that extends them."""
+
+import json
+import re
+from itertools import combinations, pairwise
+
+import pytest
+from support.chat_server import ChatServer, error, said
+from support.cli import fails, goalreel, invoke, results
+
+pytest.importorskip("datasketch")
+
+from goalreel.annotator.prompts.bank import SHIPPED, read_banks
+from goalreel.annotator.prompts.write import Duplicates, take_turns, write_prompts
+from goalreel.errors import InputError
+
+BANK = """
+about: stacking blocks
+vocabulary:
+  block: [red cube, orange cone, blue arch, green tile]
+sub_categories:
+  towers:
+    templates:
+      - Put the {block} on the {block 2}.
+      - Take a {block} from the {box} and put it down.
+    vocabulary:
+      box: [tin, crate, wooden box]
+  rows:
+    templates: ["{block} and {block 2} belong side by side."]
+"""
+
+
+@pytest.fixture
+def banks(tmp_path):
+    folder = tmp_path / "banks"
+    folder.mkdir()
+    (folder / "blocks.yaml").write_text(BANK)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return read_banks(SHIPPED)
+
+
+def rows(out):
+    return [json.loads(line) for line in (out / "prompts.jsonl").read_text().splitlines()]
+
+
+def test_the_banks_that_ship_write_sentences(shipped):
+    banks = shipped
+    robots = {"kitchen", "workshop", "laundry", "laboratory", "assembly", "warehouse", "tidying"}
+    assert {*robots, "tabletop-games", "robotics", "art", "science", "workflows", "daily-life"} < {*banks}
+    assert len(banks) == 16
+    assert sum(len(bank.sub_categories) for bank in banks.values()) >= 75
+    written = list(write_prompts(banks, 700))
+    assert len({row.id for row in written}) == 700
+    assert len({row.template for row in written}) > 600
+    for row in written:
+        assert re.fullmatch(r"[A-Z][^{}]*[.?]", row.prompt), row
+        assert "  " not in row.prompt
+        assert not re.search(r"\ba [aeio]|\b(the|an?) (the|an?)\b", row.prompt), row
+
+
+def test_turns_are_balanced_over_domains_and_sub_categories(shipped):
+    written = list(write_prompts(shipped, 480, seed=1))
+    counts = {}
+    for row in written:
+        counts.setdefault(row.domain, {}).setdefault(row.sub_category, []).append(row)
+    assert {sum(map(len, parts.values())) for parts in counts.values()} == {30}
+    for parts in counts.values():
+        sizes = [len(part) for part in parts.values()]
+        assert max(sizes) - min(sizes) <= 1
+    assert list(take_turns([iter("ab"), iter(""), iter("xyz")])) == list("axbyz")
+
+
+def test_a_seed_gives_the_same_prompts_whatever_their_number(shipped):
+    few, many = (list(write_prompts(shipped, count, seed=3)) for count in (50, 90))
+    assert few == many[:50]
+    assert {row.prompt for row in few} != {row.prompt for row in write_prompts(shipped, 50, seed=4)}
+
+
+def parts(text):
+    words = re.findall(r"[\w'-]+", text.casefold())
+    return {*words, *pairwise(words), *zip(words, words[1:], words[2:], strict=False)}
+
+
+def test_no_two_prompts_are_near_duplicates(shipped):
+    banks = {"laundry": shipped["laundry"]}
+    found = Duplicates(0.6)
+    texts = [parts(row.prompt) for row in write_prompts(banks, 300, duplicates=found)]
+    assert len(texts) == 300
+    assert max(len(a & b) / len(a | b) for a, b in combinations(texts, 2)) < 0.6
+    assert found.counts["near"] > 0
+
+
+def test_what_differs_in_case_and_punctuation_alone_is_a_duplicate():
+    found = Duplicates()
+    assert [found.admit(t) for t in ("Put it down.", "put it down", "Put it up.")] == [True, False, True]
+    assert found.counts == {"exact": 1}
+
+
+def test_a_row_says_where_it_comes_from(banks, tmp_path):
+    out = tmp_path / "out"
+    report = results("corpus", "prompts", "--out", out, "--banks", banks, "--count", 100, "--seed", 5)
+    written = rows(out)
+    # Of four blocks 12 pairs on each other and 12 side by side, and 4 x 3 blocks from boxes: no more differ.
+    assert report["prompts"] == len(written) == 36
+    assert report["sub_categories"] == {"blocks/towers": 24, "blocks/rows": 12}
+    first = next(row for row in written if row["template"] == "blocks/towers/1")
+    chosen = first["vocabulary"]
+    assert first["prompt"] == f"Put the {chosen['block']} on the {chosen['block 2']}."
+    assert chosen["block"] != chosen["block 2"]
+    assert (first["domain"], first["sub_category"], first["seed"]) == ("blocks", "towers", 5)
+    assert "model" not in first
+    assert sum(row["prompt"].startswith("Take an orange cone") for row in written) == 3
+    assert all(row["prompt"][0].isupper() for row in written)
+    page = (out / "index.html").read_text()
+    assert "36 of 100" in page
+    assert "blocks/rows" in page
+    assert json.loads((out / "report.json").read_text())["prompts"] == 36
+
+
+def test_the_banks_of_a_run_give_its_prompts_again(banks, tmp_path):
+    goalreel("corpus", "prompts", "--out", tmp_path / "a", "--banks", banks, "--count", 9)
+    goalreel("corpus", "prompts", "--out", tmp_path / "a", "--banks", banks, "--count", 9)
+    goalreel("corpus", "prompts", "--out", tmp_path / "b", "--banks", tmp_path / "a" / "banks", "--count", 9)
+    assert rows(tmp_path / "a") == rows(tmp_path / "b")
+    line = fails("corpus", "prompts", "--out", tmp_path / "a", "--banks", banks, "--count", 8)
+    assert "asked for otherwise: choose another --out" in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("on the {block 2}", "on the {bowl}", "no vocabulary is called bowl"),
+        ("on the {block 2}", "on the {Block}", "a slot is a name in braces"),
+        ("[tin, crate", "[yes, crate", "Input should be a valid string"),
+        ("about: stacking blocks", "subject: x", "about: Field required"),
+        ("templates: [", "template: [", "Field required"),
+    ],
+)
+def test_a_wrong_bank_is_named_with_what_is_wrong(banks, old, new, message):
+    (banks / "blocks.yaml").write_text(BANK.replace(old, new, 1))
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        read_banks(banks)
+    assert "blocks.yaml: " in str(caught.value)
+
+
+def test_domains_are_chosen_by_name(tmp_path):
+    report = results(
+        "corpus", "prompts", "--out", tmp_path / "o", "--domains", "laundry,kitchen", "--count", 7
+    )
+    assert report["domains"] == {"kitchen": 4, "laundry": 3}
+    line = fails("corpus", "prompts", "--out", tmp_path / "p", "--domains", "greenhouse")
+    assert "no domain 'greenhouse': choose from " in line
+    assert "holds no bank" in fails("corpus", "prompts", "--out", tmp_path / "p", "--banks", tmp_path / "o")
+
+
+NEW = {
+    "vocabulary": [
+        {"slot": "plant", "phrases": ["tomato vine", "tall fern", "{bad}", "tall fern"]},
+        {"slot": "Bad Slot", "phrases": ["x"]},
+    ],
+    "templates": [
+        "Water the {plant}.",
+        "Move the {plant} to the {unknown}.",
+        "Turn the {plant} to the light.",
+    ],
+}
+
+
+def gardener(request):
+    """Two sub-categories for a domain, one of which it has nothing to say about."""
+    if "Name 2 sub-categories" in request.text:
+        return said(json.dumps({"sub_categories": ["watering", "moving / pots"]}))
+    return said("I would rather not." if '"moving' in request.messages_text else json.dumps(NEW))
+
+
+def test_a_model_writes_a_new_domain_and_a_second_run_asks_nothing(tmp_path):
+    def answer(request):
+        request.messages_text = json.dumps(request.json["messages"]).replace('\\"', '"')
+        return gardener(request)
+
+    with ChatServer(answer) as server:
+        model = f"openai:gardener@{server.url}"
+        order = ("corpus", "prompts", "--out", tmp_path / "o", "--domains", "green-house", "--count", 50)
+        order = (*order, "--model", model, "--sub-categories", 2)
+        report = results(*order)
+        asked = len(server.requests)
+        assert report["prompts"] == 4
+        assert list(report["failures"]) == ["green-house/moving pots"]
+        assert {row["model"] for row in rows(tmp_path / "o")} == {"openai:gardener"}
+        assert {row["prompt"] for row in rows(tmp_path / "o")} >= {"Water the tall fern."}
+        assert results(*order)["prompts"] == 4
+        assert len(server.requests) == asked + 3  # what had no answer is worth another try
+    bank = read_banks(tmp_path / "o" / "banks")["green-house"]
+    assert bank.sub_categories["watering"].vocabulary == {"plant": ("tomato vine", "tall fern")}
+
+
+def test_a_model_adds_to_banks_that_are_there(banks, tmp_path):
+    added = {
+        "vocabulary": [{"slot": "box", "phrases": ["glass jar"]}],
+        "templates": ["Hide the {block} in the {box}."],
+    }
+    with ChatServer(lambda request: said(json.dumps(added))) as server:
+        order = ("corpus", "prompts", "--out", tmp_path / "o", "--banks", banks, "--count", 500)
+        report = results(*order, "--model", f"openai:m@{server.url}", "--sub-categories", 1)
+        assert "Put the {block} on the {block 2}." in server.requests[0].text
+    bank = read_banks(tmp_path / "o" / "banks")["blocks"]
+    assert bank.sub_categories["towers"].vocabulary["box"] == ("tin", "crate", "wooden box", "glass jar")
+    assert bank.sub_categories["towers"].templates[-1] == "Hide the {block} in the {box}."
+    assert sum(row["prompt"].startswith("Hide the") for row in rows(tmp_path / "o")) == 4 * 4
+    assert report["duplicates"]["exact"] == 4
+
+
+def test_a_dead_model_keeps_what_it_answered(banks, tmp_path):
+    with ChatServer(lambda request: error(404, "no such model")) as server:
+        order = ("corpus", "prompts", "--out", tmp_path / "o", "--banks", banks)
+        line = fails(*order, "--model", f"openai:m@{server.url}?retries=0")
+    assert line.endswith("what it answered is kept, run the same command again to go on")
+    assert not (tmp_path / "o" / "prompts.jsonl").exists()
+
+
+def test_a_similarity_is_at_most_one(tmp_path):
+    assert invoke("corpus", "prompts", "--out", tmp_path, "--similarity", 2).exit_code == 2
