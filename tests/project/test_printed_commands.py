@@ -4,15 +4,16 @@ import re
 import shlex
 from collections.abc import Iterator
 
-import click
 import pytest
 import typer.main
 from support.pages import text_of
 from support.places import ROOT
+from typer.core import TyperGroup
 
 from goalreel.cli.main import app
 
 PAGES = ["README.md", *(p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "docs").rglob("*.md")))]
+COMMANDS = typer.main.get_command(app)
 FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 
 
@@ -40,9 +41,9 @@ def test_the_pages_print_commands():
 @pytest.mark.parametrize("page", PAGES)
 def test_every_printed_command_has_options_that_exist(page):
     for arguments in printed_commands(page):
-        command, rest = typer.main.get_command(app), list(arguments)
-        context = click.Context(command, info_name="goalreel")
-        while isinstance(command, click.Group):
+        command, rest = COMMANDS, list(arguments)
+        context = typer.Context(command, info_name="goalreel")
+        while isinstance(command, TyperGroup):
             _, command, rest = command.resolve_command(context, rest)
-            context = click.Context(command, context, info_name=command.name, **command.context_settings)
+            context = typer.Context(command, context, info_name=command.name, **command.context_settings)
         command.make_parser(context).parse_args(rest)
