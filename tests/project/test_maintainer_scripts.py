@@ -8,11 +8,15 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 import average_weights
+import forms_picture
 import nano_picture
 import nano_scores
+import numpy as np
+import PIL.Image
 import train_nano
 import yaml
 from support import tabletop_models as models
+from support.places import ROOT
 from typer.main import get_command
 
 from goalreel.batch import run
@@ -102,6 +106,16 @@ def test_nano_picture_shows_both_attempts_of_a_storyboard_that_the_simulator_con
     picture = nano_picture.sheet(scene.seed, board)
     for colour in ((0x17, 0x60, 0x3C), (0x9A, 0x23, 0x23)):
         assert (picture.pixels == colour).all(axis=2).sum() > 4000, "a frame is missing"
+
+
+@pytest.mark.long
+def test_the_picture_of_the_forms_is_what_its_script_makes():
+    with PIL.Image.open(ROOT / "docs/images/forms.png") as picture:
+        shown = np.asarray(picture.convert("RGB"), int)
+    made = forms_picture.sheet().pixels
+    assert made.shape == shown.shape
+    differs = np.abs(made - shown).max(axis=2) > 40  # more than another driver or font makes of it
+    assert differs.mean() < 0.008, "run dev/forms_picture.py"
 
 
 def test_average_weights_mixes_two_checkpoints(tmp_path):
