@@ -37,6 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 LONGEST = (
     "test_colcon.py",
+    "test_tutorials.py",
     "test_pages.py",
     "test_review_browser.py",
     "test_node_lifecycle.py",
@@ -54,7 +55,7 @@ LONGEST = (
     "test_node_tasks.py",
     "test_bags_kill.py",
     "test_mend.py",
-    "test_readme_ros.py",
+    "test_tutorial_ros.py",
     "test_write_dataset.py",
     "test_export_groot.py",
     "test_example.py",

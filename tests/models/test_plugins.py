@@ -1,4 +1,4 @@
-"""An editor of a third party: the files of docs/how-to/own-model.md, used by name with no change of ours."""
+"""Models of a third party: the tutorial of them as printed, and the names that its package adds."""
 
 import json
 import os
@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.pages import blocks
+from support.pages import blocks, commands
 
+from goalreel import load_storyboard
 from goalreel.models.names import ModelName
 
-PROJECT, MODULE = (block.code for block in blocks("docs/how-to/own-model.md", "toml", "python"))
-
+PAGE = "docs/tutorials/your-own-model.md"
+PROJECT, MODULE = (block.code for block in blocks(PAGE, "toml", "python"))
 
 pytestmark = pytest.mark.process
 
@@ -22,7 +23,7 @@ def installed(tmp_path_factory) -> Path:
     """The folder that the package is installed in, beside a plugin that cannot be imported."""
     package, target = tmp_path_factory.mktemp("package"), tmp_path_factory.mktemp("site")
     (package / "pyproject.toml").write_text(PROJECT)
-    (package / "my_editor.py").write_text(MODULE)
+    (package / "my_models.py").write_text(MODULE)
     command = ["uv", "pip", "install", "-q", "--offline", "--no-deps", "--no-build-isolation"]
     where = ["--python", sys.executable, "--target", str(target), str(package)]
     subprocess.run([sys.executable, "-m", *command, *where], check=True)
@@ -42,6 +43,23 @@ def child(installed: Path, code: str, *arguments: object) -> subprocess.Complete
 
 def goalreel(installed: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return child(installed, "from goalreel.cli.main import app; app()", *arguments)
+
+
+def test_the_tutorial(installed, tmp_path, monkeypatch):
+    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+    monkeypatch.chdir(tmp_path)
+    pip, *lines = commands(PAGE)
+    assert pip == ["pip", "install", "./my-models"]
+    for words in lines:
+        done = goalreel(installed, *words[1:])
+        assert done.returncode == 0, done.stderr
+    board = load_storyboard(tmp_path / "planned")
+    assert [step.step.name for step in board.steps] == ["push the red block", "close the drawer"]
+    for step in board.steps:
+        first, second = (attempt.verdict for attempt in step.attempts)
+        assert (first.success, first.reasoning) == (False, "Only 256 pixels changed.")
+        assert (second.success, second.reasoning) == (True, "1024 pixels changed.")
+    assert (tmp_path / "planned/index.html").is_file()
 
 
 def test_annotate_with_the_editor_of_a_package(installed, video_dataset, tmp_path):
@@ -71,7 +89,7 @@ def test_doctors_list_has_it_and_says_what_is_broken(installed):
     code = "from goalreel.cli.doctor_machine import _models; c = _models('editor'); print(c.status, c.found)"
     said = child(installed, code).stdout
     assert said.startswith("warning ")
-    assert "mine:SIDE (my_editor)" in said
+    assert "mine:SIDE (my_models)" in said
     assert "the plugin nowhere_at_all for the editor broken: cannot be imported" in said
 
 

@@ -1,14 +1,12 @@
 """Commands and code of README and docs/ run, and what the pages name and link to is there.
 
-The commands of a page run in order, in one empty folder. Those for ROS 2: `ros_pkg/test_readme_ros.py`.
+The commands of a page run in order, in one empty folder. The tutorials: `test_tutorials.py`.
 """
 
 import re
 import shlex
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from support.cli import goalreel
 from support.pages import blocks, commands, run_python, text_of
 from support.places import ROOT
 
-import goalreel as package
 from goalreel.extras import EXTRAS
 
 README = text_of("README.md")
@@ -50,48 +47,6 @@ def test_what_a_page_links_to_is_there(page):
     )
     targets = [(folder / target).resolve() for target in LINK.findall(text_of(page))]
     assert [target for target in targets if not target.exists() and target not in made] == []
-
-
-def read_served_page(words: Sequence[str]) -> None:
-    """Serve a page on a free port until it has answered."""
-    command = [Path(sys.executable).with_name("goalreel"), *words, "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        try:
-            address = next(line.split()[2] for line in server.stderr if line.startswith("Look at "))
-            assert urllib.request.urlopen(address, timeout=60).status == 200
-        finally:
-            server.terminate()
-
-
-def run_line(words: Sequence[str]) -> None:
-    """Run a line of the README."""
-    match words:
-        case ["make", target]:  # tests/ would run itself
-            assert f"\n{target}: " in MAKEFILE
-        case ["goalreel", "review", *_]:
-            read_served_page(words[1:])
-        case ["goalreel", "doctor", "--json"]:  # tests/cli/test_doctor.py runs it
-            pass
-        case ["goalreel", "tabletop", "record", *_]:  # small pictures of one camera, for time alone
-            goalreel(*words[1:], "--size", 64, "--cameras", "front")
-        case ["goalreel", *arguments]:
-            goalreel(*arguments)
-        case _:
-            pytest.fail(f"a README command that nothing runs: {shlex.join(words)}")
-
-
-@pytest.mark.long
-@pytest.mark.process
-def test_every_command_of_the_readme_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for block in blocks("README.md", "sh", "python"):
-        if block.language == "python":
-            run_python(block.code)
-            continue
-        for line in block.code.splitlines():
-            run_line(shlex.split(line, comments=True))
-    for page in ("annotated-report/index.html", "predicted/index.html", "predicted/storyboard.json"):
-        assert (tmp_path / page).is_file()
 
 
 def test_the_scene_of_the_readme_is_that_of_its_picture_and_of_the_demo():
@@ -132,11 +87,6 @@ def test_what_the_readme_installs_can_be_installed(command):
     extras = re.search(r"\[(.*?)\]", folders[0])
     assert extras is not None
     assert set(extras[1].split(",")) <= {*EXTRAS, "ros"}
-
-
-def test_every_public_name_is_in_the_api_page():
-    table = text_of("docs/how-to/use-from-python.md").split("## Annotate")[0]
-    assert set(package.__all__) <= set(re.findall(r"`(\w+)`", table))
 
 
 @pytest.mark.parametrize("block", blocks("docs/how-to/use-from-python.md", "python"))

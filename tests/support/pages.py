@@ -1,7 +1,9 @@
 """The documentation's code: its blocks, and its commands as words."""
 
+import io
 import re
 import shlex
+from contextlib import redirect_stdout
 from typing import NamedTuple
 
 from support.places import ROOT
@@ -12,6 +14,12 @@ class Block(NamedTuple):
 
     language: str
     code: str
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """The lines of a shell block as words, comments dropped; a line that ends in \\ goes on."""
+        lines = self.code.replace("\\\n", " ").splitlines()
+        return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def text_of(page: str) -> str:
@@ -26,12 +34,12 @@ def blocks(page: str, *languages: str) -> list[Block]:
 
 
 def commands(page: str, language: str = "sh") -> list[list[str]]:
-    """The lines of a page's shell blocks as words, comments dropped."""
-    codes = (block.code.replace("\\\n", "") for block in blocks(page, language))
-    lines = (line for code in codes for line in code.strip().splitlines())
-    return [words for line in lines if (words := shlex.split(line, comments=True))]
+    """The commands of a page's shell blocks as words."""
+    return [words for block in blocks(page, language) for words in block.commands]
 
 
-def run_python(code: str) -> None:
-    """Run a block as a script."""
-    exec(compile(code, "documentation", "exec"), {"__name__": "__main__"})
+def run_python(code: str) -> str:
+    """Run a block as a script, and return what it prints."""
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code, "documentation", "exec"), {"__name__": "__main__"})
+    return printed.getvalue()

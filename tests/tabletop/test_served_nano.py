@@ -1,4 +1,4 @@
-"""The README's server of the models that come with goalreel, as printed, with its own defaults."""
+"""The server of the models that come with goalreel, as docs/how-to/serve-models.md prints it."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.places import ROOT
+from support.pages import text_of
 from support.wait import until
 
 from goalreel.annotator.plan import plan_task
@@ -33,7 +33,7 @@ def test_it_plans_as_the_models_do_in_this_process(tmp_path):
     from goalreel.tabletop.bench.scenes import walks
     from goalreel.tabletop.sim.splits import seeds
 
-    (line,) = re.findall(r"`(goalreel serve --planner hf:nano[^`]*)`", (ROOT / "README.md").read_text())
+    (line,) = re.findall(r"`(goalreel serve --planner hf:nano[^`]*)`", text_of("docs/how-to/serve-models.md"))
     task = walks(seeds("validation", 3), lambda *_: None)[2].task
     command = [str(Path(sys.executable).with_name("goalreel")), *shlex.split(line)[1:]]
     with subprocess.Popen(command) as server:
