@@ -1,11 +1,10 @@
 """The pages of model names and of editors, from the registered kinds and the catalogue."""
 
-import ast
 from collections import defaultdict
-from pathlib import Path
+
+import site_docstrings
 
 from goalreel.editors.catalogue import catalogue
-from goalreel.models import model_options
 from goalreel.models.discovery import AnyKind, kinds
 from goalreel.models.model_options import ModelOptions
 from goalreel.types import ROLES, Role
@@ -53,14 +52,12 @@ def names() -> str:
     lines: list[str] = []
     for title, rows in tables.items():
         lines += ["", f"## {title}", "", "| name | what it is |", "|---|---|", *rows]
-    docs = _docstrings()
     for options, written in forms.items():
         who = "an editor" if options.__name__.endswith("EditorOptions") else "a Planner or Critic"
         lines += ["", f"## Options of {who}: {', '.join(written)}", ""]
         lines += ["| option | what it does |", "|---|---|"]
         for option in options.model_fields:
-            owner = next(c for c in options.__mro__ if option in vars(c).get("__annotations__", {}))
-            lines.append(f"| `{option}` | {docs[owner.__name__, option]} |")
+            lines.append(f"| `{option}` | {site_docstrings.of_field(options, option)} |")
     return NAMES + "\n".join(lines) + "\n"
 
 
@@ -83,15 +80,3 @@ def editors() -> str:
         )
     notes = [f"- `{entry.name}`: {entry.note}" for entry in catalogue().values() if entry.note]
     return EDITORS + "\n".join([*lines, "", *notes, ""])
-
-
-def _docstrings() -> dict[tuple[str, str], str]:
-    """Read the docstring of each option: (class, option) -> text."""
-    tree = ast.parse(Path(model_options.__file__).read_text(encoding="utf-8"))
-    found = {}
-    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        for field, text in zip(owner.body, owner.body[1:], strict=False):
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                    found[owner.name, name] = " ".join(words.split())
-    return found

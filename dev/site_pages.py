@@ -4,7 +4,6 @@ The pages under reference/ come from what they describe: commands, public names,
 preset files, the node's parameters and the storyboard's model. So none of them can be out of date.
 """
 
-import json
 import os
 import re
 from collections import defaultdict
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import site_commands
 import site_models
+import site_schema
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -104,19 +104,6 @@ ROS refuses `5` for a floating-point parameter: write `5.0`.
 """
 
 
-def storyboard_schema() -> str:
-    """Print the JSON schema of `storyboard.json` and of the records of a dataset."""
-    schema = json.dumps(goalreel.Storyboard.model_json_schema(), indent=2)
-    return f"""# The storyboard's JSON schema
-
-It describes `storyboard.json` and the records of a dataset. A picture is the name of a file or a `data:` URI.
-
-```json
-{schema}
-```
-"""
-
-
 PAGES: dict[str, Callable[[], str]] = {
     "index.md": index,
     "reference/cli.md": site_commands.page,
@@ -125,6 +112,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/node-parameters.md": node_parameters,
     "reference/presets.md": preset_files,
     "reference/python.md": public_names,
-    "reference/storyboard-schema.md": storyboard_schema,
+    "reference/storyboard-schema.md": site_schema.page,
 }
 """Page -> what makes its text."""

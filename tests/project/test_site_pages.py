@@ -1,6 +1,7 @@
 """The generated pages of the documentation show all of what they describe."""
 
 import inspect
+import json
 import re
 from types import FunctionType
 
@@ -8,6 +9,7 @@ import pytest
 import site_commands
 import site_models
 import site_pages
+import site_schema
 import yaml
 from support.places import ROOT
 
@@ -26,6 +28,22 @@ def test_every_kind_of_model_and_every_option_is_described():
             line.split("`")[1] for line in page.splitlines() if "| `" in line
         }
     assert "Default: 16." in page.partition("`openai:MODEL@URL`, `server:URL`")[2].partition("## ")[0]
+
+
+def test_every_option_says_what_it_does():
+    rows = site_models.names().partition("## Options of")[2].splitlines()
+    assert [row for row in rows if row.startswith("| `") and not row.split("|")[2].strip()] == []
+
+
+def test_every_field_of_a_storyboard_is_in_a_table():
+    tables, _, schema = site_schema.page().partition("## As a JSON schema")
+    fields = goalreel.StoryboardStep.model_fields
+    section = tables.partition("\n## StoryboardStep\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(fields)
+    assert "| `attempts` | list of [Attempt](#attempt) | Default: `[]`. |" in section
+    assert "- `verified`: a model or a person" in section
+    [block] = re.findall(r"```json\n(.*)\n```", schema, re.DOTALL)
+    assert json.loads(block) == goalreel.Storyboard.model_json_schema()
 
 
 def test_every_editor_of_the_catalogue_is_listed():
