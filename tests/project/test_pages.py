@@ -49,6 +49,13 @@ def test_what_a_page_links_to_is_there(page):
     assert [target for target in targets if not target.exists() and target not in made] == []
 
 
+def test_the_log_has_the_newest_entry_first_and_a_date_in_each_heading():
+    log = text_of("dev/LOG.md")
+    dates = re.findall(r"^## (\d{4}-\d\d-\d\d) \S", log, re.MULTILINE)
+    assert len(dates) == len(re.findall(r"^## ", log, re.MULTILINE))
+    assert dates == sorted(dates, reverse=True)
+
+
 def test_the_scene_of_the_readme_is_that_of_its_picture_and_of_the_demo():
     """Where it fails, put the seed and instruction that `make picture` found into README and Makefile."""
     from goalreel.tabletop.sim.grammar import sample_episode
