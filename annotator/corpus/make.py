@@ -3,9 +3,11 @@
 OUT/settings.json    the settings, which must be the same in a second run
 OUT/sft/             the Critic's answers to learn: see `goalreel.datasets.corpora.write`
 OUT/rl/              scored attempts to sample the Critic's answers on
+OUT/plans/           the Planner's: a task in, the plan out
 OUT/continuations/   the Planner's: a beginning in, the rest of the plan out
 OUT/easy/            whole trajectories, accepted attempts alone
 OUT/reflection/      whole trajectories with their rejected attempts
+OUT/edits/           the editor's: the picture before a step, the prompt, the picture after it
 OUT/report.json      numbers, and OUT/index.html shows them
 """
 
@@ -20,9 +22,10 @@ from typing import Any
 from goalreel.annotator.corpus.boards import StoredBoard
 from goalreel.annotator.corpus.report import CorpusReport, write_report
 from goalreel.annotator.corpus.scoring import NamedScorer, score_boards
-from goalreel.datasets.corpora.continuations import CONTINUATIONS, continuation_row
+from goalreel.datasets.corpora.continuations import CONTINUATIONS, PLANS, continuation_row, plan_row
 from goalreel.datasets.corpora.conversations import TalkRow
 from goalreel.datasets.corpora.critiques import CRITIQUES
+from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit, edit_row
 from goalreel.datasets.corpora.judgements import JUDGEMENTS, JudgementRow, judgement_lesson
 from goalreel.datasets.corpora.kind import RowKind
 from goalreel.datasets.corpora.recipe import Pick, Selection, select
@@ -133,8 +136,15 @@ def _parts(
                 row = critique_row(board, boards[number].task_id, pick.sample)
                 yield JudgementRow(row, pick.verdict)
 
+    def planned(number: int, board: Storyboard) -> list[TalkRow]:
+        return [plan_row(board, boards[number].task_id, order.dialect)]
+
     def continued(number: int, board: Storyboard) -> list[TalkRow]:
         return [continuation_row(board, boards[number].task_id, chosen.cuts[number], order.dialect)]
+
+    def edited(number: int, board: Storyboard) -> list[StoredEdit]:
+        stored = boards[number]
+        return [edit_row(board, stored.task_id, step, stored.said) for step in chosen.edits[number]]
 
     def sequences(rejected: bool) -> _Rows:
         if order.unified:
@@ -151,10 +161,12 @@ def _parts(
         sorted(rl),
         lambda number, board: [critique_row(board, boards[number].task_id, p.sample) for p in rl[number]],
     )
+    yield PLANS, "plans", chosen.plans, planned
     yield CONTINUATIONS, "continuations", sorted(chosen.cuts), continued
     easy, reflection = (UNIFIED_EASY, UNIFIED_REFLECTION) if order.unified else (EASY, REFLECTION)
     yield easy, "easy", chosen.easy, sequences(False)
     yield reflection, "reflection", chosen.reflection, sequences(True)
+    yield STORED_EDITS, "edits", sorted(chosen.edits), edited
 
 
 def _by_board(picks: Sequence[Pick]) -> dict[int, list[Pick]]:
@@ -187,6 +199,10 @@ def _write(
         about=f"{len(numbers)} storyboards, scored by {settings['scorer']}, "
         "made by `goalreel corpus from-storyboards`.",
     )
+    text = kind.lesson is not None or kind.messages is not None
     return write_corpus(
-        corpus, out, text=kind is not CRITIQUES, progress=lambda done, total: progress(out.name, done, total)
+        corpus,
+        out,
+        text=text and kind is not CRITIQUES,
+        progress=lambda done, total: progress(out.name, done, total),
     )

@@ -44,7 +44,7 @@ _ROLES = {"human": "user", "gpt": "assistant"}
 """ShareGPT's older names of the speakers."""
 _NAME_WORDS = 8
 
-type Shape = Literal["critiques", "conversations", "guides"]
+type PublishedKind = Literal["critiques", "conversations", "guides"]
 type Fields = Mapping[str, Any]
 
 
@@ -69,7 +69,7 @@ class ImportOrder:
 class ImportReport:
     """How many rows became training rows, and why the others did not."""
 
-    shape: Shape
+    shape: PublishedKind
     rows: int
     dropped: Mapping[str, int]
 
@@ -136,7 +136,7 @@ def _line(line: str) -> Any:
         return None
 
 
-def _shape(path: Path, rows: Sequence[Any]) -> Shape:
+def _shape(path: Path, rows: Sequence[Any]) -> PublishedKind:
     for row in rows:
         if isinstance(row, dict):
             if "evaluation" in row:
@@ -150,7 +150,7 @@ def _shape(path: Path, rows: Sequence[Any]) -> Shape:
     )
 
 
-def _make(shape: Shape, order: ImportOrder, dropped: Path, part: range) -> list[Any]:
+def _make(shape: PublishedKind, order: ImportOrder, dropped: Path, part: range) -> list[Any]:
     """Make the rows of one shard, and write down why others are left out."""
     faults, made = Counter[str](), []
     for number in part:
@@ -284,12 +284,12 @@ def _picture(name: object, folder: Path) -> Image:
         raise RowFaultError("a picture that cannot be read") from e
 
 
-_KINDS: Mapping[Shape, RowKind[Any]] = {
+_KINDS: Mapping[PublishedKind, RowKind[Any]] = {
     "critiques": CRITIQUES,
     "conversations": talks("conversations"),
     "guides": talks("guides"),
 }
-_MAKERS: Mapping[Shape, Callable[[Fields, int, ImportOrder], CritiqueRow | TalkRow]] = {
+_MAKERS: Mapping[PublishedKind, Callable[[Fields, int, ImportOrder], CritiqueRow | TalkRow]] = {
     "critiques": _critique,
     "conversations": _conversation,
     "guides": _guide,

@@ -74,7 +74,11 @@ class CorpusReport:
             },
             parts={part: sum(step.part == part for step in chosen.steps) for part in ("sft", "rl")},
             success=_success(samples, chosen),
-            dropped={stage: {**chosen.dropped[stage]} for stage in STAGES if chosen.dropped.get(stage)},
+            dropped={
+                stage: {reason: n for reason, n in chosen.dropped[stage].items() if n}
+                for stage in STAGES
+                if any(chosen.dropped.get(stage, {}).values())
+            },
         )
 
     @property

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from goalreel.annotator.corpus.boards import StoredBoard
+from goalreel.datasets.corpora.edits import with_edits
 from goalreel.datasets.corpora.scored import SuccessOf, by_record, scored, succeeds
 from goalreel.datasets.corpora.trajectories import Outline, StepSample, candidate, outline
 from goalreel.errors import BackendError, UserError
@@ -80,7 +81,7 @@ def _score(boards: Sequence[StoredBoard], by: NamedScorer, journal: Journal) -> 
     outlines = [
         Outline(task_id=stored.task_id, dropped={"damaged": 1})
         if board is None
-        else outline(board, stored.task_id, stored.said)
+        else with_edits(outline(board, stored.task_id, stored.said), board, stored.said)
         for stored, board in zip(boards, loaded, strict=True)
     ]
     if by.scorer is None:

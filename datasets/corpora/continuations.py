@@ -1,8 +1,8 @@
-"""Rows for the Planner: a storyboard cut after a random step (InterleaveThinker, section 3.2).
+"""Rows for the Planner (InterleaveThinker, section 3.2): whole plans, and storyboards cut at a random step.
 
-The question has the instruction, the first frame and the steps before the cut with their goal images. The
-answer has the other steps. It is asked as `ChatPlanner.continue_plan` asks, but without the earlier plan for
-the rest, which would give the answer away.
+The question about a cut storyboard has the instruction, the first frame and the steps before the cut with
+their goal images. The answer has the other steps. It is asked as `ChatPlanner.continue_plan` asks, but
+without the earlier plan for the rest, which would give the answer away.
 """
 
 from typing import Literal
@@ -11,14 +11,14 @@ import numpy as np
 
 from goalreel.datasets.corpora.conversations import TalkRow, said_in_short, talks
 from goalreel.datasets.corpora.kind import Lesson
-from goalreel.datasets.corpora.trajectories import Outline
+from goalreel.datasets.corpora.trajectories import Outline, plan_of
 from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.agents.planner import rest_question
+from goalreel.planners.agents.planner import question, rest_question
 from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.agents.reply_format import plan_reply
 from goalreel.types import Failure, Plan, Storyboard
 
-CONTINUATIONS = talks("continuations")
+PLANS, CONTINUATIONS = talks("plans"), talks("continuations")
 _STREAM = 6
 
 
@@ -37,6 +37,20 @@ def cut_of(
     if not outline.askable:
         return "marks_without_pictures"
     return int(np.random.default_rng([seed, number, _STREAM]).integers(1, last + 1))
+
+
+def plan_row(board: Storyboard, task_id: str, dialect: Dialect = OWN) -> TalkRow:
+    """Make the row of a whole plan: the task in, the plan out.
+
+    Raises:
+        ValueError: the task's pictures do not fit its marks.
+    """
+    request = question(board.task, dialect=dialect)
+    if isinstance(request, Failure):
+        raise ValueError(request.message)
+    plan, done = plan_of(board), len(board.task.done)
+    thinking = said_in_short([step.name for step in plan.steps], done)
+    return TalkRow(task_id, done, (request.conversation, plan_reply(plan, thinking, done + 1)))
 
 
 def continuation_row(board: Storyboard, task_id: str, done: int, dialect: Dialect = OWN) -> TalkRow:

@@ -15,7 +15,17 @@ from goalreel.datasets.corpora.trend_filter import TrendFault, trend_fault
 from goalreel.types import Verdict
 
 type RecipeStage = Literal[
-    "trajectories", "scores", "trends", "judgements", "sft", "rl", "continuations", "easy", "reflection"
+    "trajectories",
+    "scores",
+    "trends",
+    "judgements",
+    "sft",
+    "rl",
+    "plans",
+    "continuations",
+    "easy",
+    "reflection",
+    "edits",
 ]
 
 
@@ -47,10 +57,14 @@ class Selection:
 
     sft: list[Pick] = field(default_factory=list)
     rl: list[Pick] = field(default_factory=list)
+    plans: list[int] = field(default_factory=list)
+    """Storyboards whose plan a Planner learns."""
     cuts: dict[int, int] = field(default_factory=dict)
     """Storyboard -> steps before its cut."""
     easy: list[int] = field(default_factory=list)
     reflection: list[int] = field(default_factory=list)
+    edits: dict[int, list[int]] = field(default_factory=dict)
+    """Storyboard -> its steps that are rows for an editor."""
     steps: list[StepTrend] = field(default_factory=list)
     threshold: float = 0.0
     """The variance above which a step is for RL."""
@@ -76,14 +90,28 @@ def select(outlines: Sequence[Outline], *, seed: int = 0, rl_variance: float | N
     for number, each in enumerate(outlines):
         chosen.dropped["trajectories"].update(each.dropped)
         _planner_rows(chosen, number, each, seed)
+        _editor_rows(chosen, number, each)
     _critic_rows(chosen, _steps(chosen, outlines), rl_variance)
     chosen.sft = _balanced(chosen, "sft", chosen.sft, seed)
     chosen.rl = _balanced(chosen, "rl", chosen.rl, seed)
     return chosen
 
 
+def _editor_rows(chosen: Selection, number: int, each: Outline) -> None:
+    """Take the steps whose picture the scorer does not call wrong."""
+    chosen.dropped["edits"].update(each.edit_faults)
+    wrong = {s.step for s in each.samples if s.success is False and s.attempt == each.chosen[s.step]}
+    if steps := [step for step in each.edits if step not in wrong]:
+        chosen.edits[number] = steps
+    chosen.dropped["edits"]["scorer_disagrees"] += len(each.edits) - len(steps)
+
+
 def _planner_rows(chosen: Selection, number: int, each: Outline, seed: int) -> None:
     if each.statuses:
+        if each.askable:
+            chosen.plans.append(number)
+        else:
+            chosen.dropped["plans"]["marks_without_pictures"] += 1
         cut = cut_of(each, seed, number)
         if isinstance(cut, int):
             chosen.cuts[number] = cut

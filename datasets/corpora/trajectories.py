@@ -50,6 +50,9 @@ type Reason = Literal[
     "scorer_disagrees",
     "nothing_rejected",
     "background_moved",
+    "failed",
+    "not_accepted",
+    "no_source",
 ]
 """Why something is no training row; `docs/reference/corpus-format.md` explains each."""
 type CorrectionKind = Literal["accepted", "chosen", "wrong_picture"]
@@ -99,6 +102,10 @@ class Outline(Frozen):
     samples: tuple[StepSample, ...] = ()
     dropped: Mapping[Reason, int] = {}
     """What became no sample: steps, failed edits, or the whole storyboard."""
+    edits: tuple[int, ...] = ()
+    """The steps that are rows for an editor."""
+    edit_faults: Mapping[Reason, int] = {}
+    """Why other steps are none."""
     askable: bool = True
     """A planner can be asked about the task: its pictures fit the instruction's marks."""
 

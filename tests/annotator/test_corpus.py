@@ -19,8 +19,9 @@ from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
 from goalreel.annotator.corpus.scoring import NamedScorer, scorer_of
 from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.corpora.columns import read_rows
-from goalreel.datasets.corpora.continuations import CONTINUATIONS
+from goalreel.datasets.corpora.continuations import CONTINUATIONS, PLANS
 from goalreel.datasets.corpora.critiques import CRITIQUES
+from goalreel.datasets.corpora.edits import STORED_EDITS
 from goalreel.datasets.corpora.judgements import JUDGEMENTS, judgement_lesson
 from goalreel.datasets.corpora.sequences import EASY, REFLECTION
 from goalreel.datasets.corpora.sharegpt import messages_of
@@ -89,14 +90,24 @@ def test_from_the_command_line(tmp_path):
         for folder, kind in (
             ("sft", JUDGEMENTS),
             ("rl", CRITIQUES),
+            ("plans", PLANS),
             ("continuations", CONTINUATIONS),
             ("easy", EASY),
             ("reflection", REFLECTION),
+            ("edits", STORED_EDITS),
         )
     }
     assert [len(each) for each in rows.values()] == list(report["rows"].values())
     assert report["parts"] == {"sft": 18, "rl": 6}
-    assert report["rows"] == {"sft": 24, "rl": 12, "continuations": 12, "easy": 6, "reflection": 6}
+    assert report["rows"] == {
+        "sft": 24,
+        "rl": 12,
+        "plans": 12,
+        "continuations": 12,
+        "easy": 6,
+        "reflection": 6,
+        "edits": 18,
+    }
     assert report["success"] == {
         "scored": [18, 30],
         "sft before": [12, 18],
@@ -341,7 +352,7 @@ def test_that_a_person_said_so_is_no_reasoning_to_learn(video_dataset, annotated
             reviews.change(episode, length, revision, "ann", change)
     goalreel("corpus", "from-storyboards", out, "--out", tmp_path / "out", "--rl-variance", 25)
     rows = json.loads((tmp_path / "out/report.json").read_text())["rows"]
-    assert rows == {"sft": 0, "rl": 5, "continuations": 1, "easy": 1, "reflection": 1}
+    assert rows == {"sft": 0, "rl": 5, "plans": 2, "continuations": 1, "easy": 1, "reflection": 1, "edits": 4}
     for name in ("easy/sharegpt/easy", "reflection/sharegpt/reflection"):
         told = json.loads((tmp_path / f"out/{name}.json").read_text())
         learned = [m["content"] for one in told for m in one["messages"] if m["role"] == "assistant"]

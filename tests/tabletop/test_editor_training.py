@@ -22,6 +22,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from goalreel.datasets.corpora.columns import read_rows
+from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit
+from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import InputError
 from goalreel.image import Image
@@ -376,3 +378,18 @@ def test_names_and_the_ending_are_one_token_each(rows):
     texts = [made.pipeline.tokenizer.decode([number]).strip() for number in ids]
     names = {"red block", "blue block", ", the green bowl"}
     assert {*names, ", the table, the camera and the light as they are."} <= set(texts)
+
+
+def test_edits_of_stored_storyboards_are_read_in_the_editors_size(tmp_path):
+    """Of a real camera: another size than the editor's, no register and no kind of goal."""
+    pictures = [Image(np.full((30, 40, 3), value, np.uint8)) for value in (50, 200)]
+    row = StoredEdit("lab/episode_000000", 0, *pictures, "lift the cup", "the cup is up", "observed", 0)
+    corpus = Corpus(STORED_EDITS, "train", {"train-00000": range(1)}, lambda part: [row], {}, "edits")
+    write_corpus(corpus, tmp_path, text=False)
+    edits = read_edits(tmp_path, 64)
+    assert edits.pictures.shape == (2, 3, 64, 64)
+    assert edits.prompts == ("lift the cup",)
+    assert edits.explicit.tolist() == [True]
+    middle = edits.pictures[:, 0, 32, 32]
+    assert middle[edits.source].tolist() == [50]
+    assert middle[edits.target].tolist() == [200]

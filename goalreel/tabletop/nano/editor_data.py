@@ -18,6 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from goalreel.editors.sizes import placement
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.image import Image
@@ -25,7 +26,9 @@ from goalreel.progress import OnProgress
 from goalreel.tabletop.lessons.rows import EditRow
 from goalreel.tabletop.nano.editor import NanoEditor
 
-COLUMNS = ("source", "target", "prompt", "register", "goal")
+COLUMNS = ("source", "target", "prompt")
+MORE_COLUMNS = ("register", "goal")
+"""What rows of the tabletop have beside. Rows of storyboards are explicit, and of one kind."""
 BATCH = 16
 """Pictures at a time that go through the VAE."""
 VISIBLE = 24
@@ -77,10 +80,12 @@ class Edits:
 
 
 def read_edits(data: Path | Iterable[EditRow], size: int) -> Edits:
-    """Load a corpus folder (its training split) or rows; pictures must be `size` px square.
+    """Load a corpus folder (its training split) or rows, with pictures of `size` px square.
+
+    A picture of a folder that has another size is laid on such a canvas, as an editor lays it there.
 
     Raises:
-        InputError: no such corpus, a column is missing, it is empty, or a picture has another size.
+        InputError: no such corpus, a column is missing, it is empty, or a row's picture has another size.
     """
     if isinstance(data, Path):
         return _from_folder(data, size)
@@ -112,17 +117,24 @@ def _from_folder(folder: Path, size: int) -> Edits:
     unique, pairs, texts = _Once(), [], []
     for shard in shards:
         file = _opened(shard)
-        for part in file.iter_batches(256, columns=list(COLUMNS)):
+        more = [name for name in MORE_COLUMNS if name in file.schema_arrow.names]
+        for part in file.iter_batches(256, columns=[*COLUMNS, *more]):
             for row in part.to_pylist():
                 pictures = row["source"]["bytes"], row["target"]["bytes"]
                 pairs.append([unique.place(data, data) for data in pictures])
-                texts.append((row["prompt"], row["register"], row["goal"]["kind"]))
+                kind = row["goal"]["kind"] if "goal" in row else ""
+                texts.append((row["prompt"], row.get("register", "explicit"), kind))
     try:
         with ThreadPoolExecutor() as pool:
-            decoded = list(pool.map(lambda data: Image.decode(data).pixels, unique.items))
+            decoded = list(pool.map(lambda data: _on_canvas(Image.decode(data), size).pixels, unique.items))
     except ValueError as e:
         raise InputError(f"{folder}: {e}") from e
     return _edits(decoded, pairs, texts, size)
+
+
+def _on_canvas(image: Image, size: int) -> Image:
+    square = (size, size)
+    return image if image.size == square else placement(image.size, square, 8, square=True).place(image)
 
 
 def _opened(shard: Path) -> pq.ParquetFile:
