@@ -1,8 +1,8 @@
-"""Trains the nano editor: first its VAE, then denoiser and text encoder.
+"""Train the nano editor: first its VAE, then denoiser and text encoder.
 
-Velocities are learnt from independent noise, never from the picture itself. At sampling the noise levels are
-crowded where a choice between answers is made. So seeds should lead to different answers where a prompt
-leaves room, as the data's terse ones do, and to one where it does not. The result: docs/results/nano.md.
+Velocities are learned from independent noise, never from the picture itself. Sampling has most noise levels
+where a choice between answers is made. So seeds lead to different answers where a prompt leaves room, as the
+terse ones do, and to one answer where it does not. The result: dev/LOG.md, 2026-11-26.
 """
 
 import logging
