@@ -1,10 +1,11 @@
-"""Every `goalreel` command that a page prints has a name and options that exist."""
+"""Every `goalreel` command on a page, or among the examples of help, has a name and options that exist."""
 
 import re
 import shlex
 from collections.abc import Iterator
 
 import pytest
+import site_commands
 import typer.main
 from support.pages import text_of
 from support.places import ROOT
@@ -12,14 +13,16 @@ from typer.core import TyperGroup
 
 from goalreel.cli.main import app
 
-PAGES = ["README.md", *(p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "docs").rglob("*.md")))]
+HELP = "docs/reference/cli.md"
+PAGES = ["README.md", HELP, *(p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "docs").rglob("*.md")))]
 COMMANDS = typer.main.get_command(app)
 FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 
 
 def printed_commands(page: str) -> Iterator[list[str]]:
     """The arguments of each `goalreel` command in the shell blocks of a page."""
-    shell = (code for language, code in FENCE.findall(text_of(page)) if language in ("", "sh", "bash"))
+    text = site_commands.page() if page == HELP else text_of(page)
+    shell = (code for language, code in FENCE.findall(text) if language in ("", "sh", "bash"))
     for code in shell:
         for line in code.replace("\\\n", " ").replace("$(which goalreel)", "; goalreel").splitlines():
             tokens = shlex.shlex(line, posix=True, punctuation_chars="|&;<>()")
@@ -35,7 +38,8 @@ def printed_commands(page: str) -> Iterator[list[str]]:
 
 
 def test_the_pages_print_commands():
-    assert sum(len(list(printed_commands(page))) for page in PAGES) > 50
+    assert sum(len(list(printed_commands(page))) for page in PAGES if page != HELP) > 50
+    assert len(list(printed_commands(HELP))) > 50
 
 
 @pytest.mark.parametrize("page", PAGES)
