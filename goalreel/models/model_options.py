@@ -40,7 +40,8 @@ class DialectOptions(ModelOptions):
     prompts: Path | None = None
     """InterleaveThinker's clone, whose prompts that dialect uses. Default: `GOALREEL_INTERLEAVETHINKER`."""
     overlay: bool | None = None
-    """`1` also shows a Critic before and after laid over each other; in the dialect `own`. Default: 0."""
+    """`1` also shows a Critic before and after laid over each other, in the dialect `own`. nano's was trained
+    without. Default: 0."""
 
     @property
     def loading(self) -> dict[str, Any]:
