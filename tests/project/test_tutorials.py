@@ -67,11 +67,6 @@ def run_page(page: str) -> str:
     return "".join(printed)
 
 
-def promised(page: str) -> list[str]:
-    """What the reader is told to see: the code after `prints`, and the files to open."""
-    return re.findall(r"It prints `(.*?)`", text_of(page))
-
-
 def test_every_tutorial_is_run():
     assert {Path(page).name for page in TUTORIALS} == {
         "annotate-and-train.md",
@@ -81,20 +76,17 @@ def test_every_tutorial_is_run():
 
 
 def test_a_first_storyboard(folder):
-    page = "docs/tutorials/first-storyboard.md"
-    printed = run_page(page)
-    for text in ("2 (128, 128, 3) uint8", *promised(page)):
-        assert text in printed
+    printed = run_page("docs/tutorials/first-storyboard.md")
+    assert "2 (128, 128, 3) uint8" in printed
     assert printed.count("verified - ") == 2
-    assert "The orange block is gone" in printed
+    assert "True Move the orange block in front of the yellow block. Do not lose the orange block." in printed
     assert "True ['blue block in blue bowl']" in printed
     assert (folder / "predicted/index.html").is_file()
     assert (folder / "second/index.html").is_file()
 
 
 def test_annotating_and_training(folder):
-    page = "docs/tutorials/annotate-and-train.md"
-    printed = run_page(page)
+    printed = run_page("docs/tutorials/annotate-and-train.md")
     assert "nothing is broken" in printed
     assert re.search(r"episodes annotated +2 *\nsteps observed +16 *\n", printed)
     assert (folder / "annotated-report/index.html").is_file()
