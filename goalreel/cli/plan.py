@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli.bound_options import PresetOptions, with_options
+from goalreel.cli.bound_options import DeclaredOptions, PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified
+from goalreel.cli.plan_rows import PromptOptions, plan_file
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,14 +23,18 @@ EPILOG = (
     "- `goalreel plan a.png b.png 'from <image> make it look like <image>' --out two --preset klein`\n\n"
     "- `goalreel plan --continue drawer --done 2 now.png --out rest --preset klein`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`\n\n"
-    "- `goalreel plan frame.png 'open the drawer' --out p --config models.yaml`"
+    "- `goalreel plan frame.png 'open the drawer' --out p --config models.yaml`\n\n"
+    "- `goalreel plan --prompts prompts.jsonl --out boards --preset klein --shard 1/4`\n\n"
+    "- `goalreel plan --prompts scenes.jsonl --images scenes --out boards --preset api "
+    "--mix 0.5=flux2-klein-9b --mix 0.5=gemini:MODEL`"
 )
 
 
-@with_options(config_file=True, models=PresetOptions("nano"))
+@with_options(config_file=True, models=PresetOptions("nano"), many=DeclaredOptions(PromptOptions))
 def plan(
     out: Annotated[Path, typer.Option(help="Folder of the storyboard. Run again to resume.")],
     models: "ModelChoice",
+    many: PromptOptions,
     task: Annotated[
         list[str] | None,
         typer.Argument(
@@ -65,6 +70,15 @@ def plan(
         from goalreel.models.load import load
 
         arguments = task or []
+        if many != PromptOptions():
+            if arguments or storyboard is not None:
+                raise InputError(
+                    "--prompts brings the instructions: leave FRAME, INSTRUCTION and --continue out"
+                )
+            plan_file(
+                many, models.load(), out, seed=seed, on_unverified=on_unverified, json_output=json_output
+            )
+            return
         if storyboard is None:
             request = _new_task(arguments, done, seed)
         else:

@@ -1,0 +1,300 @@
+"""Plan many prompts: a storyboard for each row of a JSONL file, by the batch driver.
+
+OUT/settings.json        the settings, which must be the same in a second run
+OUT/storyboards/ID/      a row's storyboard, and row.json: the row, and the editor that drew it
+OUT/answers/             what models said of unfinished rows, so that a killed run goes on where it stopped
+OUT/report.json          numbers, and OUT/index.html shows the storyboards; written by a run without a shard
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate, batched
+from pathlib import Path
+from typing import Any
+
+from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
+from goalreel.annotator.corpus.make import agree
+from goalreel.annotator.crash_isolation import CrashIsolation
+from goalreel.annotator.redaction import without_addresses
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.write import write_report
+from goalreel.annotator.task_input import make_task
+from goalreel.batch import Limits, run
+from goalreel.claims import attributed, makers
+from goalreel.datasets.shards import Shard
+from goalreel.errors import BackendError, InputError, UserError
+from goalreel.files import digest, exclusive, write_bytes
+from goalreel.image import Image
+from goalreel.loop import LoopArguments, OnUnverified
+from goalreel.models.journal import Journal
+from goalreel.models.load import load
+from goalreel.models.presets import Preset
+from goalreel.models.trio import Trio
+from goalreel.progress import OnProgress
+from goalreel.storyboard_io import load_storyboard, save_storyboard
+from goalreel.types import ROLES, Failure, Task
+
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One prompt to plan."""
+
+    number: int
+    """Of its line, from 0."""
+    id: str
+    prompt: str
+    picture: Path | None
+    values: Mapping[str, Any]
+    """The row as it was read."""
+
+    def task(self, seed: int) -> Task:
+        """What is asked of the models.
+
+        Raises:
+            InputError: the picture cannot be read, or does not fit the marks in the prompt.
+        """
+        image = None if self.picture is None else Image.of(self.picture)
+        task = make_task(self.prompt, image, seed=seed + self.number)
+        return task.model_copy(update={"id": self.id})
+
+
+def read_rows(path: Path, images: Path | None = None) -> tuple[list[PlanRow], dict[int, str]]:
+    """Read prompts; returns also why lines were left out, by their numbers from 1.
+
+    A row has `prompt` and maybe `id` and `image`, a file in the folder `images`.
+
+    Raises:
+        InputError: the file cannot be read, or no line of it can be used.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    rows: dict[str, PlanRow] = {}
+    faults: dict[int, str] = {}
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        try:
+            row = _read(number, line, images)
+            if row.id in rows:
+                raise ValueError(f"the id {row.id} is that of line {rows[row.id].number + 1} too")
+            rows[row.id] = row
+        except ValueError as e:
+            faults[number + 1] = str(e)
+    if not rows:
+        first = next(iter(faults.items()), None)
+        reason = f"line {first[0]}: {first[1]}" if first else "it is empty"
+        raise InputError(f'{path}: holds no prompt ({reason}): write one {{"prompt": "..."}} a line')
+    return list(rows.values()), faults
+
+
+def _read(number: int, line: bytes, images: Path | None) -> PlanRow:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        raise ValueError("it is no JSON") from None
+    if not isinstance(values, dict):
+        raise ValueError("it is no JSON object")
+    prompt, name = values.get("prompt"), values.get("image")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise ValueError("it has no prompt")
+    id = values.get("id", digest(prompt, str(name))[:12])
+    if not isinstance(id, str) or not _ID.fullmatch(id):
+        raise ValueError("its id can be no folder's name: use letters, digits, - and _")
+    return PlanRow(number, id, prompt, _picture(name, images), values)
+
+
+def _picture(name: object, images: Path | None) -> Path | None:
+    if name is None:
+        return None
+    if images is None or not isinstance(name, str):
+        raise ValueError("it names an image: give their folder with --images")
+    path = (images / name).resolve()
+    if not path.is_relative_to(images.resolve()) or not path.is_file():
+        raise ValueError(f"there is no image {name} in {images}")
+    return path
+
+
+@dataclass(frozen=True)
+class PlanOrder:
+    """Which rows are planned, and by which models."""
+
+    rows: Sequence[PlanRow]
+    presets: Sequence[Preset]
+    """The same but for the editor; one, or as many as `shares`."""
+    shares: Sequence[float] = (1.0,)
+    seed: int = 0
+    on_unverified: OnUnverified = "continue"
+    limits: Limits = field(default_factory=Limits)
+    shard: Shard | None = None
+    bad_lines: Mapping[int, str] = field(default_factory=dict)
+    """Those that were left out, for the report."""
+
+    def preset_of(self, row: PlanRow) -> int:
+        """Which preset plans a row: by its id and the seed alone, so that every shard and run agrees."""
+        point = int(digest(str(self.seed), row.id)[:12], 16) / 16**12 * sum(self.shares)
+        return next(i for i, end in enumerate(accumulate(self.shares)) if point < end)
+
+
+@dataclass
+class PlanSummary:
+    """What a run did."""
+
+    rows: int = 0
+    """That could be read."""
+    planned: int = 0
+    """In this run."""
+    resumed: int = 0
+    """That had a storyboard already."""
+    bad_lines: dict[int, str] = field(default_factory=dict)
+    """Line -> why it was left out."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Row -> why it has no storyboard. The same call tries it again."""
+    editors: Counter[str] = field(default_factory=Counter)
+    """Editor -> storyboards; of this run and those before, as all that follows."""
+    domains: Counter[str] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
+    """Status -> steps."""
+    stopped: str | None = None
+
+
+def plan_rows(
+    order: PlanOrder, out: Path, progress: OnProgress = lambda stage, done, total: None
+) -> PlanSummary:
+    """Plan every row that has no storyboard in `out` yet; a row that comes to nothing costs no other one.
+
+    Raises:
+        DatasetError: another run is writing there, with other settings, or the disk is full.
+        UserError, OSError: a model cannot be loaded.
+    """
+    local, summary = out / "answers", PlanSummary(bad_lines=dict(order.bad_lines))
+    shard = order.shard
+    with shard.lock(local, out) if shard else exclusive(local, out):
+        job = _Job(order, out, summary)
+        agree(out, job.settings())
+        rows = shard.of(range(len(order.rows))) if shard else range(len(order.rows))
+        selected = [order.rows[i] for i in rows]
+        todo = [row for row in selected if not (out / "storyboards" / row.id / "storyboard.json").is_file()]
+        summary.rows, summary.resumed = len(selected), len(selected) - len(todo)
+        job.run(todo, progress)
+        if shard is None:
+            _report(order, out, summary, progress)
+    return summary
+
+
+class _Job:
+    def __init__(self, order: PlanOrder, out: Path, summary: PlanSummary) -> None:
+        self._order, self._out, self._summary = order, out, summary
+        self._journal = Journal(out / "answers")
+
+    @cached_property
+    def _trios(self) -> list[Trio]:
+        """The models by preset; they share the planner and the critic."""
+        first, *others = (load(preset, roles=()) for preset in self._order.presets)
+        return [first, *(replace(trio, planner=first.planner, critic=first.critic) for trio in others)]
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides the storyboards."""
+        order = self._order
+        rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in order.rows)
+        return {
+            "prompts": digest(*rows),
+            "models": [trio.provenance.identified().settings() for trio in self._trios],
+            "shares": list(order.shares),
+            "seed": order.seed,
+            "on_unverified": order.on_unverified,
+        }
+
+    def run(self, rows: Sequence[PlanRow], progress: OnProgress) -> None:
+        """Plan the rows, those of one editor after those of another."""
+        total = len(rows)
+        progress("plan", 0, total)
+        try:
+            if rows and self._trios[0].plans_first:
+                rows = self._plan_first(rows, progress)
+            for number, trio in enumerate(self._trios):
+                own = {row.id: row for row in rows if self._order.preset_of(row) == number}
+                if own:
+                    trio.prepare(roles=("editor", "critic") if trio.plans_first else ROLES)
+                for _ in self._boards(trio, own):
+                    progress("plan", self._summary.planned + len(self._summary.failures), total)
+        except ModelUnavailableError as e:
+            self._summary.stopped = str(e)
+
+    def _tasks(self, rows: Sequence[PlanRow]) -> Iterator[Task]:
+        for row in rows:
+            try:
+                yield row.task(self._order.seed)
+            except UserError as e:
+                self._summary.failures[row.id] = str(e)
+
+    def _plan_first(self, rows: Sequence[PlanRow], progress: OnProgress) -> list[PlanRow]:
+        """Make all plans, which the journal keeps, and free the planner's memory; return what has a plan."""
+        trio, made = self._trios[0], set[str]()
+        planner = trio.with_middleware(
+            CircuitBreaker(rule_roles(trio)), self._journal.middleware(trio.provenance.identified().keys())
+        ).planner
+        for tasks in batched(self._tasks(rows), self._order.limits.batch_size):
+            try:
+                for task, plan in zip(tasks, planner.plan(tasks), strict=True):
+                    if isinstance(plan, Failure):
+                        self._summary.failures[task.id] = plan.message
+                    else:
+                        made.add(task.id)
+            except BackendError as e:
+                self._summary.failures |= dict.fromkeys((task.id for task in tasks), str(e))
+            progress("first plans", len(made), len(rows))
+        trio.free_planner()
+        return [row for row in rows if row.id in made]
+
+    def _boards(self, trio: Trio, rows: Mapping[str, PlanRow]) -> Iterator[None]:
+        """Save each storyboard that a preset's models make."""
+        rules, isolation = rule_roles(trio), CrashIsolation()
+        models = trio.with_middleware(
+            CircuitBreaker(rules), isolation, self._journal.middleware(trio.provenance.identified().keys())
+        )
+        preset = trio.provenance.preset
+        loop: LoopArguments = {**preset.loop_arguments, "on_unverified": self._order.on_unverified}
+        parts = (models.planner, models.editor, models.critic)
+        for board in run(
+            self._tasks(list(rows.values())), *parts, limits=self._order.limits, remote=trio.remote, **loop
+        ):
+            row = rows[board.task.id]
+            if reason := isolation.bugs.get(row.id) or spoiled(board, rules):
+                self._summary.failures[row.id] = reason
+            else:
+                finished = attributed(
+                    without_addresses(board, preset), makers(trio.provenance.identities().get)
+                )
+                folder = self._out / "storyboards" / row.id
+                about = {"row": row.values, "editor": trio.provenance.identities()["editor"]}
+                write_bytes(folder / "row.json", json.dumps(about, indent=1).encode())
+                save_storyboard(finished, folder)
+                self._journal.forget(row.id)
+                self._summary.planned += 1
+            yield
+
+
+def _report(order: PlanOrder, out: Path, summary: PlanSummary, progress: OnProgress) -> None:
+    def views() -> Iterator[EpisodeView]:
+        for done, row in enumerate(order.rows):
+            folder = out / "storyboards" / row.id
+            if (folder / "storyboard.json").is_file():
+                board = load_storyboard(folder)
+                editor = json.loads((folder / "row.json").read_bytes())["editor"]
+                summary.editors[editor] += 1
+                summary.domains[str(row.values.get("domain", "-"))] += 1
+                summary.steps.update(step.status for step in board.steps)
+                yield EpisodeView(row.number, f"{row.id}, drawn by {editor}", row.prompt, board)
+            progress("report", done + 1, len(order.rows))
+
+    counts = {"rows": str(len(order.rows)), "failed": str(len(summary.failures))}
+    write_report(views(), out, title="Storyboards of prompts", summary=counts, sheets=False)
+    write_bytes(out / "report.json", (json.dumps(vars(summary), indent=1) + "\n").encode())

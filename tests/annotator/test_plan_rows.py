@@ -1,0 +1,175 @@
+"""`goalreel plan --prompts`: rows in, storyboards out; kills, shards, shares and bad rows."""
+
+import json
+
+import pytest
+from support.cli import fails, invoke
+from support.scripted_trio import Scripted
+
+from goalreel.annotator import plan_rows as module
+from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
+from goalreel.batch import Limits
+from goalreel.datasets.shards import Shard
+from goalreel.errors import DatasetError, InputError
+from goalreel.models.presets import Preset
+from goalreel.models.provenance import Provenance
+from goalreel.models.trio import Trio
+from goalreel.storyboard_io import load_storyboard
+from goalreel.types import Failure
+
+
+def preset(editor):
+    return Preset(planner="hf:p", editor=editor, critic="hf:c", max_attempts=2)
+
+
+class Draws(Scripted):
+    """Never fails, and says which rows it drew; stops the run at its edit number `dies_at`."""
+
+    def __init__(self, dies_at=None):
+        super().__init__(0, fail_percent=0)
+        self.drawn, self.dies_at = set(), dies_at
+
+    def edit(self, edits):
+        if self.dies_at is not None and len(self.calls["edit"]) == self.dies_at:
+            raise KeyboardInterrupt
+        self.drawn |= {edit.task_id for edit in edits}
+        return super().edit(edits)
+
+
+@pytest.fixture
+def models(monkeypatch):
+    """Editor -> the models that stand for its preset; made when they are first asked for."""
+    made = {}
+
+    def load(chosen, roles):
+        model = made.setdefault(chosen.editor, Draws())
+        return Trio(model, model, model, Provenance(chosen))
+
+    monkeypatch.setattr(module, "load", load)
+    return made
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps({"prompt": f"put {i} away"}) + "\n" for i in range(12)))
+    return read_rows(path)[0]
+
+
+def order(rows, *editors, **more):
+    shares = more.pop("shares", [1.0] * len(editors))
+    return PlanOrder(rows, [preset(e) for e in editors], shares, limits=Limits(4, 4), **more)
+
+
+def boards(out):
+    return {path.name: load_storyboard(path) for path in (out / "storyboards").iterdir()}
+
+
+def test_every_row_gets_a_storyboard_and_a_second_run_asks_nothing(rows, models, tmp_path):
+    out = tmp_path / "out"
+    summary = plan_rows(order(rows, "a"), out)
+    assert (summary.planned, summary.resumed, summary.failures) == (12, 0, {})
+    assert {board.task.instruction for board in boards(out).values()} == {row.prompt for row in rows}
+    assert "put 11 away" in (out / "index.html").read_text()
+    assert json.loads((out / "report.json").read_text())["editors"] == {"a": 12}
+    assert not any((out / "answers").glob("*.json"))
+    models.clear()
+    assert plan_rows(order(rows, "a"), out).resumed == 12
+    assert models["a"].calls == {"plan": [], "edit": [], "judge": []}
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(rows, models, tmp_path):
+    whole = plan_rows(order(rows, "a"), tmp_path / "whole")
+    plans = sum(models["a"].calls["plan"])
+    models["a"] = first = Draws(dies_at=6)
+    with pytest.raises(KeyboardInterrupt):
+        plan_rows(order(rows, "a"), tmp_path / "out")
+    models["a"] = second = Draws()
+    summary = plan_rows(order(rows, "a"), tmp_path / "out")
+    assert boards(tmp_path / "out") == boards(tmp_path / "whole")
+    assert sum(first.calls["plan"]) + sum(second.calls["plan"]) == plans
+    assert summary.planned + summary.resumed == whole.planned
+
+
+def test_shards_do_the_rows_once_and_agree_on_the_editors(rows, models, tmp_path):
+    shared = {"shares": [2.0, 1.0], "seed": 3}
+    plan_rows(order(rows, "a", "b", **shared), tmp_path / "whole")
+    drawn = {name: model.drawn for name, model in models.items()}
+    models.clear()
+    for number in (1, 2):
+        summary = plan_rows(order(rows, "a", "b", shard=Shard(number, 2), **shared), tmp_path / "out")
+        assert summary.planned == 6
+        assert not (tmp_path / "out" / "index.html").exists()
+    summary = plan_rows(order(rows, "a", "b", **shared), tmp_path / "out")
+    assert summary.planned == 0
+    assert boards(tmp_path / "out") == boards(tmp_path / "whole")
+    assert {name: model.drawn for name, model in models.items()} == drawn
+    assert all(drawn.values())
+    for row in rows:
+        about = json.loads((tmp_path / "out" / "storyboards" / row.id / "row.json").read_text())
+        assert row.id in drawn[about["editor"]]
+        assert about["row"] == {"prompt": row.prompt}
+
+
+def test_shares_are_kept_over_many_rows(rows):
+    many = [row.__class__(i, f"r{i}", "p", None, {}) for i, row in enumerate(rows * 100)]
+    chosen = order(many, "a", "b", shares=[3.0, 1.0])
+    assert sum(map(chosen.preset_of, many)) == pytest.approx(300, abs=45)
+    other = order(many, "a", "b", shares=[3.0, 1.0], seed=1)
+    assert list(map(chosen.preset_of, many)) != list(map(other.preset_of, many))
+
+
+def test_other_settings_need_another_folder(rows, models, tmp_path):
+    plan_rows(order(rows[:1], "a"), tmp_path / "out")
+    with pytest.raises(DatasetError, match="asked for otherwise"):
+        plan_rows(order(rows[:1], "a", seed=1), tmp_path / "out")
+
+
+def test_a_row_that_comes_to_nothing_costs_no_other_one(rows, models, tmp_path):
+    class Refuses(Draws):
+        def plan(self, tasks):
+            refused = Failure(stage="plan", message="no plan")
+            return [
+                refused if t.instruction == "put 5 away" else a
+                for t, a in zip(tasks, super().plan(tasks), strict=True)
+            ]
+
+    models["a"] = Refuses()
+    summary = plan_rows(order(rows, "a"), tmp_path / "out")
+    assert summary.failures == {rows[5].id: "no plan"}
+    assert summary.planned == 11
+    models["a"] = Draws()
+    assert plan_rows(order(rows, "a"), tmp_path / "out").planned == 1
+
+
+BAD = (
+    ("not json", "it is no JSON"),
+    ("[1]", "it is no JSON object"),
+    ('{"prompt": " "}', "it has no prompt"),
+    ('{"prompt": "x", "id": "../x"}', "its id can be no folder's name"),
+    ('{"prompt": "x", "image": "../p.png"}', "there is no image ../p.png"),
+    ('{"prompt": "go", "id": "one"}', "the id one is that of line 1 too"),
+)
+
+
+def test_bad_lines_are_counted_and_left_out(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "go", "id": "one"}\n\n' + "\n".join(line for line, _ in BAD))
+    rows, faults = read_rows(path, tmp_path)
+    assert [row.id for row in rows] == ["one"]
+    assert list(faults) == [3, 4, 5, 6, 7, 8]
+    for reason, (_, words) in zip(faults.values(), BAD, strict=True):
+        assert words in reason
+    with pytest.raises(InputError, match="holds no prompt"):
+        path.write_text("[]")
+        read_rows(path)
+
+
+def test_what_does_not_fit_together_is_refused(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "go"}\n')
+    start = ("plan", "--out", tmp_path / "out")
+    assert "leave FRAME, INSTRUCTION" in fails(*start, "--prompts", path, "open the drawer")
+    assert "go with --prompts" in fails(*start, "--shard", "1/2")
+    assert "--mix takes SHARE=EDITOR" in fails(*start, "--prompts", path, "--mix", "nano-editor")
+    assert invoke(*start, "--prompts", path, "--batch-size", 0).exit_code == 2
