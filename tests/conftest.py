@@ -1,6 +1,7 @@
 """The fixtures and settings of every test."""
 
 import gc
+import importlib
 import os
 import re
 import signal
@@ -25,11 +26,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("GOALREEL_LEASE", "10")
 # Each client of HTTP reads the machine's certificates anew, for 50 ms.
 ssl.create_default_context = cache(ssl.create_default_context)
+with pytest.MonkeyPatch.context() as patch:
+    # Against forks, which no test may make, it would hear of each import, file and frame.
+    patch.setattr(sys, "addaudithook", lambda hook: None)
+    importlib.import_module("filelock")
 # Nothing that tests write has to outlive the machine, and the disk takes milliseconds for each file.
 os.fsync = lambda handle: None
-# However long a busy machine takes for an example; the same ones each time, and new ones in `make soak`.
+# The same examples each time, however long a busy machine takes; `make soak` has new ones, and more.
 settings.register_profile("new", deadline=None)
-settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("same", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("same")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
@@ -132,6 +137,16 @@ def ordinary_depth() -> Iterator[None]:
     before = sys.getrecursionlimit()
     yield
     sys.setrecursionlimit(before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen_imports() -> Iterator[None]:
+    """What a module's tests import stays as well: each model that goes calls the collector."""
+    before = len(sys.modules)
+    yield
+    if len(sys.modules) > before + 300:
+        gc.collect()
+        gc.freeze()
 
 
 def _policy(thread: int) -> int | None:

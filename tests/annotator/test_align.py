@@ -90,7 +90,7 @@ def test_a_goal_that_was_never_seen_does_not_move_the_others():
     assert found[0][0] == 27
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.integers(1, 4), st.integers(0, 5), st.integers(1, 3), st.integers(0, 2**32))
 def test_the_programme_finds_the_cheapest_path(steps, more, least, seed):
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.scripted_trio import Scripted, tasks
 
@@ -19,7 +19,6 @@ def boards(model: Scripted, n: int, **kwargs) -> list[Storyboard]:
     return list(run(tasks(n), model, model, model, **{"max_attempts": 3, **kwargs}))
 
 
-@settings(max_examples=60)
 @given(
     salt=st.integers(0, 2**32),
     n=st.integers(0, 12),

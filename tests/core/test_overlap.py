@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.scripted_trio import Scripted, tasks
 from support.wait import until
@@ -76,7 +76,6 @@ def ordered(boards: list[Storyboard]) -> list[Storyboard]:
     return sorted(boards, key=lambda b: int(b.task.id[1:]))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     salt=st.integers(0, 2**32),
     seed=st.integers(0, 2**32),

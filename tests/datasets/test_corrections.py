@@ -627,7 +627,7 @@ def every_kind(board):
     return told.model_copy(update={"steps": (first, words, failed, last, lost)})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(changes=st.lists(CHANGES, max_size=12), verdict=st.sampled_from([None, "accept", "reject"]))
 def test_whatever_people_do_the_steps_stay_apart_and_the_storyboard_is_one(board, changes, verdict):
     drawn = every_kind(board)

@@ -50,7 +50,7 @@ def choices(draw: st.DrawFn) -> tuple[str, Options]:
     return draw(st.sampled_from(("kinematic", "kinematic", "rows"))), options
 
 
-same = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+same = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 many = settings(same, max_examples=int(os.environ.get("GOALREEL_EXAMPLES", "1000")), derandomize=False)
 
 

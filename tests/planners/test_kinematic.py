@@ -329,7 +329,7 @@ def wander(seed, frames):
     return state.astype(np.float32)
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     state=hnp.arrays(
         np.float32,

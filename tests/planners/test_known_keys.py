@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from goalreel.planners.agents.json_reply import Problem
@@ -120,7 +120,6 @@ TEXT = st.text(st.sampled_from("ab '\"\u201c\u2019,.:;{}[]()\n\u00e9"), min_size
     frame=st.sampled_from(FRAMES),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=100, deadline=None)
 def test_what_is_read_of_any_texts_is_what_was_written(texts, style, frame, seed):
     plan = [dict(zip(KEYS, (f"a{a}z", f"a{b}z", f"a{c}z", None), strict=True)) for a, b, c in texts]
     read = parse_plan(frame.format(written(plan, style, random.Random(seed))))

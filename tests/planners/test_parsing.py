@@ -308,7 +308,6 @@ def test_valid_json_is_read_to_the_letter(steps, style, before):
     assert read == [{k: clean(v).strip() for k, v in s.items()} for s in steps]
 
 
-@settings(max_examples=40)
 @given(steps=STEPS, style=st.one_of(STYLES, st.just(repr)), tags=st.booleans())
 def test_a_truncated_plan_is_never_a_shorter_plan(steps, style, tags):
     numbered = [{"step_number": n, **s, "auxiliary_text": None} for n, s in enumerate(steps, 1)]
@@ -376,7 +375,7 @@ def spliced(text: str, cuts: list[tuple[float, int, str]]) -> str:
     return text
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     reply=st.one_of(
         st.sampled_from(sorted(REPLIES.values())), st.lists(st.sampled_from(JUNK), max_size=40).map("".join)
@@ -396,7 +395,7 @@ def test_nothing_but_a_plan_a_verdict_or_a_problem_comes_out(reply, cuts):
             assert type(result).model_validate_json(result.model_dump_json()) == result
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     reply=st.sampled_from(
         [v for n, v in sorted(REPLIES.items()) if "-no-" in n and "true" not in v.casefold()]
@@ -413,7 +412,7 @@ def test_a_damaged_rejection_is_never_an_acceptance(reply, cuts):
 WITHIN = st.text(string.ascii_letters + " ',\"{/|&;#()[]", max_size=14)
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     between=WITHIN,
     quote=st.sampled_from(["", '"', "'"]),
@@ -428,7 +427,7 @@ def test_true_and_false_in_one_value_are_never_an_acceptance(between, quote, tag
     assert isinstance(result, Problem) or not result.success, value
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.text(max_size=200))
 def test_any_text(text):
     assert isinstance(parse_plan(text), Problem)

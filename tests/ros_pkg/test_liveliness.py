@@ -8,6 +8,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import cv2
@@ -161,17 +162,22 @@ def guard() -> tuple[Callable[[], str], Callable[[], None]]:
     return shown, close
 
 
-@pytest.mark.parametrize("consumer", [camera, client, bridge, guard])
-def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(no_events, fake, consumer):
-    shown, close = consumer()
-    try:
-        until(lambda: shown() == "goal", 180)  # the node of the test before ends: Fast DDS issue 6513
+def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(no_events, fake):
+    """All at once: each waits as long as the others for a heartbeat that does not come."""
+    with ExitStack() as stack:
+        shown = {}
+        for consumer in (camera, client, bridge, guard):
+            shown[consumer.__name__], close = consumer()
+            stack.callback(close)
+
+        def all_show(state: str) -> bool:
+            return {name: now() for name, now in shown.items()} == dict.fromkeys(shown, state)
+
+        until(lambda: all_show("goal"), 180)  # the node of the test before ends: Fast DDS issue 6513
         fake.fall_silent()
-        until(lambda: shown() == "gone")
+        until(lambda: all_show("gone"))
         fake.go_on()
-        until(lambda: shown() == "goal")
-    finally:
-        close()
+        until(lambda: all_show("goal"))
 
 
 @pytest.mark.parametrize(

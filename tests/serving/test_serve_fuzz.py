@@ -83,7 +83,6 @@ def test_no_request_breaks_the_server(operations, url, label):
 
     @given(case=st.one_of(good, good.map(with_picture), bad))
     @settings(
-        max_examples=40,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

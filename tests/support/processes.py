@@ -2,38 +2,59 @@
 
 import multiprocessing.process
 import os
-import sys
+import subprocess
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-EVENTS = ("subprocess.Popen", "os.forkpty", "os.posix_spawn", "os.system")
+FORKS = ("fork", "forkpty")
+SPAWNS = ("posix_spawn", "posix_spawnp", "system")
 SHORT = {"git", "gcc", "ld", "ldconfig", "lscpu", "nproc", "uname"}
 """Programs that take no time: the files git tracks, and what libraries ask the machine when they load."""
 
 
 class Started:
-    """What was started since it was last cleared. There is one a session: Python keeps its hooks for good."""
+    """What was started since it was last cleared. There is one a session.
+
+    An audit hook would hear of it too, and of each import, file and frame as well.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.forks = 0
-        sys.addaudithook(self._heard)
-        start = multiprocessing.process.BaseProcess.start
+        self._watch(subprocess.Popen, "__init__", self._opened)
+        self._watch(multiprocessing.process.BaseProcess, "start", self._begun)
+        for name in FORKS:
+            self._watch(os, name, self._forked)
+        for name in SPAWNS:
+            self._watch(os, name, lambda *_, name=name, **__: self.names.append(f"os.{name}"))
 
-        def heard(process: multiprocessing.process.BaseProcess) -> None:
-            if getattr(process, "_start_method", None) == "spawn":  # which is no event
-                self.names.append(process.name)
-            start(process)
+    def _watch(self, owner: object, name: str, heard: Callable[..., object]) -> None:
+        """Call `heard` with what the function of that name is called with, first."""
+        function = getattr(owner, name)
 
-        multiprocessing.process.BaseProcess.start = heard
+        @wraps(function)
+        def watched(*arguments: Any, **keywords: Any) -> Any:
+            heard(*arguments, **keywords)
+            return function(*arguments, **keywords)
 
-    def _heard(self, event: str, arguments: tuple) -> None:
-        self.forks += event == "os.fork"
-        if event in EVENTS:
-            name = Path(os.fsdecode(arguments[0])).name if event == "subprocess.Popen" else event
-            if name not in SHORT:
-                self.names.append(name)
+        setattr(owner, name, watched)
+
+    def _opened(self, process: object, args: Any, *_: object, **__: object) -> None:
+        program = args if isinstance(args, str | bytes | os.PathLike) else args[0]
+        name = Path(os.fsdecode(program)).name
+        if name not in SHORT:
+            self.names.append(name)
+
+    def _begun(self, process: multiprocessing.process.BaseProcess) -> None:
+        if getattr(process, "_start_method", None) == "spawn":  # which calls none of the others
+            self.names.append(process.name)
+
+    def _forked(self) -> None:
+        self.forks += 1
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self) -> object:

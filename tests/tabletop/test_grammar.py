@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from goalreel.tabletop.sim import splits
@@ -15,7 +15,6 @@ from goalreel.tabletop.sim.spots import find_spot
 any_seed = st.integers(0, 999_999)
 
 
-@settings(max_examples=100)
 @given(any_seed)
 def test_an_episode_is_well_formed(seed):
     episode = sample_episode(seed)

@@ -121,6 +121,7 @@ def test_options_follow_a_shipped_name():
     assert build_editor("diffusers:nano-editor?batch_size=3")._batch_size == 3
 
 
+@pytest.mark.lab
 def test_the_longest_plans_fit_what_the_planner_may_say():
     planner = ModelName.parse(presets.load("nano").planner)
     tokenizer = build_chat(str(planner), role="planner").processor.tokenizer
