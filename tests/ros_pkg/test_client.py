@@ -334,7 +334,7 @@ def test_closing_wakes_a_spin_that_was_about_to_wait():
     end.start()
     time.sleep(0.5)
     closing.set()
-    end.join(30)
+    end.join(60)
     assert not end.is_alive()
 
 

@@ -20,11 +20,11 @@ def near(picture: np.ndarray | None, colour: str) -> bool:
 
 def test_generate_from_the_camera_and_from_a_picture(client):
     phases = []
-    board = client.generate(f"{RED} {GREEN}", on_feedback=lambda f: phases.append(f.phase), timeout=30)
+    board = client.generate(f"{RED} {GREEN}", on_feedback=lambda f: phases.append(f.phase), timeout=60)
     assert board.state == Storyboard.STATE_READY
     assert [s.name for s in board.steps] == [RED, GREEN]
     assert max(phases) > min(phases)
-    board = client.generate(BLUE, scene(size=(96, 32)), timeout=30)
+    board = client.generate(BLUE, scene(size=(96, 32)), timeout=60)
     from goalreel_ros.pictures import decode
 
     assert decode(board.steps[0].goal_image).pixels.shape == (32, 96, 3)
@@ -118,7 +118,7 @@ def test_what_the_node_refuses_says_why_in_one_line(client):
 
 
 def test_a_generated_storyboard_can_be_executed(client, robot):
-    board = client.generate(BLUE, timeout=30)
+    board = client.generate(BLUE, timeout=60)
     task = client.execute(storyboard_id=board.id)
     assert client.wait_for_subgoal(60).storyboard_id == board.id
     robot.colour = BLUE
@@ -135,4 +135,4 @@ def test_lifecycle(client):
     client.lifecycle.configure()
     client.lifecycle.activate()
     client.wait_until_active(20)
-    assert client.generate(RED, timeout=30).state == Storyboard.STATE_READY
+    assert client.generate(RED, timeout=60).state == Storyboard.STATE_READY

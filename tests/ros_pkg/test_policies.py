@@ -69,7 +69,7 @@ def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
             began = time.perf_counter()
             if told[-4:] == shown[-4:] == [script[0][0]] * 4:
                 script.pop(0)[1]()
-            assert len(told) < 300, told
+            assert len(told) < 900, told
             goal = client.subgoal()
             picture = camera.read_latest()
             observation = {

@@ -88,14 +88,14 @@ def test_writing_never_waits_for_a_slow_reader():
 
     def decode(raw: int) -> Image:
         started.set()
-        assert go.wait(5)
+        assert go.wait(60)
         return grey(raw)
 
     slot = FrameSlot(decode)
     slot.put(1, 1, "")
     reader = threading.Thread(target=slot.newest)
     reader.start()
-    assert started.wait(5)
+    assert started.wait(60)
     for value in range(2, 100):
         slot.put(value, value, "")  # would hang here
     assert slot.counts().received == 99
@@ -259,8 +259,8 @@ def test_a_hanging_call_does_not_hold_up_the_next():
     async def main() -> str:
         worker = ModelThread("test")
         with pytest.raises(TimeoutError):
-            await worker.call(lambda: gone.wait(10), timeout=0.05)
-        return await worker.call(lambda: "next", timeout=5)
+            await worker.call(lambda: gone.wait(120), timeout=0.05)
+        return await worker.call(lambda: "next", timeout=60)
 
     assert asyncio.run(main()) == "next"
     gone.set()
@@ -297,7 +297,7 @@ def test_what_is_queued_is_called_after_a_slow_call_and_beside_one_that_hangs(li
 def test_a_dead_model_is_left_alone_for_a_while(monkeypatch):
     world = World()
     world.fails["plan"] = "server gone\nwith a trace"
-    caller = ModelCaller(Trio(world, world, world), timeout=5)
+    caller = ModelCaller(Trio(world, world, world), timeout=60)
     task = Task(id="t", instruction="move it")
     first, second = asyncio.run(_twice(caller, task))
     assert first == second == Failure(stage="plan", message="server gone")
@@ -321,7 +321,7 @@ def test_a_planner_that_can_go_on_is_told_what_was_done():
     board = Storyboard(
         task=Task(id="t", instruction="move it"), steps=tuple(StoryboardStep(step=s) for s in plan.steps)
     )
-    caller = ModelCaller(Trio(world, world, world), timeout=5)
+    caller = ModelCaller(Trio(world, world, world), timeout=60)
     assert asyncio.run(caller.replan(ReplanContext(board, 1, picture(1)))) == World.plan_of([1])
 
 
