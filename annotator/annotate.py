@@ -221,7 +221,7 @@ def _retries(records: Records, done: Sequence[int], models: Trio, retry: Retry |
 def _commit(records: Records, index: int, board: Storyboard, accepted_before: int) -> Storyboard | None:
     """Record an episode; None where its record has more accepted pictures (`accepted_before`), and stays."""
     if _accepted(board) < accepted_before:
-        log.info("episode %d keeps its record: it has more accepted pictures", index)
+        log.info("episode %d keeps its earlier record, which has more accepted pictures", index)
         return None
     records.commit(index, board)
     return board

@@ -106,7 +106,7 @@ class CircuitBreaker:
             self._count_failure(stage, began, requests, message, refused=False)
             if self._strict:
                 raise UserError(
-                    f"{message}: what is finished is kept, run the same command again to go on"
+                    f"{message}: finished work is kept; run the same command again to resume"
                 ) from e
             raise
         failures = [
@@ -141,7 +141,7 @@ class CircuitBreaker:
         if _many(answerless, IN_A_ROW) or _many(waves, REFUSED_IN_A_ROW):
             raise ModelUnavailableError(
                 f"stopped: the {role} answered none of its last {sum(wave.calls for wave in waves)} calls "
-                f"({message.splitlines()[0]}): see to it and run the same command again to go on"
+                f"({message.splitlines()[0]}): check it, then run the same command again to resume"
             )
 
 

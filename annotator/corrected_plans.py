@@ -52,7 +52,7 @@ def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -
         review = records.corrections(episode).read(records.stand_in).replay.review
         recording = (records.recordings or {}).get(episode, review.recording)
         if not same_frames(review.recording, recording):
-            log.warning("episode %d: its recording has changed, so its corrections are left aside", episode)
+            log.warning("episode %d: its recording has changed, so its corrections are not used", episode)
             continue
         if not same_words(review.recording, recording):
             review = review.with_instruction(source.episode(episode).instruction)

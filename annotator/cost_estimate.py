@@ -45,7 +45,7 @@ def say_cost(models: Trio, source: Source, recorded: RecordingContext, episodes:
         return
     cost = watching(source, recorded, episodes)
     log.warning(
-        "watching %d episode(s) takes at least %d call(s) of the planner, with %d contact sheet(s) and about "
+        "watching %d episode(s) takes at least %d call(s) to the planner, with %d contact sheet(s) and about "
         "%s tokens of text; the critic is asked at least once a step",
         len(episodes),
         cost.calls,

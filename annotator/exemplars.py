@@ -24,8 +24,8 @@ def accepted(reviewed: Path) -> tuple[Exemplar, ...]:
     exemplars = tuple(exemplar for exemplar in candidates if exemplar is not None)
     if not exemplars:
         raise DatasetError(
-            f"{reviewed}: there is no episode that a person has accepted and in which nothing is flagged: "
-            "review some of it first"
+            f"{reviewed}: there is no episode that a person has accepted without flagging an issue: "
+            "review some episodes first"
         )
     return exemplars
 

@@ -214,7 +214,7 @@ class AnnotationJob:
         return episode, episode.frames(self._camera, [0])[0]
 
     def _fail(self, index: int, message: str) -> None:
-        log.error("episode %d is left without annotation: %s", index, message)
+        log.error("episode %d is not annotated: %s", index, message)
         self.failures[index] = message
         self.finished += 1
 

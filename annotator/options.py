@@ -49,56 +49,64 @@ class Options:
     """As `goalreel.subgoal_camera.in_form`."""
     granularity: Annotated[
         Granularity,
-        Field(description="Cut where the hand takes a thing and lets it go, into sub-tasks, or into phases."),
+        Field(
+            description="What a step is: from one grasp or release to the next (event), "
+            "a sub-task, or a phase of motion."
+        ),
     ] = "event"
     last_retreat: Annotated[
         bool,
-        Field(description="Cut events where the hand lets go for the last time too: the retreat is a step."),
+        Field(description="With event: also make the retreat after the last release a step."),
         _DATASET,
     ] = False
     """If False, the retreat belongs to the step before it: the goal is seen best once the arm is away."""
     layout: Annotated[
         str | None,
-        Field(description="State dimensions, if not found by themselves: gripper=6,position=0:3,closed=low."),
+        Field(
+            description="Which numbers of the state are what, if not found: "
+            "gripper=6,position=0:3,closed=low."
+        ),
         PLANNER,
     ] = None
     on_unverified: Annotated[
-        OnUnverified, Field(description="After a step without an accepted image."), _RUN
+        OnUnverified, Field(description="What to do after a step without an accepted goal image."), _RUN
     ] = "continue"
     use_unverified: Annotated[
         bool,
-        Field(description="Let steps without an accepted image become training data, image and words."),
+        Field(description="Use steps without an accepted goal image as training data, too."),
         _DATASET,
     ] = False
     replace_rows: Annotated[
-        bool, Field(description="Write new sub-tasks in the place of those the dataset has."), _DATASET
+        bool, Field(description="Replace the sub-tasks that the dataset has."), _DATASET
     ] = False
     labels: Annotated[
         LabelForm | None,
-        Field(description="Which labels of a dataset that has several --planner rows takes."),
+        Field(description="Which labels --planner rows reads, where the dataset has several kinds."),
         PLANNER,
     ] = None
     """One of `goalreel.datasets.labels.LABEL_FORMS`; None takes the first of them that an episode has."""
     seed: Annotated[int, Field(ge=0, description="Seed of the pictures."), _RUN] = 0
     language: Annotated[
-        bool, Field(description="Write language columns; plain data loaders fail on them."), _DATASET
+        bool,
+        Field(description="Write lerobot's language columns. Data loaders that do not know them fail."),
+        _DATASET,
     ] = True
-    motion_rows: Annotated[bool, Field(description="Write the phases below the sub-tasks too."), _DATASET] = (
-        False
-    )
+    motion_rows: Annotated[
+        bool, Field(description="Also write the phases of motion as language rows."), _DATASET
+    ] = False
     """Rows of style `motion`, where the planner reads motion."""
-    task_aug: Annotated[bool, Field(description="Write the instruction in other words too."), _DATASET] = (
+    task_aug: Annotated[bool, Field(description="Also write the instruction in other words."), _DATASET] = (
         False
     )
     """Rows of style `task_aug`."""
     task_per_frame: Annotated[
-        bool, Field(description="Let task_index tell the sub-task of each frame."), _DATASET
+        bool, Field(description="Make each frame's task its sub-task (task_index)."), _DATASET
     ] = False
     """If False, it tells the instruction."""
     details: Annotated[
         str | None,
         Field(
-            description="What to say of each step beside its words, with commas between: motion, pose, "
+            description="More to say of each step, with commas between: motion, pose, "
             "scene, reasoning, failure, progress (docs/how-to/annotate.md).",
         ),
         _DATASET,
@@ -106,7 +114,7 @@ class Options:
     """As `goalreel.details.parse_details` reads it."""
     follow_links: Annotated[
         bool,
-        Field(description="Take files over that lie outside the dataset, behind links; OUT publishes them."),
+        Field(description="Copy files from outside the dataset that links lead to. They become part of OUT."),
         _RUN,
     ] = False
     accepted: tuple[Exemplar, ...] = ()

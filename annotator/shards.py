@@ -49,9 +49,9 @@ def build_records(
         elif folder != out or not gathered:
             raise DatasetError(f"{folder}: no records there: run goalreel annotate --shard first")
     if "camera" not in settings:
-        raise DatasetError(f"{out}: its records are not those of goalreel annotate")
+        raise DatasetError(f"{out}: its records were not written by goalreel annotate")
     if root is None:
-        raise DatasetError(f"{out}: nothing tells where the dataset annotated is: name it with --source")
+        raise DatasetError(f"{out}: the path of the annotated dataset is not known: name it with --source")
     dataset = Source.open(root)
     check_apart(root, out)
     fingerprint = dataset.fingerprint()

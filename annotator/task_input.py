@@ -20,14 +20,16 @@ def check_instruction(instruction: object) -> None:
         TypeError: it is no text.
     """
     if instruction is None:
-        raise InputError("there is no instruction: say what is to be done")
+        raise InputError("there is no instruction: say what the robot should do")
     if not isinstance(instruction, str):
         raise TypeError(f"an instruction is a str, not {type(instruction).__name__}")
     if not instruction.strip():
-        raise InputError("the instruction is empty: say what is to be done")
+        raise InputError("the instruction is empty: say what the robot should do")
     name = Path(instruction)
     if _is_file(name) or (" " not in instruction.strip() and name.suffix.lower() in PICTURES):
-        raise InputError(f"{instruction} is a file, and there is no instruction: say what is to be done")
+        raise InputError(
+            f"{instruction} is a file, and there is no instruction: say what the robot should do"
+        )
 
 
 def _is_file(path: Path) -> bool:
@@ -53,7 +55,7 @@ def make_task(
         InputError: an empty instruction, or not one picture a mark.
     """
     if not instruction.strip():
-        raise InputError("the instruction is empty: say what is to be done")
+        raise InputError("the instruction is empty: say what the robot should do")
     marks = instruction.count(MARK)
     if not images and image is not None and marks == 1:
         images = (image,)
@@ -81,7 +83,7 @@ def continue_task(
         InputError: the storyboard has no plan, or fewer steps than are said to be done.
     """
     if not board.steps:
-        raise InputError("there is no plan to go on from: plan the task anew")
+        raise InputError("this storyboard has no plan to continue: plan the task again")
     done_count = accepted(board) if done is None else done
     if not 0 <= done_count <= len(board.steps):
         raise InputError(f"{done_count} steps done, but the plan has {len(board.steps)}")

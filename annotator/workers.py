@@ -106,7 +106,9 @@ class Workers:
         except RayTaskError:  # a bug
             raise
         except RayError as e:
-            raise DatasetError(f"the workers failed: {str(e).splitlines()[0]}: run again to go on") from e
+            raise DatasetError(
+                f"the workers failed: {str(e).splitlines()[0]}: run the same command again to resume"
+            ) from e
 
 
 @dataclass(frozen=True)

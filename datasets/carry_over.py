@@ -114,14 +114,14 @@ def _paired(
     if not origins:
         raise DatasetError(
             f"{edited}: episode {episodes[0].index} is in no dataset that --from names: "
-            "name all it was made from"
+            "name all datasets that it was made from"
         )
     if len(origins) == 1 or len({origin.digest for origin in origins}) == 1:
         return [(episode, origins[0]) for episode in episodes]
     if len(origins) == len(episodes):  # lerobot's tools keep the order
         return list(zip(episodes, origins, strict=True))
     raise DatasetError(
-        f"{edited}: episode {episodes[0].index} has the numbers of {len(origins)} episodes, "
+        f"{edited}: episode {episodes[0].index} has the same data as {len(origins)} episodes, "
         "whose records differ: name only the dataset that it comes from"
     )
 

@@ -176,7 +176,7 @@ def annotation_labels(root: Path, episode: int, times: NDArray[np.float32]) -> t
             return tuple(sorted({(float(row["timestamp"]), str(row["content"] or "")) for row in rows}))
         spans = [(float(row["start"]), float(row["end"]), str(row["label"] or "")) for row in rows]
     except (KeyError, TypeError, ValueError) as e:
-        raise DatasetError(f"{root / ANNOTATIONS}: episode {episode} is damaged ({e!r}): mend it") from e
+        raise DatasetError(f"{root / ANNOTATIONS}: episode {episode} is damaged ({e!r}): repair it") from e
     return _spans(spans, times, f"{root / ANNOTATIONS}: episode {episode}")
 
 
@@ -192,7 +192,7 @@ def annotated_subtasks(root: Path) -> Mapping[int, list[dict[str, Any]]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, AttributeError) as e:
-        raise DatasetError(f"{path}: damaged ({e!r}): mend it, or take it away") from e
+        raise DatasetError(f"{path}: damaged ({e!r}): repair or remove it") from e
 
 
 @lru_cache(maxsize=2)
@@ -218,7 +218,7 @@ def stage_labels(row: Mapping[str, Any], times: NDArray[np.float32], where: str)
             continue
         starts, ends = (_stage_times(row, f"{prefix}subtask_{edge}", times) for edge in ("start", "end"))
         if not len(names) == len(starts) == len(ends):
-            raise DatasetError(f"{where}: {prefix}subtask_names and its times differ in number: mend them")
+            raise DatasetError(f"{where}: {prefix}subtask_names and its times differ in number: correct them")
         return _spans(list(zip(starts, ends, names, strict=True)), times, where)
     return ()
 
@@ -254,7 +254,7 @@ def _spans(
     for start, end, text in sorted({span for span in spans if span[0] < span[1]}):
         if labels and frame(start) < frame(stop):
             raise DatasetError(
-                f"{where}: the sub-tasks {labels[-1][1]!r} and {text!r} overlap at {start:g} s: mend one"
+                f"{where}: the sub-tasks {labels[-1][1]!r} and {text!r} overlap at {start:g} s: correct one"
             )
         if labels and frame(stop) < frame(start):
             labels.append((stop, ""))

@@ -51,7 +51,7 @@ class RecordFiles:
         try:
             return BEFORE | json.loads((self.folder / "settings.json").read_bytes())["settings"]
         except (OSError, ValueError, KeyError, TypeError) as e:
-            log.warning("%s: no settings to read (%s)", self.folder, type(e).__name__)
+            log.warning("%s: the settings cannot be read (%s)", self.folder, type(e).__name__)
             return {}
 
     @cached_property

@@ -157,7 +157,11 @@ class Records(RecordFiles):
                 of_recording = self.is_of_recording(episode)
                 what = "instruction or labels have" if of_recording else "recording has"
                 if corrected and of_recording and self._has_steps_of_person(episode):
-                    log.warning("%s: its %s changed; a person's steps stay", self.path(episode), what)
+                    log.warning(
+                        "%s: its %s changed; the steps that a person corrected are kept",
+                        self.path(episode),
+                        what,
+                    )
                 else:
                     log.warning("%s: its %s changed: annotate it again", self.path(episode), what)
                     continue

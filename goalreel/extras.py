@@ -24,14 +24,12 @@ class Extra:
 
 EXTRAS = {
     "annotate": Extra("read and write LeRobot datasets", ("av", "pyarrow")),
-    "lerobot": Extra(
-        "what lerobot itself does: record bags and the tabletop, roll out policies", ("draccus", "lerobot")
-    ),
+    "lerobot": Extra("lerobot itself: record bags and the tabletop, run policies", ("draccus", "lerobot")),
     "gpu": Extra(
         "presets nano and klein: models in this process",
         ("diffusers", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     ),
-    "quantize": Extra("models of fewer bits", ("bitsandbytes", "torchao")),
+    "quantize": Extra("models with fewer bits, for less memory", ("bitsandbytes", "torchao")),
     "api": Extra("presets api and server: models behind HTTP", ("httpx2", "openai")),
     "socks": Extra("models behind a SOCKS proxy", ("socksio",)),
     "sim": Extra("the simulated tabletop", ("mujoco",)),

@@ -68,7 +68,7 @@ def listen(host: str, port: int) -> socket.socket:
         elif e.errno == errno.EACCES:
             problem = f"port {port} is kept for root: choose one from 1024 on with --port"
         else:
-            problem = f"{host} is no address of this machine ({e.strerror}): choose another with --host"
+            problem = f"{host} is not an address of this machine ({e.strerror}): choose another with --host"
         raise InputError(problem) from e
 
 

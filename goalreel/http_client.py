@@ -160,7 +160,7 @@ class Endpoint:
         try:
             scheme = httpx2.Proxy(proxy).url.scheme
         except (httpx2.InvalidURL, ValueError) as e:
-            raise InputError(f"{name} is no address: write http://HOST:PORT, or unset it") from e
+            raise InputError(f"{name} is not an address: write http://HOST:PORT, or unset it") from e
         if scheme.startswith("socks") and find_spec("socksio") is None:
             raise InputError(f"{name} needs another package: pip install 'goalreel[socks]', or unset it")
 
@@ -277,11 +277,11 @@ def check_address(address: str, example: str = "http://HOST:PORT") -> None:
     try:
         url = httpx2.URL(address)
     except httpx2.InvalidURL as e:
-        raise InputError(f"{address!r} is no address: write {example}") from e
+        raise InputError(f"{address!r} is not an address: write {example}") from e
     if url.scheme not in ("http", "https") or not url.host or url.port == 0:
-        raise InputError(f"{address!r} is no address: write {example}")
+        raise InputError(f"{address!r} is not an address: write {example}")
     if url.userinfo or url.query:
-        raise InputError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+        raise InputError("an address must hold no key: put it into the environment variable GOALREEL_API_KEY")
 
 
 def read_key(*variables: str) -> str | None:

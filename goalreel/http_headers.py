@@ -37,7 +37,8 @@ def check_header(name: str, value: str) -> None:
     """
     if _SECRET.search(name) and not _VARIABLE.search(value):
         raise InputError(
-            f"the header {name} holds a secret: put it into the environment, and write {name}:$VARIABLE"
+            f"the header {name} holds a secret: put it into an environment "
+            f"variable, and write {name}:$VARIABLE"
         )
 
 

@@ -43,17 +43,17 @@ def _arguments() -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument(
             "planner",
             default_value="",
-            description="Instead of the preset's; such as server:URL.",
+            description="Instead of the preset's model, such as server:URL.",
         ),
         DeclareLaunchArgument(
             "editor",
             default_value="",
-            description="Instead of the preset's; such as server:URL.",
+            description="Instead of the preset's model, such as server:URL.",
         ),
         DeclareLaunchArgument(
             "critic",
             default_value="",
-            description="Instead of the preset's; such as server:URL.",
+            description="Instead of the preset's model, such as server:URL.",
         ),
         DeclareLaunchArgument(
             "server_timeout",
@@ -69,7 +69,9 @@ def _arguments() -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument(
             "image", default_value="image_raw", description="Name of the frames below the base topic."
         ),
-        DeclareLaunchArgument("namespace", default_value="", description="Of the node and its topics."),
+        DeclareLaunchArgument(
+            "namespace", default_value="", description="Namespace of the node and its topics."
+        ),
         DeclareLaunchArgument(
             "autostart",
             default_value="true",

@@ -120,7 +120,7 @@ def check_empty(out: Path) -> None:
 def agree(out: Path, settings: Mapping[str, Any]) -> None:
     path, text = out / "settings.json", json.dumps(settings, indent=1) + "\n"
     if (path.exists() and path.read_text() != text) or (out / "corpus.json").exists():
-        raise DatasetError(f"{out} holds a corpus that was asked for otherwise: choose another --out")
+        raise DatasetError(f"{out} holds a corpus made with other options: choose another --out")
     write_bytes(path, text.encode())
 
 

@@ -122,7 +122,7 @@ def _ask(
             answers += [None if isinstance(answer, Failure) else answer for answer in scores]
     except BackendError as e:
         message = str(e) or type(e).__name__
-        raise UserError(f"{message}: what is scored is kept, run the same command again to go on") from e
+        raise UserError(f"{message}: finished scores are kept; run the same command again to resume") from e
     return answers
 
 

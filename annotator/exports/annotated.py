@@ -46,7 +46,7 @@ class Annotated:
         """
         records = Records(dataset / FOLDER, source="")
         if records.folder.is_dir() and not (dataset / "meta" / "info.json").is_file():
-            raise DatasetError(f"{dataset}: not written yet: run its goalreel annotate to the end first")
+            raise DatasetError(f"{dataset}: not written yet: finish its `goalreel annotate` first")
         source = Source.open(dataset)
         stored_layout(source, records.settings())
         missing, total = source.missing_files(), len(source.rows)
@@ -55,7 +55,7 @@ class Annotated:
             text = f"{dataset}: {total - len(missing)} of {total} episodes are whole; {path} is missing"
             if len(missing) == total:
                 raise DatasetError(f"{text}: copy the dataset again")
-            log.warning("%s: the whole ones are exported", text)
+            log.warning("%s: only the complete episodes are exported", text)
         lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
         done = sorted((records.done() & set(lengths)) - set(missing))
         if not done:

@@ -57,7 +57,7 @@ def export_sarm(
         if (episode_stages := stages(goals, lengths[e]))
     }
     if not dense:
-        raise DatasetError(f"{dataset}: no step that may be trained on as done, so there are no stages")
+        raise DatasetError(f"{dataset}: no completed step to train on, so there are no stages")
     if without := len(lengths) - len(annotated.missing) - len(dense):
         log.warning(
             "%s: %d of %d episodes have no stages: SARM's dense head will learn that nothing is done in them",

@@ -269,7 +269,7 @@ class _Decoder:
         """Say how many pictures were replaced."""
         if self._broken:
             log.warning(
-                "%s: %d of %d pictures cannot be used (%s): the one before, or else after, takes their place",
+                "%s: %d of %d pictures cannot be used (%s); the picture before or after is used instead",
                 self._where,
                 len(self._broken),
                 self._pictures,

@@ -65,13 +65,13 @@ def choose(bag: Bag, request: TopicRequest) -> TopicChoice:
             read, no images, or nothing that says what the task was.
     """
     if request.task is not None and not request.task.strip():
-        raise DatasetError("--task is empty: say what was to be done")
+        raise DatasetError("--task is empty: give the instruction")
     if request.task is not None and request.instruction is not None:
         raise DatasetError("give --task or --instruction-topic, not both")
     subgoal = _optional(bag, request.subgoal, SUBGOAL, "--subgoal-topic")
     if request.task is None and request.instruction is None and subgoal is None:
         raise DatasetError(
-            f"{bag.path}: nothing says what the task was: pass --task TEXT or --instruction-topic; "
+            f"{bag.path}: the instruction is not known: pass --task TEXT or --instruction-topic; "
             f"{_listing(bag, (STRING,))}"
         )
     for topic in (*request.states, *request.actions):

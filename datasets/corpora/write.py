@@ -90,7 +90,7 @@ def _work(corpus: Corpus[Any], out: Path, todo: list[str], workers: int, text: b
             for shard in as_completed(shards):
                 yield shard.result()
         except BrokenProcessPool as e:
-            raise DatasetError(f"{out}: a worker died: run the same command again to go on") from e
+            raise DatasetError(f"{out}: a worker died: run the same command again to resume") from e
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -114,7 +114,7 @@ def _same_corpus(corpus: Corpus[Any], out: Path, text: bool) -> None:
     request = json.dumps({**corpus.request, "text": text}, indent=1) + "\n"
     path = out / "corpus.json"
     if path.exists() and path.read_text() != request:
-        raise DatasetError(f"{out} holds a corpus that was asked for otherwise: choose another --out")
+        raise DatasetError(f"{out} holds a corpus made with other options: choose another --out")
     write_bytes(path, request.encode())
 
 
@@ -127,7 +127,12 @@ def _finish(corpus: Corpus[Any], out: Path) -> int:
         right = sum(_right(_file(out, name)) for name in corpus.shards)
         summary += f", {right} of them right,"
         if rows and not ONE_SIDED < right / rows < 1 - ONE_SIDED:
-            log.warning("%s: of %d rows %d are right: that teaches not to look", out, rows, right)
+            log.warning(
+                "%s: of %d rows %d are right: a critic trained on this learns to accept everything",
+                out,
+                rows,
+                right,
+            )
     card = (
         f"---\nconfigs:\n- config_name: {corpus.kind.name}\n  data_files:\n  - split: {corpus.split}\n"
         f"    path: data/{corpus.split}-*.parquet\n---\n\n{summary} of {corpus.about}\n"

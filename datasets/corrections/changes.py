@@ -181,7 +181,7 @@ def _merged(review: Review, at: int) -> Review:
     step = review.steps[at]
     after = _neighbour(review, at, 1)
     if after is None:
-        raise InputError(f"there is no step behind step {step.id} to merge it with")
+        raise InputError(f"there is no step after step {step.id} to merge it with")
     last = review.steps[after]
     both = Segment(start=_segment(step).start, end=_segment(last).end)
     goal = {name: getattr(last, name) for name in ("attempts", "chosen", "status", "taken")}
@@ -218,7 +218,7 @@ def _sorted(review: Review) -> Review:
 
 def _segment(step: ReviewStep) -> Segment:
     if step.segment is None:
-        raise InputError(f"step {step.id} was found nowhere in the recording: place it first")
+        raise InputError(f"step {step.id} has no place in the recording: place it first")
     return step.segment
 
 

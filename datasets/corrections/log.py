@@ -88,7 +88,7 @@ class CorrectionLog:
             what = str(e).splitlines()[0]
             raise DatasetError(
                 f"{self.path}: line {number} is damaged ({what}): restore the file, or remove that line "
-                "and all behind it"
+                "and all lines after it"
             ) from e
 
     def append(
@@ -107,7 +107,7 @@ class CorrectionLog:
 
         Raises:
             ConflictError: the log is at another revision.
-            InputError: the change does not fit, or there is nothing to take back.
+            InputError: the change does not fit, or there is nothing to undo.
             DatasetError: the log is damaged, or the disk is full.
         """
         log = self.read(get_image, previous_read)
@@ -131,7 +131,7 @@ class CorrectionLog:
     def _write(self, data: bytes, size: int) -> None:
         """Write lines at once behind `size` bytes of whole lines, and onto the disk."""
         if size + len(data) > MAX_BYTES:
-            raise DatasetError(f"{self.path}: too long to go on: more than {MAX_BYTES} bytes")
+            raise DatasetError(f"{self.path}: cannot be read: larger than {MAX_BYTES} bytes")
         with disk(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             new = not self.path.exists()
@@ -173,6 +173,6 @@ def _all(handle: int, data: bytes, offset: int) -> None:
 
 def _check_stack(replay: Replay, change: Correction) -> None:
     if isinstance(change, UndoChange) and not replay.can_undo:
-        raise InputError("there is nothing to take back")
+        raise InputError("there is nothing to undo")
     if isinstance(change, RedoChange) and not replay.undone:
-        raise InputError("there is nothing to make again")
+        raise InputError("there is nothing to redo")

@@ -40,7 +40,7 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         bad = np.unique(rows.episode[~np.isfinite(values).all(axis=1)]).tolist()
         if bad := sorted(set(bad) & set(chosen)):
             text = f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out"
-            yield of_episodes("not_finite", "warning", f"{text}: mend it", bad)
+            yield of_episodes("not_finite", "warning", f"{text}: correct it", bad)
         if len(values) > 1:
             yield from _still(source, name, np.ptp(values, axis=0))
 

@@ -63,7 +63,7 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
             yield HealthIssue(kind="columns", level="warning", text=text)
         else:
             text = f"{path}: {name} does not have the {size} numbers a frame that meta/info.json says"
-            yield HealthIssue(kind="columns", level="broken", text=f"{text}: mend its shape there")
+            yield HealthIssue(kind="columns", level="broken", text=f"{text}: correct its shape there")
 
 
 def count_values(path: Path) -> dict[str, tuple[int, int]]:
@@ -153,7 +153,7 @@ def _counts(
     if off:
         first = off[0]
         text = f"meta/episodes says {lengths[first]} frames, and there are {len(rows.of_episode[first])}"
-        text = f"{spell(off)}: {text}: annotate leaves {_them(off)} out; mend length"
+        text = f"{spell(off)}: {text}: annotate leaves {_them(off)} out; correct length"
         yield of_episodes("row_count", "warning", text, off)
     if not is_whole:
         return
@@ -198,7 +198,7 @@ def _stale(
         yield of_episodes("frame_index", "warning", text, misnumbered)
     if misplaced:
         text = f"{spell(misplaced)}: meta/episodes names another data file than has the rows"
-        text = f"{text}: mend data/chunk_index and data/file_index"
+        text = f"{text}: correct data/chunk_index and data/file_index"
         yield of_episodes("stale_file", "warning", text, misplaced)
 
 

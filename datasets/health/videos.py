@@ -125,7 +125,7 @@ def _frame_issues(
     leaked = [e for (_, end, _), (start, _, e) in itertools.pairwise(spans) if start < end + 0.5 / fps]
     if leaked:
         text = f"{file.path}: {spell(leaked)}: frames of the neighbouring episode leak in"
-        text = f"{text}: mend from_timestamp in meta/episodes, or timestamp"
+        text = f"{text}: correct from_timestamp in meta/episodes, or timestamp"
         yield HealthIssue(kind="leaked_frames", level="warning", text=text, episodes=tuple(leaked))
 
 

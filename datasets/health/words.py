@@ -29,7 +29,7 @@ def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Ite
         yield HealthIssue(
             kind="tasks",
             level="broken",
-            text=f"{text}: add the tasks, or mend task_index",
+            text=f"{text}: add the tasks, or correct task_index",
             episodes=tuple(episodes),
             group="Instructions",
         )

@@ -53,21 +53,22 @@ class RunOptions:
         Path | None,
         typer.Option(
             metavar="REVIEWED",
-            help="Show a planner that watches what people have accepted in this annotated dataset.",
+            help="For --planner watch:CHAT: show it what people accepted in this annotated dataset.",
             rich_help_panel=_PLANNER,
         ),
     ] = None
     retry: Annotated[
         Literal["failed", "unverified"] | None,
         typer.Option(
-            help="Try recorded episodes again in which steps failed, or also were not accepted.",
+            help="Annotate episodes again that have failed steps; unverified: "
+            "also those with rejected goal images.",
             rich_help_panel=RUN,
         ),
     ] = None
     corrections: Annotated[
         Path | None,
         typer.Option(
-            help="Another annotated dataset, whose corrections (`goalreel review`) to keep to.",
+            help="Another annotated dataset, whose corrections by people (`goalreel review`) are used.",
             rich_help_panel=RUN,
         ),
     ] = None
@@ -75,35 +76,40 @@ class RunOptions:
         bool,
         typer.Option(
             "--overwrite",
-            help="Write files anew that somebody changed in OUT by hand.",
+            help="Also write files again that somebody changed in OUT by hand.",
             rich_help_panel=RUN,
         ),
     ] = False
     batch_size: Annotated[
         int,
-        typer.Option(min=1, help="Requests of one kind in one call, or at a server.", rich_help_panel=RUN),
+        typer.Option(min=1, help="Requests that one model gets at once.", rich_help_panel=RUN),
     ] = 16
     shard: Annotated[
         str | None,
         typer.Option(
             metavar="i/n",
-            help="Record one of n parts at once; end with `goalreel build OUT`.",
+            help="Work on part i of n, beside other processes. Then run `goalreel build OUT`.",
             rich_help_panel=_PROCESSES,
         ),
     ] = None
     ray: Annotated[
-        bool, typer.Option("--ray", help="Have workers of a Ray cluster do it.", rich_help_panel=_PROCESSES)
+        bool, typer.Option("--ray", help="Spread the work over a Ray cluster.", rich_help_panel=_PROCESSES)
     ] = False
     workers: Annotated[
-        int, typer.Option(min=1, help="With --ray; each has models of its own.", rich_help_panel=_PROCESSES)
+        int,
+        typer.Option(
+            min=1,
+            help="With --ray: number of workers. Each loads its own models.",
+            rich_help_panel=_PROCESSES,
+        ),
     ] = 1
     gpus: Annotated[
-        float, typer.Option(min=0, help="GPUs of a worker, with --ray.", rich_help_panel=_PROCESSES)
+        float, typer.Option(min=0, help="With --ray: GPUs of each worker.", rich_help_panel=_PROCESSES)
     ] = 0.0
     address: Annotated[
         str | None,
         typer.Option(
-            help="Of the Ray cluster. [default: RAY_ADDRESS, or one is started here]",
+            help="With --ray: address of the cluster. [default: RAY_ADDRESS, or a new one on this machine]",
             rich_help_panel=_PROCESSES,
         ),
     ] = None
@@ -144,7 +150,7 @@ def annotate(
     ] = False,
     topics: bags.BagOptions,
 ) -> None:
-    """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
+    """Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import annotate as annotate_source
         from goalreel.annotator.annotate import open_dataset

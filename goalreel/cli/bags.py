@@ -36,16 +36,21 @@ class BagOptions:
         ),
     ] = None
     state_topic: Annotated[
-        list[str] | None, typer.Option(help="Of the state; repeat to join several.", rich_help_panel=_PANEL)
+        list[str] | None,
+        typer.Option(help="Topic of the robot's state; repeat to join several.", rich_help_panel=_PANEL),
     ] = None
     action_topic: Annotated[
-        list[str] | None, typer.Option(help="Of the action; repeat to join several.", rich_help_panel=_PANEL)
+        list[str] | None,
+        typer.Option(help="Topic of the actions; repeat to join several.", rich_help_panel=_PANEL),
     ] = None
     instruction_topic: Annotated[
-        str | None, typer.Option(help="Text; each message starts an episode.", rich_help_panel=_PANEL)
+        str | None,
+        typer.Option(
+            help="Topic of the instructions; each message starts an episode.", rich_help_panel=_PANEL
+        ),
     ] = None
     task: Annotated[
-        str | None, typer.Option(help="The instruction; the bag is one episode.", rich_help_panel=_PANEL)
+        str | None, typer.Option(help="The instruction of a bag that is one episode.", rich_help_panel=_PANEL)
     ] = None
     fps: Annotated[
         int | None,
@@ -55,7 +60,10 @@ class BagOptions:
     ] = None
     clock: Annotated[
         Literal["received", "header"],
-        typer.Option(help="Order messages by reception, or by header stamp.", rich_help_panel=_PANEL),
+        typer.Option(
+            help="Order messages by when they were received, or by their header's stamp.",
+            rich_help_panel=_PANEL,
+        ),
     ] = "received"
 
     def request(self, subgoal: str | None = None, storyboard: str | None = None) -> "TopicRequest":

@@ -246,6 +246,7 @@ def _option(
         help=(info.description or "") + help_suffix,
         min=bound_of(info, "ge"),
         max=bound_of(info, "le"),
+        show_default=default is not False,
         rich_help_panel=panel or panel_of(info),
     )
     return _parameter(name, Annotated[kind | None if default is None else kind, option], default)

@@ -18,17 +18,18 @@ EPILOG = (
 def build(
     out: Annotated[Path, typer.Argument(help="What `goalreel annotate` was given as --out.")],
     source: Annotated[
-        Path | None, typer.Option(help="The dataset annotated. [default: where it was for the shards]")
+        Path | None, typer.Option(help="The dataset that was annotated. [default: remembered]")
     ] = None,
     records: Annotated[
-        list[Path] | None, typer.Option(help="Other folders of shards whose records to copy into it first.")
+        list[Path] | None,
+        typer.Option(help="Folders of other shards; their records are copied into OUT first."),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Write files anew that somebody changed in OUT by hand.")
+        bool, typer.Option("--overwrite", help="Also write files again that somebody changed in OUT by hand.")
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Write the dataset from what was recorded, by shards too, and what people corrected."""
+    """Write the annotated dataset again, with people's corrections or from several shards."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.shards import build_records
         from goalreel.cli.console import print_json, progress_bars
@@ -37,7 +38,7 @@ def build(
             missing = build_records(out, source, records or (), progress, overwrite=overwrite)
         if missing:
             typer.echo(
-                f"without a record, so without goal images: episodes {format_episodes(missing)}", err=True
+                f"not annotated, so without goal images: episodes {format_episodes(missing)}", err=True
             )
         if json_output:
             print_json({"out": str(out), "missing": missing})

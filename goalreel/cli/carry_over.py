@@ -13,14 +13,16 @@ EPILOG = (
     "- `goalreel carry-over picked --from pusht-goals`\n\n"
     "- `goalreel carry-over merged --from droid-goals --from pusht-goals`"
 )
-Edited = Annotated[Path, typer.Argument(help="What lerobot-edit-dataset made of annotated datasets.")]
+Edited = Annotated[
+    Path, typer.Argument(help="A dataset that lerobot-edit-dataset made from annotated datasets.")
+]
 Sources = Annotated[
     list[Path], typer.Option("--from", help="An annotated dataset it was made from. May be repeated.")
 ]
 
 
 def carry_over(edited: Edited, sources: Sources, json_output: Json = False) -> None:
-    """Bring the records of annotated datasets along to an edited one, for `goalreel show`."""
+    """Copy the records of annotated datasets to an edited one, for `goalreel show`."""
     with one_line_errors(INTERRUPTED):
         from dataclasses import asdict
 
@@ -32,7 +34,7 @@ def carry_over(edited: Edited, sources: Sources, json_output: Json = False) -> N
             print_json(asdict(result))
         else:
             without = f"; {len(result.unrecorded)} had none" if result.unrecorded else ""
-            typer.echo(f"{result.recorded} episodes have their records again{without}")
+            typer.echo(f"{result.recorded} episodes got their records{without}")
 
 
 def adopt(edited: Edited, sources: Sources, json_output: Json = False) -> None:

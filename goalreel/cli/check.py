@@ -47,16 +47,19 @@ def check(
         str | None, typer.Option(help="As for annotate, such as gripper=6,position=0:3,closed=high.")
     ] = None,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Mend what needs no person, in a copy, and check that.")
+        bool,
+        typer.Option(
+            "--fix", help="Repair what can be repaired without asking, in a copy, and check the copy."
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="With --fix: the copy, a new folder.")] = None,
     merge: Annotated[
         Path | None,
-        typer.Option(metavar="OTHER", help="Also say what keeps lerobot from merging OTHER with it."),
+        typer.Option(metavar="OTHER", help="Also say what prevents lerobot from merging OTHER with it."),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Say what is understood of a dataset, and how healthy it is, before you annotate it."""
+    """Say what goalreel understands of a dataset, and what is wrong with it."""
     with one_line_errors("interrupted; nothing was written: run the same command again"):
         from goalreel.annotator.check import check as check_dataset
         from goalreel.cli.console import print_json, progress_bars
@@ -85,7 +88,7 @@ def check(
         for line in mended:
             typer.echo(f"mended  {line}")
         if fix and not mended:
-            typer.echo("nothing to mend without a person")
+            typer.echo("nothing that --fix can repair")
         _show(report)
     if broken:
         raise typer.Exit(1)

@@ -47,7 +47,7 @@ ConfigFile = Annotated[
         metavar="FILE",
         callback=read_config,
         is_eager=True,
-        help="Options by their names, in YAML. The command line goes first.",
+        help="Options in a YAML file, by name. The command line takes precedence.",
     ),
 ]
 

@@ -61,8 +61,10 @@ def make(
             "critiques: for --method grpo."
         ),
     ],
-    episodes: Annotated[int, typer.Option(min=1, help="How many seeds; a held-out one gives no row.")],
-    out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to go on.")],
+    episodes: Annotated[
+        int, typer.Option(min=1, help="Number of seeds. Seeds held out for tests give no row.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to resume.")],
     split: Split = "train",
     first: First = 0,
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = 128,
@@ -90,7 +92,7 @@ def make(
     json_output: Json = False,
 ) -> None:
     """Write a corpus as a Hugging Face dataset and as ShareGPT JSON."""
-    with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
+    with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
         if editor is not None and (kind not in ("verdicts", "critiques") or workers != 1):
             raise InputError("--editor is for --kind verdicts or critiques, with one worker")
         if editor is None and kind == "critiques":
@@ -128,7 +130,7 @@ def from_storyboards(
             help="What plan, annotate, eval or bag2lerobot wrote; storyboards are looked for below too.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the corpora. Run again to go on.")],
+    out: Annotated[Path, typer.Option(help="Folder of the corpora. Run again to resume.")],
     scorer: Annotated[
         str,
         typer.Option(
@@ -158,7 +160,7 @@ def from_storyboards(
     json_output: Json = False,
 ) -> None:
     """Filter stored storyboards into training rows, by the recipe of InterleaveThinker's paper."""
-    with one_line_errors("interrupted; what is scored is kept: run the same command again to go on"):
+    with one_line_errors("interrupted; what is scored is kept: run the same command again to resume"):
         from goalreel.annotator.corpus.boards import find_boards
         from goalreel.cli.console import progress_bars
         from goalreel.tabletop.sim.task_ids import recording_task_ids
@@ -197,13 +199,13 @@ def filter_groups(
             "otherwise: <critic>."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to go on.")],
+    out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to resume.")],
     replies: Annotated[int, typer.Option(min=2, help="Replies a row; as many as `group` in training.")] = 8,
     mode: Annotated[Literal["strict", "fast"], typer.Option(help="As `mode` in training.")] = "strict",
     json_output: Json = False,
 ) -> None:
     """Keep the critiques that can teach by GRPO: the Critic is right about them sometimes, not always."""
-    with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
+    with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
         from goalreel.cli.console import progress_bars
         from goalreel.models.build import build_chat, dialect_of
         from goalreel.models.names import ModelName
@@ -245,7 +247,7 @@ def _summarize(report: "CorpusReport", out: Path) -> None:
     rows = ", ".join(f"{count} {name}" for name, count in report.rows.items())
     typer.echo(f"rows: {rows}, of {report.storyboards} storyboards", err=True)
     if not report.critic_rows:
-        typer.echo(f"no row for the Critic; dropped most: {report.worst() or 'nothing'}", err=True)
+        typer.echo(f"no rows for the Critic; most were dropped for: {report.worst() or 'nothing'}", err=True)
         if report.scorer in _UNSCORED and "unscored" in report.dropped.get("scores", {}):
             typer.echo(f"{_UNSCORED[report.scorer]}: name a judge, --scorer openai:MODEL@URL", err=True)
     elif not report.rows["sft"]:

@@ -42,7 +42,7 @@ def read_dialect(name: "DialectName", prompts: Path | None) -> "Dialect":
 
 def import_published(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A .json, .jsonl or .pth file of rows.")],
-    out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to go on.")],
+    out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to resume.")],
     images: Annotated[
         Path | None,
         typer.Option(help="Folder that the paths of the pictures start from. [default: FILE's folder]"),
@@ -54,7 +54,7 @@ def import_published(
     json_output: Json = False,
 ) -> None:
     """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
-    with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
+    with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
         from goalreel.annotator.corpus.published import ImportOrder, import_corpus
         from goalreel.cli.console import print_json, progress_bars
 

@@ -64,25 +64,27 @@ def command(
         str | None,
         typer.Option(
             metavar="PRESET",
-            help="Instead: ask each model of this preset one real question, and show and save what it says.",
+            help="Test this preset instead: ask each model one question, and show and save the answers.",
         ),
     ] = None,
     frame: Annotated[
-        Path | None, typer.Option(help="With --models: the scene. [default: a drawn one, with a task]")
+        Path | None, typer.Option(help="With --models: the picture to ask about. [default: a drawn scene]")
     ] = None,
-    instruction: Annotated[str | None, typer.Option(help="With --models: what is to be done.")] = None,
+    instruction: Annotated[str | None, typer.Option(help="With --models: the instruction.")] = None,
     gpu: Annotated[
         float | None,
         typer.Option(
-            min=0, help="With --models: ask none, and only say whether they fit in so many GB.", metavar="GB"
+            min=0,
+            help="With --models: ask nothing; only say whether the models fit into this many GB.",
+            metavar="GB",
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="With --models: the folder of the replies. It never holds a key.")
+        Path, typer.Option(help="With --models: folder for the answers. No keys are written there.")
     ] = Path("goalreel-doctor"),
     json_output: Json = False,
 ) -> None:
-    """Check what is installed here, and name the command that installs what is missing."""
+    """Check what is installed, and print the commands that install what is missing."""
     with one_line_errors():
         if models is not None:
             overrides = choice.overrides
@@ -90,5 +92,5 @@ def command(
                 raise typer.Exit(check_memory(models, overrides, gpu, json_output))
             raise typer.Exit(check_models(models, overrides, frame, instruction, out, json_output))
         if frame or instruction or gpu or choice.overrides:
-            raise InputError("which models are to be asked: give --models PRESET")
+            raise InputError("these options need --models PRESET")
         raise typer.Exit(doctor(json_output))

@@ -93,7 +93,7 @@ def _models(role: "Role") -> Check:
     forms = ", ".join(f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
     name = f"models: {role}s"
     if problems := broken_plugins(role):
-        return Check(name, "warning", f"{forms}; {'; '.join(problems)}", "mend or uninstall the plugin")
+        return Check(name, "warning", f"{forms}; {'; '.join(problems)}", "repair or uninstall the plugin")
     return Check(name, "ok", forms)
 
 

@@ -24,12 +24,12 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
     try:
         yield
     except (UserError, OSError) as e:
-        log.info("the trace of this error:", exc_info=e)
+        log.info("traceback of this error:", exc_info=e)
         fail((str(e) or type(e).__name__).splitlines()[0])
     except ModuleNotFoundError as e:
         from goalreel.extras import absent
 
-        log.info("the trace of this error:", exc_info=e)
+        log.info("traceback of this error:", exc_info=e)
         fail(absent(e) or _bug(e))
     except KeyboardInterrupt:
         fail(interrupted, status=130)

@@ -51,7 +51,7 @@ def metaworld(
 
     A task that is recorded already is not recorded again, so a killed run goes on.
     """
-    with one_line_errors("interrupted; the recordings are kept: run the same command again to go on"):
+    with one_line_errors("interrupted; the recordings are kept: run the same command again to resume"):
         from goalreel.cli.console import print_json, progress_bars
         from goalreel.cli.options import choose_names
         from goalreel.evaluation.metaworld.run import cache_folder, measure

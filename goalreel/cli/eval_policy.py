@@ -61,9 +61,9 @@ def policy(
     split: MeasuredSplit = "validation",
     episodes: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 100,
     first: First = 0,
-    out: Annotated[Path, typer.Option(help="What was done is kept here, to go on after a kill.")] = Path(
-        "policy-eval"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Finished work is kept here, so that a stopped run can resume.")
+    ] = Path("policy-eval"),
     films: Annotated[
         Path | None, typer.Option(help="Film a success and a failure of every arm, as GIFs in this folder.")
     ] = None,
@@ -76,7 +76,7 @@ def policy(
     actions are those of `goalreel tabletop record`, (5,), or key poses, (6,). The next sub-goal comes when
     the simulator says that the last is reached.
     """
-    with one_line_errors("interrupted; what was done is kept: run the same command again to go on"):
+    with one_line_errors("interrupted; what was done is kept: run the same command again to resume"):
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars

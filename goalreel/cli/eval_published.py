@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from goalreel.models.presets import Preset
     from goalreel.progress import OnProgress
 
-INTERRUPTED = "interrupted; what was finished is kept: run the same command again to go on"
+INTERRUPTED = "interrupted; what was finished is kept: run the same command again to resume"
 HELP = {
     "ueval": "UEval: questions answered in text and pictures (the paper's Tables 1 and 5). Experimental.",
     "wise": "WISE, the protocol that the paper ran: pictures that need knowledge (Table 3). Experimental.",
@@ -72,7 +72,7 @@ def published(name: str) -> Callable[..., None]:
 
             preset = models.load()
             if task != 3 and name != "comm":
-                raise InputError("--task is of eval comm alone")
+                raise InputError("--task is for eval comm only")
             order = PublishedOrder(
                 open_benchmark(name, clone, task),
                 data,
@@ -139,7 +139,9 @@ def _confirm(judge: str | None, yes: bool, price_in: float | None, price_out: fl
         InputError: there is nobody to ask.
     """
     if judge is not None and not yes and not sys.stdin.isatty():
-        raise InputError("no terminal to ask at before judging: add --yes, or leave --judge out")
+        raise InputError(
+            "judging asks for your consent, and there is no terminal: add --yes, or leave --judge out"
+        )
 
     def confirm(estimate: "Estimate") -> bool:
         typer.echo(f"Judging takes {estimate.text(price_in, price_out)}.", err=True)

@@ -31,7 +31,7 @@ def review(
     source: RecordedSource = None,
     json_output: Json = False,
 ) -> None:
-    """Compare what the models said with what people made of it: when may a lab stop looking?"""
+    """Compare the models' answers with people's corrections."""
     with one_line_errors():
         from goalreel.annotator.show import open_annotated
         from goalreel.cli.console import measured_table, print_json

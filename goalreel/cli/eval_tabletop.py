@@ -13,7 +13,7 @@ from goalreel.cli.options import First, Json, MeasuredSplit, choose_names
 if TYPE_CHECKING:
     from goalreel.models.choice import ModelChoice
 
-INTERRUPTED = "interrupted; the answers are kept: run the same command again to go on"
+INTERRUPTED = "interrupted; the answers are kept: run the same command again to resume"
 type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
 PARTS: tuple[Part, ...] = get_args(Part.__value__)
 """Those of goalreel/tabletop/bench/bench.py, which is not imported for `--help`."""
@@ -23,7 +23,7 @@ PARTS: tuple[Part, ...] = get_args(Part.__value__)
 def tabletop(
     models: "ModelChoice",
     split: MeasuredSplit = "validation",
-    episodes: Annotated[int, typer.Option(min=1, help="How many; each has its own seed.")] = 100,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes; each has its own seed.")] = 100,
     first: First = 0,
     parts: Annotated[str, typer.Option(help=f"Of {', '.join(PARTS)}; comma-separated.")] = ",".join(PARTS),
     orders: Annotated[
@@ -41,11 +41,11 @@ def tabletop(
         typer.Option(help="Where scenes are seen from; training shows front and corner."),
     ] = "front",
     out: Annotated[
-        Path, typer.Option(help="Answers and recordings are kept here, to go on after a kill.")
+        Path, typer.Option(help="Answers and recordings are kept here, so that a stopped run can resume.")
     ] = Path("tabletop-bench"),
     json_output: Json = False,
 ) -> None:
-    """Score planner, editor, critic and the loop of them by the simulated tabletop's predicates."""
+    """Score planner, editor, critic and whole storyboards on the simulated tabletop."""
     with one_line_errors(INTERRUPTED):
         chosen = choose_names(parts, PARTS, "part")
         from rich.console import Console

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="eval",
-    help="Measure what goalreel does against ground truth.",
+    help="Measure goalreel against ground truth.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -58,7 +58,7 @@ for _name in HELP:
 
 @app.callback()
 def main() -> None:
-    """Measure what goalreel does against ground truth."""
+    """Measure goalreel against ground truth."""
 
 
 @app.command(
@@ -72,9 +72,10 @@ def main() -> None:
 )
 def segmentation(
     dataset: Annotated[Path, typer.Argument(help="A recording by `goalreel tabletop record`.")],
-    tolerance: Annotated[float, typer.Option(min=0, help="Seconds a boundary may be off.")] = 0.5,
+    tolerance: Annotated[float, typer.Option(min=0, help="Seconds by which a boundary may be off.")] = 0.5,
     layout: Annotated[
-        str | None, typer.Option(help="Such as gripper=11,position=7:10. [default: found]")
+        str | None,
+        typer.Option(help="Which numbers of the state are what: gripper=11,position=7:10. [default: found]"),
     ] = None,
     json_output: Json = False,
 ) -> None:

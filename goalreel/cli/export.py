@@ -38,15 +38,15 @@ def export(
     source: Annotated[
         Path | None,
         typer.Option(
-            help="table: what DATASET is made from, while it is not written. [default: as its run knows]"
+            help="table: the dataset that DATASET is made from, before it is written. [default: remembered]"
         ),
     ] = None,
     task_per_frame: Annotated[
-        bool, typer.Option(help="groot: let task_index tell the sub-task of each frame, not its task.")
+        bool, typer.Option(help="groot: make each frame's task its sub-task (task_index).")
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Write what an annotated dataset holds in a shape that others read."""
+    """Export an annotated dataset: as a table, for SARM, or for GR00T."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import print_json, progress_bars
 
@@ -74,7 +74,7 @@ def _export(
 
         return {"rows": export_table(dataset, out, source=source, progress=progress)}
     if source is not None:
-        raise InputError("--source goes with --to table: the others want a dataset that is written")
+        raise InputError("--source is for --to table: the others need a dataset that is written")
     from dataclasses import asdict
 
     if to == "sarm":

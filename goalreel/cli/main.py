@@ -32,7 +32,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 app = typer.Typer(
     name="goalreel",
-    help="Storyboards of checked visual sub-goals for robot learning.",
+    help="Split robot tasks into steps, each with a goal image that a critic has checked.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_show_locals=False,
@@ -73,11 +73,11 @@ def _version(is_wanted: bool) -> None:
 @app.callback()
 def main(
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Log what is going on, and the traces of errors.")
+        bool, typer.Option("--verbose", "-v", help="Print what is going on, and the tracebacks of errors.")
     ] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
 ) -> None:
-    """Storyboards of checked visual sub-goals for robot learning."""
+    """Split robot tasks into steps, each with a goal image that a critic has checked."""
     from rich.console import Console
     from rich.logging import RichHandler
 

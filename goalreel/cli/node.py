@@ -38,15 +38,15 @@ def node(
     camera: Annotated[
         str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
     ] = "camera",
-    namespace: Annotated[str | None, typer.Option(help="Of the node and its topics.")] = None,
+    namespace: Annotated[str | None, typer.Option(help="Namespace of the node and its topics.")] = None,
     params_file: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="ROS parameters, in YAML.")
     ] = None,
     autostart: Annotated[
-        bool, typer.Option(help="Configure and activate; else a lifecycle manager does.")
+        bool, typer.Option(help="Configure and activate the node. Without, a lifecycle manager does it.")
     ] = True,
     health: Annotated[
-        bool, typer.Option("--health", help="Instead: ask the node that runs whether it is active.")
+        bool, typer.Option("--health", help="Start nothing: ask the running node whether it is active.")
     ] = False,
     ros_args: Annotated[
         list[str] | None, typer.Argument(metavar="[-- ROS ARGUMENTS]", help="Passed on to ROS.")

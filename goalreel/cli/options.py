@@ -9,17 +9,20 @@ import typer
 
 from goalreel.errors import InputError
 
-INTERRUPTED = "interrupted; what was finished is saved: run the same command again to go on"
+INTERRUPTED = "interrupted; what was finished is saved: run the same command again to resume"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
-Episodes = Annotated[str | None, typer.Option(help="Such as 3, 0-9 or 0-4,7. [default: all]")]
+Episodes = Annotated[str | None, typer.Option(help="Which episodes, such as 3, 0-9 or 0-4,7. [default: all]")]
 RecordedSource = Annotated[
     Path | None,
-    typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
+    typer.Option(help="The dataset that DATASET is made from, before it is written. [default: remembered]"),
 ]
-Host = Annotated[str, typer.Option(help="Any but loopback needs a token in GOALREEL_TOKEN.")]
+Host = Annotated[
+    str,
+    typer.Option(help="Address to listen at. Any but this machine's own needs a token in GOALREEL_TOKEN."),
+]
 SPLITS = Literal["train", "validation", "test"]
 """Typer lists the values of a Literal, though not of a `type` that stands for one."""
-Split = Annotated[SPLITS, typer.Option(help="Seed range: see goalreel/tabletop/sim/splits.py.")]
+Split = Annotated[SPLITS, typer.Option(help="Which seeds: train, validation or test.")]
 MeasuredSplit = Annotated[
     SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
 ]
@@ -33,20 +36,21 @@ PublishedPrompts = Annotated[
     Path | None,
     typer.Option(help="Clone of InterleaveThinker. [default: $GOALREEL_INTERLEAVETHINKER]"),
 ]
-First = Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")]
+First = Annotated[int, typer.Option(min=0, help="First seed, counted from 0 in its split.")]
 RUN = "The run"
 """The panel of options that say how a run goes."""
 OnUnverified = Annotated[
     Literal["continue", "stop"],
-    typer.Option(help="After a step without an accepted image.", rich_help_panel=RUN),
+    typer.Option(help="What to do after a step without an accepted goal image.", rich_help_panel=RUN),
 ]
 UseUnverified = Annotated[
-    bool, typer.Option(help="Let steps without an accepted image become training data, image and words.")
+    bool, typer.Option(help="Use steps without an accepted goal image as training data, too.")
 ]
 SubGoalFormChoice = Annotated[
     Literal["plain", "bordered", "difference", "beside"],
     typer.Option(
-        help="How the sub-goal camera shows a goal; ACT cannot use plain (docs/explanation/subgoal-forms.md)."
+        help="How the sub-goal camera shows a goal image. ACT cannot learn from "
+        "plain (docs/explanation/subgoal-forms.md)."
     ),
 ]
 

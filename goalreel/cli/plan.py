@@ -32,14 +32,15 @@ EPILOG = (
 
 @with_options(config_file=True, models=PresetOptions("nano"), many=DeclaredOptions(PromptOptions))
 def plan(
-    out: Annotated[Path, typer.Option(help="Folder of the storyboard. Run again to resume.")],
+    out: Annotated[Path, typer.Option(help="Folder for the storyboard. Run again to resume.")],
     models: "ModelChoice",
     many: PromptOptions,
     task: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[FRAME...] INSTRUCTION",
-            help="The scene, or several pictures with an `<image>` mark each in the instruction; the task.",
+            help="A picture of the scene, then the task. With several pictures, "
+            "mark each in the task with `<image>`.",
         ),
     ] = None,
     storyboard: Annotated[
@@ -47,7 +48,7 @@ def plan(
         typer.Option(
             "--continue",
             metavar="FOLDER",
-            help="Plan what remains of this storyboard, from FRAME or from its last goal image.",
+            help="Plan the rest of this storyboard, from FRAME or from its last goal image.",
         ),
     ] = None,
     done: Annotated[
@@ -63,7 +64,7 @@ def plan(
         bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
     ] = False,
 ) -> None:
-    """Render a storyboard nobody has filmed, from a frame and an instruction or from text alone."""
+    """Predict a storyboard from a picture and an instruction, or from an instruction alone."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.plan import plan_task
         from goalreel.cli.plan_progress import live_view
@@ -100,7 +101,7 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
     from goalreel.planners.chat.interleave import MARK
 
     if not arguments:
-        raise InputError("say what is to be done: goalreel plan [FRAME...] INSTRUCTION")
+        raise InputError("the instruction is missing: goalreel plan [FRAME...] INSTRUCTION")
     if done is not None:
         raise InputError("--done counts the steps of a storyboard: name its folder with --continue")
     *paths, instruction = arguments
@@ -129,7 +130,7 @@ def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: P
     if len(arguments) > 1:
         raise InputError("with --continue the instruction is the folder's: give one FRAME at most")
     if out.resolve() == folder.resolve():
-        raise InputError(f"{out} is the storyboard to go on from: give another --out")
+        raise InputError(f"{out} is the storyboard to continue: give another --out")
     image = Image.of(Path(arguments[0])) if arguments else None
     return continue_task(load_storyboard(folder), image, done=done, seed=seed)
 

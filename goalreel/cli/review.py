@@ -21,12 +21,13 @@ def review(
     dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote.")],
     source: RecordedSource = None,
     by: Annotated[
-        str | None, typer.Option(help="Who reviews; the page lets each person say. [default: your login]")
+        str | None,
+        typer.Option(help="Name of the reviewer; it can be changed on the page. [default: your login]"),
     ] = None,
     host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8090,
 ) -> None:
-    """Look at the sub-goals of a dataset in your browser, correct them, and accept or reject them."""
+    """Look at the steps of a dataset in your browser, correct them, and accept or reject them."""
     with one_line_errors():
         from goalreel.annotator.review.auth import Access
         from goalreel.annotator.review.serve import serve_review

@@ -28,33 +28,39 @@ EPILOG = (
 
 @with_options(models=PresetOptions("nano", live=True))
 def rollout(
-    instruction: Annotated[str, typer.Argument(help="What is to be done.")],
+    instruction: Annotated[str, typer.Argument(help="What the robot should do.")],
     models: "ModelChoice",
     lerobot_options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- LEROBOT-ROLLOUT'S OPTIONS", help="Policy, robot and all else but --task."),
+        typer.Argument(
+            metavar="-- LEROBOT-ROLLOUT'S OPTIONS",
+            help="Options of lerobot-rollout: policy, robot and all others but --task.",
+        ),
     ] = None,
     camera: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The robot's camera to plan from and watch. [default: its only]"),
+        typer.Option(
+            metavar="NAME", help="The robot's camera to plan from and to watch. [default: the only one]"
+        ),
     ] = None,
     subgoal_camera: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the policy, observation.images.NAME.")
+        str,
+        typer.Option(metavar="NAME", help="The policy's camera for goal images: observation.images.NAME."),
     ] = "subgoal",
     subgoal_form: SubGoalFormChoice = "bordered",
     text: Annotated[
         Literal["subgoal", "instruction"],
-        typer.Option(help="What the policy reads as its task, as it was trained."),
+        typer.Option(help="What the policy gets as its task, as in its training."),
     ] = "subgoal",
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            "--parameter", "-p", metavar="NAME=VALUE", help="One of the node's, in launch/goalreel.yaml."
+            "--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the node (launch/goalreel.yaml)."
         ),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Lead a LeRobot policy through a plan, in lerobot's own rollout and without ROS.
+    """Give a LeRobot policy sub-goals while it acts, in lerobot's own rollout, without ROS.
 
     The policy gets each sub-goal as a text and as the picture of one more camera. The Critic watches a
     camera of the robot; when a sub-goal is reached, the next one follows, and where nothing moves the rest is
@@ -65,7 +71,7 @@ def rollout(
 
         settings = _settings(models, parameter or [])
         if instruction.startswith("--"):
-            raise InputError("there is no instruction: say what is to be done, before the --")
+            raise InputError("there is no instruction: say what the robot should do, before the --")
         check_instruction(instruction)
         from goalreel.cli.console import results_alone
         from goalreel.models.load import kinds_of, load

@@ -47,14 +47,16 @@ def serve(
     editor: Annotated[list[str] | None, typer.Option(help="<editor>.")] = None,
     host: Host = "127.0.0.1",
     ray: Annotated[
-        bool, typer.Option("--ray", help="Run as a Ray Serve deployment.", rich_help_panel=_RAY)
+        bool, typer.Option("--ray", help="Serve from a Ray cluster.", rich_help_panel=_RAY)
     ] = False,
-    replicas: Annotated[int, typer.Option(min=1, help="With --ray.", rich_help_panel=_RAY)] = 1,
+    replicas: Annotated[
+        int, typer.Option(min=1, help="With --ray: number of replicas.", rich_help_panel=_RAY)
+    ] = 1,
     gpus: Annotated[
-        float, typer.Option(min=0, help="GPUs of a replica, with --ray.", rich_help_panel=_RAY)
+        float, typer.Option(min=0, help="With --ray: GPUs of each replica.", rich_help_panel=_RAY)
     ] = 0.0,
 ) -> None:
-    """Serve models over HTTP: OpenAI's chat and image API, /edit, whole storyboards. See /docs there."""
+    """Serve models over HTTP: OpenAI's chat and image API, and whole storyboards (see /docs there)."""
     with one_line_errors():
         from goalreel.http import TOKEN_VARIABLE, listen
         from goalreel.models.load import check_references

@@ -26,15 +26,17 @@ def show(
     episodes: Episodes = None,
     sheets: Annotated[
         bool | None,
-        typer.Option(help="Write a PNG contact sheet an episode. [default: for 200 episodes at most]"),
+        typer.Option(help="Write a contact sheet (PNG) for each episode. [default: up to 200 episodes]"),
     ] = None,
     rerun: Annotated[
         Path | None,
-        typer.Option(help="Instead, write .rrd files for the Rerun viewer into this folder, one an episode."),
+        typer.Option(
+            help="Write recordings for the Rerun viewer into this folder instead, one for each episode."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Write a report to look at: HTML without any network, and contact sheets; or recordings for Rerun."""
+    """Write a report to look at: HTML pages and contact sheets, or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import print_json, progress_bars
 

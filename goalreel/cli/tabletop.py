@@ -28,12 +28,12 @@ def main() -> None:
     "- `goalreel tabletop record --episodes 5 --out views --cameras front,side,top,wrist --size 256`"
 )
 def record(
-    episodes: Annotated[int, typer.Option(min=1, help="How many; each has its own seed.")],
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes; each has its own seed.")],
     out: Annotated[Path, typer.Option(help="The new dataset; must not exist or be empty.")],
     split: Split = "train",
     first: First = 0,
     cameras: Annotated[
-        str, typer.Option(help="Of front, side, corner, left, top and wrist.")
+        str, typer.Option(help="Cameras, of front, side, corner, left, top and wrist, with commas between.")
     ] = "front,wrist",
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = SIZE,
     starts_closed: Annotated[
@@ -49,11 +49,11 @@ def record(
 
 @app.command(epilog="Example: `goalreel tabletop scene --seed 900301 --out scene.png`")
 def scene(
-    seed: Annotated[int, typer.Option(help="The scene's number: see goalreel/tabletop/sim/splits.py.")],
+    seed: Annotated[int, typer.Option(help="The scene's number.")],
     out: Annotated[Path, typer.Option(help="PNG to write; one that is there is replaced.")],
     json_output: Json = False,
 ) -> None:
-    """Write the first picture of a scene, the arm at home, and say what is asked for in it."""
+    """Write the first picture of a simulated scene, and print its instruction."""
     with one_line_errors():
         from goalreel.cli.console import print_json
         from goalreel.files import write_bytes

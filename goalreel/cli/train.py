@@ -31,19 +31,22 @@ Config = Annotated[
     ),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", help="Folder for checkpoint, card, logs and what resuming needs.")
+    Path,
+    typer.Option("--out", help="Folder for the checkpoint, its card, logs, and what is needed to resume."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")]
 Corpus = Annotated[
     list[Path] | None, typer.Option("--corpus", help="ShareGPT file; again for more. [default: the config's]")
 ]
-Model = Annotated[str | None, typer.Option("--model", help="Start from this one instead of the config's.")]
+Model = Annotated[str | None, typer.Option("--model", help="Model to start from. [default: the config's]")]
 Words = Annotated[
     list[Path] | None,
     typer.Option("--words", help="As --corpus, for a model from scratch to learn the words of, not more."),
 ]
-Validation = Annotated[list[Path] | None, typer.Option("--validation", help="As --corpus, only measured on.")]
-INTERRUPTED = "interrupted: run the same command with --resume to go on from the last checkpoint"
+Validation = Annotated[
+    list[Path] | None, typer.Option("--validation", help="Like --corpus, but only to measure on.")
+]
+INTERRUPTED = "interrupted: run the same command with --resume to continue from the last checkpoint"
 
 
 @app.callback()

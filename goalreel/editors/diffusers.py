@@ -186,7 +186,7 @@ class DiffusersEditor:
         torch.cuda.empty_cache()
         if not half:
             return [_failure(reason, refused)]
-        log.warning("a call of %d edits failed and is split: %s", len(edits), reason)
+        log.warning("a batch of %d edits failed, so it is tried in smaller parts: %s", len(edits), reason)
         return self._attempt(edits[:half], place) + self._attempt(edits[half:], place)
 
     def _modules(self) -> "list[nn.Module]":

@@ -161,9 +161,7 @@ def build_critic(
     if dialect.name == "observed":
         scores = False
         if dialect.overlay:
-            raise InputError(
-                f"{model.plain()}: recorded frames are not laid over each other: leave out overlay"
-            )
+            raise InputError(f"{model.plain()}: overlay is not for recorded frames: leave it out")
     return ChatCritic(chat, mode=mode, scores=scores, dialect=dialect, threshold=threshold)
 
 

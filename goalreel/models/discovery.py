@@ -91,7 +91,7 @@ def _word(role: Role, name: ModelName) -> str:
     """The name of the kind: what stands before the colon, or a word alone, or what an editor's name means."""
     if name.kind:
         if name.kind in _RENAMED:
-            log.warning("%s: is called %s: now", name.public(), _RENAMED[name.kind])
+            log.warning("%s: is now called %s:", name.public(), _RENAMED[name.kind])
         return _RENAMED.get(name.kind, name.kind)
     if role == "editor" and name.parts:
         return built_in.FALLBACK if name.separator == ELSE else built_in.SPLIT

@@ -228,7 +228,7 @@ def check_name(role: Role, name: ModelName, recordings: bool = True) -> AnyKind:
     for part in name.parts or ():
         reader = check_name(role, part, recordings).needs_recording
         if reader and name.separator == ELSE:
-            raise InputError(f"{part.plain()} takes pictures from the recording: leave out other editors")
+            raise InputError(f"{part.plain()} takes goal images from the recording: leave out other editors")
     kind = find(role, name, recordings=recordings)
     if kind.asks_chat:
         _check_chat(role, name)
@@ -245,9 +245,7 @@ def _check_chat(role: Role, name: ModelName) -> None:
         raise InputError(f"{name.plain()}: {name.inner.plain()} is no chat model: use {use}")
     options = read_options(name.inner, kind.options)
     if isinstance(options, DialectOptions) and (options.dialect or options.prompts or options.overlay):
-        raise InputError(
-            f"{name.plain()}: it is asked in words of its own: leave out dialect, prompts and overlay"
-        )
+        raise InputError(f"{name.plain()}: it has prompts of its own: leave out dialect, prompts and overlay")
 
 
 load_models = load

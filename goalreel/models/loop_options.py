@@ -23,8 +23,8 @@ class LoopOptions(Settings):
     critic_mode: Annotated[
         Literal["strict", "fast"],
         Field(
-            description="How the critic is asked: strict for one trained by reinforcement (Critic-8B), fast "
-            "for one that was only fine-tuned (Critic-SFT-8B).",
+            description="Which of its two prompts the critic gets: strict suits "
+            "Critic-8B, fast suits Critic-SFT-8B.",
             json_schema_extra=READ_ONLY,
         ),
         CRITIC,
@@ -32,7 +32,7 @@ class LoopOptions(Settings):
     """The dialect `interleavethinker` asks both alike."""
     critic_scores: Annotated[
         bool,
-        Field(description="Ask the critic for scores from 0 to 10 too.", json_schema_extra=READ_ONLY),
+        Field(description="Also ask the critic for scores from 0 to 10.", json_schema_extra=READ_ONLY),
         CRITIC,
     ] = False
     """They choose the best of rejected attempts. No published checkpoint was trained to give them."""
@@ -41,7 +41,8 @@ class LoopOptions(Settings):
         Field(
             ge=0,
             le=1,
-            description="Accept from this probability of success on, not by the critic's word.",
+            description="Accept a picture from this probability of success on, "
+            "instead of by the critic's yes or no.",
             json_schema_extra=READ_ONLY,
         ),
         CRITIC,
@@ -50,8 +51,9 @@ class LoopOptions(Settings):
     critic_live: Annotated[
         Literal["candidate", "observed"],
         Field(
-            description="How the critic is asked about live frames: in the words for an editor's pictures, "
-            "as nano learns them, or in those for a camera's, which suit other chat models.",
+            description="How the critic is asked about live frames: as about an "
+            "editor's pictures (candidate; nano needs "
+            "this), or as about a camera's (observed; suits other chat models).",
             json_schema_extra=READ_ONLY,
         ),
         LIVE,
@@ -60,8 +62,9 @@ class LoopOptions(Settings):
     confirm: Annotated[
         bool,
         Field(
-            description="Ask the critic at the end, on live frames, whether the task as a whole is done. "
-            "What it does not confirm ends as UNVERIFIED, not as SUCCEEDED."
+            description="Ask the critic at the end, on live frames, whether the "
+            "whole task is done. Where it does "
+            "not confirm, the task ends as UNVERIFIED, not SUCCEEDED."
         ),
         LIVE,
     ] = True
@@ -70,27 +73,27 @@ class LoopOptions(Settings):
         Field(
             ge=1,
             le=1000,
-            description="Steps of a task that the critic can judge as a whole, at most. A longer one is not "
-            "asked about, and ends as UNVERIFIED.",
+            description="Most steps of a task that the critic can judge as a whole. A longer "
+            "task is not judged, and ends as UNVERIFIED.",
         ),
         LIVE,
     ] = None
     """None for a critic that can judge a task of any length; nano's knows single steps alone."""
-    max_attempts: Annotated[int, Field(ge=1, le=1000, description="Pictures a step, at most.")]
+    max_attempts: Annotated[int, Field(ge=1, le=1000, description="Most pictures to draw for a step.")]
     """The paper's T."""
     keep: Annotated[
         Keep,
         Field(
-            description="Which picture stays where all of a step were rejected: the best by the critic's "
-            "scores, or else by its probability, or without either the last; or always the last."
+            description="Which picture to keep where all of a step were rejected: the best "
+            "(by score, else by probability), or the last."
         ),
         CRITIC,
     ] = "best"
     references: Annotated[
         References,
         Field(
-            description="What the editor is shown beside the picture that it edits: nothing more, the first "
-            "frame, or all pictures before it (those of the task and of finished steps).",
+            description="What the editor sees beside the picture that it edits: nothing, the first frame, or "
+            "all earlier pictures (of the task and of finished steps).",
             json_schema_extra=READ_ONLY,
         ),
         EDITOR,
@@ -98,8 +101,8 @@ class LoopOptions(Settings):
     background: Annotated[
         Background,
         Field(
-            description="What is done where an edit moves or scales the background: correct warps a little "
-            "back and rejects a lot before the critic looks; measure only records it; ignore does nothing.",
+            description="When an edit moves or scales the background: correct it (a little is warped back, "
+            "a lot is rejected), only measure it, or ignore it.",
             json_schema_extra=READ_ONLY,
         ),
         EDITOR,
@@ -109,7 +112,7 @@ class LoopOptions(Settings):
         Field(
             ge=1,
             le=1000,
-            description="Steps of a plan, at most. The planner is told of a longer plan and asked again.",
+            description="Most steps of a plan. A planner that writes more is asked again.",
             json_schema_extra=READ_ONLY,
         ),
         PLANNER,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from goalreel.planners.chat.conversation import Chat
     from goalreel.types import Critic, Editor, Planner
 
-_ADVICE = "put it into the environment, GOALREEL_API_KEY"
+_ADVICE = "put it into the environment variable GOALREEL_API_KEY"
 _KEYED = re.compile(r"://[^/]*@")
 _SECRET = re.compile(r"(key|token|secret|auth|bearer|passw.*|credentials?|signature)$", re.IGNORECASE)
 
@@ -93,7 +93,7 @@ class ModelSpec[O: ModelOptions]:
 
 
 def _renamed[T](old: str, new: str, value: T) -> T:
-    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
+    warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=3)
     return value
 
 
@@ -230,7 +230,7 @@ def read_options[O: ModelOptions](name: ModelName, options: type[O]) -> O:
             an address.
     """
     if _KEYED.search(name.target):
-        raise InputError(f"{name.plain()}: no key belongs into an address: {_ADVICE}")
+        raise InputError(f"{name.plain()}: an address must hold no key: {_ADVICE}")
     try:
         return options.model_validate(name.options)
     except ValidationError as e:
@@ -245,7 +245,7 @@ def _first_problem(error: ValidationError, options: type[ModelOptions]) -> str:
     if option in options.model_fields:
         return f"{option} is wrong: {first['msg'].removeprefix('Value error, ')}"
     if _SECRET.search(option):
-        return f"no {option} belongs into a name: {_ADVICE}"
+        return f"a model name must hold no {option}: {_ADVICE}"
     return f"{option} is wrong: there are {', '.join(options.model_fields) or 'no options'}"
 
 

@@ -136,7 +136,7 @@ async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], qu
     """Wait for an answer, and take the question back when the client hangs up.
 
     Raises:
-        HTTPException: 499, the client is gone.
+        HTTPException: 499, the client has disconnected.
         QueueFull, BackendError: from the batcher.
     """
     return await while_connected(request, batcher.ask(question, client=client_of(request)))
@@ -151,14 +151,14 @@ async def while_connected[A](request: Request, work: Coroutine[Any, Any, A]) -> 
     """Wait for the end of some work, which is cancelled when the client hangs up.
 
     Raises:
-        HTTPException: 499, the client is gone.
+        HTTPException: 499, the client has disconnected.
     """
     answer = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            raise HTTPException(CLIENT_GONE, "the client is gone")
+            raise HTTPException(CLIENT_GONE, "the client has disconnected")
         return await answer
     finally:
         answer.cancel()

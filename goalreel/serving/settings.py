@@ -51,7 +51,7 @@ class ServeSettings:
     """
 
     host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535, description="0 takes a free one.")] = 8000
+    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen at; 0 takes a free one.")] = 8000
     token: str | None = None
     """Bearer token every request but /health must carry; required for any address but loopback."""
     batch_size: Annotated[int, Field(ge=1, description="Requests in one model call, at most."), _LOAD] = 16

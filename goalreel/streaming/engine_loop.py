@@ -92,7 +92,7 @@ class EngineLoop:
         """
         await asyncio.wait([self.models])
         if (error := self.models.exception()) is not None:
-            log.info("the trace of this error:", exc_info=error)
+            log.info("traceback of this error:", exc_info=error)
             if isinstance(error, UserError) and self._loading[0] is None:
                 raise error  # a name, before anything was loaded
             raise BackendError(f"{self._loaded} cannot be loaded: {one_line(error)}")

@@ -136,7 +136,9 @@ class ModelThread:
         """
         self._abandoned = [thread for thread in self._abandoned if thread.current is not None]
         if len(self._abandoned) >= MAX_ABANDONED:
-            raise BackendError(f"{MAX_ABANDONED} calls that were given up have not ended")
+            raise BackendError(
+                f"{MAX_ABANDONED} calls that took too long are still running: restart the model or its server"
+            )
         call = _QueuedCall(run, timeout)
         self._thread.queue.put(call)
         answer = asyncio.wrap_future(call.answer)

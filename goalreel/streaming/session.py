@@ -280,7 +280,9 @@ class Session:
         """Plan step `index` and what follows again, from the live scene."""
         limit = _given(self._request.max_replans, self._settings.max_replans)
         if self.replans >= limit and not end.by_operator:
-            raise TaskEnded(ErrorCode.REPLANS_EXHAUSTED, f"{end.reason}, and {limit} re-plans are spent")
+            raise TaskEnded(
+                ErrorCode.REPLANS_EXHAUSTED, f"{end.reason}, and the limit of {limit} re-plans is reached"
+            )
         self.replans += 1
         self._follower = None
         self._message = f"re-planning: {end.reason}"

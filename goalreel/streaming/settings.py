@@ -26,42 +26,42 @@ class EngineSettings(Settings):
             description="Refuse requests with a longer task, auxiliary text or reason, in characters.",
         ),
     ] = 2000
-    max_replans: Annotated[int, Field(ge=0, le=100, description="Re-plans a task.")] = 2
+    max_replans: Annotated[int, Field(ge=0, le=100, description="How often a task may be re-planned.")] = 2
     task_timeout: Annotated[
-        float | None, Field(gt=0, le=86400, description="Limit of a task's duration in seconds.")
+        float | None, Field(gt=0, le=86400, description="Longest duration of a task in seconds.")
     ] = None
     model_timeout: Annotated[
         float,
         Field(
             ge=0.1,
             le=3600,
-            description="Seconds a model call may take, from its beginning, before it counts as failed.",
+            description="Seconds after which a model call counts as failed.",
         ),
     ] = 120.0
     on_model_failure: Annotated[
         Literal["text_only", "fail"],
         Field(
-            description="A model that cannot be asked: go on in words, marked UNVERIFIED, or end the task."
+            description="When a model cannot be asked: continue in words, marked UNVERIFIED, or end the task."
         ),
     ] = "text_only"
     on_unverified: Annotated[
         Literal["publish", "fail"],
         Field(
-            description="A step whose pictures were all rejected: show one (see keep), UNVERIFIED, or end "
-            "the task."
+            description="When all pictures of a step were rejected: publish one (see "
+            "keep), marked UNVERIFIED, or end the task."
         ),
     ] = "publish"
     require_verified: Annotated[
         bool,
         Field(
-            description="Stream only goals whose picture a critic accepted, in a plan of the planner. At any "
-            "other step the policy holds, until set_active_step goes on or the rest is re-planned, after "
-            "stall_timeout."
+            description="Publish only goal images that a critic accepted, in a plan of the planner. "
+            "At any other step the policy holds, until "
+            "set_active_step moves on, or the rest is re-planned after stall_timeout."
         ),
     ] = False
     max_image_age: Annotated[
         float,
-        Field(ge=0.05, le=60, description="Seconds after which a camera frame is not the scene any more."),
+        Field(ge=0.05, le=60, description="Age in seconds from which a camera frame is too old to use."),
     ] = 1.0
     image_timeout: Annotated[
         float, Field(ge=0, le=3600, description="Seconds to wait for a usable camera frame before giving up.")
@@ -71,21 +71,25 @@ class EngineSettings(Settings):
         Field(
             ge=64,
             le=8192,
-            description="The longer side, in pixels, that models are given camera frames with at most; goal "
-            "images keep the camera's size.",
+            description="Longest side, in pixels, of camera frames that models get. "
+            "Goal images keep the camera's size.",
         ),
     ] = MAX_IMAGE_SIDE
-    track_rate: Annotated[float, Field(ge=0.1, le=30, description="Looks at the live view, in Hz.")] = 5.0
+    track_rate: Annotated[
+        float, Field(ge=0.1, le=30, description="How often the live view is looked at, in Hz.")
+    ] = 5.0
     critic_period: Annotated[
-        float, Field(ge=0, le=600, description="Least seconds between two questions to the critic.")
+        float,
+        Field(ge=0, le=600, description="Shortest time between two questions to the critic, in seconds."),
     ] = 2.0
     gate: Annotated[
         float,
         Field(
             ge=-10,
             le=1,
-            description="Share of the visible change to be seen before the critic is asked (1: all of it); "
-            "about a view that comes to rest short of that it is asked once.",
+            description="Share of the visible change that must be seen before "
+            "the critic is asked (1: all of it). "
+            "If the view comes to rest earlier, the critic is asked once.",
         ),
     ] = 0.3
     stall_timeout: Annotated[
@@ -94,7 +98,11 @@ class EngineSettings(Settings):
     ] = 60.0
     leave_timeout: Annotated[
         float,
-        Field(ge=0.1, le=86400, description="Seconds far off the plan (see leave) before it is re-planned."),
+        Field(
+            ge=0.1,
+            le=86400,
+            description="Seconds far off the plan (see leave) after which the task is re-planned.",
+        ),
     ] = 30.0
     leave: Annotated[
         float,
@@ -109,8 +117,8 @@ class EngineSettings(Settings):
         Field(
             ge=0,
             le=1,
-            description="Share of the picture that may differ between scene and prediction; above it the "
-            "next goal is rendered again from the scene.",
+            description="Share of the picture that may differ between scene and prediction. Above it the "
+            "next goal image is rendered again from the scene.",
         ),
     ] = 0.015
     goals_ahead: Annotated[
@@ -118,8 +126,8 @@ class EngineSettings(Settings):
         Field(
             ge=0,
             le=1000,
-            description="Goals after the first that are rendered before the policy is given the first of a "
-            "plan: it starts later, and waits less often between steps.",
+            description="How many more goal images to render before the policy gets the first one. With "
+            "more it starts later, and waits less between steps.",
         ),
     ] = 0
 

@@ -18,7 +18,7 @@ def compile_parts(parts: Iterable[nn.Module], *, dynamic: bool | None = None) ->
     """
     compiler = inductor.cpp.cxx[-1]
     if shutil.which(compiler) is None:
-        log.warning("no %s here: training is slower for not being compiled; install it", compiler)
+        log.warning("%s is missing, so training is not compiled and slower: install it", compiler)
         return
     for part in parts:
         part.compile(dynamic=dynamic)

@@ -45,7 +45,7 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
             _compare(path, settings)
         elif processes().is_main_process:
             if out.exists() and (not out.is_dir() or any(out.iterdir())):
-                raise InputError(f"{out} is not empty: give another --out, or --resume to go on with its run")
+                raise InputError(f"{out} is not empty: give another --out, or --resume to continue its run")
             out.mkdir(parents=True, exist_ok=True)
             path.write_text(yaml.safe_dump(settings, sort_keys=False))
         hold(out)

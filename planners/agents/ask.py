@@ -71,13 +71,13 @@ def ask[T](
                 del turns[i]
                 continue
             log.info(
-                "%s: reply %d of at most %d is of no use: %s", stage, number + 1, replies, answer.message
+                "%s: reply %d of at most %d cannot be used: %s", stage, number + 1, replies, answer.message
             )
             text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
             if text is not None:
                 raw[i] = valid(text[:MAX_REPLY])
                 echo = _echo(clean(raw[i]))
-                log.info("it said: %s", echo)
+                log.info("the reply: %s", echo)
                 turns[i] = unread[i].conversation + _repeat(echo, unread[i].correction(answer))
             refused = isinstance(reply, NoReply) and reply.refused
             if refused:

@@ -86,7 +86,7 @@ class Layout(BaseModel):
             second = cls.model_validate(hands[1])
         except ValueError as e:
             raise InputError(
-                f"layout {text!r} is not understood: write it like "
+                f"layout {text!r} cannot be read: write it like "
                 "'gripper=6,position=0:3,vertical=2,closed=high,source=state', or for two hands "
                 "'gripper=6/13,closed=low', with other features 'state=NAME,action=NAME'"
             ) from e

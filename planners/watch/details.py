@@ -67,7 +67,7 @@ def describe(
     for (number, at, _), answer in zip(places, _ask(chat, questions, replies), strict=True):
         if isinstance(answer, Failure):
             where = f"{watched[number].recording.id}, step {at + 1}"
-            log.warning("%s: has no details of the model: %s", where, answer.line)
+            log.warning("%s: the model gave no details: %s", where, answer.line)
         elif answer != Details():
             steps[number][at] = steps[number][at].model_copy(update={"details": answer})
     return [

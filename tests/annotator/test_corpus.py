@@ -161,7 +161,7 @@ def test_whole_storyboards_for_models_that_draw_as_they_write(tmp_path):
     (first, *_) = json.loads((tmp_path / "reflection/sharegpt/reflection.json").read_text())
     assert first["messages"][1] == {"role": "assistant", "content": text}
     assert len(first["images"]) == 5
-    with pytest.raises(DatasetError, match="asked for otherwise"):
+    with pytest.raises(DatasetError, match="made with other options"):
         make_from_storyboards(kept(4), RecipeOrder(NamedScorer("m", Marker())), tmp_path)
 
 
@@ -194,7 +194,7 @@ def test_a_second_run_changes_nothing_and_another_order_is_refused(tmp_path):
         (RecipeOrder(NamedScorer("n", marker)), boards),
         (order, boards[:1]),
     ):
-        with pytest.raises(DatasetError, match="asked for otherwise"):
+        with pytest.raises(DatasetError, match="made with other options"):
             make_from_storyboards(some, other, tmp_path / "out")
     assert files(tmp_path / "out") == before
 
@@ -234,7 +234,7 @@ def test_an_empty_result_is_a_whole_one_and_says_why(tmp_path):
     command = ("corpus", "from-storyboards", str(tmp_path / "in"), "--out", str(tmp_path / "out"))
     told = invoke(*command)
     assert told.exit_code == 0
-    assert "no row for the Critic; dropped most: unscored (1)" in told.stderr
+    assert "no rows for the Critic; most were dropped for: unscored (1)" in told.stderr
     assert "name a judge" in told.stderr
     assert list(read_rows(tmp_path / "out/sft", JUDGEMENTS)) == []
     assert goalreel(*command)
@@ -283,7 +283,7 @@ def test_a_storyboard_named_twice_is_taken_once(tmp_path):
 def test_a_dead_judge_ends_the_run_in_one_line_and_nothing_is_asked_twice(tmp_path):
     boards = kept(6)
     dying = Marker(lasts=20)
-    with pytest.raises(UserError, match=r"out of reach.*run the same command again to go on"):
+    with pytest.raises(UserError, match=r"out of reach.*run the same command again to resume"):
         make_from_storyboards(boards, RecipeOrder(NamedScorer("m", dying)), tmp_path / "out")
     assert not (tmp_path / "out/report.json").exists()
     (tmp_path / "out/answers/left-by-a-kill.json").write_text("{}")

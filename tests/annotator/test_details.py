@@ -138,7 +138,7 @@ def test_a_model_that_watches_tells_scene_reasoning_and_failures(video_dataset, 
     assert first["details"]["scene"] == {"text": "a red block beside a bowl"} | by
     assert first["details"]["failure"] is None
     assert "details" not in last, "a reply that was cut off is no answer"
-    assert any("has no details of the model" in message for message in caplog.messages)
+    assert any("the model gave no details" in message for message in caplog.messages)
     (tried,) = steps(out, 1)
     cause = {"text": "the gripper closed beside the block", "restorable": False}
     assert tried["details"]["failure"] == cause | by

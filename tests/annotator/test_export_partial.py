@@ -55,7 +55,7 @@ def test_groot_has_the_whole_episodes(part, tmp_path, caplog):
     assert json.loads((tmp_path / "groot" / "meta" / "info.json").read_text())["total_episodes"] == len(there)
     assert exported.episodes == exported.named == len(there)
     assert f"{len(there)} of 4 episodes are whole; {part}" in caplog.text
-    assert "is missing: the whole ones are exported" in caplog.text
+    assert "is missing: only the complete episodes are exported" in caplog.text
 
 
 def test_sarm_is_a_copy_of_that_part(part, tmp_path, caplog):

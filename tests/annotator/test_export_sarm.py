@@ -186,7 +186,7 @@ def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(
         return fails("export", dataset, "--to", "sarm", "--out", out, *more)
 
     assert "run goalreel annotate first" in refused(video_dataset)
-    assert "--source goes with --to table" in refused(goals, "--source", video_dataset)
+    assert "--source is for --to table" in refused(goals, "--source", video_dataset)
     assert "overlaps the dataset" in refused(goals, out=goals / "sarm")
     half = tmp_path / "half"
     (half / "meta" / "goalreel").mkdir(parents=True)

@@ -88,7 +88,7 @@ def test_a_second_editor_draws_what_the_first_could_not(painters, frame, tmp_pat
     assert board.complete
     assert printed["claims"]["looks"]["by"] == {"model grey": 1, "model red": 1}
     page = (out / "index.html").read_text()
-    assert "by model red" in page
+    assert "by red" in page
     assert "grey else red" in page
     for painter in painters.values():
         painter.edits.clear()
@@ -165,7 +165,7 @@ def test_a_second_editor_that_is_none_is_one_line_before_any_work(name, said, pa
 def test_frames_of_a_recording_stand_alone(painters, video_dataset, tmp_path):
     models = ("--editor", "hindsight", "--editor", "red")
     said = fails("annotate", video_dataset, "--out", tmp_path / "out", *models)
-    assert "hindsight takes pictures from the recording: leave out other editors" in said
+    assert "hindsight takes goal images from the recording: leave out other editors" in said
 
 
 def test_the_parts_of_a_name():

@@ -61,14 +61,14 @@ def test_one_picture_at_its_mark_is_the_scene_too(files, models, tmp_path):
         (["none.png", "tidy up"], "none.png: cannot be read"),
         (["a.png", "broken.png", "<image> <image>"], "broken.png: not a readable image: of no known format"),
         ([" "], "the instruction is empty"),
-        ([], "say what is to be done"),
+        ([], "the instruction is missing: goalreel plan"),
         (["tidy up", "--done", "1"], "--done counts the steps of a storyboard: name its folder"),
         (
             ["--continue", "plan", "a.png", "tidy up"],
             "the instruction is the folder's: give one FRAME at most",
         ),
         (["--continue", "nowhere"], "nowhere: holds no storyboard.json"),
-        (["--continue", "p"], "p is the storyboard to go on from: give another --out"),
+        (["--continue", "p"], "p is the storyboard to continue: give another --out"),
     ],
     ids=" ".join,
 )
@@ -158,7 +158,7 @@ def test_more_steps_than_there_are(tmp_path):
     said = fails("plan", "--continue", tmp_path / "first", "--done", 2, "--out", tmp_path / "rest")
     assert "2 steps done, but the plan has 1" in said
     none = Storyboard(task=Task(id="t", instruction="i"), failure=Failure(stage="plan", message="no"))
-    with pytest.raises(InputError, match="no plan to go on from"):
+    with pytest.raises(InputError, match="no plan to continue"):
         continue_task(none)
 
 

@@ -127,7 +127,7 @@ def test_the_banks_of_a_run_give_its_prompts_again(banks, tmp_path):
     goalreel("corpus", "prompts", "--out", tmp_path / "b", "--banks", tmp_path / "a" / "banks", "--count", 9)
     assert rows(tmp_path / "a") == rows(tmp_path / "b")
     line = fails("corpus", "prompts", "--out", tmp_path / "a", "--banks", banks, "--count", 8)
-    assert "asked for otherwise: choose another --out" in line
+    assert "made with other options: choose another --out" in line
 
 
 @pytest.mark.parametrize(

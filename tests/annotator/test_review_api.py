@@ -37,7 +37,7 @@ EPISODES = {
 
 @pytest.fixture(scope="module")
 def made(video_dataset, annotated, tmp_path_factory):
-    """The dataset annotated: three sure steps; one rejected; one drawn, and frames of no step behind it."""
+    """The dataset annotated: three sure steps; one rejected; one drawn, and frames of no step after it."""
     return annotated(video_dataset, tmp_path_factory.mktemp("review") / "out", EPISODES)
 
 
@@ -302,7 +302,7 @@ def test_who_comes_second_is_shown_what_was_first(page, out):
         ({"kind": "move", "step": "9", "edge": "end", "frame": 3}, "there is no step 9"),
         ({"kind": "move", "step": "../x", "edge": "end", "frame": 3}, "match pattern"),
         ({"kind": "split", "step": "0", "frame": 0}, "a step holds at least one"),
-        ({"kind": "merge", "step": "2"}, "no step behind"),
+        ({"kind": "merge", "step": "2"}, "no step after"),
         ({"kind": "insert", "start": 2, "end": 5, "name": "n"}, "overlap"),
         ({"kind": "rename", "step": "0", "name": "n" * 2001}, "at most 2000"),
         ({"kind": "rename", "step": "0", "name": " "}, "match pattern"),
@@ -610,7 +610,7 @@ def test_the_command_says_in_one_line_what_is_wrong(video_dataset, made, monkeyp
         port = taken.getsockname()[1]
         said = f"port {port} of 127.0.0.1 is taken: end what listens there, or choose another with --port"
         assert said in fails("review", made, "--port", port)
-    assert "192.0.2.1 is no address of this machine" in fails("review", made, "--host", "192.0.2.1")
+    assert "192.0.2.1 is not an address of this machine" in fails("review", made, "--host", "192.0.2.1")
 
 
 def test_slow_connections_lock_nobody_out(made):

@@ -54,7 +54,7 @@ def test_preset_watch(video_dataset, tmp_path, caplog):
         result = run(video_dataset, tmp_path / "out", server)
         asked = [text_of(request) for request in server.requests]
     assert result.exit_code == 0, result.stderr
-    said_first = "watching 3 episode(s) takes at least 3 call(s) of the planner, with 3 contact sheet(s)"
+    said_first = "watching 3 episode(s) takes at least 3 call(s) to the planner, with 3 contact sheet(s)"
     assert caplog.messages[0].startswith(said_first)
     assert sum("You watch a recorded robot episode" in text for text in asked) == 3
     assert summary(result)["annotated"] == 3
@@ -95,7 +95,7 @@ def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, ca
     assert result.exit_code == 1
     assert list(summary(result)["failures"]) == ["1"]
     assert "no usable answer in 3 replies" in summary(result)["failures"]["1"]
-    assert caplog.messages.count("it said: { sorry") == 3
+    assert caplog.messages.count("the reply: { sorry") == 3
     assert (summary(again)["annotated"], summary(again)["resumed"]) == (1, 2)
     assert len(server.requests) == before + 2, "one watch and one verdict"
     assert any(message.startswith("watching 1 episode(s)") for message in caplog.messages)

@@ -26,7 +26,7 @@ def test_carry_over(video_dataset, annotated, tmp_path):
     edited = shutil.copytree(out, tmp_path / "edited")
     shutil.rmtree(edited / FOLDER)
     printed = goalreel("carry-over", edited, "--from", out)
-    assert printed == "2 episodes have their records again; 1 had none\n"
+    assert printed == "2 episodes got their records; 1 had none\n"
     assert (edited / FOLDER / "episodes/chunk-000/episode_000002.json").is_file()
     assert "has no records" in fails("carry-over", edited, "--from", video_dataset)
     former = invoke("adopt", edited, "--from", out)

@@ -191,7 +191,7 @@ def test_what_does_not_fit_is_one_line(tmp_path):
     assert "--frame needs --instruction" in fails(
         "doctor", "--models", "nano", "--frame", tmp_path / "scene.png", *out
     )
-    assert "give --models PRESET" in fails("doctor", "--instruction", "tidy up", *out)
+    assert "these options need --models PRESET" in fails("doctor", "--instruction", "tidy up", *out)
     assert "no preset 'magic'" in fails("doctor", "--models", "magic", *out)
     assert "give --planner and --editor and --critic" in fails("doctor", "--models", "api", *out)
     assert not (tmp_path / "out").exists()

@@ -36,7 +36,7 @@ def nothing_loads(monkeypatch, tmp_path):
     monkeypatch.setattr(builtins, "__import__", guarded)
 
 
-FORGOTTEN = "scene.png is a file, and there is no instruction: say what is to be done"
+FORGOTTEN = "scene.png is a file, and there is no instruction: say what the robot should do"
 NO_DATASET = "scene.png: is a file, and a LeRobot dataset is a folder"
 
 
@@ -47,7 +47,10 @@ NO_DATASET = "scene.png: is a file, and a LeRobot dataset is a folder"
         ("plan absent.png --out p", "absent.png is a file, and there is no instruction"),
         ("rollout scene.png", FORGOTTEN),
         ("doctor --models nano --instruction scene.png", FORGOTTEN),
-        ("rollout -- --policy.path=p", "there is no instruction: say what is to be done, before the --"),
+        (
+            "rollout -- --policy.path=p",
+            "there is no instruction: say what the robot should do, before the --",
+        ),
         (
             "annotate scene.png --out o",
             "scene.png: is neither a LeRobot dataset, which is a folder, nor a",

@@ -112,7 +112,7 @@ def test_a_proxy_is_used_but_for_this_machine(environment, variables, address, p
 @pytest.mark.parametrize("value", ["http://[::1", "ftp://p:1"])
 def test_a_proxy_that_cannot_be_used_is_one_line(environment, value):
     environment.setenv("http_proxy", value)
-    with pytest.raises(InputError, match=r"the proxy .* of the environment is no address"):
+    with pytest.raises(InputError, match=r"the proxy .* of the environment is not an address"):
         Endpoint("http://there", ())
 
 

@@ -54,7 +54,7 @@ def robot() -> list[b.Sent]:
         ((*TASK, "--image-topic", "a b=/image"), "'a b' cannot be the camera's name"),
         ((*TASK, "--image-topic", "a=/image", "--image-topic", "b=/image"), "/image is given twice"),
         ((*TASK, "--subgoal-topic", "/image"), "does not hold SubGoal"),
-        ((), "nothing says what the task was: pass --task TEXT or --instruction-topic"),
+        ((), "the instruction is not known: pass --task TEXT or --instruction-topic"),
         (("--task", " "), "--task is empty"),
         ((*TASK, "--instruction-topic", "/target"), "not both"),
         (("--instruction-topic", "/target"), "does not hold text"),

@@ -260,7 +260,7 @@ def test_another_corpus_is_never_mixed_in(tmp_path):
     make_corpus(CorpusOrder("plans", "validation", 1, size=64), tmp_path / "c", text=False)
     assert not (tmp_path / "c/sharegpt").exists()
     for episodes, text in ((2, False), (1, True)):
-        with pytest.raises(DatasetError, match="asked for otherwise"):
+        with pytest.raises(DatasetError, match="made with other options"):
             make_corpus(CorpusOrder("plans", "validation", episodes, size=64), tmp_path / "c", text=text)
     with pytest.raises(DatasetError, match="holds no corpus"):
         next(read_rows(tmp_path / "nothing", PLANS))

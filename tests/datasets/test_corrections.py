@@ -333,12 +333,12 @@ def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
         states.append(person.does(change))
     for state in reversed(states[:-1]):
         assert person.does(UndoChange()) == state
-    with pytest.raises(InputError, match="nothing to take back"):
+    with pytest.raises(InputError, match="nothing to undo"):
         person.does(UndoChange())
     other = Person(records, "ben")
     for state in states[1:]:
         assert other.does(RedoChange()) == state
-    with pytest.raises(InputError, match="nothing to make again"):
+    with pytest.raises(InputError, match="nothing to redo"):
         other.does(RedoChange())
     person.does(UndoChange(), BlankGoal(step="0"))
     assert not person.reviews.look(0, LENGTH).replay.undone
@@ -426,7 +426,7 @@ def test_the_second_of_two_people_is_told_and_overwrites_nothing(records):
         (MoveBoundary(step="2", edge="end", frame=13), "of 12: a step holds"),
         (SplitStep(step="0", frame=0), "holds at least one"),
         (InsertStep(start=2, end=5, name="x"), "overlap step 0"),
-        (MergeSteps(step="2"), "no step behind"),
+        (MergeSteps(step="2"), "no step after"),
         (ChooseAttempt(step="0", attempt=7), "no attempt 7"),
         (TakeFrame(step="0", camera=FRONT, frame=12), "none of the episode's 12"),
         (DeleteStep(step="9"), "no step 9"),

@@ -190,7 +190,9 @@ def test_the_command_says_what_was_mended(video_dataset, tmp_path):
         assert "--fix and --out COPY go together" in fails("check", root, *words)
     assert "no meta/info.json" in fails("check", tmp_path / "none", "--fix", "--out", tmp_path / "x")
     assert not (tmp_path / "x").exists()
-    assert goalreel("check", out, "--fix", "--out", tmp_path / "y").startswith("nothing to mend")
+    assert goalreel("check", out, "--fix", "--out", tmp_path / "y").startswith(
+        "nothing that --fix can repair"
+    )
 
 
 def test_statistics_are_lerobots(video_dataset, tmp_path):

@@ -597,9 +597,9 @@ def test_a_server_that_is_not_there():
     [
         ("openai", "@http://host", "openai:MODEL@URL"),
         ("openai", "gpt-image-1", "needs a key: set OPENAI_API_KEY"),
-        ("server", "host:80", "is no address: write http://HOST:PORT"),
-        ("interleavethinker", "ftp://host", "is no address"),
-        ("server", "http://me:pass@host", "no key belongs into an address"),
+        ("server", "host:80", "is not an address: write http://HOST:PORT"),
+        ("interleavethinker", "ftp://host", "is not an address"),
+        ("server", "http://me:pass@host", "an address must hold no key"),
         ("paint", "http://host", "no remote editor of kind 'paint'"),
     ],
 )
@@ -618,7 +618,7 @@ def test_the_old_name_of_interleavethinkers_server_works_and_names_the_new_one(s
     server.reply = lambda path, fields: (200, {"edited_image": encoded(picture(1024, 1024))}, {})
     (drawn,) = build_editor(f"seed:{server.url}").edit([edit()])
     assert drawn.size == (1024, 1024)
-    assert "is called interleavethinker: now" in caplog.text
+    assert "is now called interleavethinker:" in caplog.text
 
 
 def test_a_key_that_no_header_can_carry_is_named_by_its_variable(monkeypatch):

@@ -72,7 +72,7 @@ def test_a_model_that_cannot_be_called_ends_it_at_once(monkeypatch):
 
     monkeypatch.setattr(Models, "plan", gone)
     planner = strict(Models()).planner
-    with pytest.raises(UserError, match="no server at http://x: what is finished is kept, run the same"):
+    with pytest.raises(UserError, match="no server at http://x: finished work is kept; run the same"):
         planner.plan([Task(id="t", instruction="put it there")])
 
 

@@ -47,7 +47,7 @@ def asks(samples):
 @pytest.mark.parametrize("reply", [Reply(body=b"<html>"), said(""), error(400, "policy")])
 def test_a_judge_that_never_replies_ends_the_run(tmp_path, reply):
     many = [sample(str(n), "c") for n in range(2 * DEAF)]
-    with ChatServer(lambda _: reply) as judge, pytest.raises(UserError, match="the judge answers nothing"):
+    with ChatServer(lambda _: reply) as judge, pytest.raises(UserError, match="the judge does not answer"):
         asker(judge, tmp_path).ask(asks(many))
     assert DEAF <= len(judge.requests) <= len(many)
 
@@ -236,4 +236,4 @@ def test_the_table_of_a_narrow_terminal_names_every_measure_and_shows_every_valu
 
 
 def test_the_task_is_comms_alone(tmp_path):
-    assert "--task is of eval comm" in fails("eval", "rise", "--data", "x", "--out", tmp_path, "--task", 4)
+    assert "--task is for eval comm" in fails("eval", "rise", "--data", "x", "--out", tmp_path, "--task", 4)

@@ -142,7 +142,7 @@ def test_options_get_their_types():
         ("openai:m@http://h?temperature=s3cret", "openai:m@http://h: temperature is wrong: .* number"),
         ("hf:dir?temperature=s3cret", "temperature is wrong"),
         ("hf:dir?dialect=s3cret", "dialect is wrong: Input should be 'own' or 'interleavethinker'"),
-        ("openai:m@http://h/v1?api_key=s3cret", "put it into the environment, GOALREEL_API_KEY"),
+        ("openai:m@http://h/v1?api_key=s3cret", "put it into the environment variable GOALREEL_API_KEY"),
         ("server:http://h?token=s3cret", "put it into the environment"),
         ("hf:s3cret@there/dir?s3cret", r"options are written as \?key=value"),
         ("nothing:there?auth=s3cret", "no planner called 'nothing:there'"),
@@ -227,7 +227,7 @@ def test_an_overlay_where_there_can_be_none_is_one_line(changed, said):
 
 
 def test_frames_of_a_recording_are_not_laid_over_each_other():
-    with pytest.raises(InputError, match="recorded frames are not laid over each other"):
+    with pytest.raises(InputError, match="overlay is not for recorded frames"):
         build_critic("openai:m@http://127.0.0.1:1/v1?overlay=1", dialect=ObservedDialect(overlay=True))
 
 
@@ -366,7 +366,7 @@ def test_pictures_may_go_out_as_jpeg():
     [
         ("watch:kinematic", "kinematic is no chat model: use watch:hf:DIR, watch:openai:MODEL@URL"),
         ("watch:openai:m@http://h/v1?dtype=x", "dtype is wrong"),
-        ("watch:hf:a?dialect=own", "in words of its own: leave out dialect"),
+        ("watch:hf:a?dialect=own", "it has prompts of its own: leave out dialect"),
         ("watch:hf:a?overlay=1", "leave out dialect, prompts and overlay"),
         ("watch:", "no planner called 'watch:'"),
         ("watch:magic:x", "no planner called 'magic:x'"),
@@ -487,12 +487,12 @@ def test_the_old_names_of_the_plugin_api_work_and_warn():
     import importlib
 
     registry = importlib.import_module("goalreel.models.registry")
-    with pytest.warns(DeprecationWarning, match="Asked is called ModelSpec now"):
+    with pytest.warns(DeprecationWarning, match="Asked is now called ModelSpec"):
         old = registry.Asked
     context, chat = RecordingContext({}, "front"), object()
     spec = old(ModelName.parse("mine"), ModelOptions(), "planner", context, chat)
     for name, value in (("given", context), ("recorded", context), ("asked_chat", chat)):
-        with pytest.warns(DeprecationWarning, match=f"{name} is called"):
+        with pytest.warns(DeprecationWarning, match=f"{name} is now called"):
             assert getattr(spec, name) is value
     with pytest.raises(ImportError):
         from goalreel.models.registry import Nothing  # noqa: F401

@@ -151,7 +151,7 @@ def test_names_to_show_hold_no_secret_and_say_how_a_model_is_asked(monkeypatch):
 @pytest.mark.parametrize("role", ["planner", "editor", "critic"])
 @pytest.mark.parametrize("name", ["openai:m@http://me:s3cret@h/v1", "server:http://h?api_key=s3cret"])
 def test_a_key_in_a_name_is_refused_before_the_name_is_written_anywhere(role, name):
-    with pytest.raises(InputError, match="put it into the environment, GOALREEL_API_KEY") as caught:
+    with pytest.raises(InputError, match="put it into the environment variable GOALREEL_API_KEY") as caught:
         load(presets.load("server", **{role: name}), roles=())
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 

@@ -317,7 +317,7 @@ def test_layouts_are_read_from_text():
     )
     assert Layout.parse("closed=high,source=action,vertical=2").source == "action"
     for wrong in ("gripper=x", "hand=3", "closed=shut", "gripper=-1", "gripper"):
-        with pytest.raises(InputError, match="is not understood: write it like"):
+        with pytest.raises(InputError, match="cannot be read: write it like"):
             Layout.parse(wrong)
 
 

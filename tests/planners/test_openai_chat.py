@@ -531,11 +531,11 @@ def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(ser
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("localhost:8000/v1", "no address"),
-        ("http://", "no address"),
-        ("http://host:eight/v1", "no address"),
-        (f"http://me:{KEY}@host/v1", "no key belongs into an address"),
-        (f"https://host/v1?key={KEY}", "no key belongs into an address"),
+        ("localhost:8000/v1", "not an address"),
+        ("http://", "not an address"),
+        ("http://host:eight/v1", "not an address"),
+        (f"http://me:{KEY}@host/v1", "an address must hold no key"),
+        (f"https://host/v1?key={KEY}", "an address must hold no key"),
         (None, "set OPENAI_API_KEY"),
     ],
 )

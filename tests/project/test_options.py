@@ -82,7 +82,7 @@ def test_every_option_of_an_annotation_is_described():
         (lambda: Options(granularity="x"), "granularity: Input should be 'event', 'subtask' or 'phase'"),
         (lambda: Options(seed=-1), "seed: Input should be greater than or equal to 0"),
         (lambda: Options(subgoal_form="round"), "subgoal_form: Input should be"),
-        (lambda: Options(layout="gripper"), "layout 'gripper' is not understood"),
+        (lambda: Options(layout="gripper"), "layout 'gripper' cannot be read"),
         (lambda: Options(colour="red"), "colour: there is no such setting"),
         (lambda: Options.of({"on_unverified": "weep"}), "on_unverified: Input should be"),
         (lambda: LoopOptions(max_attempts=0), "max_attempts: Input should be greater than or equal to 1"),

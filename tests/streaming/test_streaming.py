@@ -113,7 +113,7 @@ def test_no_progress_is_re_planned_and_then_ends(start):
     engine, _ = start(world, stall_timeout=0.15, max_replans=2)
     outcome = result(engine.submit(TaskRequest("move it")))
     assert outcome.error is ErrorCode.REPLANS_EXHAUSTED
-    assert outcome.message == "no progress for 0.15 s, and 2 re-plans are spent"
+    assert outcome.message == "no progress for 0.15 s, and the limit of 2 re-plans is reached"
     assert (outcome.replans, outcome.board.revision) == (2, 2)
     assert [p.step.name for p in outcome.board.steps] == ["step 6"]
     assert outcome.board.steps[0].status == "failed"
@@ -504,7 +504,7 @@ def test_a_request_can_ask_for_no_new_plan_and_for_no_limit_of_time(start):
     request = TaskRequest("move it", max_replans=0, timeout=-1.0)
     outcome = result(engine.submit(request))
     assert (outcome.error, outcome.replans) == (ErrorCode.REPLANS_EXHAUSTED, 0)
-    assert outcome.message == "no progress for 0.1 s, and 0 re-plans are spent"
+    assert outcome.message == "no progress for 0.1 s, and the limit of 0 re-plans is reached"
 
 
 def test_cameras_that_give_nothing(start):

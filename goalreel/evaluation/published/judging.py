@@ -196,7 +196,9 @@ class Asker:
             dead = not self._answered or self._failed >= self.judge.concurrency
         if dead:
             reason = str(error) or type(error).__name__
-            raise UserError(f"{reason}: every reply so far is kept, run the same command again") from error
+            raise UserError(
+                f"{reason}: all replies so far are kept; run the same command again to resume"
+            ) from error
         log.warning("the judge could not be called: %s", error)
 
     def _silent(self, reason: str) -> None:
@@ -205,7 +207,7 @@ class Asker:
             self._unheard += 1
             deaf = not self._heard and self._unheard >= DEAF
         if deaf:
-            raise UserError(f"the judge answers nothing ({reason}): look at its name and address")
+            raise UserError(f"the judge does not answer ({reason}): check its name and address")
 
     def _path(self, conversation: Conversation, number: int) -> Path:
         parts: list[str | bytes] = [self.judge.name, str(number)]

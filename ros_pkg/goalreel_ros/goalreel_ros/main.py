@@ -58,7 +58,7 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
         ok = stop.requested or _run_until_stopped(make, stop)
     except rclpy_implementation.UnknownROSArgsError as e:
-        get_logger("goalreel").fatal(f"no ROS arguments: {e}")
+        get_logger("goalreel").fatal(f"these are no ROS arguments: {e}")
     except (ParameterException, RCLError, UserError) as e:
         get_logger("goalreel").fatal(str(e).splitlines()[0])
     finally:

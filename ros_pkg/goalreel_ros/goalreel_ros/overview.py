@@ -52,7 +52,9 @@ class Overview:
     def _publish_markers(self, publisher: Publisher, board: Board) -> None:
         frame_id = board.frame_id or self._options.frame_id
         if board.steps and not frame_id:
-            self._log.warning("no ~/markers: the camera's messages carry no frame_id, set it", once=True)
+            self._log.warning(
+                "no ~/markers: the camera's messages have no frame_id; set the parameter frame_id", once=True
+            )
             return
         markers = self._marker_board.update(board, frame_id)
         if markers is not None:

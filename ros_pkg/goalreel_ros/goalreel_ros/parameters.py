@@ -32,7 +32,9 @@ class NodeOptions(Settings):
     progress_rate: Annotated[
         float, Field(ge=2, le=5, description="Rate of ~/progress in Hz.", json_schema_extra=READ_ONLY)
     ] = 4.0
-    jpeg_quality: Annotated[int, Field(ge=1, le=100, description="Of every JPEG that is published.")] = 90
+    jpeg_quality: Annotated[
+        int, Field(ge=1, le=100, description="Quality of every JPEG that is published.")
+    ] = 90
     subgoal_form: Annotated[
         SubGoalForm,
         Field(
@@ -47,7 +49,7 @@ class NodeOptions(Settings):
     publish_markers: Annotated[bool, Field(description="Publish ~/markers.", json_schema_extra=READ_ONLY)] = (
         True
     )
-    film_strip: Annotated[bool, Field(description="Goal images as textured quads among the markers.")] = False
+    film_strip: Annotated[bool, Field(description="Also show goal images among the markers.")] = False
     server_timeout: Annotated[
         float,
         Field(

@@ -72,7 +72,7 @@ class FollowerNode(Node):
         self._next_plan_time = 0.0
         if message.active and not message.goal_image.data:
             self.get_logger().error(
-                f"declined: {message.instruction!r} has no goal image, and I read nothing else"
+                f"declined: {message.instruction!r} has no goal image, and this follower reads nothing else"
             )
         self._goal = message if message.active and message.goal_image.data else None
         if self._goal is not None:
