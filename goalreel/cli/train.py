@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="train",
-    help="Train the Planner, the Critic and the nano editor.",
+    help="Train Planner, Critic and Editor.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -51,7 +51,7 @@ INTERRUPTED = "interrupted: run the same command with --resume to continue from 
 
 @app.callback()
 def main() -> None:
-    """Train the Planner, the Critic and the nano editor."""
+    """Train Planner, Critic and Editor."""
 
 
 def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -> dict[str, float]:
@@ -201,6 +201,7 @@ def critic(
 
 @app.command(
     epilog="Examples:\n\n"
+    "- `goalreel train editor --config klein-4b-lora --data corpus/edits --out runs/klein-lora`\n\n"
     "- `goalreel train editor --config nano-editor --data corpora/edits --out runs/editor`\n\n"
     "- `goalreel train editor --config nano-editor --model nano-editor --data corpora/mine --out runs/mine`"
 )
@@ -214,12 +215,21 @@ def editor(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Train the nano image editor."""
+    """Train adapters (LoRA) of an image editor, or the nano editor."""
     with _training(out, json_output) as results:
         from goalreel.cli.console import progress_bars
+        from goalreel.training.config import read_config, read_settings
+
+        if read_settings(config).get("method") == "lora":
+            from goalreel.training.editor_lora import EditorLoraConfig
+            from goalreel.training.editor_lora import train as train_lora
+
+            adapters = read_config(config, EditorLoraConfig, data=data, weights=model or None)
+            with progress_bars() as progress:
+                results |= train_lora(adapters, out, resume, progress=progress)
+            return
         from goalreel.tabletop.nano.editor_config import EditorConfig
         from goalreel.tabletop.nano.editor_training import train
-        from goalreel.training.config import read_config
 
         settings = read_config(config, EditorConfig, data=data, model=model or None)
         with progress_bars() as progress:

@@ -24,6 +24,10 @@ Positive = Annotated[int, Field(gt=0)]
 type EditorKind = Literal["text-to-image", "edit"]
 
 
+LORA_FILE = "pytorch_lora_weights.safetensors"
+"""What diffusers calls the file of a LoRA."""
+
+
 class LoraWeights(Frozen):
     """Low-rank weights on top of the model's own: one safetensors file of a repository."""
 

@@ -56,6 +56,7 @@ class DiffusersEditor:
         vae_tiling: bool = False,
         quantize: "Quantize | None" = None,
         variant: str | None = None,
+        lora: str | None = None,
         batch_size: int = 8,
     ) -> Self:
         """Load a pipeline from a folder or a repository; safetensors only, never the checkpoint's own code.
@@ -63,7 +64,8 @@ class DiffusersEditor:
         `entry`: how to call it; by default the folder's own `goalreel.json`, else the catalogue's entry of
         the same class. `device`: by default the GPU if there is one. `dtype`: a torch name, by default
         bfloat16 on a GPU and float32 on the CPU. `offload`: "model" or "sequential". `quantize`: "fp8",
-        "int8" or "nf4". `variant`: of the files, such as "fp16".
+        "int8" or "nf4". `variant`: of the files, such as "fp16". `lora`: a folder with adapters that
+        `goalreel train editor` wrote.
 
         Raises:
             InputError: it cannot be loaded here; the message is one line that says what to do.
@@ -92,6 +94,7 @@ class DiffusersEditor:
             vae_tiling=vae_tiling,
             quantize=quantize,
             variant=variant,
+            lora=lora,
         )
         return cls(pipeline, entry, batch_size=batch_size)
 
@@ -198,7 +201,7 @@ class DiffusersEditor:
         """Canvases (n, height, width, 3), 0 to 1, of edits that have one placement."""
         import torch
 
-        arguments = self._arguments(self.entry.size if place is None else place.canvas)
+        arguments = self.arguments(self.entry.size if place is None else place.canvas)
         prompts = [e.prompt for e in edits]
         # On the CPU, one each: the noise depends on neither the device nor the batch.
         generators = [torch.Generator("cpu").manual_seed(e.seed) for e in edits]
@@ -218,7 +221,8 @@ class DiffusersEditor:
         pixels = np.asarray(frames, dtype=np.float32)
         return pixels[:, -1] if pixels.ndim == 5 else pixels
 
-    def _arguments(self, size: Size | None) -> dict[str, Any]:
+    def arguments(self, size: Size | None) -> dict[str, Any]:
+        """Give the arguments of a call of the pipeline on a canvas, without prompt, picture and seed."""
         entry = self.entry
         arguments = {**entry.arguments, **entry.guidance, "output_type": "np"}
         if entry.steps is not None:

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
 from goalreel.editors.batching import PAIRED
-from goalreel.editors.catalogue import Entry, LoraWeights
+from goalreel.editors.catalogue import LORA_FILE, Entry, LoraWeights
 from goalreel.errors import InputError
 from goalreel.progress import without_loading_bars
 from goalreel.quantization import Quantize, quantization_config, require_package
@@ -79,6 +79,7 @@ def load_pipeline(
     vae_tiling: bool,
     quantize: Quantize | None,
     variant: str | None,
+    lora: str | None = None,
 ) -> DiffusionPipeline:
     """Load a pipeline and put it on its device, ready to be called.
 
@@ -89,8 +90,9 @@ def load_pipeline(
         raise InputError("offload needs a GPU to move the parts to: leave it out on the CPU")
     for package in entry.requires:
         require_package(package, entry.name or source)
-    if entry.lora:
-        require_package("peft", f"the LoRA of {entry.name or entry.lora.repository}")
+    every_lora = [weights for weights in (entry.lora, _own_lora(lora)) if weights is not None]
+    for weights in every_lora:
+        require_package("peft", f"the LoRA of {weights.repository}")
     shared: dict[str, Any] = {"use_safetensors": True, "dtype": dtype}
     if variant:
         shared["variant"] = variant
@@ -103,8 +105,8 @@ def load_pipeline(
             for part, name in entry.components.items():
                 options[part] = getattr(diffusers, name).from_pretrained(source, subfolder=part, **shared)
             pipeline: Any = kind.from_pretrained(source, **options)
-        if entry.lora:
-            _add_lora(pipeline, entry.lora, fuse=quantize is None)
+        for weights in every_lora:
+            _add_lora(pipeline, weights, fuse=quantize is None)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
         raise InputError(f"cannot load {source} (safetensors only): {_first_line(e)}") from e
     if entry.scheduler:
@@ -133,6 +135,14 @@ def quantization(index: dict[str, Any], kind: str, dtype: torch.dtype) -> Pipeli
         elif part.startswith("text_encoder") and value[0] == "transformers":
             mapping[part] = quantization_config(kind, "transformers", name)
     return PipelineQuantizationConfig(quant_mapping=mapping)
+
+
+def _own_lora(folder: str | None) -> LoraWeights | None:
+    if folder is None:
+        return None
+    if not (Path(folder) / LORA_FILE).is_file():
+        raise InputError(f"{folder} holds no {LORA_FILE}: give a folder that `goalreel train editor` wrote")
+    return LoraWeights(repository=folder, weight=LORA_FILE)
 
 
 def _add_lora(pipeline: Any, lora: LoraWeights, *, fuse: bool) -> None:

@@ -132,6 +132,8 @@ class EditorOptions(ModelOptions):
     """Store weights as `fp8`, `int8` or `nf4`; needs `goalreel[quantize]`, and `nf4` a GPU."""
     variant: str | None = None
     """Of the weights' files, such as `fp16`."""
+    lora: str | None = None
+    """A folder with adapters that `goalreel train editor` wrote."""
 
 
 class RemoteEditorOptions(ModelOptions):

@@ -4,7 +4,7 @@ Paths in a configuration are relative to the working directory, as on the comman
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -53,6 +53,19 @@ def read_config[C: TrainingConfig](source: str, kind: type[C], **overrides: obje
     Raises:
         InputError: no such preset or file, no YAML, or a setting that cannot be; one line that names it.
     """
+    settings = read_settings(source)
+    try:
+        return kind.model_validate(settings | {k: v for k, v in overrides.items() if v is not None})
+    except ValidationError as e:
+        raise InputError(f"{source}: {_first(e)}") from e
+
+
+def read_settings(source: str) -> dict[str, Any]:
+    """Read a preset by name, or a YAML file, as it is.
+
+    Raises:
+        InputError: no such preset or file, or no YAML mapping.
+    """
     try:
         read = yaml.safe_load(config_file(source).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as e:
@@ -60,10 +73,7 @@ def read_config[C: TrainingConfig](source: str, kind: type[C], **overrides: obje
     settings = {} if read is None else read
     if not isinstance(settings, dict):
         raise InputError(f"{source}: a configuration is a mapping of settings to values")
-    try:
-        return kind.model_validate(settings | {k: v for k, v in overrides.items() if v is not None})
-    except ValidationError as e:
-        raise InputError(f"{source}: {_first(e)}") from e
+    return settings
 
 
 def _first(error: ValidationError) -> str:

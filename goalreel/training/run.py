@@ -90,7 +90,8 @@ def is_nano(model: str) -> bool:
     path = Path(model) / SETTINGS
     if model == "nano" or located(model) != model:
         return True
-    return path.is_file() and is_nano(str(_read(path)["model"]))
+    before = _read(path) if path.is_file() else {}
+    return "model" in before and is_nano(str(before["model"]))
 
 
 def _read(path: Path) -> dict[str, object]:
@@ -98,7 +99,7 @@ def _read(path: Path) -> dict[str, object]:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as e:
         raise InputError(f"{path}: not YAML: {' '.join(str(e).split())[:200]}") from e
-    if not isinstance(settings, dict) or "model" not in settings:
+    if not isinstance(settings, dict) or not {"model", "editor"} & settings.keys():
         raise InputError(f"{path}: not the settings of a training run")
     return settings
 
