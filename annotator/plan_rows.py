@@ -42,7 +42,7 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 
 
 @dataclass(frozen=True)
-class PlanRow:
+class PromptRow:
     """One prompt to plan."""
 
     number: int
@@ -64,7 +64,7 @@ class PlanRow:
         return task.model_copy(update={"id": self.id})
 
 
-def read_rows(path: Path, images: Path | None = None) -> tuple[list[PlanRow], dict[int, str]]:
+def read_rows(path: Path, images: Path | None = None) -> tuple[list[PromptRow], dict[int, str]]:
     """Read prompts; returns also why lines were left out, by their numbers from 1.
 
     A row has `prompt` and maybe `id` and `image`, a file in the folder `images`.
@@ -76,7 +76,7 @@ def read_rows(path: Path, images: Path | None = None) -> tuple[list[PlanRow], di
         lines = path.read_bytes().splitlines()
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    rows: dict[str, PlanRow] = {}
+    rows: dict[str, PromptRow] = {}
     faults: dict[int, str] = {}
     for number, line in enumerate(lines):
         if not line.strip():
@@ -95,7 +95,7 @@ def read_rows(path: Path, images: Path | None = None) -> tuple[list[PlanRow], di
     return list(rows.values()), faults
 
 
-def _read(number: int, line: bytes, images: Path | None) -> PlanRow:
+def _read(number: int, line: bytes, images: Path | None) -> PromptRow:
     try:
         values = json.loads(line)
     except ValueError:
@@ -108,7 +108,7 @@ def _read(number: int, line: bytes, images: Path | None) -> PlanRow:
     id = values.get("id", digest(prompt, str(name))[:12])
     if not isinstance(id, str) or not _ID.fullmatch(id):
         raise ValueError("its id can be no folder's name: use letters, digits, - and _")
-    return PlanRow(number, id, prompt, _picture(name, images), values)
+    return PromptRow(number, id, prompt, _picture(name, images), values)
 
 
 def _picture(name: object, images: Path | None) -> Path | None:
@@ -126,7 +126,7 @@ def _picture(name: object, images: Path | None) -> Path | None:
 class PlanOrder:
     """Which rows are planned, and by which models."""
 
-    rows: Sequence[PlanRow]
+    rows: Sequence[PromptRow]
     presets: Sequence[Preset]
     """The same but for the editor; one, or as many as `shares`."""
     shares: Sequence[float] = (1.0,)
@@ -137,7 +137,7 @@ class PlanOrder:
     bad_lines: Mapping[int, str] = field(default_factory=dict)
     """Those that were left out, for the report."""
 
-    def preset_of(self, row: PlanRow) -> int:
+    def preset_of(self, row: PromptRow) -> int:
         """Which preset plans a row: by its id and the seed alone, so that every shard and run agrees."""
         point = int(digest(str(self.seed), row.id)[:12], 16) / 16**12 * sum(self.shares)
         return next(i for i, end in enumerate(accumulate(self.shares)) if point < end)
@@ -212,7 +212,7 @@ class _Job:
             "on_unverified": order.on_unverified,
         }
 
-    def run(self, rows: Sequence[PlanRow], progress: OnProgress) -> None:
+    def run(self, rows: Sequence[PromptRow], progress: OnProgress) -> None:
         """Plan the rows, those of one editor after those of another."""
         total = len(rows)
         progress("plan", 0, total)
@@ -228,14 +228,14 @@ class _Job:
         except ModelUnavailableError as e:
             self._summary.stopped = str(e)
 
-    def _tasks(self, rows: Sequence[PlanRow]) -> Iterator[Task]:
+    def _tasks(self, rows: Sequence[PromptRow]) -> Iterator[Task]:
         for row in rows:
             try:
                 yield row.task(self._order.seed)
             except UserError as e:
                 self._summary.failures[row.id] = str(e)
 
-    def _plan_first(self, rows: Sequence[PlanRow], progress: OnProgress) -> list[PlanRow]:
+    def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> list[PromptRow]:
         """Make all plans, which the journal keeps, and free the planner's memory; return what has a plan."""
         trio, made = self._trios[0], set[str]()
         planner = trio.with_middleware(
@@ -254,7 +254,7 @@ class _Job:
         trio.free_planner()
         return [row for row in rows if row.id in made]
 
-    def _boards(self, trio: Trio, rows: Mapping[str, PlanRow]) -> Iterator[None]:
+    def _boards(self, trio: Trio, rows: Mapping[str, PromptRow]) -> Iterator[None]:
         """Save each storyboard that a preset's models make."""
         rules, isolation = rule_roles(trio), CrashIsolation()
         models = trio.with_middleware(

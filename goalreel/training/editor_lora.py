@@ -152,7 +152,7 @@ class EditRows:
 
 
 @dataclass(frozen=True)
-class Condition:
+class NetworkInputs:
     """What the network is given for one edit, without the noisy picture: `arguments`, and the source's
     latents (1, n, channels) where there is one picture."""
 
@@ -165,7 +165,7 @@ class _NetworkReached(Exception):
         self.arguments = arguments
 
 
-def condition(editor: DiffusersEditor, image: Image, prompt: str, place: Placement) -> Condition:
+def network_inputs(editor: DiffusersEditor, image: Image, prompt: str, place: Placement) -> NetworkInputs:
     """Begin an edit, and take what its pipeline gives the network.
 
     Raises:
@@ -203,7 +203,7 @@ def condition(editor: DiffusersEditor, image: Image, prompt: str, place: Placeme
             f"{type(pipeline).__name__} cannot be trained here: it does not see its source beside what it "
             "draws, in the same size"
         )
-    return Condition(given, hidden[:, lengths[0] :])
+    return NetworkInputs(given, hidden[:, lengths[0] :])
 
 
 def loss(editor: DiffusersEditor, row: StoredEdit, config: EditorLoraConfig, seed: int) -> Tensor:
@@ -211,8 +211,8 @@ def loss(editor: DiffusersEditor, row: StoredEdit, config: EditorLoraConfig, see
     entry = editor.entry
     place = placement(row.source.size, config.size or entry.size, entry.multiple, entry.square)
     with torch.no_grad():
-        given = condition(editor, row.source, row.prompt, place)
-        target = condition(editor, row.target.resized(row.source.size), row.prompt, place).source
+        given = network_inputs(editor, row.source, row.prompt, place)
+        target = network_inputs(editor, row.target.resized(row.source.size), row.prompt, place).source
     generator = torch.Generator("cpu").manual_seed(seed)
     level = torch.sigmoid(torch.randn((), generator=generator))
     level = config.shift * level / (1 + (config.shift - 1) * level)

@@ -49,5 +49,5 @@ def test_a_storyboard_of_no_known_scene_is_unscored_and_the_command_says_what_it
         "corpus", "from-storyboards", tmp_path / "in", "--scorer", "simulator", "--out", tmp_path / "out"
     )
     assert result.exit_code == 0
-    assert "dropped most: unscored (2)" in result.stderr
+    assert "most were dropped for: unscored (2)" in result.stderr
     assert "tabletop-SEED" in result.stderr

@@ -121,7 +121,7 @@ def test_shares_are_kept_over_many_rows(rows):
 
 def test_other_settings_need_another_folder(rows, models, tmp_path):
     plan_rows(order(rows[:1], "a"), tmp_path / "out")
-    with pytest.raises(DatasetError, match="asked for otherwise"):
+    with pytest.raises(DatasetError, match="made with other options"):
         plan_rows(order(rows[:1], "a", seed=1), tmp_path / "out")
 
 

@@ -188,7 +188,7 @@ def test_predicted_goals_that_resemble_nothing_are_unaligned(models, video_datas
         assert steps[0].goal_image.frame.startswith("images/"), "a predicted picture, not a recorded frame"
     page = Path(goalreel("show", out).strip().removeprefix("Look at "))
     assert "steps unaligned" in page.read_text()
-    assert "Unaligned: " in "".join(p.read_text() for p in page.parent.rglob("*.html"))
+    assert "Not found in the recording: " in "".join(p.read_text() for p in page.parent.rglob("*.html"))
 
     (data,) = (out / "data").glob("*/*.parquet")
     table = pq.read_table(data)

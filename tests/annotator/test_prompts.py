@@ -206,7 +206,7 @@ def test_a_model_adds_to_banks_that_are_there(banks, tmp_path):
     with ChatServer(lambda request: said(json.dumps(added))) as server:
         order = ("corpus", "prompts", "--out", tmp_path / "o", "--banks", banks, "--count", 500)
         report = results(*order, "--model", f"openai:m@{server.url}", "--sub-categories", 1)
-        assert "Put the {block} on the {block 2}." in server.requests[0].text
+        assert any("Put the {block} on the {block 2}." in request.text for request in server.requests)
     bank = read_banks(tmp_path / "o" / "banks")["blocks"]
     assert bank.sub_categories["towers"].vocabulary["box"] == ("tin", "crate", "wooden box", "glass jar")
     assert bank.sub_categories["towers"].templates[-1] == "Hide the {block} in the {box}."

@@ -97,7 +97,7 @@ def test_the_report_shows_words_in_place_of_a_picture(planned):
     out, _ = planned
     page = (out / "index.html").read_text()
     assert page.count(SAID) == 1
-    assert "In words alone" in page
+    assert "In words only" in page
     assert page.count('class="badge text"') == 1
     assert "2 of 2 steps verified, 1 in words alone" in page
     assert f"probability of success {SURE}" in page
@@ -201,7 +201,7 @@ def test_the_sub_goal_camera_is_masked_in_words_and_filled_elsewhere(annotated):
 
 def test_a_dataset_with_words_is_shown(annotated, tmp_path):
     page = show(annotated[0], tmp_path / "report").read_text()
-    assert "In words alone" in page
+    assert "In words only" in page
     assert "steps text" in page
 
 

@@ -30,7 +30,7 @@ def test_help(words):
 
 def test_what_stands_in_angle_brackets_is_shown():
     """Rich takes a bare `<image>` for markup, and Typer does not list the values of a `type`."""
-    assert "<image> mark" in " ".join(goalreel("plan", "--help").replace("│", " ").split())
+    assert "with <image>" in " ".join(goalreel("plan", "--help").replace("│", " ").split())
     assert "plans|continuations" in goalreel("corpus", "make", "--help")
 
 

@@ -119,5 +119,5 @@ def test_what_cannot_be_carried_over_is_refused(out, sharded_dataset, tmp_path):
     other = shutil.copytree(out, tmp_path / "other")
     record = other / FOLDER / "episodes/chunk-000/episode_000001.json"
     record.write_text(json.dumps(json.loads(record.read_bytes())))
-    with pytest.raises(DatasetError, match="episode 1 has the numbers of 2 episodes, whose records differ"):
+    with pytest.raises(DatasetError, match="episode 1 has the same data as 2 episodes, whose records differ"):
         carry_over(bare, [out, other])

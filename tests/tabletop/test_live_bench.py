@@ -119,7 +119,7 @@ def test_a_critic_that_cannot_be_asked_about_live_frames_shows_before_the_work(t
     model = "openai:m@http://h/v1"
     preset = presets.load("api", planner=model, editor="server:http://h", critic=f"{model}?overlay=1")
     told = []
-    with pytest.raises(InputError, match="leave out overlay"):
+    with pytest.raises(InputError, match="overlay is not for recorded frames"):
         evaluate(
             BenchOrder(preset, "validation", 1, 0, ["live"], tmp_path, ASKS), lambda *at: told.append(at)
         )

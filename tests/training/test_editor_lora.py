@@ -20,7 +20,7 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.training import editor_lora
 from goalreel.training.config import presets, read_config
-from goalreel.training.editor_lora import CHECKPOINT, EditorLoraConfig, EditRows, condition, train
+from goalreel.training.editor_lora import CHECKPOINT, EditorLoraConfig, EditRows, network_inputs, train
 from goalreel.types import Edit
 
 TINY = {"size": (64, 64), "dtype": "float32", "device": "cpu", "batch": 2, "warmup": 1, "save_every": 2}
@@ -130,8 +130,8 @@ def test_the_target_is_in_the_space_that_the_editor_draws_in(edits, pipelines):
     editor = DiffusersEditor.load(pipelines("Flux2KleinPipeline"), device="cpu")
     row = EditRows(edits)[0]
     place = editor._placement(row.source)
-    latents = condition(editor, row.source, row.prompt, place).source
-    again = condition(editor, row.source, "another prompt", place).source
+    latents = network_inputs(editor, row.source, row.prompt, place).source
+    again = network_inputs(editor, row.source, "another prompt", place).source
     assert torch.equal(latents, again)
     shown = editor.pipeline.image_processor.preprocess(
         torch.from_numpy(place.place(row.source).pixels.copy()).permute(2, 0, 1)[None] / 255
