@@ -22,6 +22,7 @@ from goalreel.image import Image
 from goalreel.types import (
     Attempt,
     Failure,
+    Registration,
     Segment,
     Step,
     Storyboard,
@@ -490,3 +491,25 @@ def test_a_storyboard_without_a_recording(tmp_path):
     assert "Goal image" in page
     assert "Real end frame" not in page
     assert "frames at" not in page
+
+
+def test_a_reader_hears_of_a_background_only_where_it_moved(tmp_path):
+    """Where it stayed, two numbers near 0 tell a reader nothing; the record keeps them."""
+    stayed = Registration(shift=(0.0, -0.1))
+    corrected = Registration(shift=(4.0, 0.0), outcome="corrected")
+    unknown = Registration(reason="too few corners")
+    attempts = tuple(
+        Attempt(prompt="p", seed=n, image=picture(n + 1), verdict=Verdict(success=False), registration=each)
+        for n, each in enumerate((stayed, corrected, unknown))
+    )
+    step = Step(name="a", instruction="a is done", prompt="do a")
+    board = Storyboard(
+        task=Task(id="t", instruction="tidy", image=picture(9)),
+        steps=(StoryboardStep(step=step, attempts=attempts, status="unverified", chosen=2),),
+    )
+    write_report([EpisodeView(0, "t", "tidy", board)], tmp_path, title="t", summary={}, sheets=False)
+    page = (tmp_path / "index.html").read_text()
+    assert re.findall(r"Background (.*?)</p>", page) == [
+        "moved by +4.0, +0.0 px, scaled by +0.0 %: corrected.",
+        "not measurable: too few corners.",
+    ]
