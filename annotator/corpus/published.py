@@ -69,7 +69,7 @@ class ImportOrder:
 class ImportReport:
     """How many rows became training rows, and why the others did not."""
 
-    shape: PublishedKind
+    kind: PublishedKind
     rows: int
     dropped: Mapping[str, int]
 
@@ -86,7 +86,9 @@ def import_corpus(
         DatasetError: see `write_corpus`.
     """
     rows = _read(order.file)
-    shape = _shape(order.file, rows)
+    kind = _kind(order.file, rows)
+    if kind != "guides" and order.dialect is not OWN:
+        raise InputError(f"{order.file} has the questions of {kind} in its rows: leave out --dialect")
     starts = range(0, len(rows), SHARD)
     request = {
         "file": order.file.name,
@@ -95,20 +97,20 @@ def import_corpus(
         "dialect": order.dialect.name,
     }
     corpus = Corpus(
-        kind=_KINDS[shape],
+        kind=_KINDS[kind],
         split="train",
         shards={f"train-{i:05d}": range(len(rows))[at : at + SHARD] for i, at in enumerate(starts)},
-        make=partial(_make, shape, order, out / "dropped"),
+        make=partial(_make, kind, order, out / "dropped"),
         request=request,
         about=f"{len(rows)} rows of {order.file.name}, imported by `goalreel corpus import`.",
     )
-    count = write_corpus(corpus, out, workers=workers, text=shape != "critiques", progress=progress)
+    count = write_corpus(corpus, out, workers=workers, text=kind != "critiques", progress=progress)
     dropped = Counter[str]()
     for part in sorted((out / "dropped").glob("*.json")):
         dropped.update(json.loads(part.read_text()))
     if not count:
         raise InputError(f"{order.file}: no row can be used; most often: {dropped.most_common(1)[0][0]}")
-    return ImportReport(shape, count, dict(dropped.most_common()))
+    return ImportReport(kind, count, dict(dropped.most_common()))
 
 
 @lru_cache(1)
@@ -118,7 +120,7 @@ def _read(path: Path) -> list[Any]:
         if path.suffix == ".pth":
             rows = read_plain_data(path)
         elif path.suffix == ".jsonl":
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = path.read_bytes().split(b"\n")
             rows = [_line(line) for line in lines if line.strip()]
         else:
             rows = json.loads(path.read_text(encoding="utf-8"))
@@ -129,14 +131,14 @@ def _read(path: Path) -> list[Any]:
     return rows
 
 
-def _line(line: str) -> Any:
+def _line(line: bytes) -> Any:
     try:
         return json.loads(line)
     except ValueError:
         return None
 
 
-def _shape(path: Path, rows: Sequence[Any]) -> PublishedKind:
+def _kind(path: Path, rows: Sequence[Any]) -> PublishedKind:
     for row in rows:
         if isinstance(row, dict):
             if "evaluation" in row:
@@ -150,7 +152,7 @@ def _shape(path: Path, rows: Sequence[Any]) -> PublishedKind:
     )
 
 
-def _make(shape: PublishedKind, order: ImportOrder, dropped: Path, part: range) -> list[Any]:
+def _make(kind: PublishedKind, order: ImportOrder, dropped: Path, part: range) -> list[Any]:
     """Make the rows of one shard, and write down why others are left out."""
     faults, made = Counter[str](), []
     for number in part:
@@ -158,7 +160,7 @@ def _make(shape: PublishedKind, order: ImportOrder, dropped: Path, part: range) 
         try:
             if not isinstance(row, dict):
                 raise RowFaultError("not a JSON object")
-            made.append(_MAKERS[shape](row, number, order))
+            made.append(_MAKERS[kind](row, number, order))
         except RowFaultError as e:
             faults[str(e)] += 1
     dropped.mkdir(parents=True, exist_ok=True)

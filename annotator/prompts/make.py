@@ -8,7 +8,7 @@ OUT/report.json      numbers, and OUT/index.html shows them
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ def make_prompts(
             banks, failures = extend_banks(
                 banks, order.sub_categories, Writer(chat[1], chat[0], journal), progress
             )
-            order = PromptOrder(banks, order.count, order.seed, order.similarity, order.sub_categories)
+            order = replace(order, banks=banks)
         found = Duplicates(order.similarity)
         prompts: list[Prompt] = []
         for prompt in write_prompts(banks, order.count, order.seed, found):

@@ -8,16 +8,16 @@ say.
 from collections.abc import Iterator
 from typing import Literal
 
-from goalreel.datasets.corpora.conversations import TalkRow, said_in_short, talks
-from goalreel.datasets.corpora.trajectories import Outline, plan_of
+from goalreel.datasets.corpora.continuations import plan_row
+from goalreel.datasets.corpora.conversations import TalkRow, talks
+from goalreel.datasets.corpora.trajectories import Outline
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
 from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.agents.planner import question
-from goalreel.planners.agents.reply_format import plan_reply, verdict_reply
+from goalreel.planners.agents.reply_format import verdict_reply
 from goalreel.planners.chat.conversation import Message
 from goalreel.planners.chat.interleave import plain
-from goalreel.types import ACCEPTED, Failure, Storyboard, Verdict
+from goalreel.types import ACCEPTED, Storyboard, Verdict
 
 EASY, REFLECTION = talks("easy"), talks("reflection")
 
@@ -63,16 +63,13 @@ def sequence_row(board: Storyboard, task_id: str, *, rejected: bool, dialect: Di
     Raises:
         ValueError: it has no plan, or no accepted picture.
     """
-    request = question(board.task, dialect=dialect)
-    if isinstance(request, Failure):
-        raise ValueError(request.message)
-    plan, done = plan_of(board), len(board.task.done)
-    thinking = said_in_short([step.name for step in plan.steps], done)
-    turns = [*request.conversation, Message("assistant", (plan_reply(plan, thinking, done + 1),))]
+    first = plan_row(board, task_id, dialect)
+    conversation, reply = first.lesson
+    turns = [*conversation, Message("assistant", (reply,))]
     for text, picture, verdict in _attempts(board, rejected):
         turns += [Message("user", (text, picture)), Message("assistant", (verdict_reply(verdict),))]
     *conversation, last = turns
-    return TalkRow(task_id, done, (tuple(conversation), str(last.parts[0])))
+    return TalkRow(task_id, first.done, (tuple(conversation), str(last.parts[0])))
 
 
 def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[str, Image, Verdict]]:

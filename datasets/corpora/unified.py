@@ -14,6 +14,7 @@ from goalreel.datasets.corpora.conversations import said_in_short
 from goalreel.datasets.corpora.kind import PICTURE, RowKind
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
+from goalreel.planners.agents.dialects.task_images import task_images
 from goalreel.planners.chat.interleave import MARK, plain
 from goalreel.types import Storyboard
 
@@ -61,14 +62,12 @@ def unified_row(board: Storyboard, task_id: str, *, rejected: bool) -> UnifiedRo
     """Make the row of a storyboard, with or without its `rejected` attempts and the Critic's words."""
     steps = [s.step for s in board.steps]
     attempts = list(_attempts(board, rejected))
-    marked = MARK in board.task.instruction
-    scene = () if board.task.image is None or (marked and not board.task.images) else (board.task.image,)
-    pictures = board.task.images or ((board.task.image,) if marked and board.task.image else ())
+    scene, pictures = task_images(board.task)
     return UnifiedRow(
         task_id=task_id,
-        instruction=MARK * len(scene) + board.task.instruction,
-        inputs=(*scene, *pictures),
-        thinking=said_in_short([step.name for step in steps], 0),
+        instruction=f"{'' if scene is None else MARK}{board.task.instruction}",
+        inputs=pictures if scene is None else (scene, *pictures),
+        thinking=said_in_short([step.name for step in steps], len(board.task.done)),
         steps=tuple(UnifiedStep(s.name, s.instruction, s.prompt, s.auxiliary_text) for s in steps),
         attempts=tuple(attempt for attempt, _ in attempts),
         outputs=tuple(image for _, image in attempts),

@@ -66,9 +66,9 @@ def import_published(
             )
     if json_output:
         return print_json(
-            {"out": str(out), "kind": report.shape, "rows": report.rows, "dropped": dict(report.dropped)}
+            {"out": str(out), "kind": report.kind, "rows": report.rows, "dropped": dict(report.dropped)}
         )
-    typer.echo(f"{report.rows} {report.shape}", err=True)
+    typer.echo(f"{report.rows} {report.kind}", err=True)
     for reason, count in report.dropped.items():
         typer.echo(f"left out {count}: {reason}", err=True)
     typer.echo(str(out))

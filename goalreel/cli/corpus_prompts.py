@@ -64,7 +64,7 @@ def prompts(
             report = make_prompts(order, out, chat=chat, progress=progress)
     if json_output:
         print_json({"out": str(out), **asdict(report)})
-        return
+        raise typer.Exit(1 if report.failures else 0)
     for domain, number in report.domains.items():
         typer.echo(f"{number:8} {domain}")
     left_out = ", ".join(f"{number} {kind}" for kind, number in report.duplicates.items())
@@ -74,6 +74,8 @@ def prompts(
     for name, reason in report.failures.items():
         typer.echo(f"{name}: {reason}", err=True)
     typer.echo(f"Look at {out / 'index.html'}")
+    if report.failures:
+        raise typer.Exit(1)
 
 
 def _choose(banks: "dict[str, PromptBank]", domains: str | None, *, new: bool) -> "dict[str, PromptBank]":

@@ -59,7 +59,8 @@ def plan_file(
     json_output: bool,
 ) -> None:
     """Plan each row of `options.prompts` and print what came of it; the exit status is 1 where one failed."""
-    from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
+    from goalreel.annotator.plan_rows import PlanOrder, plan_rows
+    from goalreel.annotator.prompt_rows import read_rows
     from goalreel.batch import Limits
     from goalreel.cli.console import print_json, progress_bars
     from goalreel.datasets.shards import Shard

@@ -51,9 +51,8 @@ class LoopOptions(Settings):
     critic_live: Annotated[
         Literal["candidate", "observed"],
         Field(
-            description="How the critic is asked about live frames: as about an "
-            "editor's pictures (candidate; nano needs "
-            "this), or as about a camera's (observed; suits other chat models).",
+            description="How the critic is asked about live frames. candidate: in the words for an editor's "
+            "pictures, which nano needs. observed: in those for a camera's, which suit other chat models.",
             json_schema_extra=READ_ONLY,
         ),
         LIVE,
@@ -62,9 +61,8 @@ class LoopOptions(Settings):
     confirm: Annotated[
         bool,
         Field(
-            description="Ask the critic at the end, on live frames, whether the "
-            "whole task is done. Where it does "
-            "not confirm, the task ends as UNVERIFIED, not SUCCEEDED."
+            description="Ask the critic at the end, on live frames, whether the whole task is done. Where it "
+            "does not confirm, the task ends as UNVERIFIED, not SUCCEEDED."
         ),
         LIVE,
     ] = True

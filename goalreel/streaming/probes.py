@@ -22,9 +22,8 @@ class Probes:
         self._trio, self._names = trio, names
         self.answers: dict[Role, str] = {}
         """How each server answered; without those of models that ask no server."""
-        self.remarks: list[str] = []
-        """What should be looked at although all servers answered."""
-        self._problems: dict[str, list[Role]] = {}
+        self._remarks: dict[Role, str] = {}
+        self._problems: dict[Role, str] = {}
         self._began = time.monotonic()
 
     async def run(self, timeout: float) -> None:
@@ -46,11 +45,16 @@ class Probes:
 
     def describe(self) -> str:
         """Say which servers do not answer, in one line."""
-        texts = []
-        for problem, roles in self._problems.items():
-            names = [f"{role} ({getattr(self._names, role)})" for role in ROLES if role in roles]
-            texts.append(f"{', '.join(names)}: {problem}")
-        return "; ".join(sorted(texts))
+        names: dict[str, list[str]] = {}
+        for role in ROLES:
+            if problem := self._problems.get(role):
+                names.setdefault(problem, []).append(f"{role} ({getattr(self._names, role)})")
+        return "; ".join(f"{', '.join(each)}: {problem}" for problem, each in names.items())
+
+    @property
+    def remarks(self) -> list[str]:
+        """What should be looked at although all servers answered."""
+        return [f"the {role}: {self._remarks[role]}" for role in ROLES if role in self._remarks]
 
     async def _probe(self, role: Role, timeout: float) -> None:
         late = self._began + timeout
@@ -62,22 +66,14 @@ class Probes:
                     remark = await thread.call(ask, max(PAUSE_S, late - began))
                     break
                 except (BackendError, TimeoutError) as e:
-                    self._note(role, str(e) or f"no answer within {timeout:g} s")
+                    self._problems[role] = str(e) or f"no answer within {timeout:g} s"
                     if time.monotonic() + PAUSE_S > late:
                         return
                 await asyncio.sleep(PAUSE_S)
         finally:
             thread.close()
-        self._note(role, "")
+        self._problems.pop(role, None)
         if remark is not None:
             self.answers[role] = f"answered in {time.monotonic() - began:.3f} s"
         if remark:
-            self.remarks.append(f"the {role}: {remark}")
-
-    def _note(self, role: Role, problem: str) -> None:
-        for roles in self._problems.values():
-            if role in roles:
-                roles.remove(role)
-        if problem:
-            self._problems.setdefault(problem, []).append(role)
-        self._problems = {text: roles for text, roles in self._problems.items() if roles}
+            self._remarks[role] = remark

@@ -61,7 +61,7 @@ def _parse(path: Path) -> list[Any]:
         text = path.read_text(encoding="utf-8")
         lines = path.suffix == ".jsonl"
         parsed = (
-            [json.loads(line) for line in text.splitlines() if line.strip()] if lines else json.loads(text)
+            [json.loads(line) for line in text.split("\n") if line.strip()] if lines else json.loads(text)
         )
     except (OSError, ValueError) as e:
         raise InputError(f"{path}: not a readable ShareGPT file: {e}") from e

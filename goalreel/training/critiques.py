@@ -8,14 +8,12 @@ from typing import Any
 
 import datasets
 import PIL.Image
-import pyarrow
-from datasets.exceptions import DatasetGenerationError
 
-from goalreel.datasets.corpora.columns import features, from_columns
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.errors import InputError
 from goalreel.planners.agents.critic import question
 from goalreel.planners.agents.dialects import Dialect, Mode
+from goalreel.training.stored_rows import StoredRows
 
 type HeldOut = Callable[[str], str | None]
 """The split of a task that results are measured on, by its id; None for a task to train on."""
@@ -32,31 +30,20 @@ class Critiques:
     """
 
     def __init__(self, folders: Sequence[Path], held_out: HeldOut) -> None:
-        shards: list[Any] = [str(shard) for folder in folders for shard in shards_of(folder)]
+        shards = [shard for folder in folders for shard in shards_of(folder)]
         if not shards:
             raise InputError("no critiques to train on: give --corpus")
-        kind = features(CRITIQUES)
-        try:
-            stored: Any = datasets.Dataset.from_parquet(shards, columns=list(CRITIQUES.columns))
-            stored = stored.cast(kind)
-        except (ValueError, pyarrow.ArrowInvalid, DatasetGenerationError) as e:
-            raise InputError(f"{shards[0]} and others hold no critiques: {_cause(e)}") from e
-        for name in CRITIQUES.pictures:
-            stored = stored.cast_column(name, datasets.Image(decode=False))
-        _refuse_held_out(stored["task_id"], held_out)
-        self._stored = stored
-        self.row = lru_cache(_RECENT)(self._row)
+        self._rows = StoredRows(CRITIQUES, shards)
+        _refuse_held_out(self._rows.column("task_id"), held_out)
+        self.row = lru_cache(_RECENT)(self._rows.__getitem__)
 
     def __len__(self) -> int:
-        return len(self._stored)
-
-    def _row(self, number: int) -> CritiqueRow:
-        return from_columns(CRITIQUES, self._stored[number])
+        return len(self._rows)
 
     @property
     def successes(self) -> list[bool]:
         """Tell for each row whether its picture is right."""
-        return list(self._stored["success"])
+        return self._rows.column("success")
 
     def as_dataset(self, dialect: Dialect, mode: Mode) -> datasets.Dataset:
         """Make what TRL takes: `prompt` with places for two images, `images`, and the row's number."""
@@ -108,9 +95,3 @@ def _refuse_held_out(task_ids: Sequence[str], held_out: HeldOut) -> None:
     if counts:
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
         raise InputError(f"the corpus has rows of held-out episodes ({splits}): make it of training seeds")
-
-
-def _cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error).strip().splitlines()[0][:200]

@@ -1,38 +1,30 @@
 """Low-rank adapters for an image editor, trained on edits: FLUX.2-klein, Qwen-Image-Edit, FLUX.1-Kontext.
 
-What the editor's network is given beside the noisy picture is taken from the pipeline itself: one call is
-begun for each edit and broken off at the network. So a prompt and a source are encoded exactly as they are
-when the editor is used. The network learns velocities (flow matching, arXiv 2403.03206).
+The recipe: adapters (arXiv 2106.09685) on the attention layers of the editor's network, which learns the
+velocity from the picture after a step to noise (`goalreel.training.editor_velocity`).
 """
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import PIL.Image
 import torch
 from peft import LoraConfig, get_peft_model_state_dict, set_peft_model_state_dict
 from pydantic import Field
-from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from goalreel.datasets.corpora.columns import from_columns
 from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit
-from goalreel.editors.catalogue import LORA_FILE, find
+from goalreel.editors.catalogue import LORA_FILE, Entry, find
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.editors.sizes import Placement, placement
 from goalreel.errors import InputError
 from goalreel.files import atomic
-from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.training.card import Card, write_card
 from goalreel.training.config import Count, Positive, TrainingConfig
+from goalreel.training.editor_velocity import velocity_error
 from goalreel.training.language_config import LoraSettings
 from goalreel.training.run import begin
-
-log = logging.getLogger(__name__)
+from goalreel.training.stored_rows import StoredRows
 
 CHECKPOINT = "checkpoint.pt"
 
@@ -84,9 +76,10 @@ def train(
     """
     if config.data is None:
         raise InputError("no edits to train on: give --data")
-    rows = EditRows(config.data)
+    rows = read_edits(config.data)
+    source, entry = _editor(config)
     begin(config, out, resume)
-    editor = _load(config)
+    editor = DiffusersEditor.load(source, entry=entry, device=config.device, dtype=config.dtype)
     network = _add_adapters(editor, config)
     if config.gradient_checkpointing:
         network.enable_gradient_checkpointing()
@@ -100,6 +93,21 @@ def train(
     numbers = {"steps": config.steps, "edits": len(rows), "loss": sum(tail) / max(1, len(tail))}
     write_card(out, _card(config, numbers))
     return numbers
+
+
+def read_edits(folder: Path) -> StoredRows[StoredEdit]:
+    """Find the edits of a corpus.
+
+    Raises:
+        InputError: there is no corpus, or it holds no edits.
+    """
+    shards = sorted((folder / "data").glob("[!.]*.parquet"))
+    if not shards:
+        raise InputError(f"{folder} holds no corpus: `goalreel corpus from-storyboards` writes OUT/edits")
+    rows = StoredRows(STORED_EDITS, shards)
+    if not len(rows):
+        raise InputError(f"{folder} holds no edits")
+    return rows
 
 
 def _add_adapters(editor: DiffusersEditor, config: EditorLoraConfig) -> Any:
@@ -121,115 +129,11 @@ def _add_adapters(editor: DiffusersEditor, config: EditorLoraConfig) -> Any:
     return network
 
 
-class EditRows:
-    """The edits of a corpus, by number; a picture is decoded when it is read.
-
-    Raises:
-        InputError: there is no corpus, or it holds no edits.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        import datasets
-
-        shards: list[Any] = [str(shard) for shard in sorted((folder / "data").glob("[!.]*.parquet"))]
-        if not shards:
-            raise InputError(f"{folder} holds no corpus: `goalreel corpus from-storyboards` writes OUT/edits")
-        stored: Any = datasets.Dataset.from_parquet(shards)
-        if missing := STORED_EDITS.columns.keys() - set(stored.column_names):
-            raise InputError(f"{folder} holds no edits: no column {', '.join(sorted(missing))}")
-        if not len(stored):
-            raise InputError(f"{folder} holds no edits")
-        for name in STORED_EDITS.pictures:
-            stored = stored.cast_column(name, datasets.Image(decode=False))
-        self._stored = stored
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def __getitem__(self, number: int) -> StoredEdit:
-        """Read the edit of this number."""
-        return from_columns(STORED_EDITS, self._stored[number])
-
-
-@dataclass(frozen=True)
-class NetworkInputs:
-    """What the network is given for one edit, without the noisy picture: `arguments`, and the source's
-    latents (1, n, channels) where there is one picture."""
-
-    arguments: Mapping[str, Any]
-    source: Tensor
-
-
-class _NetworkReached(Exception):
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self.arguments = arguments
-
-
-def network_inputs(editor: DiffusersEditor, image: Image, prompt: str, place: Placement) -> NetworkInputs:
-    """Begin an edit, and take what its pipeline gives the network.
-
-    Raises:
-        InputError: the pipeline is of a kind whose source is not read this way.
-    """
-    pipeline, lengths = editor.pipeline, list[int]()
-
-    def stop(_: object, args: object, arguments: dict[str, Any]) -> None:
-        raise _NetworkReached(arguments)
-
-    prepare = pipeline.prepare_latents
-
-    def prepare_latents(*args: Any, **options: Any) -> Any:
-        prepared = prepare(*args, **options)
-        lengths.append(prepared[0].shape[1])
-        return prepared
-
-    arguments = editor.arguments(place.canvas)
-    picture = PIL.Image.fromarray(place.place(image).pixels)
-    generator = torch.Generator("cpu").manual_seed(0)
-    hook = pipeline.transformer.register_forward_pre_hook(stop, with_kwargs=True)
-    pipeline.prepare_latents = prepare_latents
-    try:
-        pipeline(prompt=prompt, image=picture, generator=generator, **arguments)
-    except _NetworkReached as reached:
-        given = dict(reached.arguments)
-    else:
-        raise InputError(f"{type(pipeline).__name__} cannot be trained here: it has no transformer to reach")
-    finally:
-        hook.remove()
-        del pipeline.prepare_latents
-    hidden, timestep = given.pop("hidden_states"), given.pop("timestep")
-    if not lengths or hidden.shape[1] != 2 * lengths[0] or not 0.9 <= float(timestep.flatten()[0]) <= 1:
-        raise InputError(
-            f"{type(pipeline).__name__} cannot be trained here: it does not see its source beside what it "
-            "draws, in the same size"
-        )
-    return NetworkInputs(given, hidden[:, lengths[0] :])
-
-
-def loss(editor: DiffusersEditor, row: StoredEdit, config: EditorLoraConfig, seed: int) -> Tensor:
-    """Compute the mean squared error of the velocity at a random noise level, which follows from `seed`."""
-    entry = editor.entry
-    place = placement(row.source.size, config.size or entry.size, entry.multiple, entry.square)
-    with torch.no_grad():
-        given = network_inputs(editor, row.source, row.prompt, place)
-        target = network_inputs(editor, row.target.resized(row.source.size), row.prompt, place).source
-    generator = torch.Generator("cpu").manual_seed(seed)
-    level = torch.sigmoid(torch.randn((), generator=generator))
-    level = config.shift * level / (1 + (config.shift - 1) * level)
-    noise = torch.randn(target.shape, generator=generator).to(target)
-    noisy = (1 - level) * target + level * noise
-    network = editor.pipeline.transformer
-    hidden = torch.cat([noisy, given.source], 1).to(network.dtype)
-    timestep = torch.full((1,), float(level), device=hidden.device, dtype=hidden.dtype)
-    velocity = network(hidden_states=hidden, timestep=timestep, **given.arguments)[0][:, : target.shape[1]]
-    return torch.nn.functional.mse_loss(velocity.float(), (noise - target).float())
-
-
 def _fit(
     config: EditorLoraConfig,
     out: Path,
     editor: DiffusersEditor,
-    rows: EditRows,
+    rows: StoredRows[StoredEdit],
     optimizer: torch.optim.Optimizer,
     progress: OnProgress,
 ) -> list[float]:
@@ -245,7 +149,9 @@ def _fit(
         optimizer.zero_grad(set_to_none=True)
         total = 0.0
         for i, number in enumerate(numbers):
-            error = loss(editor, rows[number], config, (config.seed * 10**6 + step) * 1000 + i) / len(numbers)
+            seed = (config.seed * 10**6 + step) * 1000 + i
+            torch.manual_seed(seed)  # for dropout
+            error = velocity_error(editor, rows[number], config.size, config.shift, seed) / len(numbers)
             error.backward()
             total += float(error.detach())
         torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], 1.0)
@@ -294,19 +200,18 @@ def _restore(path: Path, network: Any, optimizer: torch.optim.Optimizer) -> tupl
     return state["step"], state["losses"]
 
 
-def _load(config: EditorLoraConfig) -> DiffusersEditor:
-    """Load the editor to train.
+def _editor(config: EditorLoraConfig) -> tuple[str, Entry | None]:
+    """Find the weights to train on, and how the editor is called; None says that its folder tells.
 
     Raises:
-        InputError: it cannot be loaded, or adapters are on it already.
+        InputError: there is no such editor, or adapters are on it already.
     """
-    options = {"device": config.device, "dtype": config.dtype}
     if Path(config.editor).is_dir():
-        return DiffusersEditor.load(config.weights or config.editor, **options)
+        return config.weights or config.editor, None
     entry = find(config.editor)
     if entry.pipeline is None or entry.lora is not None:
         raise InputError(f"{config.editor} cannot be trained: name an editor without adapters of its own")
-    return DiffusersEditor.load(config.weights or entry.repository, entry=entry, **options)
+    return config.weights or entry.repository, entry
 
 
 def _save_adapters(editor: DiffusersEditor, out: Path) -> None:

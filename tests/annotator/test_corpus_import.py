@@ -36,7 +36,7 @@ def data(tmp_path):
 def critique(**changes):
     row = {
         "origin_prompt": "Put the cup down.",
-        "rewritten_prompt": "Place the red cup on the table.",
+        "rewritten_prompt": "Place the red cup\u2028on the table.",
         "origin_image_path": "a.png",
         "edited_image_path": "b.png",
         "evaluation": {"success": True, "semantics": 9, "quality": 7.5},
@@ -46,7 +46,8 @@ def critique(**changes):
 
 
 def write_lines(path, *rows):
-    path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows))
+    lines = (r if isinstance(r, str | bytes) else json.dumps(r, ensure_ascii=False) for r in rows)
+    path.write_bytes(b"".join((r if isinstance(r, bytes) else r.encode()) + b"\n" for r in lines))
     return path
 
 
@@ -54,6 +55,7 @@ def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
     """Bad rows are counted by their reason, and are never the end of the run."""
     bad = [
         "{not json",
+        b'{"origin_prompt": "\xff"}',
         "[1]",
         critique(evaluation={"success": "yes", "semantics": 9, "quality": 7}),
         critique(evaluation={"success": True, "semantics": 90, "quality": 7}),
@@ -78,14 +80,14 @@ def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
     assert out["dropped"] == {
         "a picture outside the folder of pictures (--images)": 2,
         "no evaluation with success, semantics and quality (0 to 10)": 2,
-        "not a JSON object": 2,
+        "not a JSON object": 3,
         "a picture that cannot be read": 1,
         "a picture that is not there (--images)": 1,
         "a picture without a path": 1,
         "no origin_prompt": 1,
     }
     first, second = read_rows(tmp_path / "rl", CRITIQUES)
-    assert (first.first_prompt, first.prompt) == ("Put the cup down.", "Place the red cup on the table.")
+    assert (first.first_prompt, first.prompt) == ("Put the cup down.", "Place the red cup\u2028on the table.")
     assert (first.success, first.semantics, first.quality, first.drawn) == (True, 9, 7.5, False)
     assert first.candidate.size[0] * first.candidate.size[1] <= 1024 * 1024
     assert (second.prompt, second.drawn, second.success) == ("Put the cup down.", True, False)
@@ -126,7 +128,7 @@ def test_chats_become_conversations_that_training_reads(names, data, tmp_path):
     file = tmp_path / "planner_sft.json"
     file.write_text(json.dumps(rows))
     report = import_corpus(ImportOrder(file, data), tmp_path / "sft")
-    assert (report.shape, report.rows, sum(report.dropped.values())) == ("conversations", 2, 5)
+    assert (report.kind, report.rows, sum(report.dropped.values())) == ("conversations", 2, 5)
     first, _ = read_rows(tmp_path / "sft", talks("conversations"))
     (message,), reply = first.lesson
     assert [type(part) for part in message.parts] == [Image, str]
@@ -162,7 +164,7 @@ def test_illustrated_guides_become_planner_rows_cut_at_a_random_step(suffix, dat
     else:
         write_lines(file, *rows)
     report = import_corpus(ImportOrder(file, data, seed=1), tmp_path / "guides")
-    assert (report.shape, report.rows, sum(report.dropped.values())) == ("guides", 20, 4)
+    assert (report.kind, report.rows, sum(report.dropped.values())) == ("guides", 20, 4)
     made = list(read_rows(tmp_path / "guides", talks("guides")))
     assert {row.done for row in made} == {0, 1, 2}
     for row in made:
@@ -208,6 +210,9 @@ def test_the_checkpoints_words_need_the_users_clone(data, tmp_path, monkeypatch)
     texts = "".join(f'{name} = "Plan this: {{text_input}}"\n' for name in names)
     critic = 'Iterative_T2I_PROMPT_QWEN = "{original_instruction} {rewritten_prompt}"\n'
     (clone / "UEval/system.py").write_text(texts + critic)
+    critiques = write_lines(tmp_path / "critic_rl.jsonl", critique())
+    other = ("corpus", "import", critiques, *arguments[3:], "--prompts", clone)
+    assert "leave out --dialect" in fails(*other, "--out", tmp_path / "critiques")
     invoke(*arguments, "--prompts", clone, "--out", tmp_path / "guides")
     (row,) = read_rows(tmp_path / "guides", talks("guides"))
     (message,), _ = row.lesson

@@ -7,7 +7,8 @@ from support.cli import fails, invoke
 from support.scripted_trio import Scripted
 
 from goalreel.annotator import plan_rows as module
-from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
+from goalreel.annotator.plan_rows import PlanOrder, plan_rows
+from goalreel.annotator.prompt_rows import read_rows
 from goalreel.batch import Limits
 from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError, InputError

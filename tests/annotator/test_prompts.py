@@ -186,13 +186,14 @@ def test_a_model_writes_a_new_domain_and_a_second_run_asks_nothing(tmp_path):
         model = f"openai:gardener@{server.url}"
         order = ("corpus", "prompts", "--out", tmp_path / "o", "--domains", "green-house", "--count", 50)
         order = (*order, "--model", model, "--sub-categories", 2)
-        report = results(*order)
+        run = invoke(*order, "--json")
+        report = json.loads(run.stdout)
         asked = len(server.requests)
-        assert report["prompts"] == 4
+        assert (run.exit_code, report["prompts"]) == (1, 4)
         assert list(report["failures"]) == ["green-house/moving pots"]
         assert {row["model"] for row in rows(tmp_path / "o")} == {"openai:gardener"}
         assert {row["prompt"] for row in rows(tmp_path / "o")} >= {"Water the tall fern."}
-        assert results(*order)["prompts"] == 4
+        assert json.loads(invoke(*order, "--json").stdout)["prompts"] == 4
         assert len(server.requests) == asked + 3  # what had no answer is worth another try
     bank = read_banks(tmp_path / "o" / "banks")["green-house"]
     assert bank.sub_categories["watering"].vocabulary == {"plant": ("tomato vine", "tall fern")}

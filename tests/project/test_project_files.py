@@ -1,5 +1,7 @@
 """The files by which the project works: hooks, CI, citation. Each is valid and names what is there."""
 
+import importlib.metadata
+import importlib.util
 import re
 import tomllib
 
@@ -53,3 +55,18 @@ def test_the_citation_names_the_version():
     assert citation["version"] == goalreel.__version__
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert citation["license"] == project["license"]
+
+
+def test_the_tests_answer_which_package_brings_a_module_as_python_does():
+    """`tests/sitecustomize.py` has an answer of its own, for time alone."""
+    from sitecustomize import packages_distributions
+
+    # The loaded module may hold that answer already.
+    path = importlib.metadata.__file__
+    spec = importlib.util.spec_from_file_location("metadata", path, submodule_search_locations=[])
+    module = importlib.util.module_from_spec(spec)
+    module.__package__ = "importlib.metadata"
+    spec.loader.exec_module(module)
+    expected, found = module.packages_distributions(), packages_distributions()
+    for name in ("PIL", "accelerate", "cv2", "datasets", "diffusers", "numpy", "peft", "torch", "yaml"):
+        assert set(expected.get(name, ())) == set(found.get(name, ())), name

@@ -20,7 +20,8 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.training import editor_lora
 from goalreel.training.config import presets, read_config
-from goalreel.training.editor_lora import CHECKPOINT, EditorLoraConfig, EditRows, network_inputs, train
+from goalreel.training.editor_lora import CHECKPOINT, EditorLoraConfig, read_edits, train
+from goalreel.training.editor_velocity import network_inputs, velocity_error
 from goalreel.types import Edit
 
 TINY = {"size": (64, 64), "dtype": "float32", "device": "cpu", "batch": 2, "warmup": 1, "save_every": 2}
@@ -76,7 +77,7 @@ def test_adapters_are_trained_saved_and_used(name, edits, pipelines, tmp_path):
     assert np.isfinite(numbers["loss"])
     assert (tmp_path / "out" / LORA_FILE).is_file()
     assert "Low-rank adapters" in (tmp_path / "out/README.md").read_text()
-    edit = Edit(task_id="t", step=0, attempt=0, image=EditRows(edits)[0].source, prompt="do step 0", seed=1)
+    edit = Edit(task_id="t", step=0, attempt=0, image=read_edits(edits)[0].source, prompt="do step 0", seed=1)
     plain = DiffusersEditor.load(pipelines(name), device="cpu")
     tuned = DiffusersEditor.load(pipelines(name), device="cpu", lora=str(tmp_path / "out"))
     before, after = plain.edit([edit])[0], tuned.edit([edit])[0]
@@ -85,18 +86,32 @@ def test_adapters_are_trained_saved_and_used(name, edits, pipelines, tmp_path):
     assert before != after
 
 
-def test_training_lowers_the_loss_and_touches_nothing_but_the_adapters(edits, pipelines, tmp_path):
-    config = EditorLoraConfig(
-        method="lora",
-        editor=str(pipelines("Flux2KleinPipeline")),
-        data=edits,
-        steps=30,
-        **TINY | {"learning_rate": 1e-2, "save_every": 30},
+def test_the_tuned_editor_is_nearer_to_the_edits_and_only_adapters_change(edits, pipelines, tmp_path):
+    """Measured at the same noise before and after, on the editor as it is loaded for use."""
+    folder, rows = pipelines("Flux2KleinPipeline"), read_edits(edits)
+    options = TINY | {"learning_rate": 1e-2, "save_every": 40}
+    train(
+        EditorLoraConfig(method="lora", editor=str(folder), data=edits, steps=40, **options), tmp_path / "out"
     )
-    train(config, tmp_path / "out")
+
+    def error(**more):
+        editor = DiffusersEditor.load(folder, device="cpu", **more)
+        with torch.no_grad():
+            return sum(float(velocity_error(editor, rows[n], (64, 64), 3.0, n)) for n in range(len(rows)))
+
+    assert error(lora=str(tmp_path / "out")) < 0.98 * error()
     state = torch.load(tmp_path / "out" / CHECKPOINT, weights_only=True)
-    assert np.mean(state["losses"][-6:]) < np.mean(state["losses"][:6])
     assert all("lora" in key for key in state["adapters"])
+
+
+def test_adapters_are_trained_in_bfloat16_as_the_recipes_say(edits, pipelines, tmp_path):
+    options = TINY | {"dtype": "bfloat16"}
+    config = EditorLoraConfig(
+        method="lora", editor=str(pipelines("Flux2KleinPipeline")), data=edits, steps=2, **options
+    )
+    assert np.isfinite(train(config, tmp_path)["loss"])
+    state = torch.load(tmp_path / CHECKPOINT, weights_only=True)
+    assert {value.dtype for value in state["adapters"].values()} == {torch.float32}
 
 
 def test_a_killed_run_goes_on_as_an_unbroken_one(edits, pipelines, tmp_path, monkeypatch):
@@ -104,18 +119,18 @@ def test_a_killed_run_goes_on_as_an_unbroken_one(edits, pipelines, tmp_path, mon
         method="lora", editor=str(pipelines("Flux2KleinPipeline")), data=edits, steps=4, **TINY
     )
     train(config, tmp_path / "whole")
-    loss, calls = editor_lora.loss, []
+    calls = []
 
     def dying(*args):
         calls.append(args)
         if len(calls) > 6:
             raise KeyboardInterrupt
-        return loss(*args)
+        return velocity_error(*args)
 
-    monkeypatch.setattr(editor_lora, "loss", dying)
+    monkeypatch.setattr(editor_lora, "velocity_error", dying)
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path / "broken")
-    monkeypatch.setattr(editor_lora, "loss", loss)
+    monkeypatch.setattr(editor_lora, "velocity_error", velocity_error)
     with pytest.raises(InputError, match="not empty"):
         train(config, tmp_path / "broken")
     train(config, tmp_path / "broken", resume=True)
@@ -128,7 +143,7 @@ def test_a_killed_run_goes_on_as_an_unbroken_one(edits, pipelines, tmp_path, mon
 def test_the_target_is_in_the_space_that_the_editor_draws_in(edits, pipelines):
     """What the network sees of a picture, drawn without any noise, is that picture."""
     editor = DiffusersEditor.load(pipelines("Flux2KleinPipeline"), device="cpu")
-    row = EditRows(edits)[0]
+    row = read_edits(edits)[0]
     place = editor._placement(row.source)
     latents = network_inputs(editor, row.source, row.prompt, place).source
     again = network_inputs(editor, row.source, "another prompt", place).source
@@ -137,7 +152,7 @@ def test_the_target_is_in_the_space_that_the_editor_draws_in(edits, pipelines):
         torch.from_numpy(place.place(row.source).pixels.copy()).permute(2, 0, 1)[None] / 255
     )
     encoded = editor.pipeline._encode_vae_image(shown, torch.Generator().manual_seed(0))
-    assert torch.allclose(latents, editor.pipeline._pack_latents(encoded), atol=1e-2)
+    assert torch.allclose(latents, editor.pipeline._pack_latents(encoded), atol=2e-3)
 
 
 def test_what_cannot_be_trained_is_one_line(edits, pipelines, tmp_path):
@@ -152,6 +167,7 @@ def test_what_cannot_be_trained_is_one_line(edits, pipelines, tmp_path):
     with pytest.raises(InputError, match="without adapters of its own"):
         lightning = EditorLoraConfig(method="lora", editor="qwen-image-edit-lightning", data=edits)
         train(lightning, tmp_path / "d")
+    assert not (tmp_path / "d").exists(), "the same folder is free for a better try"
     with pytest.raises(InputError, match="holds no pytorch_lora_weights"):
         DiffusersEditor.load(pipelines("Flux2KleinPipeline"), device="cpu", lora=str(tmp_path))
     (tmp_path / "lora.yaml").write_text(json.dumps(base | {"steps": 0}))
