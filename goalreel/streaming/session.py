@@ -300,10 +300,10 @@ class Session:
             self._live.update(planner_failure=plan)
             old = board.steps[index:]
             panels = self._panels(Plan(steps=tuple(p.step for p in old)), board.steps[:index])
-            panels_kept = (
+            later_panels = (
                 replace(new, written_by=p.written_by) for new, p in zip(panels[index:], old, strict=True)
             )
-            steps = (*panels[:index], *panels_kept)
+            steps = (*panels[:index], *later_panels)
         else:
             self._live.update(planner_failure=None)
             steps = self._panels(plan, board.steps[:index])

@@ -97,10 +97,10 @@ def _of_carries(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     """An arm stands where its hand takes an object, travels with it, and lets go low or standing."""
     counts = [[_carries(trace, high) for trace in traces] for high in (False, True)]
     low, high = sum(counts[0]), sum(counts[1])
-    for end, start, opposite in both_ways(low, high):
-        if start > opposite:
-            clear = start >= 2 and start > CLEAR * opposite
-            times = f"{times_text(int(start))} at its {end} end and {times_text(int(opposite))} at the other"
+    for end, count, opposite in both_ways(low, high):
+        if count > opposite:
+            clear = count >= 2 and count > CLEAR * opposite
+            times = f"{times_text(int(count))} at its {end} end and {times_text(int(opposite))} at the other"
             yield Evidence(end, 1 + clear, f"the motion looks like carrying {times}")
 
 
@@ -114,9 +114,9 @@ def _of_stands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     if min(map(len, speeds.values())) < 3:
         return
     to_low, to_high = (float(np.median(speeds[high])) for high in (False, True))
-    for end, here, opposite in both_ways(to_low, to_high):
-        if here < _STANDS and opposite > 2 * here and opposite > here + 0.1:
-            speeds_text = f"{here:.0%} of its usual speed against {opposite:.0%}"
+    for end, speed, opposite in both_ways(to_low, to_high):
+        if speed < _STANDS and opposite > 2 * speed and opposite > speed + 0.1:
+            speeds_text = f"{speed:.0%} of its usual speed against {opposite:.0%}"
             yield Evidence(end, 1, f"the arm is slower when the hand goes to its {end} end: {speeds_text}")
 
 

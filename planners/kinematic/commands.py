@@ -153,18 +153,18 @@ def _of_squeeze(low: Curve, high: Curve, offsets: Curve) -> Iterator[Evidence]:
         yield Evidence("high", 3, _squeeze("above", above, max(0.0, below)))
 
 
-def _squeeze(side: str, start: float, opposite: float) -> str:
-    beyond = f"{start:.0%} of the range {side} the state"
+def _squeeze(side: str, share: float, opposite: float) -> str:
+    beyond = f"{share:.0%} of the range {side} the state"
     return f"where both stand the command lies {beyond}, on its other side {opposite:.0%}"
 
 
 def _of_stops(low: Curve, high: Curve, span: float) -> Iterator[Evidence]:
     """A hand with two commands opens to one place, and closes to the width of what it holds."""
     spread_low, spread_high = (float(np.subtract(*np.quantile(v, (0.95, 0.05)))) / span for v in (low, high))
-    for end, start, opposite in both_ways(spread_low, spread_high):
-        if start > _SQUEEZE and start > CLEAR * opposite:
+    for end, spread, opposite in both_ways(spread_low, spread_high):
+        if spread > _SQUEEZE and spread > CLEAR * opposite:
             yield Evidence(
-                end, 3, f"its {end} end varies by {start:.0%} of the range, the other by {opposite:.0%}"
+                end, 3, f"its {end} end varies by {spread:.0%} of the range, the other by {opposite:.0%}"
             )
 
 

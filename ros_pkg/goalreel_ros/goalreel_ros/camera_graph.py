@@ -35,14 +35,14 @@ def publishers(node: Node, topic: str) -> list[str]:
 
 def _image_topics(node: Node, silent: str) -> list[tuple[str, str]]:
     """(topic, type) of the pictures that other nodes publish."""
-    topics_found = []
+    image_topics = []
     for topic, types in node.get_topic_names_and_types():
         for kind in {RAW, COMPRESSED}.intersection(types) if topic != silent else ():
             this_node = (node.get_namespace(), node.get_name())
             publishers = node.get_publishers_info_by_topic(topic)
             if any((p.node_namespace, p.node_name) != this_node for p in publishers if p.topic_type == kind):
-                topics_found.append((topic, kind))
-    return sorted(topics_found)
+                image_topics.append((topic, kind))
+    return sorted(image_topics)
 
 
 def _list(topics: list[tuple[str, str]]) -> str:
