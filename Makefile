@@ -50,8 +50,13 @@ quick-tests: .venv/.ready
 test: rules  ## that, and nodes, kills, wheels, colcon, documentation
 	@$(MAKE) --no-print-directory -j2 all-tests types docs
 
+# The middleware's own races (Fast DDS issues 6193, 6502, 6513) fail one test in many thousands. A test that
+# failed beside others is run once more, alone: one that fails again fails the run, one that passes is named.
+ALONE := $(PYTHON) -m pytest -x -q -rA --show-capture=no --last-failed --last-failed-no-failures none
 all-tests: .venv/.ready
-	$(TESTS) -n $(WORKERS) -m "not slow and not lab" --junitxml=out/tests.xml
+	@$(TESTS) -n $(WORKERS) -m "not slow and not lab" --showlocals --junitxml=out/tests.xml || { \
+		[ $$? = 1 ] && echo "failed beside others; once more, alone:" && \
+		$(ALONE) -m "not slow and not lab" && echo "these failed beside others and passed alone"; }
 
 lint: rules types docs  ## format, rules, spelling, types and the documentation's links
 

@@ -215,24 +215,21 @@ def test_a_heartbeat_that_stops_is_noticed_within_two_seconds():
 
 
 def test_of_two_nodes_only_the_silent_one_is_forgotten(no_events, fake):
-    listener, held = BackgroundNode("listener", args=[]), []
-    listener.start()
-    goal = listener.run(
-        lambda: LiveSubscription(
-            listener.node, SubGoal, f"{NODE}/subgoal", lambda m: held.append(m.name), held.clear
+    with ExitStack() as stack:
+        listener, held = BackgroundNode("listener", args=[]), []
+        stack.callback(listener.close)
+        listener.start()
+        goal = listener.run(
+            lambda: LiveSubscription(
+                listener.node, SubGoal, f"{NODE}/subgoal", lambda m: held.append(m.name), held.clear
+            )
         )
-    )
-    until(lambda: held == ["pick"])
-    successor = FakeNode("place")
-    try:
+        until(lambda: held[-1:] == ["pick"] and goal.alive, 180)  # alive: its heartbeat was heard
+        stack.callback(FakeNode("place").beside.close)
         until(lambda: held[-1:] == ["place"])
         fake.fall_silent()
-        until(lambda: goal.losses == 1)
-        assert goal.alive
-        until(lambda: "place" in held)
-    finally:
-        successor.beside.close()
-        listener.close()
+        until(lambda: goal.losses)
+        until(lambda: goal.alive and "place" in held)
 
 
 def test_without_events_and_without_a_heartbeat_it_says_what_to_do(no_events, request):
