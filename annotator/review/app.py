@@ -7,18 +7,17 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.staticfiles import StaticFiles
 
 from goalreel import __version__
 from goalreel.annotator.review import api, pictures
 from goalreel.annotator.review.auth import Access, AuthMiddleware
 from goalreel.annotator.review.rerender import Rerenderer
 from goalreel.annotator.review.session import ReviewSession
+from goalreel.annotator.web import mount_static
 from goalreel.errors import InputError, UserError
 from goalreel.models.trio import Trio
 
 STATIC = Path(str(files(__package__))) / "static"
-STYLE = Path(str(files("goalreel.annotator.report"))) / "report.css"
 
 pages = APIRouter()
 
@@ -27,12 +26,6 @@ pages = APIRouter()
 def page() -> Response:
     """The one page; its scripts do the rest."""
     return FileResponse(STATIC / "index.html")
-
-
-@pages.get("/static/report.css")
-def style() -> Response:
-    """The report's own style."""
-    return FileResponse(STYLE)
 
 
 def create_review(session: ReviewSession, access: Access, models: Trio | None = None) -> FastAPI:
@@ -44,7 +37,7 @@ def create_review(session: ReviewSession, access: Access, models: Trio | None = 
     app.state.frames = pictures.FrameStore(session)
     for part in (pages, api.router, pictures.router):
         app.include_router(part)
-    app.mount("/static", StaticFiles(directory=STATIC))
+    mount_static(app, STATIC)
     app.exception_handler(HTTPException)(_http)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(UserError)(_failed)

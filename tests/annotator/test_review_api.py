@@ -539,7 +539,7 @@ def test_an_endless_body_is_cut_off(page):
 
 
 def test_every_answer_says_what_a_browser_may_do_with_it(page):
-    for path in ("/", "/api/dataset", "/static/main.js", "/static/report.css", "/nothing"):
+    for path in ("/", "/api/dataset", "/static/main.js", "/common/report.css", "/nothing"):
         headers = page.get(path).headers
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]

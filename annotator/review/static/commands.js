@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { boundaries, clamp, gap, nearest, stepAt, timed } from "./boundaries.js";
 import { sheet } from "./keys.js";
-import { say } from "./words.js";
+import { say } from "/common/parts.js";
 
 // The texts of a step that was inserted and not named yet.
 export const NEW = "new step";

@@ -3,7 +3,8 @@
 import * as api from "./api.js";
 import { boundaries, seen, stepAt, timed } from "./boundaries.js";
 import { NEW, run } from "./commands.js";
-import { fill, find, h } from "./dom.js";
+import { fill, find, h } from "/common/dom.js";
+import { say } from "/common/parts.js";
 import { drafted } from "./draft.js";
 import { Drafts } from "./drafts.js";
 import { command } from "./keys.js";
@@ -12,7 +13,6 @@ import { Session } from "./session.js";
 import { draggable, setPlayhead, timeline } from "./timeline.js";
 import { goalOf } from "./steps.js";
 import { controls, draw, ends, page } from "./view.js";
-import { say } from "./words.js";
 
 export class EpisodeView {
   #dragging = null;

@@ -1,6 +1,7 @@
 // Which key does what, and the sheet that tells it.
 
-import { fill, find, h } from "./dom.js";
+import { find } from "/common/dom.js";
+import { sheet as showSheet } from "/common/parts.js";
 
 const SHEET = [
   ["Look", [
@@ -67,24 +68,4 @@ function slide(slider, arrow, key) {
   return step ? { act: "move", step, edge, frame } : { act: "seek", frame };
 }
 
-export function sheet() {
-  const dialog = document.getElementById("sheet");
-  fill(
-    dialog,
-    h("h2", { id: "sheet-title" }, "Keys"),
-    h(
-      "div",
-      { class: "sheet" },
-      SHEET.map(([title, rows]) =>
-        h(
-          "section",
-          {},
-          h("h3", {}, title),
-          h("dl", {}, rows.map(([key, words]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, words)])),
-        ),
-      ),
-    ),
-    h("p", { class: "buttons" }, h("button", { type: "button", "data-close": true }, "Close", h("kbd", {}, "Esc"))),
-  );
-  dialog.showModal();
-}
+export const sheet = () => showSheet(SHEET);

@@ -1,9 +1,9 @@
 // All episodes, those first that are most in doubt; a page of them at a time, as the server gives it.
 
 import * as api from "./api.js";
-import { fill, find, h } from "./dom.js";
-import { badge } from "./steps.js";
-import { VERDICT, count, doubt } from "./words.js";
+import { fill, find, h } from "/common/dom.js";
+import { badge, count } from "/common/parts.js";
+import { VERDICT, doubt } from "./words.js";
 
 const PAGE = 24;
 const ORDERS = { doubt: "most in doubt first", index: "by number" };

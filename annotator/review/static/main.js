@@ -1,10 +1,10 @@
 // From the address to a view: #/ is the list, #/episode/3 an episode; behind ? is the queue that it is looked at in.
 
 import * as api from "./api.js";
-import { fill, find, h } from "./dom.js";
+import { fill, find, h } from "/common/dom.js";
+import { enlargeOnClick, say } from "/common/parts.js";
 import { EpisodeView } from "./episode.js";
 import { ListView, queue } from "./list.js";
-import { say } from "./words.js";
 
 const NAME = "goalreel reviewer";
 const holder = document.getElementById("page");
@@ -77,21 +77,6 @@ function who() {
   document.body.append(label);
 }
 
-function enlarge() {
-  const dialog = document.getElementById("viewer");
-  document.addEventListener("click", (event) => {
-    const zoomed = event.target.closest("button.zoom");
-    if (zoomed) {
-      const { src, alt } = find("img", zoomed);
-      Object.assign(find("img", dialog), { src: src.replace(/\?width=\d+$/, ""), alt });
-      find("p", dialog).textContent = zoomed.dataset.caption;
-      dialog.showModal();
-    } else if (event.target.closest("[data-close]") || event.target === find(".stage", dialog)) {
-      event.target.closest("dialog").close();
-    }
-  });
-}
-
 async function start() {
   try {
     dataset = await api.dataset();
@@ -100,7 +85,7 @@ async function start() {
     fill(holder, h("p", { class: "empty", role: "alert" }, `Not loaded: ${error.message}.`));
     return;
   }
-  enlarge();
+  enlargeOnClick();
   window.addEventListener("hashchange", route);
   await route();
 }

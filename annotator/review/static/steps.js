@@ -3,29 +3,15 @@
 
 import * as api from "./api.js";
 import { number } from "./boundaries.js";
-import { h } from "./dom.js";
+import { h } from "/common/dom.js";
+import { badge, button, zoom } from "/common/parts.js";
 import { hue } from "./timeline.js";
-import { EDITED, ISSUE, MARK, OUTCOME, STEP_ISSUES, span } from "./words.js";
+import { EDITED, ISSUE, OUTCOME, STEP_ISSUES, span } from "./words.js";
 
 const PICTURE = 360;
 
 // The attempt whose picture is the goal image.
 export const goalOf = (step) => step.attempts.find((attempt) => attempt.number === step.chosen);
-
-export const badge = (status, words = status) =>
-  h("span", { class: `badge ${status}` }, h("span", { "aria-hidden": "true" }, MARK[status] ?? "·"), ` ${words}`);
-
-export const button = (act, words, key, more = {}) =>
-  h("button", { type: "button", "data-act": act, "aria-keyshortcuts": key, ...more }, words, key && h("kbd", {}, key));
-
-export function zoom(src, alt, caption) {
-  const image = h("img", { src, alt, loading: "lazy", decoding: "async" });
-  return h(
-    "button",
-    { type: "button", class: "zoom", "data-caption": caption, "aria-label": `Enlarge: ${alt}` },
-    image,
-  );
-}
 
 export function steps(view) {
   const { episode } = view;

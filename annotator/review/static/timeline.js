@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { boundaries, clamp, number, timed } from "./boundaries.js";
-import { find, h } from "./dom.js";
+import { find, h } from "/common/dom.js";
 import { seconds, span } from "./words.js";
 
 const THUMB = 72;

@@ -2,9 +2,10 @@
 
 import * as api from "./api.js";
 import { boundaries } from "./boundaries.js";
-import { all, fill, h } from "./dom.js";
-import { badge, button, steps, zoom } from "./steps.js";
-import { ISSUE, VERDICT, camera as short, count, doubt, seconds, told } from "./words.js";
+import { all, fill, h } from "/common/dom.js";
+import { badge, button, count, zoom } from "/common/parts.js";
+import { steps } from "./steps.js";
+import { ISSUE, VERDICT, camera as short, doubt, seconds, told } from "./words.js";
 
 const SMALL = 240;
 

@@ -1,9 +1,5 @@
 // How things are told: the same words for eyes and for screen readers.
 
-export const MARK = {
-  accept: "✓", accepted: "✓", observed: "◉", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
-  rejected: "✕", failed: "✕", skipped: "–", text: "≡", edited: "✎",
-};
 export const VERDICT = { accept: "accepted", reject: "rejected", unsure: "unsure" };
 export const ISSUE = {
   wrong_object: "wrong object", wrong_time: "wrong time", missing: "a step is missing",
@@ -21,7 +17,6 @@ export const OUTCOME = {
 export const seconds = (frame, fps) => `${(frame / fps).toFixed(2)} s`;
 export const span = (step, fps) => `${(step.start / fps).toFixed(1)}–${(step.end / fps).toFixed(1)} s`;
 export const camera = (key) => key.replace(/^observation\.images\./, "");
-export const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 export function doubt(value) {
   if (value >= 0.66) return "much doubt";
@@ -49,13 +44,4 @@ export function told(event) {
     case "render": return "a new picture";
     default: return event.kind;
   }
-}
-
-let waiting;
-export function say(text) {
-  const line = document.getElementById("said");
-  line.textContent = text;
-  line.hidden = !text;
-  clearTimeout(waiting);
-  if (text) waiting = setTimeout(() => say(""), 6000);
 }
