@@ -1,5 +1,6 @@
 """`goalreel eval policy`: a policy on the simulated tabletop, under several kinds of goals."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,13 +15,18 @@ from goalreel.errors import InputError
 if TYPE_CHECKING:
     from goalreel.models.choice import ModelChoice
     from goalreel.tabletop.policy.arms import GoalArm
+    from goalreel.tabletop.policy.study import PolicyEntry
 
 ARMS = "text,true,predicted,placebo"
 EPILOG = """Keys of `--json`: `ARM.success`, `ARM.reached` (share of sub-goals), `ARM.length` (sub-goals a
 task), `ARM.first_right` (the first block touched is the right one), each in 0-1 but for the length;
 `true_minus_text`, `predicted_minus_true`, `placebo_minus_text`, `predicted_minus_once` and others, in points
-of success over the same tasks, and `..._reached`, of sub-goals; each with `KEY_low` and `KEY_high`, its 95 %
-interval over tasks; and `condition`, `split`, `first`, `episodes`, `words`, `form` and `policies`.
+of success over the same tasks and seeds, and `..._reached`, of sub-goals; each with `KEY_low` and `KEY_high`,
+its 95 % interval over tasks and training seeds together; and `condition`, `split`, `first`, `episodes`,
+`seeds`, `words`, `form` and `policies`. With NAME:ARM=FOLDER the keys are `NAME.success` and so on, and
+`FIRST_minus_SECOND` for each two of them.
+
+An arm that is given several folders has several training seeds, in their order; all arms have as many.
 
 Examples:
 
@@ -29,6 +35,8 @@ Examples:
 - `goalreel eval policy --policy true=with_goals --policy text=words_alone --arms true,text --episodes 200`
 
 - `goalreel eval policy --policy with_goals --arms true,predicted --preset klein --condition new_word`
+
+- `goalreel eval policy --policy g:true=g0 --policy g:true=g1 --policy mix:text=m0 --policy mix:text=m1`
 """
 
 
@@ -38,16 +46,18 @@ def policy(
         list[str],
         typer.Option(
             "--policy",
-            help="Folder of a LeRobot checkpoint, for all arms or, as ARM=FOLDER, for one; may be repeated.",
+            help="Folder of a LeRobot checkpoint, for all arms or, as ARM=FOLDER, for one; may be repeated. "
+            "NAME:ARM=FOLDER measures an arm once more, under a name, with another policy.",
         ),
     ],
     models: "ModelChoice",
     arms: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Of instruction, text, true, predicted, predicted_once, placebo, black; comma-separated."
+            help="Of instruction, text, true, predicted, predicted_once, placebo, black; comma-separated. "
+            f"[default: {ARMS}; none beside NAME:ARM=FOLDER alone]"
         ),
-    ] = ARMS,
+    ] = None,
     condition: Annotated[
         Literal["seen", "new_pair", "new_word", "long", "unnamed"],
         typer.Option(help="Which tasks: docs/results/policy-study.md tells what sets them apart."),
@@ -87,14 +97,11 @@ def policy(
         for folder in (text.partition("=")[2] or text for text in policies):
             if Path(folder).is_file():
                 raise InputError(f"--policy {folder}: is a file, and a LeRobot checkpoint is a folder")
-        from goalreel.tabletop.policy.arms import ARMS as ALL_ARMS
         from goalreel.tabletop.policy.rollout import Bounds
         from goalreel.tabletop.policy.study import PolicyOrder, measure
 
-        chosen = choose_names(arms, ALL_ARMS, "arm")
         order = PolicyOrder(
-            policies=_folders(policies, chosen),
-            arms=chosen,
+            entries=_entries(policies, arms),
             condition=condition,
             split=split,
             episodes=episodes,
@@ -114,27 +121,41 @@ def policy(
             Console().print(report.table())
 
 
-def _folders(policies: Sequence[str], arms: Sequence["GoalArm"]) -> dict["GoalArm", Path]:
-    """Read from `--policy` which checkpoint acts in which arm.
+def _entries(policies: Sequence[str], arms: str | None) -> "list[PolicyEntry]":
+    """Read from `--policy` and `--arms` what is measured, and which checkpoints act in it.
 
     Raises:
-        InputError: an arm has none, or one is given for an arm that is not measured.
+        InputError: an arm has none, one is given for an arm that is not measured, or a name is taken.
     """
     from goalreel.tabletop.policy.arms import ARMS as ALL_ARMS
+    from goalreel.tabletop.policy.study import PolicyEntry
 
     shared: list[str] = []
-    by_arm: dict[str, str] = {}
+    by_arm: dict[str, list[Path]] = {}
+    by_label: dict[tuple[str, GoalArm], list[Path]] = {}
     for text in policies:
-        arm, equals, folder = text.partition("=")
-        if equals and arm in ALL_ARMS:
-            by_arm[arm] = folder
-        else:
+        key, equals, folder = text.partition("=")
+        label, _, arm = key.rpartition(":")
+        if not equals or arm not in ALL_ARMS:
             shared.append(text)
+        elif not label:
+            by_arm.setdefault(arm, []).append(Path(folder))
+        elif re.fullmatch(r"[a-z]\w*", label) is None or label in ALL_ARMS:
+            raise InputError(
+                f"--policy {text}: {label} is no name: give letters and digits, and no arm's name"
+            )
+        else:
+            by_label.setdefault((label, arm), []).append(Path(folder))
     if len(shared) > 1:
         raise InputError("--policy FOLDER is given twice: say ARM=FOLDER for the others")
-    if unused := [arm for arm in by_arm if arm not in arms]:
-        raise InputError(f"--policy {unused[0]}=...: that arm is not among --arms {','.join(arms)}")
-    missing = [arm for arm in arms if arm not in by_arm and not shared]
+    if len({label for label, _ in by_label}) < len(by_label):
+        raise InputError("one NAME of --policy NAME:ARM=FOLDER stands for two arms: give each its own")
+    plain = ARMS if arms is None and (shared or by_arm or not by_label) else arms
+    chosen = [] if plain is None else choose_names(plain, ALL_ARMS, "arm")
+    if unused := [arm for arm in by_arm if arm not in chosen]:
+        raise InputError(f"--policy {unused[0]}=...: that arm is not among --arms {','.join(chosen)}")
+    missing = [arm for arm in chosen if arm not in by_arm and not shared]
     if missing:
         raise InputError(f"no --policy for the arm {missing[0]}: give --policy FOLDER or {missing[0]}=FOLDER")
-    return {arm: Path(by_arm.get(arm) or shared[0]) for arm in arms}
+    entries = [PolicyEntry(arm, tuple(by_arm.get(arm) or map(Path, shared))) for arm in chosen]
+    return entries + [PolicyEntry(arm, tuple(f), label) for (label, arm), f in by_label.items()]

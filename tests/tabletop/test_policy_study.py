@@ -16,7 +16,6 @@ from PIL import Image as Picture
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from click import Context
-from pooled import difference, pooled
 from support.cli import fails, goalreel
 from support.table_policies import key_pose_policy, step_policy
 from typer.main import get_command
@@ -30,8 +29,9 @@ from goalreel.models import presets
 from goalreel.tabletop.policy.acting import Acts, GoalCue, LeRobotActor
 from goalreel.tabletop.policy.arms import ARMS, SILENT, cues_of, pictures_of
 from goalreel.tabletop.policy.films import BANNER, SIDE
+from goalreel.tabletop.policy.intervals import difference_of_seeds, measure_seeds
 from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
-from goalreel.tabletop.policy.study import PolicyOrder, compare, measure, tasks
+from goalreel.tabletop.policy.study import PolicyEntry, PolicyOrder, compare, measure, tasks
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.keyposes import key_poses
 from goalreel.tabletop.sim.policy_tasks import (
@@ -225,7 +225,7 @@ def ends(*reached, goals=2):
 
 
 def test_arms_are_compared_task_by_task():
-    values = compare({"text": ends(2, 0, 1, 2), "true": ends(2, 2, 2, 2), "placebo": ends(0, 0, 0, 0)})
+    values = compare({"text": [ends(2, 0, 1, 2)], "true": [ends(2, 2, 2, 2)], "placebo": [ends(0, 0, 0, 0)]})
     assert values["text.success"].value == 0.5
     assert values["text.reached"].value == 5 / 8
     assert values["text.length"].value == 5 / 4
@@ -242,27 +242,26 @@ def test_arms_are_compared_task_by_task():
 
 def test_seeds_that_disagree_are_less_certain_than_tasks_that_do():
     alike, apart = [ends(2, 0) * 20] * 4, [ends(2, 2) * 20, ends(0, 0) * 20] * 2
-    assert pooled(alike, "success").value == pooled(apart, "success").value == 0.5
-    narrow, wide = (pooled(e, "success") for e in (alike, apart))
+    assert measure_seeds(alike, "success").value == measure_seeds(apart, "success").value == 0.5
+    narrow, wide = (measure_seeds(e, "success") for e in (alike, apart))
     assert narrow.low is not None
     assert wide.low is not None
     assert wide.low < narrow.low - 0.2
-    assert pooled([ends(1, 2), ends(2, 2)], "reached").value == 7 / 8
+    assert measure_seeds([ends(1, 2), ends(2, 2)], "reached").value == 7 / 8
 
 
 def test_a_difference_is_of_the_same_seeds_and_tasks():
     better, worse = [ends(2, 2), ends(2, 0)], [ends(0, 2), ends(0, 0)]
-    found = difference(better, worse, "success")
+    found = difference_of_seeds(better, worse, "success")
     assert found.value == 50
-    assert difference(better, better, "reached") == Measurement(value=0, low=0, high=0)
+    assert difference_of_seeds(better, better, "reached") == Measurement(value=0, low=0, high=0)
     with pytest.raises(ValueError, match="not the same seeds and tasks"):
-        difference(better, worse[:1], "success")
+        difference_of_seeds(better, worse[:1], "success")
 
 
-def order(policy, folder, **changes):
+def order(policy, folder, arms=("text", "true"), **changes):
     made = PolicyOrder(
-        policies=dict.fromkeys(("text", "true", "predicted", "predicted_once"), policy),
-        arms=("text", "true"),
+        entries=[PolicyEntry(arm, (policy,)) for arm in arms],
         condition="seen",
         split="validation",
         episodes=2,
@@ -314,6 +313,22 @@ def test_the_command_prints_what_the_issue_asks_for(tmp_path):
     found = json.loads(said.splitlines()[-1])
     assert {"true_minus_text", "true_minus_text_low", "placebo_minus_text", "true.length"} <= found.keys()
     assert found["policies"] == dict.fromkeys(("text", "true", "placebo"), "policy")
+
+
+def test_differently_trained_policies_are_compared_over_tasks_and_training_seeds(tmp_path):
+    for name in ("one", "two"):
+        step_policy(tmp_path / name)
+    named = [f"{arm}={tmp_path / name}" for arm in ("g:true", "mix:text") for name in ("one", "two")]
+    words = [word for text in named for word in ("--policy", text)]
+    limits = ("--episodes", 2, "--max-steps", 3, "--out", tmp_path / "out")
+    found = json.loads(goalreel("eval", "policy", *words, *limits, "--json").splitlines()[-1])
+    assert {"g.success", "mix.success", "g_minus_mix", "g_minus_mix_low"} <= found.keys()
+    assert not {"true.success", "text.success"} & found.keys()
+    assert (found["seeds"], found["policies"]["mix"]) == (2, "one, two")
+    assert "give all as many checkpoints (g 2, mix 1)" in fails("eval", "policy", *words[:6], *limits)
+    twice = "g:true=a", "--policy", "g:text=b"
+    assert "one NAME" in fails("eval", "policy", "--policy", *twice, *limits)
+    assert "true is no name" in fails("eval", "policy", "--policy", "true:text=a", *limits)
 
 
 def test_the_command_knows_all_arms_and_conditions():

@@ -17,7 +17,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 import demos
 from backbone import Reader, batches, loss_of, off_by, train
 from editor_vae import round_trip
-from fit import ARMS, bank, batch_of, fit, home, misses, save
+from fit import ARMS, StudyLessons, bank, batch_of, fit, home, misses, save
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.image import Image
@@ -118,9 +118,10 @@ def test_an_arm_is_told_what_it_says_and_nothing_more(features):
 def test_a_policy_learns_and_its_checkpoint_does_the_same_with_pictures_as_with_features(
     made, reader, features, tmp_path, monkeypatch
 ):
-    steps = list(fit(features, "picture", len(features), seed=0, steps=30, batch=32, rate=1e-3))
+    lessons = StudyLessons(features, "picture", len(features))
+    steps = list(fit(lessons, seed=0, steps=30, batch=32, rate=1e-3))
     assert np.mean([s[1] for s in steps[-5:]]) < 0.85 * steps[0][1]
-    policy, scale = steps[-1][2:]
+    policy, scale = steps[-1][2:4]
     assert misses(policy, scale, features, "picture")["pick_cm"] < 30
     plain = made.pictures[made.live[0]], made.pictures[made.goal[0]]
     with torch.inference_mode():

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -167,30 +167,75 @@ class Scale:
         return cls(flat.mean(0), flat.std(0))
 
 
-def fit(
-    data: Bank, arm: TrainedArm, size: int, seed: int, steps: int, batch: int, rate: float
-) -> Iterator[tuple[int, float, ACTPolicy, Scale]]:
-    """Train on the first `size` samples; (steps done, loss, policy, scale) after every step.
+class Lessons(Protocol):
+    """What a policy is trained on."""
 
-    The policy's backbone takes features until `save` gives it the real one.
+    @property
+    def data(self) -> Bank: ...
+
+    @property
+    def first(self) -> int:
+        """Say how many samples are seen: the first of `data`."""
+        ...
+
+    def rows(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw samples of a batch, (count,)."""
+        ...
+
+    def inputs(self, rows: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        """Make what the policy gets of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class StudyLessons:
+    """The first `first` samples for one arm of the first study."""
+
+    data: Bank
+    arm: TrainedArm
+    first: int
+
+    def rows(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw samples, all equally often."""
+        return torch.randint(self.first, (count,), generator=generator)
+
+    def inputs(self, rows: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        """Leave out words or goals as MISSING says."""
+        return batch_of(self.data, rows, self.arm, generator)
+
+
+def fit(
+    lessons: Lessons, seed: int, steps: int, batch: int, rate: float, state: dict[str, Any] | None = None
+) -> Iterator[tuple[int, float, ACTPolicy, Scale, dict[str, Any]]]:
+    """Train; (steps done, loss, policy, scale, state to go on from) after every step.
+
+    The policy's backbone takes features until `save` gives it the real one. A state of a training of another
+    length is not gone on from: its rate has fallen by another curve.
     """
     torch.manual_seed(seed)
     target_device = device()
     policy = ACTPolicy(config())
     policy.model.backbone = _Features()  # pyrefly: ignore[bad-assignment]  (a layer of another class)
-    scale = Scale.of(data.actions[:size])
+    data = lessons.data
+    scale = Scale.of(data.actions[: lessons.first])
     actions = (data.actions - scale.mean) / scale.std
     policy.to(target_device)
     optimizer = torch.optim.AdamW(policy.parameters(), rate, weight_decay=1e-4, betas=(0.9, 0.98))
     generator = torch.Generator().manual_seed(seed)
+    done = 0
+    if state is not None and state["steps"] == steps:
+        policy.load_state_dict(state["policy"])
+        optimizer.load_state_dict(state["optimizer"])
+        generator.set_state(state["generator"])
+        done = state["done"]
     shorter = half(target_device)
     pad = torch.zeros(batch, 2, dtype=torch.bool)
-    for step in range(1, steps + 1):
+    for step in range(done + 1, steps + 1):
         now = min(1.0, step / 100) * max(0.01, 0.5 * (1 + math.cos(math.pi * step / steps)))
         for group in optimizer.param_groups:
             group["lr"] = rate * now
-        rows = torch.randint(size, (batch,), generator=generator)
-        inputs = batch_of(data, rows, arm, generator) | {"action": actions[rows], "action_is_pad": pad}
+        rows = lessons.rows(batch, generator)
+        inputs = lessons.inputs(rows, generator) | {"action": actions[rows], "action_is_pad": pad}
         policy.train()
         with shorter:
             loss, _ = policy.forward({key: value.to(target_device) for key, value in inputs.items()})
@@ -198,7 +243,19 @@ def fit(
         loss.backward()
         nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         optimizer.step()
-        yield step, loss.item(), policy, scale
+        yield (
+            step,
+            loss.item(),
+            policy,
+            scale,
+            {
+                "policy": policy.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "generator": generator.get_state(),
+                "done": step,
+                "steps": steps,
+            },
+        )
 
 
 @torch.inference_mode()

@@ -16,10 +16,10 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import typer
 from fit import PICK_NEAR, PLACE_NEAR
-from pooled import difference, pooled
 
 from goalreel.cli.options import SPLITS
 from goalreel.evaluation.statistics import Measurement
+from goalreel.tabletop.policy.intervals import difference_of_seeds, measure_seeds
 from goalreel.tabletop.policy.rollout import Rolled
 from goalreel.tabletop.policy.study import PolicyReport
 from goalreel.tabletop.sim.policy_tasks import CONDITIONS
@@ -48,9 +48,9 @@ PAIRS = {
 }
 POLICIES = {"instruction": "A0", "text": "A1", "picture": "G"}
 NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-\d+-(?P<condition>\w+)-\w+-\d+")
-type SeedEnds = dict[int, list[Rolled]]
+type EndsBySeed = dict[int, list[Rolled]]
 """Training seed -> how the tasks ended."""
-type StudyEnds = dict[tuple[str, str], dict[str, SeedEnds]]
+type StudyEnds = dict[tuple[str, str], dict[str, EndsBySeed]]
 """(Size, condition) -> arm -> ends."""
 
 
@@ -88,19 +88,19 @@ def read(out: Path, steps: int, split: str) -> StudyEnds:
         name = NAME.fullmatch(path.stem)
         assert name is not None
         end = "" if report.words else "_alone"
-        for arm, ends in report.rolled.items():
+        for arm, (ends,) in report.rolled.items():
             study_ends[name["size"], name["condition"]][f"{arm}{end}"][int(name["seed"])] = ends
     return study_ends
 
 
-def arms_table(arms: dict[str, SeedEnds]) -> str:
+def arms_table(arms: dict[str, EndsBySeed]) -> str:
     lines = [
         "| | all sub-goals | sub-goals reached | right block first | tasks x seeds |\n|---|---|---|---|---|"
     ]
     for arm, name in ROWS.items():
         if arm in arms:
             ends = list(arms[arm].values())
-            cells = [share(pooled(ends, m)) for m in ("success", "reached", "first_right")]
+            cells = [share(measure_seeds(ends, m)) for m in ("success", "reached", "first_right")]
             lines.append(f"| {name} | {' | '.join(cells)} | {len(ends[0])} x {len(ends)} |")
     return "\n".join(lines)
 
@@ -122,7 +122,7 @@ def sizes_table(ends: StudyEnds) -> str:
     for size in sizes:
         arms = ends[size, "seen"]
         if {"text", "true"} <= arms.keys():
-            cells = [share(pooled(list(arms[a].values()), "success")) for a in ("text", "true")]
+            cells = [share(measure_seeds(list(arms[a].values()), "success")) for a in ("text", "true")]
             cells += [between(arms, "true", "text", m) for m in ("success", "reached")]
             lines.append(f"| {size} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -144,7 +144,7 @@ def misses_table(out: Path, steps: int) -> str:
     return "\n".join(lines)
 
 
-def between(arms: dict[str, SeedEnds], first_arm: str, second_arm: str, measure: str) -> str:
+def between(arms: dict[str, EndsBySeed], first_arm: str, second_arm: str, measure: str) -> str:
     """Compare two arms on the tasks and the seeds that both have."""
     first_ends, second_ends = (arms.get(arm, {}) for arm in (first_arm, second_arm))
     pairs = [
@@ -154,7 +154,7 @@ def between(arms: dict[str, SeedEnds], first_arm: str, second_arm: str, measure:
     if not pairs:
         return ""
     first, second = ([[pair[side] for pair in row] for row in pairs] for side in (0, 1))
-    m = difference(first, second, measure)
+    m = difference_of_seeds(first, second, measure)
     assert m.value is not None
     assert m.low is not None
     assert m.high is not None

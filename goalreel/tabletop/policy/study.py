@@ -1,6 +1,7 @@
 """Runs policies under arms on the same tasks, resumably, and compares them task by task."""
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -12,15 +13,7 @@ from rich.table import Table
 from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
-from goalreel.evaluation.statistics import (
-    Measurement,
-    json_line,
-    points,
-    share,
-    share_with_interval,
-    values_table,
-    with_interval,
-)
+from goalreel.evaluation.statistics import Measurement, json_line, values_table
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
 from goalreel.models.load import load, recording_readers
@@ -30,8 +23,9 @@ from goalreel.progress import OnProgress
 from goalreel.subgoal_camera import SubGoalForm
 from goalreel.tabletop.bench.scenes import Walk, walk_through
 from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
-from goalreel.tabletop.policy.arms import PICTURED, PREDICTED, GoalArm, cues_of, pictures_of
+from goalreel.tabletop.policy.arms import ARMS, PICTURED, PREDICTED, GoalArm, cues_of, pictures_of
 from goalreel.tabletop.policy.films import film
+from goalreel.tabletop.policy.intervals import SeedEnds, difference_of_seeds, measure_seeds
 from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
 from goalreel.tabletop.sim.policy_tasks import Condition, sample_task
 from goalreel.tabletop.sim.splits import SEEDS, Split
@@ -69,12 +63,26 @@ class PolicyTrial(BaseModel):
 
 
 @dataclass(frozen=True)
+class PolicyEntry:
+    """An arm, and who acts in it: a checkpoint for each training seed."""
+
+    arm: GoalArm
+    folders: tuple[Path, ...]
+    label: str = ""
+    """Its own name, where one arm is measured with differently trained policies."""
+
+    @property
+    def name(self) -> str:
+        """Name the entry in reports: the label, or else the arm."""
+        return self.label or self.arm
+
+
+@dataclass(frozen=True)
 class PolicyOrder:
     """What is to be measured."""
 
-    policies: Mapping[GoalArm, Path]
-    """The checkpoint that acts in each arm."""
-    arms: Sequence[GoalArm]
+    entries: Sequence[PolicyEntry]
+    """Their names are unique, and all have as many training seeds."""
     condition: Condition
     split: Split
     episodes: int
@@ -91,7 +99,7 @@ class PolicyOrder:
 
 
 class PolicyReport(BaseModel):
-    """What was found. `values` maps ARM.MEASURE and the names of PAIRS to values, intervals over tasks."""
+    """What was found. `values`: NAME.MEASURE and differences, with intervals over tasks and seeds."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -103,8 +111,10 @@ class PolicyReport(BaseModel):
     form: str
     policies: dict[str, str]
     values: dict[str, Measurement]
-    rolled: dict[str, list[Rolled]]
-    """By arm, in the order of the tasks."""
+    seeds: int
+    """Checkpoints of each entry."""
+    rolled: dict[str, list[list[Rolled]]]
+    """By entry, then by training seed, in the order of the tasks."""
 
     def as_json(self) -> str:
         """Write one line: what was measured, and every value as KEY, KEY_low and KEY_high."""
@@ -112,7 +122,10 @@ class PolicyReport(BaseModel):
 
     def table(self) -> Table:
         """Make a table of all values."""
-        title = f"{self.episodes} tasks ({self.condition}) of the {self.split} split, from seed {self.first}"
+        title = (
+            f"{self.episodes} tasks ({self.condition}) of the {self.split} split, from seed {self.first}; "
+            f"training seeds: {self.seeds}"
+        )
         return values_table(title, self.values, HEADLINES)
 
 
@@ -142,33 +155,40 @@ def _walk(condition: Condition, seed: int) -> Walk | None:
 
 
 def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
-    """Run every arm on every task.
+    """Run every entry on every task.
 
     Raises:
-        InputError: a policy that does not fit, a model that cannot predict, or no other task for `placebo`.
+        InputError: a policy that does not fit, a model that cannot predict, entries with different numbers
+            of training seeds, or no other task for `placebo`.
         DatasetError: another run works in the same folder.
         UserError: a model cannot be called, or answers nobody any more.
     """
-    if "placebo" in order.arms and order.episodes < 2:
+    arms = [entry.arm for entry in order.entries]
+    if "placebo" in arms and order.episodes < 2:
         raise InputError("the arm placebo shows another task's goal images: it needs two tasks at least")
+    seeds = _seeds(order)
     journal = Journal(order.out / "answers")
     with exclusive(journal.folder, order.out):
         actors = _actors(order)
         trio = None
-        if set(order.arms) & set(PREDICTED):
+        if set(arms) & set(PREDICTED):
             if read := recording_readers(order.preset):
                 raise InputError(f"{read[0]} only reads recordings: it can predict no goal image")
             models = load(order.preset, roles=("editor", "critic"))
             breaker = CircuitBreaker(rule_roles(models), strict=True)
             trio = models.with_middleware(breaker).with_journal(journal)
         walks = tasks(order.condition, order.split, order.episodes, order.first, progress)
-        rolled: dict[str, list[Rolled]] = {}
-        for arm in order.arms:
-            pictures = pictures_of(arm, walks, trio, order.preset.max_attempts)
-            cues = [cues_of(arm, w, p, order.words) for w, p in zip(walks, pictures, strict=True)]
-            rolled[arm] = _one_arm(order, journal, arm, actors[arm], walks, cues, progress)
+        rolled: dict[str, list[list[Rolled]]] = {}
+        for entry in order.entries:
+            pictures = pictures_of(entry.arm, walks, trio, order.preset.max_attempts)
+            cues = [cues_of(entry.arm, w, p, order.words) for w, p in zip(walks, pictures, strict=True)]
+            rolled[entry.name] = [
+                _one_policy(order, journal, entry, folder, actors[folder], walks, cues, progress)
+                for folder in entry.folders
+            ]
             if order.films is not None:
-                _film(order, order.films, arm, actors[arm], walks, cues, rolled[arm])
+                actor, ended = actors[entry.folders[0]], rolled[entry.name][0]
+                _film(order, order.films, entry.name, actor, walks, cues, ended)
     return PolicyReport(
         condition=order.condition,
         split=order.split,
@@ -176,32 +196,44 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
         episodes=len(walks),
         words=order.words,
         form=order.form,
-        policies={arm: order.policies[arm].name for arm in order.arms},
+        policies={entry.name: ", ".join(f.name for f in entry.folders) for entry in order.entries},
         values=compare(rolled),
+        seeds=seeds,
         rolled=rolled,
     )
 
 
-def _actors(order: PolicyOrder) -> dict[GoalArm, LeRobotActor]:
-    loaded = {folder: LeRobotActor.load(folder, order.form) for folder in set(order.policies.values())}
-    actors: dict[GoalArm, LeRobotActor] = {arm: loaded[order.policies[arm]] for arm in order.arms}
-    for arm, actor in actors.items():
-        if arm in PICTURED and not actor.sees_goals:
-            raise InputError(f"{order.policies[arm]} has no camera {SUBGOAL}, which arm {arm} needs")
+def _seeds(order: PolicyOrder) -> int:
+    """Count the training seeds, which all entries have alike."""
+    counts = {entry.name: len(entry.folders) for entry in order.entries}
+    if len(set(counts.values())) > 1:
+        given = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InputError(f"arms are compared seed by seed: give all as many checkpoints ({given})")
+    return next(iter(counts.values()))
+
+
+def _actors(order: PolicyOrder) -> dict[Path, LeRobotActor]:
+    folders = dict.fromkeys(folder for entry in order.entries for folder in entry.folders)
+    actors = {folder: LeRobotActor.load(folder, order.form) for folder in folders}
+    for entry in order.entries:
+        for folder in entry.folders:
+            if entry.arm in PICTURED and not actors[folder].sees_goals:
+                raise InputError(f"{folder} has no camera {SUBGOAL}, which arm {entry.arm} needs")
     return actors
 
 
-def _one_arm(
+def _one_policy(
     order: PolicyOrder,
     journal: Journal,
-    arm: GoalArm,
+    entry: PolicyEntry,
+    folder: Path,
     actor: LeRobotActor,
     walks: Sequence[Walk],
     cues_of_walks: Sequence[Sequence[GoalCue]],
     progress: OnProgress,
 ) -> list[Rolled]:
     """Carry out the tasks that the journal does not know."""
-    name = f"policy {fingerprint_of(order.policies[arm])}"
+    name = f"policy {fingerprint_of(folder)}"
     ended: list[Rolled] = []
     for walk, cues in zip(walks, cues_of_walks, strict=True):
         digest = hashlib.sha256()
@@ -210,7 +242,7 @@ def _one_arm(
         trial = PolicyTrial(
             condition=order.condition,
             seed=walk.seed,
-            arm=arm,
+            arm=entry.arm,
             words=order.words,
             form=order.form,
             tries=order.bounds.tries,
@@ -221,42 +253,40 @@ def _one_arm(
         (answer,) = journal.ask(name, Rolled, lambda _, go=go: [go()], [trial])
         assert not isinstance(answer, Failure)
         ended.append(answer)
-        progress(f"{order.condition}, {arm}", len(ended), len(walks))
+        progress(f"{order.condition}, {entry.name}", len(ended), len(walks))
     return ended
 
 
 def _film(
     order: PolicyOrder,
     folder: Path,
-    arm: GoalArm,
+    name: str,
     actor: LeRobotActor,
     walks: Sequence[Walk],
     cues: Sequence[Sequence[GoalCue]],
     ended: Sequence[Rolled],
 ) -> None:
-    for success, name in ((True, "success"), (False, "failure")):
+    for success, end_name in ((True, "success"), (False, "failure")):
         chosen = next((i for i, end in enumerate(ended) if end.success == success), None)
         if chosen is not None:
-            film(walks[chosen], actor, cues[chosen], order.bounds, folder / f"{arm}-{name}.gif")
+            film(walks[chosen], actor, cues[chosen], order.bounds, folder / f"{name}-{end_name}.gif")
 
 
-def compare(rolled: Mapping[str, Sequence[Rolled]]) -> dict[str, Measurement]:
-    """Measure ARM.success, ARM.reached, ARM.length and ARM.first_right, and the differences of PAIRS.
+def compare(rolled: Mapping[str, SeedEnds]) -> dict[str, Measurement]:
+    """Measure NAME.success, NAME.reached, NAME.length and NAME.first_right, and differences.
 
     `reached` is the share of sub-goals, `length` their number a task. Differences are in points, over the
-    same tasks.
+    same tasks and seeds: PAIRS, and FIRST_minus_SECOND for each pair of which one has a name of its own.
     """
     values: dict[str, Measurement] = {}
-    for arm, ends in rolled.items():
-        values[f"{arm}.success"] = share_with_interval(enumerate(e.success for e in ends))
-        values[f"{arm}.reached"] = with_interval([(e.reached, e.goals) for e in ends], share)
-        values[f"{arm}.length"] = with_interval([(e.reached, 1) for e in ends], share)
-        values[f"{arm}.first_right"] = share_with_interval(enumerate(e.first_right for e in ends))
-    for name, (first, second) in PAIRS.items():
-        if first in rolled and second in rolled:
-            ends = list(zip(rolled[first], rolled[second], strict=True))
-            values[name] = with_interval([(a.success, b.success, 1) for a, b in ends], points)
-            values[f"{name}_reached"] = with_interval(
-                [(a.reached, b.reached, a.goals) for a, b in ends], points
-            )
+    for name, ends in rolled.items():
+        for measure_name in ("success", "reached", "length", "first_right"):
+            values[f"{name}.{measure_name}"] = measure_seeds(ends, measure_name)
+    pairs: dict[str, tuple[str, str]] = {key: pair for key, pair in PAIRS.items() if rolled.keys() >= {*pair}}
+    for first, second in itertools.combinations(rolled, 2):
+        if first not in ARMS or second not in ARMS:
+            pairs[f"{first}_minus_{second}"] = first, second
+    for key, (first, second) in pairs.items():
+        values[key] = difference_of_seeds(rolled[first], rolled[second], "success")
+        values[f"{key}_reached"] = difference_of_seeds(rolled[first], rolled[second], "reached")
     return values

@@ -76,6 +76,17 @@ def sub_task(goal: SubGoal) -> NDArray[np.float32]:
     return _vector([_slot(goal.kind, goal)])
 
 
+def sub_goal_of(vector: NDArray[np.float32]) -> SubGoal:
+    """Read the sub-goal that `sub_task` encoded, (WORDS,).
+
+    >>> sub_goal_of(sub_task(SubGoal("inside", "red block", "blue bowl"))).text
+    'put the red block in the blue bowl'
+    """
+    phrase, thing, target = np.flatnonzero(vector[:_SLOT])
+    first = len(_PHRASES)
+    return SubGoal(KINDS[phrase], _OBJECTS[thing - first], _TARGETS[target - first - len(_OBJECTS)])
+
+
 def instruction(missions: Sequence[Mission]) -> NDArray[np.float32]:
     """Encode all that is asked for, (WORDS,), a slot a clause; a mission of UNNAMED names nothing."""
     slots = []

@@ -1,4 +1,4 @@
-"""Several training seeds on the same tasks: values with intervals over both."""
+"""Several training seeds on the same tasks: values with 95 % intervals over both."""
 
 from collections.abc import Sequence
 
@@ -8,17 +8,24 @@ from numpy.typing import NDArray
 from goalreel.evaluation.statistics import DRAWS, Measurement
 from goalreel.tabletop.policy.rollout import Rolled
 
-type Ends = Sequence[Sequence[Rolled]]
-"""By training seed, then by task."""
+type SeedEnds = Sequence[Sequence[Rolled]]
+"""How tasks ended: by training seed, then by task."""
 
 
-def pooled(ends: Ends, measure: str) -> Measurement:
-    """Compute the share of tasks (`success`, `first_right`) or of sub-goals (`reached`), 0-1."""
+def measure_seeds(ends: SeedEnds, measure: str) -> Measurement:
+    """Compute the share of tasks (`success`, `first_right`) or of sub-goals (`reached`), 0-1.
+
+    `length` is the number of sub-goals reached in a task.
+    """
     return _measured(_counts(ends, measure))
 
 
-def difference(first: Ends, second: Ends, measure: str) -> Measurement:
-    """Compute by how many points (0-100) one is ahead of two, seed by seed and task by task."""
+def difference_of_seeds(first: SeedEnds, second: SeedEnds, measure: str) -> Measurement:
+    """Compute by how many points (0-100) one is ahead of two, seed by seed and task by task.
+
+    Raises:
+        ValueError: they are not of the same seeds and tasks.
+    """
     first_counts, second_counts = _counts(first, measure), _counts(second, measure)
     if first_counts.shape != second_counts.shape:
         raise ValueError(
@@ -29,10 +36,13 @@ def difference(first: Ends, second: Ends, measure: str) -> Measurement:
     )
 
 
-def _counts(ends: Ends, measure: str) -> NDArray[np.float64]:
+def _counts(ends: SeedEnds, measure: str) -> NDArray[np.float64]:
     """Hits and how many there could be, (seeds, tasks, 2)."""
-    if measure == "reached":
-        return np.array([[(e.reached, e.goals) for e in row] for row in ends], np.float64)
+    match measure:
+        case "reached":
+            return np.array([[(e.reached, e.goals) for e in row] for row in ends], np.float64)
+        case "length":
+            return np.array([[(e.reached, 1) for e in row] for row in ends], np.float64)
     return np.array([[(getattr(e, measure), 1) for e in row] for row in ends], np.float64)
 
 

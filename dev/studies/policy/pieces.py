@@ -1,0 +1,120 @@
+"""The pieces of a policy study, each short and kept: demonstrations, backbone, features, jobs side by side.
+
+A piece that is there is not made again, so a command goes on where it was killed.
+"""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+
+import demos
+import numpy as np
+import torch
+from backbone import Reader, off_by, train
+from editor_vae import round_trip
+from fit import Bank, bank
+
+from goalreel.errors import InputError
+from goalreel.files import write_bytes
+from goalreel.progress import OnProgress
+from goalreel.tabletop.sim.splits import seeds
+
+BATCH, RATE = 64, 1.5e-3
+"""Of the backbone."""
+KEEP_EVERY = 50
+"""Steps of the backbone between two checkpoints."""
+PICTURES, FORMS = 128, {"plain": False, "bordered": True}
+"""Unseen pictures that the backbone is measured on, and whether they are shown as goals."""
+TRAINING_BANK, CHECK_BANK = "bank", "validation_bank"
+type StudyJob = Callable[[], None]
+
+
+def prepare(
+    out: Path, scenes: int, checks: int, backbone_steps: int, pool: Executor, progress: OnProgress
+) -> None:
+    """Make demonstrations, backbone and features.
+
+    Raises:
+        InputError: `out` has those of other settings.
+    """
+    _settle(out, {"scenes": scenes, "checks": checks, "backbone_steps": backbone_steps})
+    paths = demos.make(out / "demos", seeds("train", scenes), pool, progress)
+    validation = demos.make(out / "validation", seeds("validation", checks), pool, progress)
+    _backbone(out / "backbone.pt", paths, validation, backbone_steps, progress)
+    features: list[StudyJob] = [partial(_features, out, TRAINING_BANK, path, 0.5) for path in paths]
+    features += [partial(_features, out, CHECK_BANK, path, 0.0) for path in validation]
+    run_jobs(pool, features, "features", progress)
+
+
+def _settle(out: Path, settings: dict[str, int]) -> None:
+    """Refuse a folder whose demonstrations or backbone are of other settings: they would pass for these."""
+    path = out / "settings.json"
+    if path.exists() and (earlier_settings := json.loads(path.read_text())) != settings:
+        differences = ", ".join(
+            f"{key} {earlier_settings.get(key)}"
+            for key in settings
+            if earlier_settings.get(key) != settings[key]
+        )
+        raise InputError(f"{out} was made with {differences}: choose another --out")
+    write_bytes(path, json.dumps(settings).encode())
+
+
+def run_jobs(pool: Executor, jobs: Sequence[StudyJob], stage: str, progress: OnProgress) -> None:
+    """Run jobs side by side, the first of them first."""
+    for done, job in enumerate(as_completed([pool.submit(job) for job in jobs]), 1):
+        job.result()
+        progress(stage, done, len(jobs))
+
+
+def save_state(path: Path, value: object) -> None:
+    """Write a file of tensors, whole or not at all."""
+    packed = io.BytesIO()
+    torch.save(value, packed)
+    write_bytes(path, packed.getvalue())
+
+
+def _backbone(
+    path: Path, parts: Sequence[Path], validation: Sequence[Path], steps: int, progress: OnProgress
+) -> None:
+    """Train it; how far it reads blocks from where they stand on unseen scenes lies beside it, in cm."""
+    torch.manual_seed(0)
+    checkpoint = torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
+    if checkpoint is None or checkpoint["done"] < steps:
+        for done, _, state in train(Reader(), demos.read(parts), steps, BATCH, RATE, checkpoint):
+            if done % KEEP_EVERY == 0 or done == steps:
+                save_state(path, state)
+            progress("backbone", done, steps)
+    result = path.with_suffix(".json")
+    if not result.exists():
+        unseen = demos.read(validation)
+        rows = np.arange(0, len(unseen.pictures), max(1, len(unseen.pictures) // PICTURES))[:PICTURES]
+        reader = read_backbone(path.parent)
+        off = {
+            name: 100 * float(np.median(off_by(reader, unseen, rows, goals))) for name, goals in FORMS.items()
+        }
+        write_bytes(result, json.dumps(off).encode())
+
+
+def read_backbone(out: Path) -> Reader:
+    """Read the backbone that `prepare` trained in `out`."""
+    reader = Reader()
+    reader.load_state_dict(torch.load(out / "backbone.pt", map_location="cpu", weights_only=True)["reader"])
+    return reader
+
+
+def _features(out: Path, name: str, part: Path, drawn: float) -> None:
+    path = out / name / f"{part.stem}.pt"
+    if not path.exists():
+        torch.set_num_threads(1)
+        features = bank(read_backbone(out), demos.read([part]), round_trip(), int(part.stem), drawn)
+        save_state(path, {f.name: getattr(features, f.name) for f in fields(features)})
+
+
+def read_bank(folder: Path) -> Bank:
+    """Read the features of all parts in a folder, in the order of the scenes."""
+    parts = sorted(folder.glob("*.pt"))
+    return Bank.join([Bank(**torch.load(part, map_location="cpu", weights_only=True)) for part in parts])
