@@ -34,8 +34,12 @@ class _NetworkReached(Exception):
         self.arguments = arguments
 
 
-def network_inputs(editor: DiffusersEditor, image: Image, prompt: str, place: Placement) -> NetworkInputs:
+def network_inputs(
+    editor: DiffusersEditor, image: Image, prompt: str, place: Placement, encoded: list[Any] | None = None
+) -> NetworkInputs:
     """Begin an edit, and take what its pipeline gives the network.
+
+    `encoded` takes what the prompt was encoded to; where it holds that already, nothing is encoded again.
 
     Raises:
         InputError: the pipeline is of a kind whose source is not read this way.
@@ -44,6 +48,15 @@ def network_inputs(editor: DiffusersEditor, image: Image, prompt: str, place: Pl
 
     def stop(_: object, args: object, arguments: dict[str, Any]) -> None:
         raise _NetworkReached(arguments)
+
+    encoded = [] if encoded is None else encoded
+    encode, known = pipeline.encode_prompt, iter(tuple(encoded))
+
+    def encode_prompt(*args: Any, **options: Any) -> Any:
+        for value in known:
+            return value
+        encoded.append(encode(*args, **options))
+        return encoded[-1]
 
     prepare = pipeline.prepare_latents
 
@@ -56,7 +69,7 @@ def network_inputs(editor: DiffusersEditor, image: Image, prompt: str, place: Pl
     picture = PIL.Image.fromarray(place.place(image).pixels)
     generator = torch.Generator("cpu").manual_seed(0)
     hook = pipeline.transformer.register_forward_pre_hook(stop, with_kwargs=True)
-    pipeline.prepare_latents = prepare_latents
+    pipeline.encode_prompt, pipeline.prepare_latents = encode_prompt, prepare_latents
     try:
         pipeline(prompt=prompt, image=picture, generator=generator, **arguments)
     except _NetworkReached as reached:
@@ -65,7 +78,7 @@ def network_inputs(editor: DiffusersEditor, image: Image, prompt: str, place: Pl
         raise InputError(f"{type(pipeline).__name__} cannot be trained here: it has no transformer to reach")
     finally:
         hook.remove()
-        del pipeline.prepare_latents
+        del pipeline.encode_prompt, pipeline.prepare_latents
     hidden, timestep = given.pop("hidden_states"), given.pop("timestep")
     if not lengths or hidden.shape[1] != 2 * lengths[0] or not 0.9 <= float(timestep.flatten()[0]) <= 1:
         raise InputError(
@@ -85,9 +98,11 @@ def velocity_error(
     """
     entry = editor.entry
     place = placement(edit.source.size, size or entry.size, entry.multiple, entry.square)
+    encoded: list[Any] = []
     with torch.no_grad():
-        given = network_inputs(editor, edit.source, edit.prompt, place)
-        target = network_inputs(editor, edit.target.resized(edit.source.size), edit.prompt, place).source
+        given = network_inputs(editor, edit.source, edit.prompt, place, encoded)
+        goal = edit.target.resized(edit.source.size)
+        target = network_inputs(editor, goal, edit.prompt, place, encoded).source
     generator = torch.Generator("cpu").manual_seed(seed)
     level = torch.sigmoid(torch.randn((), generator=generator))
     level = shift * level / (1 + (shift - 1) * level)

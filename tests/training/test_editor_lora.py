@@ -16,6 +16,7 @@ from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.editors.catalogue import LORA_FILE, SETTINGS, like
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.editors.sizes import placement
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.training import editor_lora
@@ -156,6 +157,19 @@ def test_the_target_is_in_the_space_that_the_editor_draws_in(edits, pipelines):
     )
     encoded = editor.pipeline._encode_vae_image(shown, torch.Generator().manual_seed(0))
     assert torch.allclose(latents, editor.pipeline._pack_latents(encoded), atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["Flux2KleinPipeline", "QwenImageEditPlusPipeline"])
+def test_a_prompt_is_encoded_once_for_both_pictures(edits, pipelines, name):
+    editor, row = DiffusersEditor.load(pipelines(name), device="cpu"), read_edits(edits)[0]
+    place = placement(row.source.size, (64, 64), editor.entry.multiple, editor.entry.square)
+    calls = []
+    editor.pipeline.text_encoder.register_forward_hook(lambda *_: calls.append(1))
+    with torch.no_grad():
+        network_inputs(editor, row.source, row.prompt, place)
+        once, before = len(calls), float(velocity_error(editor, row, (64, 64), 3.0, 0))
+        assert len(calls) == 2 * once > 0
+        assert float(velocity_error(editor, row, (64, 64), 3.0, 0)) == before
 
 
 def test_what_cannot_be_trained_is_one_line(edits, pipelines, tmp_path):
