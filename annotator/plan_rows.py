@@ -8,12 +8,12 @@ OUT/report.json          numbers, and OUT/index.html shows the storyboards; writ
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, batched
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
 from goalreel.annotator.corpus.make import agree
@@ -35,6 +35,9 @@ from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import ROLES, Failure, Task
+
+if TYPE_CHECKING:
+    from goalreel.annotator.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,27 @@ class PlanSummary:
     """Status -> steps."""
     stopped: str | None = None
 
+    def as_json(self) -> str:
+        """Write what a worker did, for `add`."""
+        return json.dumps({"planned": self.planned, "failures": self.failures, "stopped": self.stopped})
+
+    def add(self, text: str) -> None:
+        """Add what a worker did."""
+        part = json.loads(text)
+        self.planned += part["planned"]
+        self.failures |= part["failures"]
+        self.stopped = self.stopped or part["stopped"]
+
 
 def plan_rows(
-    order: PlanOrder, out: Path, progress: OnProgress = lambda stage, done, total: None
+    order: PlanOrder,
+    out: Path,
+    progress: OnProgress = lambda stage, done, total: None,
+    workers: "Workers | None" = None,
 ) -> PlanSummary:
     """Plan every row that has no storyboard in `out` yet; a row that comes to nothing costs no other one.
+
+    With `workers` these ask the models, not this process.
 
     Raises:
         DatasetError: another run is writing there, with other settings, or the disk is full.
@@ -96,28 +115,37 @@ def plan_rows(
         agree(out, job.settings())
         rows = shard.of(range(len(order.rows))) if shard else range(len(order.rows))
         selected = [order.rows[i] for i in rows]
-        todo = [row for row in selected if not (out / "storyboards" / row.id / "storyboard.json").is_file()]
+        todo = [row for row in selected if not job.has(row)]
         summary.rows, summary.resumed = len(selected), len(selected) - len(todo)
-        job.run(todo, progress)
+        if todo and workers:
+            _plan_in_workers(workers, job, todo, progress)
+        else:
+            job.run(todo, progress)
         if shard is None:
             _report(order, out, summary, progress)
     return summary
 
 
 class _Job:
+    """Plans rows of an order in this process, and counts them in `summary`."""
+
     def __init__(self, order: PlanOrder, out: Path, summary: PlanSummary) -> None:
-        self._order, self._out, self._summary = order, out, summary
+        self.order, self.out, self.summary = order, out, summary
         self._journal = Journal(out / "answers")
 
     @cached_property
     def _trios(self) -> list[Trio]:
         """The models by preset; they share the planner and the critic."""
-        first, *others = (load(preset, roles=()) for preset in self._order.presets)
+        first, *others = (load(preset, roles=()) for preset in self.order.presets)
         return [first, *(replace(trio, planner=first.planner, critic=first.critic) for trio in others)]
+
+    def has(self, row: PromptRow) -> bool:
+        """Tell whether a row has its storyboard."""
+        return (self.out / "storyboards" / row.id / "storyboard.json").is_file()
 
     def settings(self) -> dict[str, Any]:
         """All that decides the storyboards."""
-        order = self._order
+        order = self.order
         rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in order.rows)
         return {
             "prompts": digest(*rows),
@@ -135,20 +163,20 @@ class _Job:
             if rows and self._trios[0].plans_first:
                 rows = self._plan_first(rows, progress)
             for number, trio in enumerate(self._trios):
-                own = {row.id: row for row in rows if self._order.preset_of(row) == number}
+                own = {row.id: row for row in rows if self.order.preset_of(row) == number}
                 if own:
                     trio.prepare(roles=("editor", "critic") if trio.plans_first else ROLES)
                 for _ in self._boards(trio, own):
-                    progress("plan", self._summary.planned + len(self._summary.failures), total)
+                    progress("plan", self.summary.planned + len(self.summary.failures), total)
         except ModelUnavailableError as e:
-            self._summary.stopped = str(e)
+            self.summary.stopped = str(e)
 
     def _tasks(self, rows: Sequence[PromptRow]) -> Iterator[Task]:
         for row in rows:
             try:
-                yield row.task(self._order.seed)
+                yield row.task(self.order.seed)
             except UserError as e:
-                self._summary.failures[row.id] = str(e)
+                self.summary.failures[row.id] = str(e)
 
     def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> list[PromptRow]:
         """Make all plans, which the journal keeps, and free the planner's memory; return what has a plan."""
@@ -156,15 +184,15 @@ class _Job:
         planner = trio.with_middleware(
             CircuitBreaker(rule_roles(trio)), self._journal.middleware(trio.provenance.identified().keys())
         ).planner
-        for tasks in batched(self._tasks(rows), self._order.limits.batch_size):
+        for tasks in batched(self._tasks(rows), self.order.limits.batch_size):
             try:
                 for task, plan in zip(tasks, planner.plan(tasks), strict=True):
                     if isinstance(plan, Failure):
-                        self._summary.failures[task.id] = plan.message
+                        self.summary.failures[task.id] = plan.message
                     else:
                         made.add(task.id)
             except BackendError as e:
-                self._summary.failures |= dict.fromkeys((task.id for task in tasks), str(e))
+                self.summary.failures |= dict.fromkeys((task.id for task in tasks), str(e))
             progress("first plans", len(made), len(rows))
         trio.free_planner()
         return [row for row in rows if row.id in made]
@@ -176,25 +204,60 @@ class _Job:
             CircuitBreaker(rules), isolation, self._journal.middleware(trio.provenance.identified().keys())
         )
         preset = trio.provenance.preset
-        loop: LoopArguments = {**preset.loop_arguments, "on_unverified": self._order.on_unverified}
+        loop: LoopArguments = {**preset.loop_arguments, "on_unverified": self.order.on_unverified}
         parts = (models.planner, models.editor, models.critic)
         for board in run(
-            self._tasks(list(rows.values())), *parts, limits=self._order.limits, remote=trio.remote, **loop
+            self._tasks(list(rows.values())), *parts, limits=self.order.limits, remote=trio.remote, **loop
         ):
             row = rows[board.task.id]
             if reason := isolation.bugs.get(row.id) or spoiled(board, rules):
-                self._summary.failures[row.id] = reason
+                self.summary.failures[row.id] = reason
             else:
                 finished = attributed(
                     without_addresses(board, preset), makers(trio.provenance.identities().get)
                 )
-                folder = self._out / "storyboards" / row.id
+                folder = self.out / "storyboards" / row.id
                 about = {"row": row.values, "editor": trio.provenance.identities()["editor"]}
                 write_bytes(folder / "row.json", json.dumps(about, indent=1).encode())
                 save_storyboard(finished, folder)
                 self._journal.forget(row.id)
-                self._summary.planned += 1
+                self.summary.planned += 1
             yield
+
+
+def _plan_in_workers(workers: "Workers", job: _Job, rows: Sequence[PromptRow], progress: OnProgress) -> None:
+    """Have workers plan rows, and count them in the job's summary.
+
+    Raises:
+        DatasetError: workers die again and again.
+    """
+    order, summary = job.order, job.summary
+    numbers = {row.id: number for number, row in enumerate(order.rows)}
+    items = [{"row": numbers[row.id]} for row in rows]
+    for text in workers.summaries(_PlanWorker, (order, job.out.resolve()), items, order.limits):
+        summary.add(text)
+        progress("plan", summary.planned + len(summary.failures), len(rows))
+        if summary.stopped:
+            break
+
+
+class _PlanWorker:
+    """A Ray actor: a batch of numbers of rows in, one row with its summary out."""
+
+    def __init__(self, work: tuple[PlanOrder, Path]) -> None:
+        self._rows, self._job = work[0].rows, _Job(*work, PlanSummary())
+
+    def __call__(self, rows: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
+        job, part = self._job, PlanSummary()
+        job.summary = part
+        selected = [self._rows[number] for number in map(int, rows["row"])]
+        todo = [row for row in selected if not job.has(row)]
+        part.planned = len(selected) - len(todo)  # by a worker that was killed
+        try:
+            job.run(todo, lambda stage, done, total: None)
+        except (UserError, OSError) as e:
+            part.stopped = str(e).splitlines()[0]
+        return {"summary": [part.as_json()]}
 
 
 def _report(order: PlanOrder, out: Path, summary: PlanSummary, progress: OnProgress) -> None:

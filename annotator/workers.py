@@ -1,4 +1,4 @@
-"""Annotating in the worker processes of a Ray cluster.
+"""Annotating, or planning prompts, in the worker processes of a Ray cluster.
 
 Ray Data feeds the numbers of episodes to a pool of actors; each reads its episodes and drives its models for
 many of them at once, as `annotate` does, and records what is finished. The records are the only truth: Ray
@@ -8,7 +8,7 @@ keeps no checkpoint, and of a block whose actor was killed only what is not reco
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,25 +70,41 @@ class Workers:
         Raises:
             DatasetError: workers die again and again.
         """
-        import ray.data
-        from ray.exceptions import RayError, RayTaskError
-
-        ended = summary.ended
-        size = min(limits.in_flight, math.ceil(len(todo) / self.count))
-        blocks = self.count * math.ceil(len(todo) / (self.count * size))
-        recordings = records.recordings or {}
+        ended, recordings = summary.ended, records.recordings or {}
         rows = [
             {"episode": i, "before": -1 if n is None else n, "of": recordings.get(i)} for i, n in todo.items()
         ]
         order = _Order(
             source.root.resolve(), records.folder.resolve(), records.source, self.preset, options, limits
         )
+        for text in self.summaries(_Worker, order, rows, limits):
+            summary.add(text)
+            progress("annotate", summary.ended - ended, len(todo))
+            if summary.stopped:
+                break
+
+    def summaries(
+        self, worker: type, order: object, rows: Sequence[Mapping[str, Any]], limits: Limits
+    ) -> Iterator[str]:
+        """Give rows to actors of the class `worker`, each made of `order`; yield the summary of each batch.
+
+        A worker is called with a batch's columns, and answers a column `summary` of one text. A batch whose
+        actor was killed is done again.
+
+        Raises:
+            DatasetError: workers die again and again.
+        """
+        import ray.data
+        from ray.exceptions import RayError, RayTaskError
+
+        size = min(limits.in_flight, math.ceil(len(rows) / self.count))
+        blocks = self.count * math.ceil(len(rows) / (self.count * size))
         try:
             with _cluster(self), _settings():
                 parts = (
-                    ray.data.from_items(rows, override_num_blocks=min(blocks, len(rows)))
+                    ray.data.from_items(list(rows), override_num_blocks=min(blocks, len(rows)))
                     .map_batches(
-                        _Worker,
+                        worker,
                         fn_constructor_args=(order,),
                         batch_size=None,
                         batch_format="numpy",
@@ -99,10 +115,7 @@ class Workers:
                     .iter_rows()
                 )
                 for part in parts:
-                    summary.add(part["summary"])
-                    progress("annotate", summary.ended - ended, len(todo))
-                    if summary.stopped:
-                        break
+                    yield part["summary"]
         except RayTaskError:  # a bug
             raise
         except RayError as e:

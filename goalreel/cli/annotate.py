@@ -10,17 +10,15 @@ from goalreel.cli import bags
 from goalreel.cli.bound_options import DeclaredOptions, FieldOptions, PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, Episodes, parse_episodes
+from goalreel.cli.worker_options import PROCESSES, WorkerOptions
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
     from goalreel.annotator.summary import Summary
-    from goalreel.annotator.workers import Workers
     from goalreel.models.choice import ModelChoice
-    from goalreel.models.presets import Preset
 
 _PLANNER = "The planner"
-_PROCESSES = "Several processes"
 
 EPILOG = (
     "Examples:\n\n"
@@ -89,46 +87,9 @@ class RunOptions:
         typer.Option(
             metavar="i/n",
             help="Work on part i of n, beside other processes. Then run `goalreel build OUT`.",
-            rich_help_panel=_PROCESSES,
+            rich_help_panel=PROCESSES,
         ),
     ] = None
-    ray: Annotated[
-        bool, typer.Option("--ray", help="Spread the work over a Ray cluster.", rich_help_panel=_PROCESSES)
-    ] = False
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="With --ray: number of workers. Each loads its own models.",
-            rich_help_panel=_PROCESSES,
-        ),
-    ] = 1
-    gpus: Annotated[
-        float, typer.Option(min=0, help="With --ray: GPUs of each worker.", rich_help_panel=_PROCESSES)
-    ] = 0.0
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="With --ray: address of the cluster. [default: RAY_ADDRESS, or a new one on this machine]",
-            rich_help_panel=_PROCESSES,
-        ),
-    ] = None
-
-    def make_workers(self, preset: "Preset") -> "Workers | None":
-        """The workers of `--ray`; None without it.
-
-        Raises:
-            InputError: an option that goes with `--ray` alone, or not with it.
-        """
-        if self.ray and self.shard:
-            raise InputError("--shard is for processes without --ray: leave one of them out")
-        if self.ray:
-            from goalreel.annotator.workers import Workers
-
-            return Workers(preset, self.workers, self.gpus, self.address)
-        if self.workers > 1 or self.gpus or self.address:
-            raise InputError("--workers, --gpus and --address need --ray")
-        return None
 
 
 @with_options(
@@ -136,6 +97,7 @@ class RunOptions:
     models=PresetOptions("hindsight"),
     options=FieldOptions("goalreel.annotator.options:Options", without=("accepted",)),
     run=DeclaredOptions(RunOptions),
+    crew=DeclaredOptions(WorkerOptions),
     topics=DeclaredOptions(bags.BagOptions),
 )
 def annotate(
@@ -144,6 +106,7 @@ def annotate(
     models: "ModelChoice",
     options: "Options",
     run: RunOptions,
+    crew: WorkerOptions,
     *,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
@@ -167,7 +130,7 @@ def annotate(
             from goalreel.annotator.exemplars import accepted
 
             options = replace(options, accepted=accepted(run.exemplars))
-        workers = run.make_workers(preset)
+        workers = crew.make_workers(preset, run.shard)
         shard = Shard.parse(run.shard) if run.shard else None
         episodes = parse_episodes(run.episodes)
         with progress_bars(plans=not json_output) as progress:

@@ -9,6 +9,7 @@ from goalreel.cli.bound_options import DeclaredOptions, PresetOptions, with_opti
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified
 from goalreel.cli.plan_rows import PromptOptions, plan_file
+from goalreel.cli.worker_options import WorkerOptions
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,16 +26,23 @@ EPILOG = (
     "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --config models.yaml`\n\n"
     "- `goalreel plan --prompts prompts.jsonl --out boards --preset klein --shard 1/4`\n\n"
+    "- `goalreel plan --prompts prompts.jsonl --out boards --ray --workers 4 --preset server`\n\n"
     "- `goalreel plan --prompts scenes.jsonl --images scenes --out boards --preset api "
     "--mix 0.5=flux2-klein-9b --mix 0.5=gemini:MODEL`"
 )
 
 
-@with_options(config_file=True, models=PresetOptions("nano"), many=DeclaredOptions(PromptOptions))
+@with_options(
+    config_file=True,
+    models=PresetOptions("nano"),
+    many=DeclaredOptions(PromptOptions),
+    crew=DeclaredOptions(WorkerOptions),
+)
 def plan(
     out: Annotated[Path, typer.Option(help="Folder for the storyboard. Run again to resume.")],
     models: "ModelChoice",
     many: PromptOptions,
+    crew: WorkerOptions,
     task: Annotated[
         list[str] | None,
         typer.Argument(
@@ -71,13 +79,21 @@ def plan(
         from goalreel.models.load import load
 
         arguments = task or []
-        if many != PromptOptions():
+        if (many, crew) != (PromptOptions(), WorkerOptions()):
             if arguments or storyboard is not None:
                 raise InputError(
                     "--prompts brings the instructions: leave FRAME, INSTRUCTION and --continue out"
                 )
+            preset = models.load()
+            workers = crew.make_workers(preset, many.shard)
             plan_file(
-                many, models.load(), out, seed=seed, on_unverified=on_unverified, json_output=json_output
+                many,
+                preset,
+                out,
+                workers,
+                seed=seed,
+                on_unverified=on_unverified,
+                json_output=json_output,
             )
             return
         if storyboard is None:

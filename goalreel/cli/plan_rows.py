@@ -10,6 +10,7 @@ from goalreel.cli.errors import fail
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
+    from goalreel.annotator.workers import Workers
     from goalreel.models.presets import Preset
     from goalreel.terms import OnUnverified
 
@@ -53,12 +54,17 @@ def plan_file(
     options: PromptOptions,
     preset: "Preset",
     out: Path,
+    workers: "Workers | None" = None,
     *,
     seed: int,
     on_unverified: "OnUnverified",
     json_output: bool,
 ) -> None:
-    """Plan each row of `options.prompts` and print what came of it; the exit status is 1 where one failed."""
+    """Plan each row of `options.prompts` and print what came of it; the exit status is 1 where one failed.
+
+    Raises:
+        InputError: there is no file of prompts, or an option does not fit.
+    """
     from goalreel.annotator.plan_rows import PlanOrder, plan_rows
     from goalreel.annotator.prompt_rows import read_rows
     from goalreel.batch import Limits
@@ -66,14 +72,14 @@ def plan_file(
     from goalreel.datasets.shards import Shard
 
     if options.prompts is None:
-        raise InputError("--images, --mix and --shard go with --prompts FILE.jsonl")
+        raise InputError("--images, --mix, --shard and --ray go with --prompts FILE.jsonl")
     shard = Shard.parse(options.shard) if options.shard else None
     rows, faults = read_rows(options.prompts, options.images)
     shares, presets = _mixed(options.mix or [], preset)
     limits = Limits(options.batch_size, in_flight=4 * options.batch_size)
     order = PlanOrder(rows, presets, shares, seed, on_unverified, limits, shard, faults)
     with progress_bars() as progress:
-        summary = plan_rows(order, out, progress)
+        summary = plan_rows(order, out, progress, workers)
     if json_output:
         print_json({"out": str(out), **vars(summary)})
     else:

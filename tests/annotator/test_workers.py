@@ -14,6 +14,8 @@ from support.cli import fails
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
+from goalreel.annotator.plan_rows import PlanOrder, plan_rows
+from goalreel.annotator.prompt_rows import read_rows
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.workers import Workers
 from goalreel.batch import Limits
@@ -107,6 +109,32 @@ def test_a_killed_worker_loses_nothing(sharded_dataset, tmp_path):
         assert len(server.requests) < 3 * asked, "what had an answer is not asked again"
 
 
+@pytest.mark.process
+@pytest.mark.slow  # as the test before
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_workers_plan_prompts_as_one_process_does(tmp_path):
+    pytest.importorskip("ray", reason="needs ray: pip install 'goalreel[ray]'")
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"put {i} away"}) + "\n" for i in range(4)))
+    with ChatServer(answer) as server:
+        names = presets.load(
+            "api",
+            planner=f"openai:planner@{server.url}",
+            critic=f"openai:critic@{server.url}",
+            editor=f"interleavethinker:{server.url}",
+        )
+        order = PlanOrder(read_rows(prompts)[0], [names], limits=Limits(1, 1))
+        whole = plan_rows(order, tmp_path / "whole")
+        asked = len(server.requests)
+        summary = plan_rows(order, tmp_path / "out", workers=Workers(names, 2))
+        assert len(server.requests) == 2 * asked
+        assert (summary.planned, summary.failures, summary.stopped) == (4, {}, None)
+        assert (summary.editors, summary.steps) == (whole.editors, whole.steps)
+        stored = {name: contents(tmp_path / name / "storyboards") for name in ("whole", "out")}
+        assert stored["out"] == stored["whole"] != {}
+        assert plan_rows(order, tmp_path / "out", workers=Workers(names, 2)).resumed == 4
+
+
 def test_what_workers_could_not_do_is_counted():
     part = Summary(
         Path("out"),
@@ -144,3 +172,9 @@ def test_options_that_do_not_fit(sharded_dataset, tmp_path):
     work = ("annotate", sharded_dataset, "--out", tmp_path / "out")
     assert "need --ray" in fails(*work, "--workers", "2")
     assert "--shard is for processes without --ray" in fails(*work, "--ray", "--shard", "1/2")
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "put it away"}')
+    plan = ("plan", "--prompts", prompts, "--out", tmp_path / "out")
+    assert "need --ray" in fails(*plan, "--gpus", "1")
+    assert "--shard is for processes without --ray" in fails(*plan, "--ray", "--shard", "1/2")
+    assert "go with --prompts" in fails("plan", "--out", tmp_path / "out", "--ray")
