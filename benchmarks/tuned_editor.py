@@ -196,13 +196,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--domain", choices=[*DOMAINS, "both"], default="both")
     parser.add_argument("--out", type=Path, help="where all is kept [default: nowhere]")
     parser.add_argument("--episodes", type=int, default=40, help="of the tabletop, to tune on")
-    parser.add_argument("--test-episodes", type=int, default=50, help="of the tabletop, to measure on")
+    parser.add_argument("--test-episodes", type=int, default=30, help="of the tabletop, to measure on")
     parser.add_argument(
         "--tasks", type=int, default=30, help="of Meta-World, to tune on and at most to measure on"
     )
     parser.add_argument("--seeds", type=int, default=2, help="recordings of each of these tasks")
-    parser.add_argument("--steps", type=int, default=400, help="of training")
-    parser.add_argument("--batch", type=int, default=32, help="rows a step")
+    parser.add_argument("--steps", type=int, default=300, help="of training")
+    parser.add_argument("--batch", type=int, default=16, help="rows a step")
     smoke = {"episodes": 1, "test_episodes": 1, "tasks": 1, "seeds": 1, "steps": 1, "batch": 2}
     options = parse(parser, argv, **smoke)
     folder = nullcontext(options.out) if options.out else tempfile.TemporaryDirectory()

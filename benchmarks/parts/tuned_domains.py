@@ -1,6 +1,6 @@
 """Annotated recordings to tune an editor on, and steps of held-out tasks, of two simulators."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,7 +84,11 @@ def _corpus(annotated: Path, out: Path) -> Path:
 def stored_steps(edits: Path, most: int) -> list[HeldOutStep]:
     """Read at most `most` rows of a corpus, evenly spread; the steps of one dataset are one task."""
     rows = read_edits(edits)
-    chosen = [rows[i * len(rows) // most] for i in range(most)] if len(rows) > most else list(rows)
+    chosen = (
+        [rows[i * len(rows) // most] for i in range(most)]
+        if len(rows) > most
+        else [rows[i] for i in range(len(rows))]
+    )
     names = sorted({row.task_id.split("/")[0] for row in chosen})
     return [
         HeldOutStep(names.index(row.task_id.split("/")[0]), row.source, row.target, row.prompt)
@@ -116,6 +120,6 @@ def _judge(case: EditCase) -> Callable[[Image | Failure], bool]:
     return lambda picture: case.judge(picture).right
 
 
-def metaworld_steps(out: Path, tasks: int, seeds: int, progress: OnProgress) -> Sequence[HeldOutStep]:
+def metaworld_steps(out: Path, tasks: int, seeds: int, progress: OnProgress) -> list[HeldOutStep]:
     """Make the steps of tasks of the split `report`, from their recordings."""
     return stored_steps(metaworld_rows(out, "report", tasks, seeds, progress), 10**6)
