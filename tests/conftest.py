@@ -152,13 +152,11 @@ def ordinary_depth() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def frozen_imports() -> Iterator[None]:
-    """What a module's tests import stays as well: each model that goes calls the collector."""
-    before = len(sys.modules)
+def frozen_objects() -> Iterator[None]:
+    """What a module's tests import and keep stays as well: each model that goes calls the collector."""
     yield
-    if len(sys.modules) > before + 300:
-        gc.collect()
-        gc.freeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _policy(thread: int) -> int | None:
