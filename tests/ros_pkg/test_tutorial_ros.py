@@ -49,10 +49,11 @@ def test_the_tutorial(tmp_path):
     assert client[-1] == sample_episode(900_166).instruction
     (tmp_path / "goals.py").write_text(script.code)
     with ExitStack() as stack:
-        for program, *words in parts:
-            running = Other(str(BIN / program), *words)
-            stack.callback(running.stop, signal.SIGINT)
-            until(partial(said, running, READY[program]), 120)
+        running = {program: Other(str(BIN / program), *words) for program, *words in parts}
+        for part in running.values():
+            stack.callback(part.stop, signal.SIGINT)
+        for program, part in running.items():
+            until(partial(said, part, READY[program]), 120)
         steps = terminal(tmp_path, sys.executable, "goals.py").splitlines()
         assert len(steps) == 2
         assert cv2.imread(str(tmp_path / "goal_2.jpg")).shape == (256, 256, 3)
