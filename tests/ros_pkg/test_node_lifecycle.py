@@ -12,7 +12,7 @@ from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import String
 from support.ros import Other
-from support.ros_bench import BLUE, GREEN, RED, Robot, command, node
+from support.ros_bench import BLUE, GREEN, RED, Gate, Robot, command, node
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
@@ -49,10 +49,23 @@ def begin(robot, task: str) -> None:
 
 
 def assert_clean_end(process: Other, how: int) -> None:
-    """A signal ends the node cleanly, whatever it is doing."""
+    """A signal ends the node cleanly, whatever it is doing.
+
+    Both signals are handled in the same way. The tests end a node that tracks, one that waits for a model,
+    one whose models load, and one that is finalized; test_colcon.py ends one that is not configured.
+    """
     process.process.send_signal(how)
     assert process.process.wait(30) == 0, process.lines  # where a gate is shut, a model's call lasts longer
     assert not [line for line in process.lines if "Traceback" in line or "ERROR" in line]
+
+
+def assert_clean_end_while_it_waits(gate: Gate, robot: Robot, process: Other, how: int) -> None:
+    """A signal ends the node while a model keeps it waiting for an answer."""
+    with gate.shut():
+        calls = gate.calls
+        begin(robot, GREEN)
+        until(lambda: gate.calls > calls)
+        assert_clean_end(process, how)
 
 
 def test_twice_through_the_life_of_a_node(served, robot):
@@ -70,8 +83,19 @@ def test_twice_through_the_life_of_a_node(served, robot):
             assert robot.change("cleanup")
             assert where(robot) == "unconfigured"
             until(lambda: robot.node.count_publishers("/goalreel/storyboard") == 0)
-        assert shut_down(robot, Transition.TRANSITION_UNCONFIGURED_SHUTDOWN)
-        assert where(robot) == "finalized"
+        assert robot.change("configure")
+        assert robot.change("activate")
+        assert_shutdown_stops_the_policy(robot)
+
+
+def assert_shutdown_stops_the_policy(robot) -> None:
+    """A shutdown of the active node, in the midst of a task."""
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    begin(robot, RED)
+    until(lambda: goals and goals[-1].active)
+    assert shut_down(robot, Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    assert where(robot) == "finalized"
+    until(lambda: not goals[-1].active)
 
 
 def assert_inactive_answers(robot) -> None:
@@ -97,22 +121,13 @@ def assert_inactive_answers(robot) -> None:
         assert (status, result.error_code) == (ABORTED, ErrorCode.NOT_ACTIVE)
 
 
-def test_shutdown_from_active_tells_the_policy_to_stop(served, robot):
-    _, url = served
-    with node(url=url):
-        goals = robot.listen(SubGoal, "goalreel/subgoal")
-        begin(robot, RED)
-        until(lambda: goals and goals[-1].active)
-        assert shut_down(robot, Transition.TRANSITION_ACTIVE_SHUTDOWN)
-        assert where(robot) == "finalized"
-        until(lambda: not goals[-1].active)
-
-
 def test_a_preset_that_does_not_exist(robot):
     with node(preset="nix", ready="unconfigured; ", autostart=False) as process:
         assert not robot.change("configure")
         assert where(robot) == "unconfigured"
         until(lambda: any("cannot configure: no preset 'nix'" in line for line in process.lines))
+        assert shut_down(robot, Transition.TRANSITION_UNCONFIGURED_SHUTDOWN)
+        assert where(robot) == "finalized"
         assert process.stop(signal.SIGTERM) == 0
         assert not [line for line in process.lines if "Traceback" in line]
 
@@ -184,7 +199,7 @@ def test_a_node_that_is_killed_and_started_again(served, robot):
 
 
 def test_namespaces_remapping_compressed_images_and_another_frame(served):
-    _, url = served
+    scripted, url = served
     robot = Robot("/arm/goalreel", args=["--ros-args", "-r", "__ns:=/arm"], image="/cam/color/image_raw")
     names = ("-r", "__ns:=/arm", "-r", "image:=/cam/color/image_raw", "-r", "~/subgoal:=/policy/goal")
     try:
@@ -197,14 +212,14 @@ def test_namespaces_remapping_compressed_images_and_another_frame(served):
             assert goals[-1].header.frame_id == "mine"
             assert decode(goals[-1].goal_image).size == (64, 48)
             until(lambda: texts and texts[-1].data == RED)
-            assert_clean_end(process, signal.SIGTERM)
+            assert_clean_end_while_it_waits(scripted.planner.gate, robot, process, signal.SIGTERM)
             until(lambda: not goals[-1].active)
     finally:
         robot.close()
 
 
 def test_simulated_time(served, robot):
-    _, url = served
+    scripted, url = served
     clock = robot.node.create_publisher(Clock, "/clock", 10)
     with node("-p", "use_sim_time:=true", url=url) as process:
         goals = robot.listen(SubGoal, "goalreel/subgoal")
@@ -225,23 +240,12 @@ def test_simulated_time(served, robot):
         begin(robot, RED)
         until(lambda: goals[-1].active)
         assert goals[-1].header.stamp.sec == 1234
-        assert process.process.poll() is None
+        until(lambda: any("Seconds value must not be negative" in line for line in process.lines))
+        process.lines.clear()
+        assert_clean_end_while_it_waits(scripted.editor.gate, robot, process, signal.SIGINT)
 
 
 def test_a_signal_ends_it_cleanly_while_a_model_loads():
     process = Other(*command(module=("support.slow_node",)))
     until(lambda: any("loading the planner" in line for line in process.lines), 60)
     assert_clean_end(process, signal.SIGTERM)
-
-
-@pytest.mark.parametrize(("phase", "how"), [("planner", signal.SIGTERM), ("editor", signal.SIGINT)])
-def test_a_signal_ends_it_cleanly_while_it_waits_for_a_model(served, robot, phase, how):
-    """Both signals are handled in the same way. Other tests end an idle node, one that tracks, and one that
-    is not configured."""
-    scripted, url = served
-    gate = getattr(scripted, phase).gate
-    with node(url=url) as process, gate.shut():
-        calls = gate.calls
-        begin(robot, RED)
-        until(lambda: gate.calls > calls)
-        assert_clean_end(process, how)
