@@ -7,7 +7,7 @@ OUT/preview.gif         the goal images one after the other
 OUT/answers/            what the models said, so that a killed run goes on where it stopped
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalreel.annotator.report.model import EpisodeView
@@ -50,13 +50,21 @@ def plan_task(
         return _plan(task, models, on_unverified, observe)
     with exclusive(out / "answers", out):
         board = _plan(task, models, on_unverified, observe, Journal(out / "answers"))
-        save_storyboard(board, out)
-        view = EpisodeView(0, "Storyboard", task.instruction, storyboard=board)
-        write_report(
-            [view], out, title=task.instruction, summary={}, models=models.provenance.display_names()
-        )
-        _preview(board, out / "preview.gif")
+        write_plan(board, out, models.provenance.display_names())
     return board
+
+
+def write_plan(board: Storyboard, out: Path, models: Mapping[str, str]) -> None:
+    """Write a storyboard into a folder, with its page and its GIF; `models` (role -> name) are on the page.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    save_storyboard(board, out)
+    instruction = board.task.instruction
+    view = EpisodeView(0, "Storyboard", instruction, storyboard=board)
+    write_report([view], out, title=instruction, summary={}, models=models)
+    _preview(board, out / "preview.gif")
 
 
 def _plan(

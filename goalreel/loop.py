@@ -5,7 +5,7 @@ it never calls a model, a file or a clock. Drivers decide how requests become mo
 """
 
 import hashlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Required, TypedDict
 
 from goalreel.image import Image
@@ -143,12 +143,14 @@ def render_step(
     references: tuple[Image, ...] = (),
     background: Background = "correct",
     editors: Sequence[str] = (),
+    on_attempt: Callable[[Attempt], object] = lambda attempt: None,
 ) -> Trajectory[StoryboardStep]:
     """Draw and judge one step, from its source image, at most `max_attempts` times (1 or more).
 
     With several editors, the next one is asked when all attempts of the one before are used up and the Critic
     rejected a picture or the editor refused to draw one. It begins with the plan's prompt. An editor that
-    could not be called gives no reason to go on to the next.
+    could not be called gives no reason to go on to the next. `on_attempt` is called with each attempt when it
+    has ended.
     """
     if step.prompt is None:
         return StoryboardStep(step=step, segment=segment, status="text")
@@ -171,6 +173,7 @@ def render_step(
                 by=by,
             )
             attempts.append(attempt_result)
+            on_attempt(attempt_result)
             if attempt_result.verdict is None:
                 continue
             if attempt_result.verdict.success:

@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 from goalreel import __version__
 from goalreel.annotator.review import api, pictures
-from goalreel.annotator.review.auth import Access, AuthMiddleware
+from goalreel.annotator.review.auth import Access, AuthMiddleware, LoginMiddleware
 from goalreel.annotator.review.rerender import Rerenderer
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.web import mount_static
@@ -43,6 +43,7 @@ def create_review(session: ReviewSession, access: Access, models: Trio | None = 
     app.exception_handler(UserError)(_failed)
     app.exception_handler(OSError)(_failed)
     app.add_middleware(AuthMiddleware, access=access)
+    app.add_middleware(LoginMiddleware, access=access)
     return app
 
 

@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalreel.http import check_token, is_authorized, is_foreign, is_too_long, limit_body
 
-COOKIE = "goalreel_review"
 MAX_BODY = 64 * 1024
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
@@ -34,6 +33,8 @@ class Access:
 
     host: str = "127.0.0.1"
     token: str | None = None
+    page: str = "review"
+    """Which page; its cookie is no other's."""
 
     def __post_init__(self) -> None:
         check_token(self.token, self.host, "a page")
@@ -45,7 +46,13 @@ class Access:
     @property
     def cookie(self) -> str:
         """The value of the cookie that stands for the token."""
-        return hmac.new((self.token or "").encode(), b"goalreel review", hashlib.sha256).hexdigest()
+        name = f"goalreel {self.page}".encode()
+        return hmac.new((self.token or "").encode(), name, hashlib.sha256).hexdigest()
+
+    @property
+    def cookie_name(self) -> str:
+        """The name of that cookie."""
+        return f"goalreel_{self.page}"
 
     def admits(self, headers: Headers) -> bool:
         """Whether a request has the right token, cookie or host."""
@@ -54,14 +61,14 @@ class Access:
         if not self.token:
             return False
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
         except CookieError:
             return False
         return cookie is not None and hmac.compare_digest(cookie.value.encode(), self.cookie.encode())
 
 
-class AuthMiddleware:
-    """ASGI middleware that refuses requests and adds security headers to answers."""
+class LoginMiddleware:
+    """ASGI middleware that logs a browser in by `?token=`, and adds security headers to every answer."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
@@ -76,26 +83,40 @@ class AuthMiddleware:
                 _add_headers(MutableHeaders(scope=message))
             await send(message)
 
-        headers = Headers(scope=scope)
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if scope["method"] == "GET" and self._access.is_token(query.pop("token", "")):
             await self._log_in(scope["path"], query)(scope, receive, send_guarded)
             return
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            status, detail = refusal
-            await JSONResponse({"detail": detail}, status)(scope, receive, send_guarded)
-            return
-        # A body that is too long ends as if the browser had gone.
-        limited = limit_body(receive, MAX_BODY, lambda: {"type": "http.disconnect"})
-        await self._app(scope, limited, send_guarded)
+        await self._app(scope, receive, send_guarded)
 
     def _log_in(self, path: str, query: dict[str, str]) -> RedirectResponse:
         """Log the browser in, and remove the token from the address."""
         to = "/" + path.lstrip("/") + (f"?{urlencode(query)}" if query else "")
         answer = RedirectResponse(to, 303)
-        answer.set_cookie(COOKIE, self._access.cookie, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(
+            self._access.cookie_name, self._access.cookie, httponly=True, samesite="strict", path="/"
+        )
         return answer
+
+
+class AuthMiddleware:
+    """ASGI middleware that refuses requests, behind a `LoginMiddleware`."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope, Headers(scope=scope))
+        if refusal is not None:
+            status, detail = refusal
+            await JSONResponse({"detail": detail}, status)(scope, receive, send)
+            return
+        # A body that is too long ends as if the browser had gone.
+        limited = limit_body(receive, MAX_BODY, lambda: {"type": "http.disconnect"})
+        await self._app(scope, limited, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         if not self._access.admits(headers):

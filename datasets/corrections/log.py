@@ -6,7 +6,6 @@ A line is on the disk, with its newline, before anybody is told that it is saved
 a line is no line. One writer at a time holds `Records.reviewing`.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,8 +17,8 @@ from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry,
 from goalreel.datasets.corrections.files import reference_of
 from goalreel.datasets.corrections.replay import Replay
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import disk
 from goalreel.image import Image
+from goalreel.line_log import append_lines, whole_lines
 
 _ENTRY: TypeAdapter[LogEntry] = TypeAdapter(LogEntry)
 MAX_BYTES = 64_000_000
@@ -64,10 +63,9 @@ class CorrectionLog:
                 if file.read(len(log.last)) != log.last:
                     log = ReadLog()
                     file.seek(0)
-                lines = file.read().splitlines(keepends=True)
+                whole = whole_lines(file.read())
         except FileNotFoundError:
             return ReadLog()
-        whole = [line for line in lines if line.endswith(b"\n")]
         numbered = enumerate(whole, start=len(log.replay.entries) + 1)
         entries = [self._entry(number, line, get_image) for number, line in numbered]
         if not entries:
@@ -132,26 +130,7 @@ class CorrectionLog:
         """Write lines at once behind `size` bytes of whole lines, and onto the disk."""
         if size + len(data) > MAX_BYTES:
             raise DatasetError(f"{self.path}: cannot be read: larger than {MAX_BYTES} bytes")
-        with disk(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            new = not self.path.exists()
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                os.ftruncate(handle, size)
-                try:
-                    _all(handle, data, size)
-                    os.fsync(handle)
-                except OSError:
-                    os.ftruncate(handle, size)
-                    raise
-            finally:
-                os.close(handle)
-            if new:
-                folder = os.open(self.path.parent, os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+        append_lines(self.path, data, size)
 
 
 def _is_saved(entries: Sequence[LogEntry], by: str, change: Correction) -> bool:
@@ -163,12 +142,6 @@ def _is_saved(entries: Sequence[LogEntry], by: str, change: Correction) -> bool:
 def _line(entry: LogEntry) -> bytes:
     text = entry.model_dump_json(context={"put_image": reference_of})
     return text.encode() + b"\n"
-
-
-def _all(handle: int, data: bytes, offset: int) -> None:
-    while data:
-        written = os.pwrite(handle, data, offset)
-        data, offset = data[written:], offset + written
 
 
 def _check_stack(replay: Replay, change: Correction) -> None:

@@ -20,6 +20,7 @@ from goalreel.cli import (
     rollout,
     serve,
     show,
+    studio,
 )
 from goalreel.cli.bound_options import ModelCommand, RecordingCommand
 from goalreel.cli.corpus import app as corpus_app
@@ -44,6 +45,7 @@ TRAINING = "Training, evaluation and the simulated tabletop"
 # In the order in which people come to need them.
 app.command("doctor", epilog=doctor.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(doctor.command)
 app.command(epilog=plan.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(plan.plan)
+app.command(epilog=studio.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(studio.studio)
 app.command(epilog=check.EPILOG, rich_help_panel=DATASETS)(check.check)
 app.command(epilog=annotate.EPILOG, cls=RecordingCommand, rich_help_panel=DATASETS)(annotate.annotate)
 app.command(epilog=show.EPILOG, rich_help_panel=DATASETS)(show.show)

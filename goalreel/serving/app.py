@@ -1,15 +1,17 @@
 """The application: every route, behind one gate."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from goalreel import __version__
+from goalreel.errors import UserError
 from goalreel.serving import chat, docs_page, images, storyboards
 from goalreel.serving.errors import add_handlers, responses
 from goalreel.serving.gate import Gate
@@ -70,10 +72,37 @@ async def docs(request: Request) -> HTMLResponse:
     return HTMLResponse(docs_page.render(request.app.openapi()), headers=headers)
 
 
-def create_app(models: Models, settings: ServeSettings) -> FastAPI:
-    """Build the application and start one worker thread a model; they stop when the application does."""
+class BoardKeeper(Protocol):
+    """What has the storyboards of a server."""
+
+    @property
+    def busy(self) -> bool: ...
+    def counts(self) -> Mapping[str, int]: ...
+    async def close(self) -> None: ...
+
+
+def create_app(
+    models: Models,
+    settings: ServeSettings,
+    *,
+    keep: Callable[[Service], BoardKeeper] = Jobs,
+    routers: Sequence[APIRouter] = (storyboards.router,),
+    admits: Callable[[Headers], bool] | None = None,
+) -> FastAPI:
+    """Build the application and start one worker thread a model; they stop when the application does.
+
+    `keep` makes what has the storyboards, in memory by default, and `routers` are their routes. `admits` says
+    which requests are authorized, as `Gate` has it.
+
+    Raises:
+        DatasetError: as `keep`.
+    """
     service = Service(models, settings)
-    jobs = Jobs(service)
+    try:
+        jobs = keep(service)
+    except UserError:
+        service.close()
+        raise
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -91,7 +120,7 @@ def create_app(models: Models, settings: ServeSettings) -> FastAPI:
     )
     app.state.service, app.state.jobs = service, jobs
     add_handlers(app)
-    for part in (chat.router, images.router, storyboards.router, router):
+    for part in (chat.router, images.router, *routers, router):
         app.include_router(part)
-    app.add_middleware(Gate, service=service)
+    app.add_middleware(Gate, service=service, admits=admits)
     return app

@@ -1,6 +1,8 @@
 """The checks of every request before its body is read: token, drain, number and size."""
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -15,11 +17,17 @@ TOO_MANY = "too many requests at once"
 
 
 class Gate:
-    """ASGI middleware. It refuses by headers alone wherever they suffice, and counts the body as it comes."""
+    """ASGI middleware. It refuses by headers alone wherever they suffice, and counts the body as it comes.
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    `admits` says which requests are authorized; None: those with the token, or to a name of this machine.
+    """
+
+    def __init__(
+        self, app: ASGIApp, service: Service, admits: Callable[[Headers], bool] | None = None
+    ) -> None:
         self._app = app
         self._service = service
+        self._admits = admits or partial(is_authorized, token=service.settings.token)
         self._limit = service.settings.max_body_bytes
         self._too_long = f"the body may have at most {self._limit} bytes"
 
@@ -43,7 +51,7 @@ class Gate:
         if scope["path"] in OPEN:
             return None
         token = self._service.settings.token
-        if not is_authorized(headers, token):
+        if not self._admits(headers):
             if token:
                 return 401, "send the server's token as Authorization: Bearer TOKEN"
             return 403, "this server has no token and answers to localhost only"

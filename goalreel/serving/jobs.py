@@ -43,12 +43,7 @@ class Jobs:
         Raises:
             HTTPException: 404, a model is missing; 429, too many under way.
         """
-        for role in ("planner", "critic", "editor"):
-            if role not in self._service.batchers:
-                raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
-        if self.counts()["running"] >= self._settings.max_running:
-            message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
-            raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
+        check_room(self._service, self.counts()["running"])
 
     def submit(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> Job:
         """Start a storyboard.
@@ -107,3 +102,17 @@ class Jobs:
             finished.remove(oldest)
             size -= len(oldest.body)
             del self._jobs[oldest.id]
+
+
+def check_room(service: Service, running: int) -> None:
+    """Check that another storyboard may start beside those that are `running`.
+
+    Raises:
+        HTTPException: 404, a model is missing; 429, too many under way.
+    """
+    for role in ("planner", "critic", "editor"):
+        if role not in service.batchers:
+            raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
+    if running >= service.settings.max_running:
+        message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
+        raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})

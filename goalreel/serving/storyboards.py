@@ -69,7 +69,7 @@ async def submit(body: Submission, request: Request, response: Response, service
     """Start one; fetch it under the id that comes back."""
     jobs = _jobs(request)
     jobs.check_room()
-    task = await _task(body, service.settings.max_pixels)
+    task = await submitted_task(body, service.settings.max_pixels)
     job = jobs.submit(task, body.max_attempts or service.settings.loop.max_attempts, body.on_unverified)
     response.headers["Location"] = f"/v1/storyboards/{job.id}"
     return JobState(id=job.id, status=job.status)
@@ -101,7 +101,7 @@ async def cancel(job_id: JobId, request: Request) -> None:
     _jobs(request).cancel(job_id)
 
 
-async def _task(body: Submission, max_pixels: int) -> Task:
+async def submitted_task(body: Submission, max_pixels: int) -> Task:
     """Read the task; the limit of pixels is for all its pictures together.
 
     Raises:

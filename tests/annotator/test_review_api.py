@@ -17,7 +17,7 @@ from support.serving_models import running
 
 from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.annotator.review.app import create_review
-from goalreel.annotator.review.auth import COOKIE, MAX_BODY, Access
+from goalreel.annotator.review.auth import MAX_BODY, Access
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
@@ -564,7 +564,7 @@ def test_a_token_logs_a_browser_in_once(out):
     for scheme in ("Bearer", "bearer"):
         assert page.get("/api/dataset", headers={"Authorization": f"{scheme} secret"}).status_code == 200
     for cookie in (b"guess", b"\xff", b"\xc3\xa9", b'"\\377"', b'"'):
-        headers = {"Cookie": COOKIE.encode() + b"=" + cookie}
+        headers = {"Cookie": b"goalreel_review=" + cookie}
         assert page.get("/", headers=headers).status_code == 401
     assert page.get("/?token=%FF", headers=elsewhere).status_code == 401
     assert page.get("/", headers={"Authorization": b"Bearer \xff"}).status_code == 401

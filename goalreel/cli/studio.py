@@ -1,0 +1,64 @@
+"""`goalreel studio`. What it needs is imported when it runs."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from goalreel.cli.bound_options import PresetOptions, with_options
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Host
+
+if TYPE_CHECKING:
+    from goalreel.models.choice import ModelChoice
+
+EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel studio boards`\n\n"
+    "- `goalreel studio boards --preset klein --datasets recordings`\n\n"
+    "- `GOALREEL_TOKEN=... goalreel studio boards --host 0.0.0.0`"
+)
+
+
+@with_options(config_file=True, models=PresetOptions("nano"))
+def studio(
+    models: "ModelChoice",
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Folder of the storyboards; it is made if need be.")
+    ] = Path("storyboards"),
+    datasets: Annotated[
+        Path | None,
+        typer.Option(help="Folder of datasets whose first frames the page may take.", file_okay=False),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8095,
+) -> None:
+    """Write a task, drop a picture, and steer the storyboard while it grows, in your browser."""
+    with one_line_errors():
+        from goalreel.annotator.review.auth import Access
+        from goalreel.http import TOKEN_VARIABLE, listen
+        from goalreel.models.load import check_references, kinds_of
+        from goalreel.serving.build import build_models
+        from goalreel.serving.settings import ServeSettings
+
+        preset = models.load()
+        kinds_of(preset, recordings=False)
+        check_references(preset.references, preset.model_name("editor"))
+        access = Access(host, os.environ.get(TOKEN_VARIABLE) or None, "studio")
+        # What is under way at the end is stored, and goes on when somebody says so.
+        settings = ServeSettings(host=host, port=port, token=access.token, loop=preset, drain_seconds=0)
+        with listen(host, port) as socket:
+            from goalreel.serving.server import serve_app
+            from goalreel.studio.app import create_board_app
+
+            typer.echo("loading models", err=True)
+            served = build_models(preset.planner, preset.critic, preset.editor)
+            app = create_board_app(served, settings, folder, datasets=datasets, page_access=access)
+            address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}/"
+            ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
+            typer.echo(
+                f"Look at {address}{ending}   Ctrl-C ends it; everything is saved as you go.", err=True
+            )
+            serve_app(app, socket)
+            typer.echo("goalreel: ended; every change is saved", err=True)

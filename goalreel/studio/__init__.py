@@ -1,0 +1,1 @@
+"""Storyboards on disk that people change while models work on them, over HTTP, and the page for it."""

@@ -1,0 +1,161 @@
+"""One storyboard of a server: its log, its present state, and everybody who watches it."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from goalreel.image import Image
+from goalreel.serving.batcher import Batcher
+from goalreel.serving.job import HEARTBEAT_SECONDS
+from goalreel.studio.events import BoardEvent, BoardNews, PersonsChange
+from goalreel.studio.log import BoardFolder
+from goalreel.studio.news import news
+from goalreel.studio.replay import BoardReplay
+from goalreel.studio.state import BoardState
+from goalreel.terms import Role
+from goalreel.types import DoneStep, Task
+
+LOOK_SECONDS = 0.5
+"""Between two looks of a stream whether the server ends."""
+MAX_UNREAD = 2000
+"""Events that may wait for a slow watcher, whose stream then ends; it comes back by `Last-Event-ID`."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a storyboard waits for."""
+
+    role: Role
+    step: str | None
+    attempt: int | None
+    model: Batcher
+    since: float
+    """By `time.monotonic`."""
+
+    def data(self) -> dict[str, object]:
+        """As a client gets it."""
+        return {
+            "role": self.role,
+            "step": self.step,
+            "attempt": self.attempt,
+            "seconds": round(time.monotonic() - self.since, 1),
+            "alive": self.model.alive,
+            "queue": self.model.waiting,
+        }
+
+
+class StudioBoard:
+    """A storyboard in memory. Used from the event loop only, but for `task`."""
+
+    def __init__(
+        self,
+        board_id: str,
+        folder: BoardFolder,
+        replay: BoardReplay,
+        on_event: "Callable[[StudioBoard], None]" = lambda board: None,
+        is_ending: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take what is read; `on_event` hears of every event, and `is_ending` says that streams must end."""
+        self.id, self.folder, self.replay = board_id, folder, replay
+        self._on_event, self._is_ending = on_event, is_ending
+        self.waiting: Waiting | None = None
+        self._watchers: set[asyncio.Queue[bytes | None]] = set()
+
+    @property
+    def state(self) -> BoardState:
+        """How it stands."""
+        return self.replay.state
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody follows its events."""
+        return bool(self._watchers)
+
+    def append(self, what: BoardNews) -> BoardEvent:
+        """Write an event onto the disk, and tell everybody.
+
+        Raises:
+            InputError: a change does not fit; nothing is written.
+            DatasetError: the disk is full.
+        """
+        event = BoardEvent(number=self.state.number + 1, at=datetime.now(UTC), what=what)
+        self.replay.add(event, lambda: self.folder.append(event))
+        self._on_event(self)
+        self._send(_message(event.number, *news(self.id, event, self.state)))
+        return event
+
+    def changed_since(self, number: int) -> list[BoardEvent]:
+        """The changes of people after event `number`."""
+        return [e for e in self.replay.events[number:] if isinstance(e.what, PersonsChange)]
+
+    def tell(self, event: str, data: Mapping[str, object] | None) -> None:
+        """Tell those who watch now; it is not stored."""
+        self._send(_message(None, event, data))
+
+    def wait_for(self, waiting: Waiting | None) -> None:
+        """Note which model is asked; None: it has answered."""
+        if waiting is None and self.waiting is None:
+            return
+        self.waiting = waiting
+        self.tell("waiting", None if waiting is None else waiting.data())
+
+    def close(self, *, forgotten: bool = False) -> None:
+        """End all streams."""
+        if forgotten:
+            self.tell("forgotten", {})
+        for watcher in self._watchers:
+            watcher.put_nowait(None)
+
+    async def follow(self, number: int, *, stay: bool) -> AsyncIterator[bytes]:
+        """Server-sent events after event `number`; without `stay` until no model is at work any more."""
+        watcher: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._watchers.add(watcher)
+        try:
+            for event in self.replay.events[number:]:
+                yield _message(event.number, *news(self.id, event, self.state))
+            if self.waiting is not None:
+                yield _message(None, "waiting", self.waiting.data())
+            silent = 0.0
+            while stay or self.state.status == "running" or not watcher.empty():
+                try:
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        message = await watcher.get()
+                except TimeoutError:
+                    silent += LOOK_SECONDS
+                    if self._is_ending():
+                        return
+                    if silent >= HEARTBEAT_SECONDS:
+                        silent = 0.0
+                        yield b": still here\n\n"
+                    continue
+                if message is None:
+                    return
+                yield message
+        finally:
+            self._watchers.discard(watcher)
+
+    def task(self) -> Task:
+        """The task with its pictures, which are read from the disk."""
+        task, load = self.state.task, self.folder.load
+
+        def picture(image: Image | None) -> Image | None:
+            return None if image is None else load(image.frame or "")
+
+        done = tuple(DoneStep(instruction=d.instruction, image=picture(d.image)) for d in task.done)
+        images = tuple(load(image.frame or "") for image in task.images)
+        return task.model_copy(update={"image": picture(task.image), "images": images, "done": done})
+
+    def _send(self, message: bytes) -> None:
+        for watcher in self._watchers:
+            if watcher.qsize() < MAX_UNREAD:
+                watcher.put_nowait(message)
+            elif watcher.qsize() == MAX_UNREAD:
+                watcher.put_nowait(None)
+
+
+def _message(number: int | None, event: str, data: Mapping[str, object] | None) -> bytes:
+    head = "" if number is None else f"id: {number}\n"
+    return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n".encode()

@@ -1,0 +1,259 @@
+"""All storyboards in a folder: found, searched, submitted, worked on and forgotten.
+
+DIR/ID/        a storyboard (`goalreel.studio.log`)
+DIR/.lock      held by the server that serves the folder
+DIR/corpus/    what people added to the corpus (`goalreel.studio.corpus`)
+"""
+
+import asyncio
+import logging
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+
+from goalreel.datasets.corrections.files import stand_in
+from goalreel.errors import DatasetError, InputError, UserError
+from goalreel.files import TMP, file_lock
+from goalreel.image import Image
+from goalreel.serving.jobs import check_room
+from goalreel.serving.service import Service
+from goalreel.studio.board import StudioBoard
+from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
+from goalreel.studio.log import BoardFolder
+from goalreel.studio.replay import BoardReplay
+from goalreel.studio.state import BoardState
+from goalreel.studio.work import BoardWork
+from goalreel.types import ROLES, DoneStep, Role, Task
+
+log = logging.getLogger(__name__)
+
+IDLE_BOARDS = 64
+"""Storyboards in memory on which nobody works and which nobody watches."""
+
+
+@dataclass(frozen=True)
+class BoardSummary:
+    """A storyboard in the history."""
+
+    id: str
+    instruction: str
+    status: BoardStatus
+    created: datetime
+    names: tuple[str, ...]
+    """Of its steps."""
+    words: str
+    """All that a search looks at, in lower case."""
+    pictures: tuple[str, ...]
+    """The scene and the goal images, in order."""
+
+    @classmethod
+    def of(cls, board_id: str, state: BoardState) -> "BoardSummary":
+        """The summary of a storyboard as it stands."""
+        names = tuple(step.step.name for step in state.steps)
+        texts = [state.task.instruction, *names, *(step.step.instruction for step in state.steps)]
+        goals = [state.image, *(step.goal for step in state.steps)]
+        pictures = tuple(name for name in goals if name is not None)
+        words = "\n".join(texts).casefold()
+        return cls(board_id, state.task.instruction, state.status, state.created, names, words, pictures)
+
+
+class StudioBoards:
+    """The storyboards of one folder. Used from the event loop only.
+
+    Raises:
+        DatasetError: another server serves the folder, or it cannot be written.
+    """
+
+    def __init__(self, service: Service, folder: Path) -> None:
+        self.folder, self.service = folder, service
+        self._held = ExitStack()
+        busy = f"{folder}: another goalreel server serves this folder: end it, or name another folder"
+        self._held.enter_context(file_lock(folder / ".lock", busy))
+        self._threads = ThreadPoolExecutor(service.settings.max_running, thread_name_prefix="goalreel-agent")
+        self._summaries: dict[str, BoardSummary] = {}
+        self._boards: dict[str, StudioBoard] = {}
+        """In memory, the least recently used first."""
+        self._work: dict[str, tuple[BoardWork, asyncio.Task[None]]] = {}
+        for path in sorted(folder.iterdir()):
+            self._open(path)
+
+    @property
+    def busy(self) -> bool:
+        """Whether models are at work; what they did is stored, so nobody is owed anything else."""
+        return bool(self._work)
+
+    def counts(self) -> dict[str, int]:
+        """The number of storyboards by status, for every status."""
+        counts = Counter(summary.status for summary in self._summaries.values())
+        statuses: tuple[BoardStatus, ...] = ("running", "done", "failed", "cancelled", "interrupted")
+        return {status: counts[status] for status in statuses}
+
+    def names(self) -> dict[Role, str]:
+        """The names of the models for a reader."""
+        models = self.service.models
+        names = (models.planner_name, models.editor_name, models.critic_name)
+        return dict(zip(ROLES, names, strict=True))
+
+    def check_room(self) -> None:
+        """Check that models may begin another storyboard.
+
+        Raises:
+            HTTPException: 404, a model is missing; 429, too many under way.
+        """
+        check_room(self.service, len(self._work))
+
+    def history(self, query: str, limit: int, before: str | None) -> tuple[int, list[BoardSummary]]:
+        """How many storyboards hold all words of a query, and the newest `limit` of those before an id."""
+        terms = query.casefold().split()
+        matches = [s for s in self._summaries.values() if all(term in s.words for term in terms)]
+        matches.sort(key=lambda summary: summary.id, reverse=True)
+        return len(matches), [s for s in matches if before is None or s.id < before][:limit]
+
+    def find(self, board_id: str) -> StudioBoard:
+        """Find a storyboard.
+
+        Raises:
+            HTTPException: 404, there is none of that id.
+            DatasetError: its log is damaged.
+        """
+        if board_id not in self._summaries:
+            raise HTTPException(404, "no such storyboard: it was never here, or was forgotten")
+        board = self._boards.pop(board_id, None) or self._read(board_id)
+        self._boards[board_id] = board
+        idle = [
+            b for b in self._boards.values() if b.id not in self._work and not b.is_watched and b is not board
+        ]
+        for old in idle[: max(0, len(idle) - IDLE_BOARDS)]:
+            del self._boards[old.id]
+        return board
+
+    async def submit(self, task: Task, submitted: Submitted) -> StudioBoard:
+        """Make a storyboard of a task, whose pictures are in memory; `submitted` has all but the task.
+
+        Raises:
+            HTTPException: as `check_room`.
+            DatasetError: the disk is full.
+        """
+        self.check_room()
+        at = datetime.now(UTC)
+        board_id = f"{at:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        folder = BoardFolder(self.folder / board_id)
+        stored = await asyncio.to_thread(_stored, task, folder)
+        event = BoardEvent(number=1, at=at, what=submitted.model_copy(update={"task": stored}))
+        folder.append(event)
+        board = self._board(folder, BoardReplay([event]))
+        self._boards[board_id] = board
+        self._note(board)
+        self.begin(board)
+        return board
+
+    def begin(self, board: StudioBoard, *, reopen: bool = False) -> None:
+        """Let models work on a storyboard, unless they do.
+
+        Raises:
+            HTTPException: as `check_room`.
+        """
+        if board.id in self._work and not self._work[board.id][1].done():
+            return
+        self.check_room()
+        work = BoardWork(board, self.service, self._threads)
+        task = asyncio.create_task(work.run(reopen=reopen), name=f"storyboard-{board.id}")
+        self._work[board.id] = (work, task)
+        task.add_done_callback(partial(self._end, board))
+
+    def look_again(self, board: StudioBoard) -> None:
+        """Let the work on a storyboard look at what people have changed."""
+        if board.id in self._work:
+            self._work[board.id][0].check()
+
+    async def cancel(self, board: StudioBoard) -> None:
+        """Stop the work on a storyboard, and keep what is there."""
+        await self._stop(board.id, "cancelled")
+
+    async def forget(self, board: StudioBoard) -> None:
+        """Stop the work on a storyboard, and remove its folder.
+
+        Raises:
+            OSError: the folder cannot be removed.
+        """
+        await self._stop(board.id, "cancelled")
+        del self._summaries[board.id]
+        self._boards.pop(board.id, None)
+        board.close(forgotten=True)
+        gone = self.folder / f"{TMP}{board.id}"
+        board.folder.path.rename(gone)
+        await asyncio.to_thread(shutil.rmtree, gone, ignore_errors=True)
+
+    def end_streams(self) -> None:
+        """End the streams of all who watch, as the server ends."""
+        for board in self._boards.values():
+            board.close()
+
+    async def close(self) -> None:
+        """Interrupt all work, and let go of the folder."""
+        await asyncio.gather(*(self._stop(board_id, "interrupted") for board_id in list(self._work)))
+        self.end_streams()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._held.close()
+
+    async def _stop(self, board_id: str, status: BoardStatus) -> None:
+        if board_id in self._work:
+            work, task = self._work[board_id]
+            work.end_as(status)
+            task.cancel()
+            await asyncio.wait({task})
+
+    def _note(self, board: StudioBoard) -> None:
+        self._summaries[board.id] = BoardSummary.of(board.id, board.state)
+
+    def _end(self, board: StudioBoard, task: asyncio.Task[None]) -> None:
+        if self._work[board.id][1] is task:
+            del self._work[board.id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            known = isinstance(error, UserError)
+            log.error("%s failed: %s", task.get_name(), error, exc_info=None if known else error)
+
+    def _open(self, path: Path) -> None:
+        """Take a folder into the history. What a kill ended is interrupted; a damaged log stays as it is."""
+        if path.name.startswith(TMP):
+            shutil.rmtree(path, ignore_errors=True)
+        if not (path / "log.jsonl").is_file():
+            return
+        try:
+            board = self._read(path.name)
+            if board.state.status == "running":
+                board.append(WorkEnded(status="interrupted"))
+        except DatasetError as e:
+            log.warning("left out: %s", e)
+            return
+        self._note(board)
+
+    def _read(self, board_id: str) -> StudioBoard:
+        folder = BoardFolder(self.folder / board_id)
+        try:
+            return self._board(folder, BoardReplay(folder.read()))
+        except (InputError, ValueError) as e:
+            raise DatasetError(f"{folder.path}: its lines do not fit one another ({e})") from e
+
+    def _board(self, folder: BoardFolder, replay: BoardReplay) -> StudioBoard:
+        return StudioBoard(folder.path.name, folder, replay, self._note, lambda: self.service.draining)
+
+
+def _stored(task: Task, folder: BoardFolder) -> Task:
+    """The task with stand-ins for its pictures, which are on the disk then."""
+
+    def store(image: Image | None) -> Image | None:
+        return None if image is None else stand_in(folder.store(image))
+
+    images: Sequence[Image] = tuple(stand_in(folder.store(image)) for image in task.images)
+    done = tuple(DoneStep(instruction=d.instruction, image=store(d.image)) for d in task.done)
+    return task.model_copy(update={"image": store(task.image), "images": images, "done": done})

@@ -1,0 +1,124 @@
+"""A storyboard under way as the record that the rest of goalreel reads, with who claims what. Pure."""
+
+from collections.abc import Mapping
+
+from goalreel.claims import NOBODY, PERSON, ClaimName, Claims
+from goalreel.datasets.corpora.trajectories import CorrectionKind, HumanVerdict
+from goalreel.datasets.corrections.files import stand_in
+from goalreel.image import GetImage, Image
+from goalreel.studio.state import BoardState, BoardStep, DrawnAttempt
+from goalreel.terms import Role
+from goalreel.types import Attempt, DoneStep, Status, Storyboard, StoryboardStep, Verdict
+
+ACCEPTED_BY_PERSON = "A person accepted it."
+REFUSED_BY_PERSON = "A person refused it."
+
+
+def storyboard_of(state: BoardState, get_image: GetImage = stand_in) -> Storyboard | None:
+    """The record, its pictures by `get_image` of their names; None where there is neither plan nor failure.
+
+    A picture that is stale is not verified, whatever the Critic said of it. A person's word counts more than
+    the Critic's, for the words that it was said of.
+    """
+    if not state.steps and state.failure is None:
+        return None
+    task = state.task.model_copy(
+        update={
+            "image": _image(state.task.image, get_image),
+            "images": tuple(get_image(image.frame or "") for image in state.task.images),
+            "done": tuple(
+                DoneStep(instruction=step.instruction, image=_image(step.image, get_image))
+                for step in state.task.done
+            ),
+        }
+    )
+    if not state.steps:
+        return Storyboard(task=task, failure=state.failure)
+    steps = tuple(recorded_step(state, place, get_image) for place in range(len(state.steps)))
+    return Storyboard(task=task, steps=steps)
+
+
+def recorded_step(state: BoardState, place: int, get_image: GetImage = stand_in) -> StoryboardStep:
+    """One step of the record."""
+    step = state.steps[place]
+    numbers = [
+        n for n, a in enumerate(step.attempts) if a.result is not None and step.step.prompt is not None
+    ]
+    attempts = tuple(_attempt(state, place, step.attempts[n], get_image) for n in numbers)
+    goal = _goal(step, numbers)
+    chosen = None if goal is None else numbers.index(goal)
+    status: Status = "skipped"
+    if chosen is not None:
+        status = attempts[chosen].status
+    elif attempts:
+        status = "failed"
+    elif step.step.prompt is None:
+        status = "text"
+    recorded = StoryboardStep(step=step.step, attempts=attempts, status=status, chosen=chosen)
+    claims = _claims(state, place, None if goal is None else step.attempts[goal], recorded.claims)
+    return recorded.model_copy(update={"claims": claims})
+
+
+def persons_verdicts(state: BoardState) -> Mapping[tuple[int, int], HumanVerdict]:
+    """What a person said of attempts, by (step, attempt) of the record."""
+    verdicts: dict[tuple[int, int], HumanVerdict] = {}
+    for place, step in enumerate(state.steps):
+        judged = [a for a in step.attempts if a.result is not None and step.step.prompt is not None]
+        for number, attempt in enumerate(judged):
+            opinion = step.opinion(attempt)
+            if opinion is not None:
+                kind: CorrectionKind = "chosen" if opinion else "wrong_picture"
+                verdicts[place, number] = HumanVerdict(success=opinion, correction=kind)
+    return verdicts
+
+
+def _goal(step: BoardStep, numbers: list[int]) -> int | None:
+    """The attempt that is the goal image; while the step is drawn for the first time, the best so far."""
+    if step.chosen is not None:
+        return step.chosen if step.chosen in numbers else None
+    pictured = [n for n in numbers if step.attempts[n].picture is not None]
+    accepted = [n for n in pictured if (result := step.attempts[n].result) is not None and result.accepted]
+    return next(iter(accepted), pictured[-1] if pictured else None)
+
+
+def _attempt(state: BoardState, place: int, drawn: DrawnAttempt, get_image: GetImage) -> Attempt:
+    """An attempt, with a person's word over the Critic's."""
+    result = drawn.result
+    assert result is not None
+    attempt = result.model_copy(update={"image": _image(result.image, get_image)})
+    if result.image is None:
+        return attempt
+    opinion = state.steps[place].opinion(drawn)
+    if opinion is None and (stale := state.stale(place, drawn)):
+        verdict = Verdict(success=False, reasoning=" ".join(stale), pictures_only=True)
+        return attempt.model_copy(update={"verdict": verdict, "failure": None})
+    verdict = result.verdict
+    if opinion is None or (
+        verdict is not None and verdict.success == opinion and not (opinion and verdict.pictures_only)
+    ):
+        return attempt
+    said = Verdict(success=opinion, reasoning=ACCEPTED_BY_PERSON if opinion else REFUSED_BY_PERSON)
+    return attempt.model_copy(update={"verdict": said, "failure": None})
+
+
+def _claims(state: BoardState, place: int, goal: DrawnAttempt | None, claims: Claims) -> Claims:
+    """The claims, with the names of who made and who checked them."""
+    step = state.steps[place]
+    names: dict[Role, str] = {} if goal is None else {**goal.models}
+    if step.planner is not None:
+        names["planner"] = step.planner
+    opinion = None if goal is None else step.opinion(goal)
+    if opinion is not None:
+        names["critic"] = PERSON
+    claims = claims.named(names)
+    if goal is not None and opinion is None and claims.looks is not None and state.stale(place, goal):
+        claims = claims.model_copy(update={"looks": claims.looks.model_copy(update={"checked": NOBODY})})
+    if opinion is False and claims.looks is not None:
+        refused = claims.looks.model_copy(update={"checked": PERSON, "doubts": (REFUSED_BY_PERSON,)})
+        claims = claims.model_copy(update={"looks": refused})
+    made: set[ClaimName] = {"what"} if step.planner is None else set()
+    return claims.by_person(made, {"looks"} if opinion else set())
+
+
+def _image(image: Image | None, get_image: GetImage) -> Image | None:
+    return None if image is None or image.frame is None else get_image(image.frame)
