@@ -34,6 +34,7 @@ demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write r
 	@echo "  $(DEMO)/report/index.html       recordings, the first of that same scene: their sub-goals, and real frames as goals"
 	@echo "  $(DEMO)/report_nano/index.html  one recording with predicted goals beside the real frames"
 	@echo "and correct it:  $(GOALREEL) review $(DEMO)/annotated"
+	@echo "Try a task of your own, and steer its plan:  $(GOALREEL) studio $(DEMO)/studio"
 
 ros-demo: .venv/.ready  ## the closed loop of the nano models and a simulated robot over ROS 2, filmed
 	$(PYTHON) -m goalreel_ros.tabletop.demo --preset nano --seed 900300 --out out/ros_demo

@@ -1,6 +1,7 @@
 """Files of lines that only grow.
 
-A line is on the disk, with its newline, before anybody hears that it is saved. What a killed write left of a line is no line, and the next one takes its place.
+A line is on the disk, with its newline, before anybody hears that it is saved. What a killed write left of a
+line is no line, and the next one takes its place.
 """
 
 import os

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,8 @@ from goalreel.cli.options import Host
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from goalreel.models.loop_options import LoopOptions
     from goalreel.serving.settings import Models, ServeSettings
 
@@ -22,6 +25,7 @@ EPILOG = (
     "Examples:\n\n"
     "- `goalreel serve --editor flux2-klein-4b`\n\n"
     "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor diffusers:DIR --ray --replicas 3`\n\n"
+    "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor flux2-klein-4b --storyboards boards`\n\n"
     "- `goalreel serve --config server.yaml`, with `planner: hf:DIR` and the like in the file"
 )
 
@@ -45,6 +49,14 @@ def serve(
     planner: Annotated[str | None, typer.Option(help="<planner>.")] = None,
     critic: Annotated[str | None, typer.Option(help="<critic>.")] = None,
     editor: Annotated[list[str] | None, typer.Option(help="<editor>.")] = None,
+    boards: Annotated[
+        Path | None,
+        typer.Option(
+            "--storyboards",
+            help="Keep storyboards in this folder, and let people change them; made if need be.",
+            file_okay=False,
+        ),
+    ] = None,
     host: Host = "127.0.0.1",
     ray: Annotated[
         bool, typer.Option("--ray", help="Serve from a Ray cluster.", rich_help_panel=_RAY)
@@ -69,6 +81,8 @@ def serve(
             check_references(loop.references, ModelName.parse(editor_name))
         if not ray and (replicas > 1 or gpus):
             raise InputError("--replicas and --gpus need --ray")
+        if ray and boards is not None:
+            raise InputError("--storyboards is for one process: leave out --ray")
         settings = replace(settings, host=host, token=os.environ.get(TOKEN_VARIABLE), loop=loop)
         build = partial(_build, planner, critic, editor_name)
         with listen(host, settings.port) as socket:
@@ -77,14 +91,28 @@ def serve(
 
                 serve_cluster(build, settings, socket, replicas=replicas, gpus=gpus)
             else:
-                from goalreel.serving.app import create_app
                 from goalreel.serving.server import serve_app
 
-                app = create_app(build(), settings)
+                app = _app(build(), settings, boards)
                 address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}"
                 typer.echo(f"{address} serves {', '.join(app.state.service.names())}", err=True)
                 serve_app(app, socket)
                 typer.echo("goalreel: ended", err=True)
+
+
+def _app(models: "Models", settings: "ServeSettings", boards: Path | None) -> "FastAPI":
+    """The application, with storyboards in memory or in a folder.
+
+    Raises:
+        DatasetError: another server serves the folder, or it cannot be written.
+    """
+    if boards is None:
+        from goalreel.serving.app import create_app
+
+        return create_app(models, settings)
+    from goalreel.studio.app import create_board_app
+
+    return create_board_app(models, settings, boards)
 
 
 def _build(

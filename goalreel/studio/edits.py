@@ -103,4 +103,17 @@ type StepChange = (
     WordsEdit | AddEdit | DeleteEdit | MoveEdit | DrawEdit | ChooseEdit | JudgeEdit | ContinueEdit
 )
 """A change of what a storyboard is."""
-type BoardEdit = Annotated[StepChange | UndoEdit | RedoEdit, Field(discriminator="kind")]
+type BoardEdit = Annotated[
+    WordsEdit
+    | AddEdit
+    | DeleteEdit
+    | MoveEdit
+    | DrawEdit
+    | ChooseEdit
+    | JudgeEdit
+    | ContinueEdit
+    | UndoEdit
+    | RedoEdit,
+    Field(discriminator="kind"),
+]
+"""All that a person can do. (With an alias among its members pydantic does not name the field at fault.)"""

@@ -151,12 +151,16 @@ def _reopened(state: BoardState, number: int, reopen: bool) -> BoardState:
         return state
     if state.failure is not None:
         return state.model_copy(update={"failure": None, "plan_round": number})
+    steps: list[BoardStep] = []
+    is_behind = False  # of a step that is drawn anew, so that its own picture will be stale
     for place, step in enumerate(state.steps):
-        if step.step.prompt is None or step.todo:
-            continue
-        if step.goal is None or state.stale_goal(place):
-            state = state.with_step(place, open_step(step, number))
-    return state
+        drawn = step.step.prompt is not None and not step.todo
+        accepted = step.chosen is not None and bool(step.opinion(step.attempts[step.chosen]))
+        if drawn and (step.goal is None or state.stale_goal(place) or (is_behind and not accepted)):
+            step = open_step(step, number)
+        is_behind = is_behind or step.todo is not None
+        steps.append(step)
+    return state.model_copy(update={"steps": tuple(steps)})
 
 
 def _worked(

@@ -22,8 +22,8 @@ FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.ste
 ROS = {"ros", "ros_ends", "ros_handover"}
 """Run in a process of their own, for they change the environment of DDS."""
 BROWSER = {"review", "scale"}
-PROCESSES = {"serve_load", "startup"}
-LONG = {"full_size", "loop", "ray_annotate", "ros", "serve_load", "startup", "write"}
+PROCESSES = {"serve_load", "startup", "studio"}
+LONG = {"full_size", "loop", "ray_annotate", "ros", "serve_load", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
 LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_success", "watch"}
 LAB |= {"geometry", "serve_load", "tabletop_words", "tuned_editor", "working_size"}

@@ -84,6 +84,7 @@ LAYERS = (
     ("annotator",),
     ("serving", "training", "evaluation"),
     ("streaming", "tabletop"),
+    ("studio",),
     ("cli",),
 )
 """From the bottom up: a package imports from itself and from the layers below, never beside or above."""

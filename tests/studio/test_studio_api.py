@@ -1,0 +1,304 @@
+"""Storyboards on disk over real HTTP: made, watched, changed, taken back, exported, found again."""
+
+import base64
+import io
+import zipfile
+
+import pytest
+from support.serving_models import PlannerChat, TintEditor, picture
+from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
+
+from goalreel.batch import run
+from goalreel.datasets.corpora.edits import STORED_EDITS
+from goalreel.image import Image
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.storyboard_io import load_storyboard
+from goalreel.types import Storyboard, Task
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("boards")
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with studio(folder) as client:
+        yield client
+
+
+def test_a_storyboard_equals_the_offline_drivers_and_is_told_event_by_event(client):
+    board = submit(client, seed=7)
+    told = events(client, board)
+    assert [name for _, name, _ in told if name not in ("waiting", "drawing", "judging", "text")] == [
+        *("submitted", "begun", "planned"),
+        *["edited", "judged", "edited", "judged", "step"] * 2,
+        "finished",
+    ]
+    numbers = [number for number, _, _ in told if number is not None]
+    assert numbers == list(range(1, len(numbers) + 1))
+    pieces = [data["piece"] for _, name, data in told if name == "text"]
+    assert "execution_plan" in "".join(pieces)
+    assert [n for n, _, _ in events(client, board, after=5)] == numbers[5:]
+    fetched = client.get(f"/v1/storyboards/{board}").json()
+    record = Storyboard.model_validate(fetched["storyboard"])
+    planner, critic = ChatPlanner(PlannerChat()), ChatCritic(scripted().critic)
+    task = Task(id="task", instruction="#one and #two", image=picture(), seed=7)
+    offline = next(run([task], planner, TintEditor(), critic, max_attempts=2))
+    unnamed = [step.model_copy(update={"claims": None}) for step in record.steps]
+    assert unnamed == [step.model_copy(update={"claims": None}) for step in offline.steps]
+    assert record.task == offline.task
+    step = fetched["steps"][0]
+    assert (step["status"], step["chosen"], step["stale"], step["open"]) == ("verified", 1, [], False)
+    assert [a["outcome"] for a in step["attempts"]] == ["rejected", "accepted"]
+    assert step["claim_lines"] == [
+        "Words: by planner, not checked",
+        "Goal image: by editor, checked by critic",
+    ]
+    answer = client.get(step["attempts"][1]["picture"])
+    assert answer.headers["content-type"] == "image/png"
+    assert Image.decode(answer.content) == record.steps[0].goal_image
+
+
+def test_words_that_change_make_a_picture_stale_until_a_person_or_the_critic_accepts_it(client):
+    now = made(client)
+    first = now["steps"][0]["id"]
+    now = edit(client, now, "change", step=first, instruction=" the  drawer\nis open ")
+    step = now["steps"][0]
+    assert (step["instruction"], step["edited"], step["status"]) == (
+        "the drawer is open",
+        ["words"],
+        "unverified",
+    )
+    assert step["stale"] == ["The words were changed after this picture was made."]
+    assert step["claims"]["what"] == {"by": "person", "checked": "person", "doubts": []}
+    assert step["claims"]["looks"]["checked"] == "nobody"
+    assert now["steps"][1]["status"] == "verified"
+    accepted = edit(client, now, "judge", step=first, attempt=1, accept=True)["steps"][0]
+    assert (accepted["status"], accepted["stale"]) == ("verified", [])
+    assert accepted["claims"]["looks"]["checked"] == "person"
+    now = edit(client, state(client, now["id"]), "undo")
+    assert now["steps"][0]["status"] == "unverified"
+    client.post(f"/v1/storyboards/{now['id']}/resume")
+    now = finished(client, now["id"])
+    drawn = now["steps"][0]
+    assert (drawn["status"], drawn["stale"], len(drawn["attempts"])) == ("verified", [], 4)
+    assert [len(step["attempts"]) for step in now["steps"]] == [4, 4], "it was the second one's source"
+    now = edit(client, now, "choose", step=first, attempt=2)
+    assert [step["status"] for step in now["steps"]] == ["unverified"] * 2
+    assert now["steps"][1]["stale"] == ["The picture that this one was drawn from is another one now."]
+    assert [line["words"] for line in now["history"]] == [
+        "changed the instruction",
+        "accepted picture 2",
+        "chose picture 3",
+    ]
+
+
+def test_a_person_refuses_what_the_critic_accepted(client):
+    now = made(client)
+    now = edit(client, now, "judge", step=now["steps"][1]["id"], attempt=1, accept=False)
+    step = now["steps"][1]
+    assert (step["status"], step["reasons"]) == ("unverified", ["A person refused it."])
+    assert step["attempts"][1]["outcome"] == "person_refused"
+    assert step["attempts"][1]["verdict"]["success"], "the Critic's own word stays"
+    assert now["complete"] is False
+
+
+def test_steps_are_added_moved_and_removed_and_each_change_can_be_taken_back(client):
+    now = made(client)
+    first, second = (step["id"] for step in now["steps"])
+    now = edit(client, now, "add", name="close the drawer", before=second)
+    added = now["steps"][1]
+    assert (added["name"], added["status"], added["open"], added["prompt"]) == (
+        *("close the drawer", "skipped", True),
+        "close the drawer",
+    )
+    now = edit(client, now, "move", step=added["id"])
+    assert [step["id"] for step in now["steps"]] == [first, second, added["id"]]
+    now = edit(client, now, "delete", step=first)
+    assert now["steps"][0]["stale"], "its source is the scene now"
+    for expected in ([first, second, added["id"]], [first, added["id"], second], [first, second]):
+        now = edit(client, now, "undo")
+        assert [step["id"] for step in now["steps"]] == expected
+    assert (now["can_undo"], now["can_redo"]) == (False, True)
+    assert edit(client, now, "undo", 422)["error"]["message"] == "there is nothing to undo"
+    now = edit(client, now, "redo")
+    assert [step["id"] for step in now["steps"]] == [first, added["id"], second]
+    client.post(f"/v1/storyboards/{now['id']}/resume")
+    now = finished(client, now["id"])
+    assert [step["status"] for step in now["steps"]] == ["verified"] * 3
+
+
+def test_a_step_is_drawn_again_by_another_prompt_and_all_that_follow(client):
+    now = made(client)
+    first = now["steps"][0]
+    before = [step["attempts"][1]["picture"] for step in now["steps"]]
+    edit(client, now, "draw", step=first["id"], prompt="do it carefully")
+    now = finished(client, now["id"])
+    again = now["steps"][0]
+    assert (again["prompt"], again["edited"], again["chosen"]) == ("do it carefully", ["prompt"], 2)
+    assert [len(step["attempts"]) for step in now["steps"]] == [3, 4]
+    assert [step["stale"] for step in now["steps"]] == [[], []]
+    assert again["attempts"][2]["seed"] != again["attempts"][0]["seed"]
+    now = edit(client, now, "undo")
+    assert [step["attempts"][step["chosen"]]["picture"] for step in now["steps"]] == before
+    assert now["steps"][0]["prompt"] == first["prompt"]
+
+
+def test_variants_are_drawn_for_a_person_to_choose_from(client):
+    now = made(client, variants=3)
+    assert [len(step["attempts"]) for step in now["steps"]] == [3, 3]
+    first = now["steps"][0]
+    assert first["chosen"] == 1
+    edit(client, now, "draw", step=first["id"], variants=2)
+    now = finished(client, now["id"])
+    assert [len(step["attempts"]) for step in now["steps"]] == [5, 3]
+    assert now["steps"][0]["chosen"] == 1
+    assert len({a["seed"] for a in now["steps"][0]["attempts"]}) == 5
+    assert edit(client, now, "choose", step=first["id"], attempt=4)["steps"][0]["chosen"] == 4
+
+
+def test_it_goes_on_from_a_later_real_picture(client, folder):
+    now = made(client)
+    edit(client, now, "continue", image=LATER, done=1)
+    now = finished(client, now["id"])
+    assert [done["instruction"] for done in now["done"]] == ["i0"]
+    assert Image.decode(client.get(now["image"]).content) == picture(5)
+    assert [step["status"] for step in now["steps"]] == ["verified"] * 2
+    assert edit(client, now, "continue", 422, image=LATER, done=3)["error"]["message"] == (
+        "3 steps done, but the plan has 2"
+    )
+    now = edit(client, now, "undo")
+    assert (now["done"], len(now["steps"])) == ([], 2)
+
+
+def test_two_people_change_one_storyboard(client):
+    now = made(client)
+    change = {"kind": "change", "step": now["steps"][0]["id"], "name": "mine"}
+    body = {"after": now["number"], "by": "Ada", "edit": change}
+    url = f"/v1/storyboards/{now['id']}/edits"
+    first = client.post(url, json=body).json()
+    assert client.post(url, json=body).json()["number"] == first["number"], "sent twice, made once"
+    refused = client.post(url, json=body | {"by": "Bob", "edit": change | {"name": "his"}})
+    assert refused.status_code == 409
+    assert refused.json()["error"]["message"].startswith("a change by Ada came first")
+    assert refused.json()["state"]["steps"][0]["name"] == "mine"
+    mended = edit(client, refused.json()["state"], "change", step=change["step"], name="his")
+    assert mended["steps"][0]["name"] == "his"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"kind": "change", "step": "e3s9", "name": "x"}, 422, "there is no step e3s9"),
+        ({"kind": "change", "step": "../x", "name": "x"}, 400, "edit.change.step"),
+        ({"kind": "change", "step": "e3s0"}, 422, "no words"),
+        ({"kind": "change", "step": "e3s0", "name": " "}, 400, "edit.change.name"),
+        ({"kind": "change", "step": "e3s0", "name": "bell\x07"}, 400, "control character"),
+        ({"kind": "choose", "step": "e3s0", "attempt": 7}, 422, "no attempt 7"),
+        ({"kind": "draw", "step": "e3s0", "variants": 9}, 400, "variants"),
+        ({"kind": "continue", "image": "http://there/x.png", "done": 0}, 400, "fetches nothing"),
+        ({"kind": "continue", "image": "eA==", "done": 0}, 400, "not a readable"),
+        ({"kind": "explode"}, 400, "edit"),
+        ({"kind": "undo"}, 422, "nothing to undo"),
+        ({"kind": "redo"}, 422, "nothing to redo"),
+    ],
+)
+def test_changes_that_do_not_fit_are_refused_and_change_nothing(client, standing, change, status, said):
+    body = {"after": standing["number"], "by": "Ada", "edit": change}
+    answer = client.post(f"/v1/storyboards/{standing['id']}/edits", json=body)
+    assert (answer.status_code, said in answer.json()["error"]["message"]) == (status, True), answer.text
+    assert state(client, standing["id"]) == standing
+
+
+@pytest.fixture(scope="module")
+def standing(client):
+    return made(client)
+
+
+def test_paths_lead_nowhere_else(client, standing, folder):
+    (folder / "secret.png").write_bytes(b"secret")
+    for path in ("pictures/..%2F..%2Fsecret.png", "pictures/0.png", "export/x.zip", "pictures/log.jsonl"):
+        assert client.get(f"/v1/storyboards/{standing['id']}/{path}").status_code in (400, 404)
+    for board in ("..", "..%2F..", "nobody", f"{standing['id']}%2Fpictures"):
+        assert client.get(f"/v1/storyboards/{board}").status_code in (400, 404)
+    assert client.get("/static/..%2Fapp.py").status_code == 404
+
+
+def test_exports_are_what_plan_writes(client, standing, tmp_path):
+    url = f"/v1/storyboards/{standing['id']}"
+    record = Storyboard.model_validate(client.get(url).json()["storyboard"])
+    archive = zipfile.ZipFile(io.BytesIO(client.get(f"{url}/export/storyboard.zip").content))
+    archive.extractall(tmp_path)
+    assert load_storyboard(tmp_path / "storyboard") == record
+    assert "#one and #two" in (tmp_path / "storyboard" / "index.html").read_text()
+    assert client.get(f"{url}/export/storyboard.gif").content[:6] == b"GIF89a"
+    assert Image.decode(client.get(f"{url}/export/sheet.png").content).size[0] == 1600
+    assert Storyboard.model_validate_json(client.get(f"{url}/export/storyboard.json").content) == record
+    refused = client.post(f"{url}/execute")
+    assert (refused.status_code, "ExecuteTask" in refused.text) == (501, True)
+
+
+def test_what_a_person_said_becomes_rows_of_the_highest_trust(client, folder):
+    import pyarrow.parquet as pq
+
+    now = made(client)
+    edit(client, now, "judge", step=now["steps"][0]["id"], attempt=0, accept=False)
+    now = edit(client, state(client, now["id"]), "judge", step=now["steps"][1]["id"], attempt=1, accept=True)
+    answer = client.post(f"/v1/storyboards/{now['id']}/corpus").json()
+    assert answer["folder"] == str(folder / "corpus" / "rows")
+    tables = [pq.read_table(path) for path in (folder / "corpus" / "rows" / "edits").rglob("*.parquet")]
+    rows = [row for table in tables for row in table.to_pylist() if row["task_id"] == now["id"]]
+    assert [(row["step"], row["trust"]) for row in rows] == [(0, 0), (1, 1)]
+    assert set(STORED_EDITS.columns) <= rows[0].keys()
+    again = client.post(f"/v1/storyboards/{now['id']}/corpus").json()
+    assert again == answer, "a storyboard is there once"
+
+
+def test_the_history_is_searched_by_words_of_instruction_and_steps(client):
+    ids = [made(client, instruction=f"#zebra {word}")["id"] for word in ("Alpha", "beta")]
+    found = client.get("/v1/storyboards", params={"q": "ZEBRA"}).json()
+    assert (found["total"], [row["id"] for row in found["storyboards"]]) == (2, sorted(ids, reverse=True))
+    page = client.get("/v1/storyboards", params={"q": "zebra", "limit": 1}).json()["storyboards"]
+    [older] = client.get("/v1/storyboards", params={"q": "zebra", "before": page[0]["id"]}).json()[
+        "storyboards"
+    ]
+    assert {page[0]["id"], older["id"]} == set(ids)
+    assert client.get("/v1/storyboards", params={"q": "zebra s0 alpha"}).json()["total"] == 1
+    assert client.delete(f"/v1/storyboards/{ids[0]}").status_code == 204
+    assert client.get(f"/v1/storyboards/{ids[0]}").status_code == 404
+    assert client.get("/v1/storyboards", params={"q": "zebra"}).json()["total"] == 1
+
+
+def test_examples_can_be_planned_at_once(client):
+    scenes = client.get("/v1/examples").json()["scenes"]
+    assert len(scenes) == 4
+    for scene in scenes:
+        data = base64.b64decode(scene["picture"].partition(",")[2])
+        assert Image.decode(data).size == (128, 128)
+    about = client.get("/v1/studio").json()
+    assert about["models"] == {"planner": "planner", "editor": "editor", "critic": "critic"}
+    assert about["datasets"] == {"available": False, "reason": "start the server with --datasets DIR"}
+    assert client.get("/v1/frames", params={"dataset": "x"}).status_code == 422
+    assert (about["execute"]["available"], about["max_variants"]) == (False, 8)
+
+
+def test_first_frames_of_datasets_below_the_allowed_folder(video_dataset, tmp_path):
+    (tmp_path / "outside").symlink_to(video_dataset.parent, target_is_directory=True)
+    with studio(tmp_path / "boards", datasets=video_dataset.parent) as client:
+        name = video_dataset.name
+        listed = {entry["path"]: entry["episodes"] for entry in client.get("/v1/datasets").json()["datasets"]}
+        assert listed[name] > 0
+        scene = client.get("/v1/frames", params={"dataset": name, "episode": 1}).json()
+        data = base64.b64decode(scene["picture"].partition(",")[2])
+        assert Image.decode(data).size == (48, 48)
+        assert scene["instruction"]
+        for dataset, episode in (("../..", 0), ("/etc", 0), (str(video_dataset), 10**6), ("nothing", 0)):
+            answer = client.get("/v1/frames", params={"dataset": dataset, "episode": episode})
+            assert answer.status_code in (422, 500), answer.text
+            assert answer.json()["error"]["message"]
+    with studio(tmp_path / "more", datasets=tmp_path) as client:
+        assert client.get("/v1/datasets").json()["datasets"] == []
+        inside = f"outside/{video_dataset.name}"
+        assert client.get("/v1/frames", params={"dataset": inside}).status_code == 422

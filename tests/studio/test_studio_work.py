@@ -1,0 +1,186 @@
+"""What happens while models work: a slow one, a dead one, cancel, changes, kills, two servers."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+from support.places import TESTS
+from support.serving_models import until
+from support.studio import edit, events, finished, made, scripted, state, studio, submit
+
+from goalreel.errors import DatasetError
+from goalreel.serving.service import Service
+from goalreel.serving.settings import ServeSettings
+from goalreel.studio.boards import StudioBoards
+
+
+def waits(client: httpx.Client, board: str, role: str) -> dict:
+    """The state once it waits for a model."""
+
+    def look() -> dict | None:
+        now = state(client, board)
+        return now if now["waiting"] and now["waiting"]["role"] == role else None
+
+    return until(look)
+
+
+def test_it_says_what_it_waits_for_and_cancel_keeps_what_is_there(tmp_path):
+    models = scripted()
+    models.critic.gate.clear()
+    with studio(tmp_path, models) as client:
+        board = submit(client)
+        now = waits(client, board, "critic")
+        assert (now["status"], now["waiting"]["attempt"], now["waiting"]["alive"]) == ("running", 0, True)
+        step = now["steps"][0]
+        assert (step["activity"], step["open"], step["attempts"][0]["outcome"]) == ("judging", True, "drawn")
+        cancelled = client.post(f"/v1/storyboards/{board}/cancel").json()
+        assert (cancelled["status"], cancelled["waiting"]) == ("cancelled", None)
+        assert len(cancelled["steps"][0]["attempts"]) == 1
+        models.critic.gate.set()
+        client.post(f"/v1/storyboards/{board}/resume")
+        now = finished(client, board)
+        assert [step["status"] for step in now["steps"]] == ["verified"] * 2
+        assert len(models.planner.batches) == 1
+        assert sum(map(len, models.editor.batches)) == 4, "the picture that was there is not drawn again"
+
+
+def test_a_change_while_a_step_is_drawn_is_heeded_at_once(tmp_path):
+    models = scripted()
+    models.critic.gate.clear()
+    with studio(tmp_path, models) as client:
+        board = submit(client)
+        now = waits(client, board, "critic")
+        first, second = (step["id"] for step in now["steps"])
+        edit(client, now, "change", step=second, instruction="something else")
+        assert state(client, board)["waiting"]["step"] == first, "another step's words change nothing here"
+        edit(client, state(client, board), "delete", step=first)
+        until(lambda: (state(client, board)["waiting"] or {}).get("step") == second)
+        models.critic.gate.set()
+        now = finished(client, board)
+        assert [(s["id"], s["instruction"], s["status"]) for s in now["steps"]] == [
+            (second, "something else", "verified")
+        ]
+
+
+def test_a_dead_model_is_a_failure_in_words_and_is_asked_again(tmp_path):
+    models = scripted()
+    with studio(tmp_path, models) as client:
+        now = finished(client, submit(client, "no backend"), "failed")
+        assert now["failure"]["message"].startswith("the card fell off the bus")
+        assert now["degraded"].startswith("no plan: the card fell off the bus")
+        told = events(client, now["id"])
+        assert [data["stage"] for _, name, data in told if name == "failure"] == ["plan"]
+        client.post(f"/v1/storyboards/{now['id']}/resume")
+        again = finished(client, now["id"], "failed")
+        assert again["number"] > now["number"]
+        assert len(models.planner.batches) == 2
+
+
+SERVER = f"""
+import sys
+sys.path.insert(0, {str(TESTS)!r})
+import socket
+from pathlib import Path
+from goalreel.serving.server import serve_app
+from support.studio import app, scripted
+models = scripted()
+if sys.argv[2] == "slow":
+    calls = []
+    judge = models.critic.complete
+    def complete(conversations, *, schema=None):
+        calls.append(1)
+        if len(calls) == 2:
+            print("at the gate", flush=True)
+            sys.stdin.read()
+        return judge(conversations, schema=schema)
+    models.critic.complete = complete
+listening = socket.create_server(("127.0.0.1", 0))
+made = app(Path(sys.argv[1]), models, drain_seconds=0)
+print(listening.getsockname()[1], flush=True)
+serve_app(made, listening)
+"""
+
+
+def serve(folder, pace):
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, folder, pace],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return server, httpx.Client(base_url=f"http://127.0.0.1:{int(server.stdout.readline())}", timeout=60)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_ends_in_the_middle_loses_nothing(tmp_path, kill):
+    server, client = serve(tmp_path, "slow")
+    try:
+        board = submit(client)
+        assert server.stdout.readline() == "at the gate\n"
+        now = waits(client, board, "critic")
+        pictures = [a["picture"] for a in now["steps"][0]["attempts"]]
+        assert len(pictures) == 2
+    finally:
+        server.send_signal(kill)
+        server.wait(60)
+        client.close()
+    log = tmp_path / board / "log.jsonl"
+    with log.open("ab") as file:
+        file.write(b'{"number": 99, "at": "2026')  # what a kill left of a line
+    with studio(tmp_path, models := scripted()) as client:
+        now = state(client, board)
+        assert (now["status"], now["waiting"]) == ("interrupted", None)
+        assert [a["picture"] for a in now["steps"][0]["attempts"]] == pictures
+        client.post(f"/v1/storyboards/{board}/resume")
+        now = finished(client, board)
+        assert [step["status"] for step in now["steps"]] == ["verified"] * 2
+        assert [a["picture"] for a in now["steps"][0]["attempts"]] == pictures
+        assert (models.planner.batches, sum(map(len, models.editor.batches))) == ([], 2)
+    assert [json.loads(line)["number"] for line in log.read_text().splitlines()] == list(
+        range(1, now["number"] + 1)
+    )
+
+
+def test_a_second_server_on_a_folder_is_refused_and_a_damaged_log_is_left_alone(tmp_path):
+    with studio(tmp_path) as client:
+        board = made(client)["id"]
+        service = Service(scripted(), ServeSettings())
+        with pytest.raises(DatasetError, match="another goalreel server serves this folder"):
+            StudioBoards(service, tmp_path)
+        service.close()
+    log = tmp_path / board / "log.jsonl"
+    damaged = log.read_bytes().replace(b'"planned"', b'"plant"')
+    log.write_bytes(damaged)
+    with studio(tmp_path) as client:
+        assert client.get(f"/v1/storyboards/{board}").status_code == 404
+        assert made(client)["status"] == "done"
+    assert log.read_bytes() == damaged
+
+
+def test_a_watcher_hears_of_changes_and_of_the_end(tmp_path):
+    with studio(tmp_path) as client:
+        now = made(client)
+        url = f"/v1/storyboards/{now['id']}/events"
+        with client.stream("GET", url, params={"after": now["number"], "follow": True}) as response:
+            lines = response.iter_lines()
+            edit(client, now, "change", step=now["steps"][0]["id"], name="new")
+            assert next(line for line in lines if line.startswith("event")) == "event: changed"
+            client.delete(f"/v1/storyboards/{now['id']}")
+            assert [line for line in lines if line.startswith("event")] == ["event: forgotten"]
+
+
+def test_a_browser_logs_in_once_by_the_token(tmp_path):
+    with studio(tmp_path, token="secret") as client:
+        assert client.get("/v1/storyboards").status_code == 401
+        answer = client.get("/v1/storyboards?token=secret&q=x", follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/v1/storyboards?q=x")
+        assert client.get("/v1/storyboards").status_code == 200
+        assert "default-src 'none'" in client.get("/v1/storyboards").headers["content-security-policy"]
+        foreign = client.post("/v1/storyboards", json={}, headers={"Origin": "http://elsewhere"})
+        assert foreign.status_code == 403
+    with studio(tmp_path, token="secret") as client:
+        assert client.get("/v1/storyboards", headers={"Authorization": "Bearer secret"}).status_code == 200

@@ -1,0 +1,81 @@
+"""A real studio server with scripted models, in a thread or in a process that can be killed."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from goalreel.annotator.review.auth import Access
+from goalreel.serving.pictures import to_base64
+from goalreel.serving.settings import Models, ServeSettings
+from goalreel.studio.app import create_board_app
+from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, running
+from support.wait import until
+
+SCENE = f"data:image/png;base64,{to_base64(picture())}"
+LATER = f"data:image/png;base64,{to_base64(picture(5))}"
+
+
+def scripted() -> Models:
+    """A plan of a step a `#`; the critic accepts each step's second picture."""
+    return Models(planner=PlannerChat(), critic=CriticChat(), editor=TintEditor())
+
+
+@contextlib.contextmanager
+def studio(
+    folder: Path, models: Models | None = None, *, datasets: Path | None = None, **settings: object
+) -> Iterator[httpx.Client]:
+    """A client of a studio on `folder`."""
+    made = app(folder, models or scripted(), datasets=datasets, **settings)
+    with running(made) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
+        yield client
+
+
+def app(folder: Path, models: Models, *, datasets: Path | None = None, **settings: object):
+    made = ServeSettings(**settings)
+    access = Access(made.host, made.token, "studio")
+    return create_board_app(models, made, folder, datasets=datasets, page_access=access)
+
+
+def submit(client: httpx.Client, instruction: str = "#one and #two", **more: object) -> str:
+    body = {"instruction": instruction, "image": SCENE, "max_attempts": 2, **more}
+    answer = client.post("/v1/storyboards", json=body)
+    assert answer.status_code == 202, answer.text
+    return answer.json()["id"]
+
+
+def state(client: httpx.Client, board: str) -> dict:
+    answer = client.get(f"/v1/storyboards/{board}", params={"record": False})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def finished(client: httpx.Client, board: str, status: str = "done") -> dict:
+    """The state when no model is at work any more."""
+    until(lambda: state(client, board)["status"] != "running")
+    now = state(client, board)
+    assert now["status"] == status, now
+    return now
+
+
+def made(client: httpx.Client, **more: object) -> dict:
+    """The state of a finished storyboard."""
+    return finished(client, submit(client, **more))
+
+
+def edit(client: httpx.Client, now: dict, kind: str, status: int = 200, **fields: object) -> dict:
+    """Make a change to a state that was seen, and return the answer."""
+    body = {"after": now["number"], "by": "Ada", "edit": {"kind": kind, **fields}}
+    answer = client.post(f"/v1/storyboards/{now['id']}/edits", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def events(client: httpx.Client, board: str, **params: object) -> list[tuple[int | None, str, dict]]:
+    """All events until the stream ends: (number, name, data)."""
+    with client.stream("GET", f"/v1/storyboards/{board}/events", params=params) as response:
+        blocks = "".join(response.iter_text()).strip().split("\n\n")
+    parsed = [dict(line.split(": ", 1) for line in block.splitlines()) for block in blocks if block]
+    return [(int(e["id"]) if "id" in e else None, e["event"], json.loads(e["data"])) for e in parsed]
