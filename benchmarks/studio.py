@@ -5,9 +5,9 @@
 A real `goalreel studio` process is started on an empty folder, and asked for storyboards of an example scene
 in turn. Times are medians, and the first storyboard is not counted.
 
-Keys of --json: `start_ms`, from the command until the server answers; from the request on `first_word_ms`,
-until the first piece of the plan, `first_plan_ms`, until the plan, `first_picture_ms`, until the first picture,
-and `storyboard_ms`, until the storyboard is done; `storyboards`, how many were counted.
+Keys of --json: `start_ms`, from the command until the server answers. From the request on, `first_word_ms`
+until the first piece of the plan, `first_plan_ms` until the plan, `first_picture_ms` until the first picture
+is drawn, and `storyboard_ms` until the storyboard is done. `storyboards`: how many were counted.
 """
 
 import re
