@@ -37,7 +37,7 @@ EXTRAS = {
     "bags": Extra("ROS 2 bags, with no ROS installed", ("apsw", "backports", "rosbags")),
     "rerun": Extra("recordings for the Rerun viewer", ("rerun",)),
     "serve": Extra(
-        "serve models over HTTP, and the review page",
+        "serve models over HTTP, and the pages review and studio",
         ("fastapi", "prometheus_client", "ray", "starlette", "uvicorn"),
     ),
     "prompts": Extra("write prompts from banks", ("datasketch",)),

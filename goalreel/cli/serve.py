@@ -55,6 +55,7 @@ def serve(
             "--storyboards",
             help="Keep storyboards in this folder, and let people change them; made if need be.",
             file_okay=False,
+            rich_help_panel="Storyboards",
         ),
     ] = None,
     host: Host = "127.0.0.1",

@@ -80,6 +80,7 @@ def test_commands_come_in_the_order_in_which_people_need_them():
     journey = [
         "doctor",
         "plan",
+        "studio",
         "check",
         "annotate",
         "show",

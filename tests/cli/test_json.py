@@ -11,6 +11,7 @@ WITHOUT_RESULTS = {
     ("node",): "runs until it is stopped",
     ("review",): "serves a page until it is stopped",
     ("serve",): "runs until it is stopped",
+    ("studio",): "serves a page until it is stopped",
 }
 """Command -> why it has no --json. The list is exact."""
 

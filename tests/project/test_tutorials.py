@@ -43,7 +43,7 @@ def read_served_page(words: Sequence[str]) -> str:
 def run_command(words: Sequence[str]) -> str:
     """Run a command, and return what it prints."""
     match words:
-        case ["goalreel", "review", *_]:
+        case ["goalreel", "review" | "studio", *_]:
             return read_served_page(words[1:])
         case ["goalreel", *arguments]:
             return goalreel(*arguments)
