@@ -40,6 +40,7 @@ def studio(
         from goalreel.http import TOKEN_VARIABLE, listen
         from goalreel.models.load import check_references, kinds_of
         from goalreel.serving.build import build_models
+        from goalreel.serving.loading import load_in_background
         from goalreel.serving.settings import ServeSettings
 
         preset = models.load()
@@ -52,13 +53,13 @@ def studio(
             from goalreel.serving.server import serve_app
             from goalreel.studio.app import create_board_app
 
-            typer.echo("loading models", err=True)
-            served = build_models(preset.planner, preset.critic, preset.editor)
+            served = build_models(preset.planner, preset.critic, preset.editor, loading=True)
             app = create_board_app(served, settings, folder, datasets=datasets, page_access=access)
             address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}/"
             ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
             typer.echo(
                 f"Look at {address}{ending}   Ctrl-C ends it; everything is saved as you go.", err=True
             )
+            load_in_background((served.planner, served.editor, served.critic))
             serve_app(app, socket)
             typer.echo("goalreel: ended; every change is saved", err=True)

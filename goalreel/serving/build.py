@@ -1,24 +1,33 @@
 """The models of a server by their names (see `goalreel.models.load`)."""
 
+from functools import partial
 from typing import Literal
 
 from goalreel.errors import InputError
-from goalreel.models.build import ChatCache, build_chat, build_editor, dialect_of
+from goalreel.models.build import ChatRole, build_chat, build_editor, dialect_of, local_chat
 from goalreel.models.discovery import is_remote
 from goalreel.models.load import check_name, takes_references
 from goalreel.models.names import ModelName
 from goalreel.planners.agents.dialects import OWN, Dialect
+from goalreel.planners.chat.conversation import Chat
+from goalreel.serving.loading import LoadingChat, LoadingEditor
 from goalreel.serving.settings import Models
-from goalreel.types import Role
+from goalreel.types import Editor, Role
 
 
 def build_models(
-    planner: str | None, critic: str | None, editor: str | None, *, server: str | None = None
+    planner: str | None,
+    critic: str | None,
+    editor: str | None,
+    *,
+    server: str | None = None,
+    loading: bool = False,
 ) -> Models:
     """Load what is named. A local chat model that is named for both roles is loaded once.
 
     `server`: the name of a server that has what is named: it is asked there, in the same words, and nothing
-    is loaded.
+    is loaded. `loading`: those of this process are loaded when they are first asked
+    (`goalreel.serving.loading`).
 
     Raises:
         InputError: nothing is named, or no such kind of name.
@@ -27,11 +36,13 @@ def build_models(
     for name in filter(None, (planner, critic, editor) if server is None else ()):
         ModelName.parse(name).check_folders()
     names: dict[Role, str | None] = {"planner": planner, "critic": critic, "editor": editor}
-    cache: ChatCache = {}
+    chat, draw = partial(build_chat, cache={}), build_editor
+    if loading:
+        chat, draw = partial(_loading_chat, {}), _loading_editor
     return Models(
-        planner=build_chat(server or planner, role="planner", cache=cache) if planner else None,
-        critic=build_chat(server or critic, role="critic", cache=cache) if critic else None,
-        editor=build_editor(server or editor) if editor else None,
+        planner=chat(server or planner, role="planner") if planner else None,
+        critic=chat(server or critic, role="critic") if critic else None,
+        editor=draw(server or editor) if editor else None,
         planner_name=_brief(planner),
         critic_name=_brief(critic),
         editor_name=_brief(editor),
@@ -44,6 +55,22 @@ def build_models(
         planner_dialect=_dialect(planner, "planner"),
         critic_dialect=_dialect(critic, "critic"),
     )
+
+
+def _loading_chat(chats: dict[str, LoadingChat], name: str, *, role: ChatRole) -> Chat:
+    """A chat model that is loaded when it is first asked; `chats` are those that there are already."""
+    key = local_chat(name, role)
+    if key is None or ModelName.parse(name).kind != "hf":
+        return build_chat(name, role=role)
+    if key not in chats:
+        chats[key] = LoadingChat(f"the {role}", lambda: build_chat(name, role=role))
+    return chats[key]
+
+
+def _loading_editor(name: str) -> Editor:
+    if is_remote("editor", ModelName.parse(name)):
+        return build_editor(name)
+    return LoadingEditor("the editor", lambda: build_editor(name))
 
 
 def check_names(planner: str | None, critic: str | None, editor: str | None) -> None:

@@ -32,6 +32,7 @@ class Waiting:
     step: str | None
     attempt: int | None
     model: Batcher
+    is_loaded: Callable[[], bool]
     since: float
     """By `time.monotonic`."""
 
@@ -43,6 +44,7 @@ class Waiting:
             "attempt": self.attempt,
             "seconds": round(time.monotonic() - self.since, 1),
             "alive": self.model.alive,
+            "loading": not self.is_loaded(),
             "queue": self.model.waiting,
         }
 

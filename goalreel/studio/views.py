@@ -67,13 +67,14 @@ class StepView(BaseModel):
 
 
 class WaitingView(BaseModel):
-    """Which model is asked, for how long, whether it is alive, and how many requests are before it."""
+    """Which model is asked, for how long, whether it is alive or still loads, and how many are before it."""
 
     role: Role
     step: str | None
     attempt: int | None
     seconds: float
     alive: bool
+    loading: bool
     queue: int
 
 

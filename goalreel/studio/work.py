@@ -15,6 +15,7 @@ from goalreel.datasets.corrections.files import stand_in
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, Trajectory, attempt, attempt_seed, choose_references, render_step
 from goalreel.progress import OnText
+from goalreel.serving.loading import is_loaded
 from goalreel.serving.served_models import ServedModels
 from goalreel.serving.service import Service
 from goalreel.studio.board import StudioBoard, Waiting
@@ -136,7 +137,9 @@ class BoardWork:
 
     @contextmanager
     def _waiting(self, role: Role, step: str | None, attempt: int | None) -> Iterator[None]:
-        self._board.wait_for(Waiting(role, step, attempt, self._service.batchers[role], time.monotonic()))
+        models, model = self._service.models, self._service.batchers[role]
+        asked = {"planner": models.planner, "editor": models.editor, "critic": models.critic}[role]
+        self._board.wait_for(Waiting(role, step, attempt, model, lambda: is_loaded(asked), time.monotonic()))
         try:
             yield
         finally:

@@ -4,14 +4,19 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 
 import httpx
 import pytest
 from support.places import TESTS
-from support.serving_models import until
+from support.serving_models import PlannerChat, until
 from support.studio import edit, events, finished, made, scripted, state, studio, submit
 
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, InputError
+from goalreel.planners.chat.conversation import TokenReply
+from goalreel.serving.batcher import CallEngine
+from goalreel.serving.loading import LoadingChat
 from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings
 from goalreel.studio.boards import StudioBoards
@@ -184,3 +189,36 @@ def test_a_browser_logs_in_once_by_the_token(tmp_path):
         assert foreign.status_code == 403
     with studio(tmp_path, token="secret") as client:
         assert client.get("/v1/storyboards", headers={"Authorization": "Bearer secret"}).status_code == 200
+
+
+class DecodingPlanner(PlannerChat):
+    """Answers whole batches through the decoder of a chat model."""
+
+    def decoder(self):
+        def call(requests):
+            replies = self.complete([request.conversation for request in requests])
+            return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
+
+        return CallEngine("planner", call)
+
+
+def test_the_page_is_there_before_the_models_and_what_cannot_be_loaded_says_so(tmp_path):
+    loads, gate = [], threading.Event()
+
+    def build():
+        loads.append(1)
+        assert gate.wait(60)
+        if len(loads) == 1:
+            raise InputError("no such folder\nwith details")
+        return DecodingPlanner()
+
+    models = replace(scripted(), planner=LoadingChat("the planner", build))
+    with studio(tmp_path, models) as client:
+        board = submit(client)
+        assert waits(client, board, "planner")["waiting"]["loading"] is True
+        gate.set()
+        now = finished(client, board, "failed")
+        assert now["failure"]["message"] == "the planner cannot be loaded: no such folder"
+        client.post(f"/v1/storyboards/{board}/resume")
+        assert finished(client, board)["complete"]
+        assert loads == [1, 1]
