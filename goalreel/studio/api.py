@@ -25,8 +25,7 @@ from goalreel.studio.corpus import add_to_corpus
 from goalreel.studio.edits import MAX_VARIANTS, BoardEdit, ContinueEdit
 from goalreel.studio.events import PersonsChange, Submitted
 from goalreel.studio.exports import EXPORT_TYPES, ExportName, export_bytes
-from goalreel.studio.trust import persons_verdicts, storyboard_of
-from goalreel.studio.views import (
+from goalreel.studio.schemas import (
     Ability,
     BoardView,
     ConflictView,
@@ -34,9 +33,9 @@ from goalreel.studio.views import (
     ErrorText,
     HistoryView,
     StudioView,
-    board_view,
-    row_view,
 )
+from goalreel.studio.trust import persons_verdicts, storyboard_of
+from goalreel.studio.views import board_view, row_view
 from goalreel.types import ROLES, Storyboard, Task
 
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
@@ -76,7 +75,7 @@ async def _board(boards: Boards, job_id: JobId) -> StudioBoard:
     return boards.find(job_id)
 
 
-type Found = Annotated[StudioBoard, Depends(_board)]
+type BoardHere = Annotated[StudioBoard, Depends(_board)]
 
 
 @router.post("", status_code=202, responses=responses(404))
@@ -108,7 +107,7 @@ async def history(
 
 
 @router.get("/{job_id}", responses=responses(404))
-async def fetch_board(board: Found, record: bool = True) -> BoardView:
+async def fetch_board(board: BoardHere, record: bool = True) -> BoardView:
     """How it stands; with `record` the whole record, its pictures inline."""
     view = board_view(board)
     stored = await _record(board) if record else None
@@ -120,7 +119,7 @@ async def fetch_board(board: Found, record: bool = True) -> BoardView:
 
 @router.get("/{job_id}/events", response_class=StreamingResponse, responses=responses(404) | EVENTS)
 async def board_events(
-    board: Found,
+    board: BoardHere,
     last_event_id: Annotated[int, Header(ge=0, lt=2**31)] = 0,
     after: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     follow: bool = False,
@@ -132,7 +131,7 @@ async def board_events(
 
 @router.get("/{job_id}/pictures/{name}", response_class=FileResponse, responses=responses(404))
 async def picture(
-    board: Found, name: Annotated[str, PathParameter(max_length=80, pattern=r"^[0-9a-f]+\.png$")]
+    board: BoardHere, name: Annotated[str, PathParameter(max_length=80, pattern=r"^[0-9a-f]+\.png$")]
 ) -> FileResponse:
     """A picture, which never changes."""
     try:
@@ -145,7 +144,9 @@ async def picture(
 @router.post(
     "/{job_id}/edits", response_model=BoardView, responses=responses(404) | {409: {"model": ConflictView}}
 )
-async def edit_board(body: EditRequest, board: Found, boards: Boards, service: Here) -> Response | BoardView:
+async def edit_board(
+    body: EditRequest, board: BoardHere, boards: Boards, service: Here
+) -> Response | BoardView:
     """Change a storyboard."""
     edit = body.edit
     if isinstance(edit, ContinueEdit):
@@ -165,27 +166,27 @@ async def edit_board(body: EditRequest, board: Found, boards: Boards, service: H
 
 
 @router.post("/{job_id}/resume", status_code=202, responses=responses(404))
-async def resume_board(board: Found, boards: Boards) -> BoardView:
+async def resume_board(board: BoardHere, boards: Boards) -> BoardView:
     """Go on: draw what is open, failed or stale, and plan if there is no plan."""
     boards.begin(board, reopen=True)
     return board_view(board)
 
 
 @router.post("/{job_id}/cancel", responses=responses(404))
-async def cancel_board(board: Found, boards: Boards) -> BoardView:
+async def cancel_board(board: BoardHere, boards: Boards) -> BoardView:
     """Stop it if it runs, and keep what is there."""
     await boards.cancel(board)
     return board_view(board)
 
 
 @router.delete("/{job_id}", status_code=204, responses=responses(404))
-async def forget_board(board: Found, boards: Boards) -> None:
+async def forget_board(board: BoardHere, boards: Boards) -> None:
     """Stop it if it runs, and forget it."""
     await boards.forget(board)
 
 
 @router.get("/{job_id}/export/{name}", response_class=Response, responses=responses(404))
-async def export_board(board: Found, name: ExportName, boards: Boards) -> Response:
+async def export_board(board: BoardHere, name: ExportName, boards: Boards) -> Response:
     """The storyboard as a file."""
     record = await _record(board)
     if record is None:
@@ -196,7 +197,7 @@ async def export_board(board: Found, name: ExportName, boards: Boards) -> Respon
 
 
 @router.post("/{job_id}/corpus", responses=responses(404))
-async def add_board(board: Found, boards: Boards) -> CorpusView:
+async def add_board(board: BoardHere, boards: Boards) -> CorpusView:
     """Add it to the corpus, as it stands now."""
     record, said = await _record(board), persons_verdicts(board.state)
     if record is None:
@@ -207,7 +208,7 @@ async def add_board(board: Found, boards: Boards) -> CorpusView:
 
 
 @router.post("/{job_id}/execute", responses=responses(404, 501))
-async def execute_board(board: Found) -> Response:
+async def execute_board(board: BoardHere) -> Response:
     """Send it to a running node."""
     raise HTTPException(501, NO_EXECUTION)
 

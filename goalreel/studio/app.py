@@ -5,9 +5,9 @@ from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import FileResponse, Response
-from starlette.staticfiles import StaticFiles
 
 from goalreel.annotator.review.auth import Access, LoginMiddleware
+from goalreel.annotator.web import mount_static
 from goalreel.errors import InputError, UserError
 from goalreel.extras import absent
 from goalreel.serving.app import create_app
@@ -18,7 +18,6 @@ from goalreel.studio.boards import StudioBoards
 from goalreel.studio.scenes import DatasetFrames
 
 STATIC = Path(str(files(__package__))) / "static"
-STYLE = Path(str(files("goalreel.annotator.report"))) / "report.css"
 
 pages = APIRouter(include_in_schema=False)
 
@@ -27,12 +26,6 @@ pages = APIRouter(include_in_schema=False)
 def page() -> Response:
     """The one page; its scripts do the rest."""
     return FileResponse(STATIC / "index.html")
-
-
-@pages.get("/static/report.css")
-def style() -> Response:
-    """The report's own style."""
-    return FileResponse(STYLE)
 
 
 def create_board_app(
@@ -68,7 +61,7 @@ def create_board_app(
     app.exception_handler(ModuleNotFoundError)(_missing)
     if page_access is not None:
         app.include_router(pages)
-        app.mount("/static", StaticFiles(directory=STATIC))
+        mount_static(app, STATIC)
         app.add_middleware(LoginMiddleware, access=page_access)
     return app
 

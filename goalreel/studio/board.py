@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from goalreel.image import Image
 from goalreel.serving.batcher import Batcher
 from goalreel.serving.job import HEARTBEAT_SECONDS
-from goalreel.studio.events import BoardEvent, BoardNews, PersonsChange
+from goalreel.studio.events import BoardEvent, BoardNews, BoardStatus, PersonsChange
 from goalreel.studio.log import BoardFolder
 from goalreel.studio.news import news
 from goalreel.studio.replay import BoardReplay
-from goalreel.studio.state import BoardState
+from goalreel.studio.state import StudioState
 from goalreel.terms import Role
 from goalreel.types import DoneStep, Task
 
@@ -64,12 +64,19 @@ class StudioBoard:
         self.id, self.folder, self.replay = board_id, folder, replay
         self._on_event, self._is_ending = on_event, is_ending
         self.waiting: Waiting | None = None
+        self.trouble = ""
+        """Why its work ended without a line in the log, as with a full disk; empty if it did not."""
         self._watchers: set[asyncio.Queue[bytes | None]] = set()
 
     @property
-    def state(self) -> BoardState:
+    def state(self) -> StudioState:
         """How it stands."""
         return self.replay.state
+
+    @property
+    def status(self) -> BoardStatus:
+        """How it stands; work whose end could not be written down is interrupted."""
+        return "interrupted" if self.trouble else self.state.status
 
     @property
     def is_watched(self) -> bool:
@@ -85,6 +92,7 @@ class StudioBoard:
         """
         event = BoardEvent(number=self.state.number + 1, at=datetime.now(UTC), what=what)
         self.replay.add(event, lambda: self.folder.append(event))
+        self.trouble = ""
         self._on_event(self)
         self._send(_message(event.number, *news(self.id, event, self.state)))
         return event
@@ -104,6 +112,12 @@ class StudioBoard:
         self.waiting = waiting
         self.tell("waiting", None if waiting is None else waiting.data())
 
+    def end_in_trouble(self, line: str) -> None:
+        """Tell everybody that the work has ended, which could not be written down."""
+        self.trouble, self.waiting = line, None
+        self.tell("finished", {"status": self.status, "message": line})
+        self._on_event(self)
+
     def close(self, *, forgotten: bool = False) -> None:
         """End all streams."""
         if forgotten:
@@ -121,7 +135,7 @@ class StudioBoard:
             if self.waiting is not None:
                 yield _message(None, "waiting", self.waiting.data())
             silent = 0.0
-            while stay or self.state.status == "running" or not watcher.empty():
+            while stay or self.status == "running" or not watcher.empty():
                 try:
                     async with asyncio.timeout(LOOK_SECONDS):
                         message = await watcher.get()

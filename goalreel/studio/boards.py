@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 
@@ -30,7 +31,6 @@ from goalreel.studio.board import StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.log import BoardFolder
 from goalreel.studio.replay import BoardReplay
-from goalreel.studio.state import BoardState
 from goalreel.studio.work import BoardWork
 from goalreel.types import ROLES, DoneStep, Role, Task
 
@@ -56,14 +56,15 @@ class BoardSummary:
     """The scene and the goal images, in order."""
 
     @classmethod
-    def of(cls, board_id: str, state: BoardState) -> "BoardSummary":
+    def of(cls, board: StudioBoard) -> "BoardSummary":
         """The summary of a storyboard as it stands."""
+        state = board.state
         names = tuple(step.step.name for step in state.steps)
         texts = [state.task.instruction, *names, *(step.step.instruction for step in state.steps)]
         goals = [state.image, *(step.goal for step in state.steps)]
         pictures = tuple(name for name in goals if name is not None)
         words = "\n".join(texts).casefold()
-        return cls(board_id, state.task.instruction, state.status, state.created, names, words, pictures)
+        return cls(board.id, state.task.instruction, board.status, state.created, names, words, pictures)
 
 
 class StudioBoards:
@@ -80,6 +81,7 @@ class StudioBoards:
         self._held.enter_context(file_lock(folder / ".lock", busy))
         self._threads = ThreadPoolExecutor(service.settings.max_running, thread_name_prefix="goalreel-agent")
         self._summaries: dict[str, BoardSummary] = {}
+        self._alive: WeakValueDictionary[str, StudioBoard] = WeakValueDictionary()
         self._boards: dict[str, StudioBoard] = {}
         """In memory, the least recently used first."""
         self._work: dict[str, tuple[BoardWork, asyncio.Task[None]]] = {}
@@ -127,7 +129,9 @@ class StudioBoards:
         """
         if board_id not in self._summaries:
             raise HTTPException(404, "no such storyboard: it was never here, or was forgotten")
-        board = self._boards.pop(board_id, None) or self._read(board_id)
+        self._boards.pop(board_id, None)
+        # Who still holds one that is no longer among the recent must not be joined by a second of it.
+        board = self._alive.get(board_id) or self._read(board_id)
         self._boards[board_id] = board
         idle = [
             b for b in self._boards.values() if b.id not in self._work and not b.is_watched and b is not board
@@ -213,7 +217,7 @@ class StudioBoards:
             await asyncio.wait({task})
 
     def _note(self, board: StudioBoard) -> None:
-        self._summaries[board.id] = BoardSummary.of(board.id, board.state)
+        self._summaries[board.id] = BoardSummary.of(board)
 
     def _end(self, board: StudioBoard, task: asyncio.Task[None]) -> None:
         if self._work[board.id][1] is task:
@@ -221,6 +225,8 @@ class StudioBoards:
         if not task.cancelled() and (error := task.exception()) is not None:
             known = isinstance(error, UserError)
             log.error("%s failed: %s", task.get_name(), error, exc_info=None if known else error)
+            if board.state.status == "running":
+                board.end_in_trouble((str(error) or type(error).__name__).splitlines()[0])
 
     def _open(self, path: Path) -> None:
         """Take a folder into the history. What a kill ended is interrupted; a damaged log stays as it is."""
@@ -245,7 +251,10 @@ class StudioBoards:
             raise DatasetError(f"{folder.path}: its lines do not fit one another ({e})") from e
 
     def _board(self, folder: BoardFolder, replay: BoardReplay) -> StudioBoard:
-        return StudioBoard(folder.path.name, folder, replay, self._note, lambda: self.service.draining)
+        board_id = folder.path.name
+        board = StudioBoard(board_id, folder, replay, self._note, lambda: self.service.draining)
+        self._alive[board_id] = board
+        return board
 
 
 def _stored(task: Task, folder: BoardFolder) -> Task:

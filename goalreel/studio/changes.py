@@ -5,13 +5,13 @@ from typing import Any, assert_never
 from goalreel.datasets.corrections.files import stand_in
 from goalreel.errors import InputError
 from goalreel.studio import edits
-from goalreel.studio.state import BoardState, BoardStep, EditedPart
+from goalreel.studio.state import BoardStep, EditedPart, StudioState
 from goalreel.types import DoneStep, Step
 
 MAX_BOARD_STEPS = 200
 
 
-def with_change(state: BoardState, edit: edits.StepChange, number: int) -> BoardState:
+def with_change(state: StudioState, edit: edits.StepChange, number: int) -> StudioState:
     """The storyboard with a change made to it by event `number`.
 
     Raises:
@@ -64,7 +64,7 @@ def _worded(step: BoardStep, edit: edits.WordsEdit, number: int) -> BoardStep:
     return step.model_copy(update=update)
 
 
-def _added(state: BoardState, edit: edits.AddEdit, number: int) -> BoardState:
+def _added(state: StudioState, edit: edits.AddEdit, number: int) -> StudioState:
     if not state.steps:
         raise InputError("there is no plan yet to add a step to")
     if len(state.steps) >= MAX_BOARD_STEPS:
@@ -82,7 +82,7 @@ def _added(state: BoardState, edit: edits.AddEdit, number: int) -> BoardState:
     return state.model_copy(update={"steps": (*state.steps[:place], added, *state.steps[place:])})
 
 
-def _moved(state: BoardState, place: int, edit: edits.MoveEdit) -> BoardState:
+def _moved(state: StudioState, place: int, edit: edits.MoveEdit) -> StudioState:
     step = state.steps[place]
     if edit.before == edit.step:
         raise InputError("a step cannot stand before itself")
@@ -91,7 +91,7 @@ def _moved(state: BoardState, place: int, edit: edits.MoveEdit) -> BoardState:
     return state.model_copy(update={"steps": (*others.steps[:to], step, *others.steps[to:])})
 
 
-def _drawn(state: BoardState, place: int, edit: edits.DrawEdit, number: int) -> BoardState:
+def _drawn(state: StudioState, place: int, edit: edits.DrawEdit, number: int) -> StudioState:
     step = state.steps[place]
     if edit.prompt is not None:
         words = step.step.model_copy(update={"prompt": edit.prompt})
@@ -132,7 +132,7 @@ def _check_picture(step: BoardStep, attempt: int) -> None:
         raise InputError(f"attempt {attempt} of step {step.id} is not judged yet: wait for the Critic")
 
 
-def _continued(state: BoardState, edit: edits.ContinueEdit, number: int) -> BoardState:
+def _continued(state: StudioState, edit: edits.ContinueEdit, number: int) -> StudioState:
     if edit.done > len(state.steps):
         raise InputError(f"{edit.done} steps done, but the plan has {len(state.steps)}")
     done = [

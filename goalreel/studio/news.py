@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from goalreel.studio import edits, events
-from goalreel.studio.state import BoardState
+from goalreel.studio.state import StudioState
 from goalreel.studio.trust import recorded_step
 
 type _Data = dict[str, object]
@@ -14,7 +14,7 @@ def picture_url(board: str, name: str | None) -> str | None:
     return None if name is None else f"/v1/storyboards/{board}/pictures/{name}"
 
 
-def news(board: str, event: events.BoardEvent, state: BoardState) -> tuple[str, _Data]:
+def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str, _Data]:
     """The name and the data of an event; places are those of the present `state`."""
     what = event.what
     match what:
@@ -92,12 +92,12 @@ def _ended(board: str, what: events.AttemptEnded, place: _Data) -> tuple[str, _D
     return "judged", place | verdict | {"picture": picture_url(board, picture)}
 
 
-def _place(state: BoardState, what: events.DrawnPicture | events.AttemptEnded) -> _Data:
+def _place(state: StudioState, what: events.DrawnPicture | events.AttemptEnded) -> _Data:
     """Where an attempt is: `attempt` is its number among all of the step."""
     index = _index(state, what.step)
     place = None if index is None else state.steps[index].place(what.round, what.attempt)
     return {"step": index, "id": what.step, "attempt": place}
 
 
-def _index(state: BoardState, step: str) -> int | None:
+def _index(state: StudioState, step: str) -> int | None:
     return next((n for n, candidate in enumerate(state.steps) if candidate.id == step), None)

@@ -7,7 +7,7 @@ from goalreel.errors import InputError
 from goalreel.studio import events
 from goalreel.studio.changes import open_step, with_change
 from goalreel.studio.edits import RedoEdit, UndoEdit
-from goalreel.studio.state import BoardState, BoardStep, DrawnAttempt
+from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
 
 
 class BoardReplay:
@@ -65,7 +65,7 @@ class BoardReplay:
         return self.done, self.undone
 
 
-def _fold(lines: Sequence[events.BoardEvent], done: Sequence[int]) -> BoardState:
+def _fold(lines: Sequence[events.BoardEvent], done: Sequence[int]) -> StudioState:
     first = lines[0] if lines else None
     if first is None or not isinstance(first.what, events.Submitted):
         raise ValueError("the first line says nothing of a task")
@@ -80,8 +80,8 @@ def _fold(lines: Sequence[events.BoardEvent], done: Sequence[int]) -> BoardState
     return state
 
 
-def _begin(event: events.BoardEvent, submitted: events.Submitted) -> BoardState:
-    return BoardState(
+def _begin(event: events.BoardEvent, submitted: events.Submitted) -> StudioState:
+    return StudioState(
         number=event.number,
         created=event.at,
         updated=event.at,
@@ -93,13 +93,13 @@ def _begin(event: events.BoardEvent, submitted: events.Submitted) -> BoardState:
     )
 
 
-def _after(state: BoardState, event: events.BoardEvent) -> BoardState:
+def _after(state: StudioState, event: events.BoardEvent) -> StudioState:
     """The storyboard after an event; one about a step or a plan that was taken back changes nothing."""
     changed = _changed(state, event)
     return changed.model_copy(update={"number": event.number, "updated": event.at})
 
 
-def _changed(state: BoardState, event: events.BoardEvent) -> BoardState:
+def _changed(state: StudioState, event: events.BoardEvent) -> StudioState:
     what = event.what
     match what:
         case events.Submitted():
@@ -128,11 +128,11 @@ def _changed(state: BoardState, event: events.BoardEvent) -> BoardState:
     assert_never(what)
 
 
-def _waits(state: BoardState, failed: events.PlanFailed) -> bool:
+def _waits(state: StudioState, failed: events.PlanFailed) -> bool:
     return failed.round == state.plan_round and not state.steps
 
 
-def _planned(state: BoardState, plan: events.PlanMade, number: int) -> BoardState:
+def _planned(state: StudioState, plan: events.PlanMade, number: int) -> StudioState:
     steps = tuple(
         BoardStep(
             id=f"e{number}s{place}",
@@ -146,7 +146,7 @@ def _planned(state: BoardState, plan: events.PlanMade, number: int) -> BoardStat
     return state.model_copy(update={"steps": steps, "failure": None})
 
 
-def _reopened(state: BoardState, number: int, reopen: bool) -> BoardState:
+def _reopened(state: StudioState, number: int, reopen: bool) -> StudioState:
     if not reopen:
         return state
     if state.failure is not None:
@@ -164,7 +164,7 @@ def _reopened(state: BoardState, number: int, reopen: bool) -> BoardState:
 
 
 def _worked(
-    state: BoardState,
+    state: StudioState,
     step: BoardStep,
     what: events.DrawnPicture | events.AttemptEnded | events.StepEnded,
 ) -> BoardStep:
@@ -197,7 +197,7 @@ def _worked(
     assert_never(what)
 
 
-def _ended(state: BoardState, step: BoardStep, ended: events.AttemptEnded) -> BoardStep:
+def _ended(state: StudioState, step: BoardStep, ended: events.AttemptEnded) -> BoardStep:
     place = step.place(ended.round, ended.attempt)
     if place is None or step.attempts[place].source != ended.source:
         place = len(step.attempts)

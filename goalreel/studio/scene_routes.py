@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 
 from goalreel.serving.errors import responses
 from goalreel.studio.scenes import DatasetFrames, example_scenes, ros_frame
-from goalreel.studio.views import DatasetsView, Scene, ScenesView
+from goalreel.studio.schemas import DatasetsView, Scene, ScenesView
 
 router = APIRouter(prefix="/v1", tags=["studio"])
 

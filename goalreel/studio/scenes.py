@@ -13,7 +13,7 @@ from goalreel.extras import ROS as ROS_PACKAGES
 from goalreel.extras import install_ros, is_installed
 from goalreel.image import Image
 from goalreel.serving.pictures import to_base64
-from goalreel.studio.views import Ability, DatasetView, Scene
+from goalreel.studio.schemas import Ability, DatasetView, Scene
 from goalreel.yaml_file import read_mapping
 
 if TYPE_CHECKING:

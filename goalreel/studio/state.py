@@ -85,7 +85,7 @@ class BoardStep(Frozen):
         return places[-1] if places else None
 
 
-class BoardState(Frozen):
+class StudioState(Frozen):
     """A storyboard under way."""
 
     number: int
@@ -155,6 +155,6 @@ class BoardState(Frozen):
         """The first step that is still to be drawn."""
         return next((n for n, s in enumerate(self.steps) if s.todo and s.step.prompt is not None), None)
 
-    def with_step(self, place: int, *steps: BoardStep) -> "BoardState":
+    def with_step(self, place: int, *steps: BoardStep) -> "StudioState":
         """The same with other steps in a step's place."""
         return self.model_copy(update={"steps": (*self.steps[:place], *steps, *self.steps[place + 1 :])})

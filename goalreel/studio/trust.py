@@ -6,7 +6,7 @@ from goalreel.claims import NOBODY, PERSON, ClaimName, Claims
 from goalreel.datasets.corpora.trajectories import CorrectionKind, HumanVerdict
 from goalreel.datasets.corrections.files import stand_in
 from goalreel.image import GetImage, Image
-from goalreel.studio.state import BoardState, BoardStep, DrawnAttempt
+from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
 from goalreel.terms import Role
 from goalreel.types import Attempt, DoneStep, Status, Storyboard, StoryboardStep, Verdict
 
@@ -14,7 +14,7 @@ ACCEPTED_BY_PERSON = "A person accepted it."
 REFUSED_BY_PERSON = "A person refused it."
 
 
-def storyboard_of(state: BoardState, get_image: GetImage = stand_in) -> Storyboard | None:
+def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storyboard | None:
     """The record, its pictures by `get_image` of their names; None where there is neither plan nor failure.
 
     A picture that is stale is not verified, whatever the Critic said of it. A person's word counts more than
@@ -38,7 +38,7 @@ def storyboard_of(state: BoardState, get_image: GetImage = stand_in) -> Storyboa
     return Storyboard(task=task, steps=steps)
 
 
-def recorded_step(state: BoardState, place: int, get_image: GetImage = stand_in) -> StoryboardStep:
+def recorded_step(state: StudioState, place: int, get_image: GetImage = stand_in) -> StoryboardStep:
     """One step of the record."""
     step = state.steps[place]
     numbers = [
@@ -59,7 +59,7 @@ def recorded_step(state: BoardState, place: int, get_image: GetImage = stand_in)
     return recorded.model_copy(update={"claims": claims})
 
 
-def persons_verdicts(state: BoardState) -> Mapping[tuple[int, int], HumanVerdict]:
+def persons_verdicts(state: StudioState) -> Mapping[tuple[int, int], HumanVerdict]:
     """What a person said of attempts, by (step, attempt) of the record."""
     verdicts: dict[tuple[int, int], HumanVerdict] = {}
     for place, step in enumerate(state.steps):
@@ -81,7 +81,7 @@ def _goal(step: BoardStep, numbers: list[int]) -> int | None:
     return next(iter(accepted), pictured[-1] if pictured else None)
 
 
-def _attempt(state: BoardState, place: int, drawn: DrawnAttempt, get_image: GetImage) -> Attempt:
+def _attempt(state: StudioState, place: int, drawn: DrawnAttempt, get_image: GetImage) -> Attempt:
     """An attempt, with a person's word over the Critic's."""
     result = drawn.result
     assert result is not None
@@ -101,7 +101,7 @@ def _attempt(state: BoardState, place: int, drawn: DrawnAttempt, get_image: GetI
     return attempt.model_copy(update={"verdict": said, "failure": None})
 
 
-def _claims(state: BoardState, place: int, goal: DrawnAttempt | None, claims: Claims) -> Claims:
+def _claims(state: StudioState, place: int, goal: DrawnAttempt | None, claims: Claims) -> Claims:
     """The claims, with the names of who made and who checked them."""
     step = state.steps[place]
     names: dict[Role, str] = {} if goal is None else {**goal.models}

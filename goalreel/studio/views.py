@@ -2,214 +2,29 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
-
-from pydantic import BaseModel
 
 from goalreel.annotator.report.claim_text import claim_lines, display_name
-from goalreel.claims import Claims
-from goalreel.loop import OnUnverified
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import BoardSummary
 from goalreel.studio.edits import RedoEdit, UndoEdit
-from goalreel.studio.events import BoardEvent, BoardStatus, PersonsChange
+from goalreel.studio.events import BoardEvent, PersonsChange
 from goalreel.studio.news import change_words, picture_url
-from goalreel.studio.state import BoardState, BoardStep, DrawnAttempt, EditedPart
+from goalreel.studio.schemas import (
+    AttemptOutcome,
+    AttemptView,
+    BoardView,
+    ChangeView,
+    DoneView,
+    FailureView,
+    RowView,
+    StepView,
+    WaitingView,
+)
+from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
 from goalreel.studio.trust import recorded_step, storyboard_of
-from goalreel.terms import Role
-from goalreel.types import Failure, Status, StoryboardStep, Verdict
+from goalreel.types import Failure, StoryboardStep
 
-type Outcome = Literal["drawn", "accepted", "rejected", "failed", "person_accepted", "person_refused"]
 _MODEL = "model "
-
-
-class FailureView(BaseModel):
-    """Why there is no answer."""
-
-    stage: str
-    message: str
-
-
-class AttemptView(BaseModel):
-    """A picture of a step; `number` counts from 0 over all that was ever drawn for it."""
-
-    number: int
-    picture: str | None
-    prompt: str
-    seed: int
-    by: str | None
-    critic: str | None
-    outcome: Outcome
-    stale: tuple[str, ...]
-    verdict: Verdict | None
-    failure: FailureView | None
-    background: str | None
-
-
-class StepView(BaseModel):
-    """A step; see the page on the HTTP interface."""
-
-    id: str
-    name: str
-    instruction: str
-    prompt: str | None
-    auxiliary_text: str | None
-    status: Status
-    reasons: tuple[str, ...]
-    stale: tuple[str, ...]
-    open: bool
-    activity: Literal["drawing", "judging"] | None
-    claims: Claims
-    claim_lines: list[str]
-    edited: list[EditedPart]
-    chosen: int | None
-    attempts: list[AttemptView]
-
-
-class WaitingView(BaseModel):
-    """Which model is asked, for how long, whether it is alive or still loads, and how many are before it."""
-
-    role: Role
-    step: str | None
-    attempt: int | None
-    seconds: float
-    alive: bool
-    loading: bool
-    queue: int
-
-
-class DoneView(BaseModel):
-    """A step that is done."""
-
-    instruction: str
-    image: str | None
-
-
-class ChangeView(BaseModel):
-    """A person's change."""
-
-    number: int
-    at: datetime
-    by: str
-    words: str
-    undone: bool
-
-
-class BoardView(BaseModel):
-    """The state of a storyboard. `storyboard` is the whole record, where it was asked for."""
-
-    id: str
-    status: BoardStatus
-    number: int
-    created: datetime
-    seconds: float
-    instruction: str
-    image: str | None
-    images: list[str]
-    done: list[DoneView]
-    seed: int
-    max_attempts: int
-    variants: int
-    on_unverified: OnUnverified
-    models: dict[Role, str]
-    waiting: WaitingView | None
-    failure: FailureView | None
-    degraded: str
-    complete: bool
-    can_undo: bool
-    can_redo: bool
-    history: list[ChangeView]
-    steps: list[StepView]
-    storyboard: dict[str, Any] | None = None
-
-
-class RowView(BaseModel):
-    """A storyboard in the history."""
-
-    id: str
-    instruction: str
-    status: BoardStatus
-    created: datetime
-    steps: list[str]
-    pictures: list[str | None]
-
-
-class HistoryView(BaseModel):
-    """A page of the history; `total` counts all that match."""
-
-    total: int
-    storyboards: list[RowView]
-
-
-class Scene(BaseModel):
-    """A picture with what a robot could do there; `picture` is a data URL."""
-
-    name: str
-    instruction: str
-    picture: str
-
-
-class ScenesView(BaseModel):
-    """Scenes."""
-
-    scenes: list[Scene]
-
-
-class DatasetView(BaseModel):
-    """A dataset below the folder that was allowed at the start."""
-
-    path: str
-    episodes: int
-
-
-class DatasetsView(BaseModel):
-    """Datasets."""
-
-    datasets: list[DatasetView]
-
-
-class Ability(BaseModel):
-    """Whether something can be done here; `reason` says why not."""
-
-    available: bool
-    reason: str | None = None
-
-
-class StudioView(BaseModel):
-    """What a server can do."""
-
-    version: str
-    models: dict[Role, str]
-    max_attempts: int
-    max_pixels: int
-    max_variants: int
-    datasets: Ability
-    ros: Ability
-    execute: Ability
-
-
-class CorpusView(BaseModel):
-    """What is in the corpus now; `rows` by its parts."""
-
-    folder: str
-    storyboards: int
-    rows: dict[str, int]
-
-
-class ErrorText(BaseModel):
-    """As in every refusal."""
-
-    message: str
-    type: str = "invalid_request_error"
-    param: str | None = None
-    code: str | None = "conflict"
-
-
-class ConflictView(BaseModel):
-    """Another change came first: `state` is after it."""
-
-    error: ErrorText
-    state: BoardView
 
 
 def board_view(board: StudioBoard) -> BoardView:
@@ -220,7 +35,7 @@ def board_view(board: StudioBoard) -> BoardView:
     waiting = None if board.waiting is None else WaitingView.model_validate(board.waiting.data())
     return BoardView(
         id=board.id,
-        status=state.status,
+        status=board.status,
         number=state.number,
         created=state.created,
         seconds=round(state.seconds + running, 1),
@@ -240,7 +55,7 @@ def board_view(board: StudioBoard) -> BoardView:
         models={role: _name(name) or "" for role, name in state.models.items()},
         waiting=waiting,
         failure=_failure(state.failure),
-        degraded="" if record is None else record.degraded,
+        degraded=board.trouble or ("" if record is None else record.degraded),
         complete=record is not None and record.complete,
         can_undo=bool(board.replay.done),
         can_redo=bool(board.replay.undone),
@@ -310,7 +125,7 @@ def _reasons(recorded: StoryboardStep) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-def _attempt(board: str, state: BoardState, place: int, number: int) -> AttemptView:
+def _attempt(board: str, state: StudioState, place: int, number: int) -> AttemptView:
     step = state.steps[place]
     drawn = step.attempts[number]
     result = drawn.result
@@ -331,7 +146,7 @@ def _attempt(board: str, state: BoardState, place: int, number: int) -> AttemptV
     )
 
 
-def _outcome(step: BoardStep, drawn: DrawnAttempt) -> Outcome:
+def _outcome(step: BoardStep, drawn: DrawnAttempt) -> AttemptOutcome:
     opinion = step.opinion(drawn)
     if opinion is not None:
         return "person_accepted" if opinion else "person_refused"

@@ -19,6 +19,7 @@ from goalreel.serving.batcher import CallEngine
 from goalreel.serving.loading import LoadingChat
 from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings
+from goalreel.studio import log
 from goalreel.studio.boards import StudioBoards
 
 
@@ -222,3 +223,24 @@ def test_the_page_is_there_before_the_models_and_what_cannot_be_loaded_says_so(t
         client.post(f"/v1/storyboards/{board}/resume")
         assert finished(client, board)["complete"]
         assert loads == [1, 1]
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path, monkeypatch):
+    models = scripted()
+    models.planner.gate.clear()
+    with studio(tmp_path, models) as client:
+        board = submit(client)
+        waits(client, board, "planner")
+
+        def full(path, data, size):
+            raise DatasetError(f"{path}: the disk is full")
+
+        monkeypatch.setattr(log, "append_lines", full)
+        models.planner.gate.set()
+        now = finished(client, board, "interrupted")
+        assert now["degraded"].endswith("the disk is full")
+        refused = client.post(f"/v1/storyboards/{board}/edits", json={"after": 0, "edit": {"kind": "undo"}})
+        assert refused.status_code in (422, 500)
+        monkeypatch.undo()
+        client.post(f"/v1/storyboards/{board}/resume")
+        assert finished(client, board)["complete"]
