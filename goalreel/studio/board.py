@@ -35,6 +35,8 @@ class Waiting:
     is_loaded: Callable[[], bool]
     since: float
     """By `time.monotonic`."""
+    ahead: int
+    """Requests that waited for the model already."""
 
     def data(self) -> dict[str, object]:
         """As a client gets it."""
@@ -45,7 +47,7 @@ class Waiting:
             "seconds": round(time.monotonic() - self.since, 1),
             "alive": self.model.alive,
             "loading": not self.is_loaded(),
-            "queue": self.model.waiting,
+            "queue": min(self.ahead, self.model.waiting),
         }
 
 
@@ -66,6 +68,8 @@ class StudioBoard:
         self.waiting: Waiting | None = None
         self.trouble = ""
         """Why its work ended without a line in the log, as with a full disk; empty if it did not."""
+        self.writing = ""
+        """The reply of the Planner as far as it is written; empty while it writes none."""
         self._watchers: set[asyncio.Queue[bytes | None]] = set()
 
     @property
@@ -105,10 +109,16 @@ class StudioBoard:
         """Tell those who watch now; it is not stored."""
         self._send(_message(None, event, data))
 
+    def write(self, piece: str, *, first: bool) -> None:
+        """Take a piece of the Planner's reply; the `first` one begins a new reply."""
+        self.writing = piece if first else self.writing + piece
+        self.tell("text", {"role": "planner", "piece": piece, "first": first})
+
     def wait_for(self, waiting: Waiting | None) -> None:
         """Note which model is asked; None: it has answered."""
         if waiting is None and self.waiting is None:
             return
+        self.writing = ""
         self.waiting = waiting
         self.tell("waiting", None if waiting is None else waiting.data())
 
@@ -134,6 +144,8 @@ class StudioBoard:
                 yield _message(event.number, *news(self.id, event, self.state))
             if self.waiting is not None:
                 yield _message(None, "waiting", self.waiting.data())
+            if self.writing:
+                yield _message(None, "text", {"role": "planner", "piece": self.writing, "first": True})
             silent = 0.0
             while stay or self.status == "running" or not watcher.empty():
                 try:

@@ -31,6 +31,7 @@ from goalreel.studio.board import StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.log import BoardFolder
 from goalreel.studio.replay import BoardReplay
+from goalreel.studio.trust import storyboard_of
 from goalreel.studio.work import BoardWork
 from goalreel.types import ROLES, DoneStep, Role, Task
 
@@ -54,6 +55,10 @@ class BoardSummary:
     """All that a search looks at, in lower case."""
     pictures: tuple[str, ...]
     """The scene and the goal images, in order."""
+    verified: int
+    """The number of steps with a verified picture."""
+    complete: bool
+    degraded: str
 
     @classmethod
     def of(cls, board: StudioBoard) -> "BoardSummary":
@@ -64,7 +69,20 @@ class BoardSummary:
         goals = [state.image, *(step.goal for step in state.steps)]
         pictures = tuple(name for name in goals if name is not None)
         words = "\n".join(texts).casefold()
-        return cls(board.id, state.task.instruction, board.status, state.created, names, words, pictures)
+        record = storyboard_of(state)
+        steps = () if record is None else record.steps
+        return cls(
+            id=board.id,
+            instruction=state.task.instruction,
+            status=board.status,
+            created=state.created,
+            names=names,
+            words=words,
+            pictures=pictures,
+            verified=sum(step.accepted for step in steps),
+            complete=record is not None and record.complete,
+            degraded=board.trouble or ("" if record is None else record.degraded),
+        )
 
 
 class StudioBoards:

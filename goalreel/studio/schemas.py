@@ -105,6 +105,7 @@ class BoardView(BaseModel):
     on_unverified: OnUnverified
     models: dict[Role, str]
     waiting: WaitingView | None
+    writing: str
     failure: FailureView | None
     degraded: str
     complete: bool
@@ -124,6 +125,9 @@ class RowView(BaseModel):
     created: datetime
     steps: list[str]
     pictures: list[str | None]
+    verified: int
+    complete: bool
+    degraded: str
 
 
 class HistoryView(BaseModel):

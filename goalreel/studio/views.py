@@ -54,6 +54,7 @@ def board_view(board: StudioBoard) -> BoardView:
         on_unverified=state.on_unverified,
         models={role: _name(name) or "" for role, name in state.models.items()},
         waiting=waiting,
+        writing=board.writing,
         failure=_failure(state.failure),
         degraded=board.trouble or ("" if record is None else record.degraded),
         complete=record is not None and record.complete,
@@ -73,6 +74,9 @@ def row_view(summary: BoardSummary) -> RowView:
         created=summary.created,
         steps=list(summary.names),
         pictures=[picture_url(summary.id, name) for name in summary.pictures],
+        verified=summary.verified,
+        complete=summary.complete,
+        degraded=summary.degraded,
     )
 
 

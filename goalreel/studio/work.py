@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 from goalreel.progress import OnText
 from goalreel.serving.loading import is_loaded
@@ -128,7 +129,11 @@ class BoardWork:
     def _waiting(self, role: Role, step: str | None, attempt: int | None) -> Iterator[None]:
         models, model = self._service.models, self._service.batchers[role]
         asked = {"planner": models.planner, "editor": models.editor, "critic": models.critic}[role]
-        self._board.wait_for(Waiting(role, step, attempt, model, lambda: is_loaded(asked), time.monotonic()))
+        self._board.wait_for(
+            Waiting(
+                role, step, attempt, model, lambda: is_loaded(asked), time.monotonic(), ahead=model.waiting
+            )
+        )
         try:
             yield
         finally:
@@ -142,9 +147,9 @@ class BoardWork:
 
         def tell(piece: str) -> None:
             nonlocal is_first
-            data = {"role": "planner", "piece": piece, "first": is_first}
+            write = partial(self._board.write, piece, first=is_first)
             is_first = False
             if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._board.tell, "text", data)
+                self._loop.call_soon_threadsafe(write)
 
         return tell

@@ -4,9 +4,9 @@ import * as api from "./api.js";
 import { boundaries, seen, stepAt, timed } from "./boundaries.js";
 import { NEW, run } from "./commands.js";
 import { fill, find, h } from "/common/dom.js";
+import { Drafts } from "/common/drafts.js";
 import { say } from "/common/parts.js";
 import { drafted } from "./draft.js";
-import { Drafts } from "./drafts.js";
 import { command } from "./keys.js";
 import { Player } from "./player.js";
 import { Session } from "./session.js";
@@ -32,7 +32,7 @@ export class EpisodeView {
     this.rendering = null;
     this.nudged = null;
     this.past = null;
-    this.drafts = new Drafts(dataset.name, episode.episode);
+    this.drafts = new Drafts(`${dataset.name} ${episode.episode}`);
     fill(holder, page());
     fill(find("#names", holder), ...dataset.names.map((name) => h("option", { value: name })));
     this.player = new Player(find("#cameras", holder), {

@@ -17,9 +17,9 @@ export async function ask(path, options = {}) {
     throw new Refusal(0, "the server does not answer", null);
   }
   const body = await answer.json().catch(() => null);
-  if (answer.ok && body !== null) return body;
-  const detail = typeof body?.detail === "string" ? body.detail : `the server answered ${answer.status}`;
-  throw new Refusal(answer.status, detail, body);
+  if (answer.ok && (body !== null || answer.status === 204)) return body;
+  const detail = body?.error?.message ?? body?.detail;
+  throw new Refusal(answer.status, typeof detail === "string" ? detail : `the server answered ${answer.status}`, body);
 }
 
 export const post = (path, body, options = {}) =>

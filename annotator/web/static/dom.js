@@ -1,5 +1,6 @@
 // Elements without a framework: h() makes them, patch() brings the page up to date and keeps what is unchanged,
-// so that focus, scrolling and half-written words stay where they are. Text is only ever set as text.
+// so that focus, scrolling and half-written words stay where they are. Text is only ever set as text. What is
+// inside an element with data-own, somebody else draws.
 
 const SVG = new Set(["svg", "polyline", "line", "rect"]);
 
@@ -47,6 +48,10 @@ export function patch(node, next) {
     return;
   }
   attributes(node, next);
+  if (!next.hasAttribute("data-own")) children(node, next);
+}
+
+function children(node, next) {
   let at = node.firstChild;
   for (const child of [...next.childNodes]) {
     const keyed = child.nodeType === Node.ELEMENT_NODE && child.getAttribute("data-key");
@@ -71,10 +76,10 @@ export function patch(node, next) {
 }
 
 // Brings the children of `holder` up to date.
-export function fill(holder, ...children) {
+export function fill(holder, ...inside) {
   const next = holder.cloneNode(false);
-  next.append(...children.flat(Infinity).filter(Boolean));
-  patch(holder, next);
+  next.append(...inside.flat(Infinity).filter(Boolean));
+  children(holder, next);
 }
 
 export const find = (css, within = document) => within.querySelector(css);

@@ -4,7 +4,7 @@ import { fill, find, h } from "./dom.js";
 
 const MARK = {
   accept: "✓", accepted: "✓", observed: "◉", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
-  rejected: "✕", failed: "✕", skipped: "–", text: "≡", edited: "✎",
+  rejected: "✕", failed: "✕", skipped: "–", text: "≡", edited: "✎", stale: "↻", drawn: "…", person_accepted: "✓", person_refused: "✕",
 };
 
 export const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;

@@ -3,6 +3,7 @@
 import threading
 
 from rclpy.exceptions import InvalidTopicNameException
+from rclpy.validate_topic_name import validate_topic_name
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
@@ -22,6 +23,10 @@ def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Ima
     Raises:
         InputError: nothing arrives, and why; or the frame is no colour picture.
     """
+    try:
+        validate_topic_name(topic)
+    except InvalidTopicNameException as e:
+        raise InputError(f"{topic} is no name of a topic: {str(e).splitlines()[0]}") from e
     kind, type_name = (CompressedImage, COMPRESSED) if topic.endswith("/compressed") else (RawImage, RAW)
     frames: list[RawImage | CompressedImage] = []
     arrived = threading.Event()
@@ -32,10 +37,7 @@ def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Ima
 
     camera = BackgroundNode("goalreel_frame", args=args)
     try:
-        try:
-            camera.node.create_subscription(kind, topic, take, NEWEST)
-        except InvalidTopicNameException as e:
-            raise InputError(f"{topic} is no name of a topic: {str(e).splitlines()[0]}") from e
+        camera.node.create_subscription(kind, topic, take, NEWEST)
         camera.start()
         if not arrived.wait(timeout):
             raise InputError(explain_silence(camera.node, camera.node.resolve_topic_name(topic), type_name))

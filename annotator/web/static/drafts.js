@@ -1,8 +1,8 @@
 // Words that are typed and not saved, kept in this tab: a reload, Back, or another step does not lose them.
 
 export class Drafts {
-  constructor(dataset, episode) {
-    this.name = `goalreel words ${dataset} ${episode}`;
+  constructor(owner) {
+    this.name = `goalreel words ${owner}`;
   }
 
   get #all() {

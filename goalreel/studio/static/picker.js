@@ -1,0 +1,232 @@
+// Where a person brings a picture: a drop, a paste, a file, the webcam, a dataset's episode, or a robot's camera.
+
+import * as api from "./api.js";
+import { fill, find, h } from "/common/dom.js";
+import { Unreadable, Webcam, pictureOf, read } from "./picture.js";
+
+const TOPIC = "goalreel camera";
+
+export class Picker {
+  #webcam = null;
+  #leaving = new AbortController();
+
+  // `changed(scene)` is called with each new picture; a scene may bring an instruction.
+  constructor(holder, { studio, picture = null, changed }) {
+    Object.assign(this, { holder, studio, picture, changed });
+    this.problem = "";
+    this.choice = null;
+    const { signal } = this.#leaving;
+    const on = (target, name, work) => target.addEventListener(name, work, { signal });
+    on(holder, "click", (event) => this.#click(event));
+    on(holder, "change", (event) => this.#changed(event.target));
+    on(holder, "submit", (event) => this.#submit(event));
+    on(holder, "dragover", (event) => this.#over(event, true));
+    on(holder, "dragleave", (event) => this.#over(event, false));
+    on(holder, "drop", (event) => this.#drop(event));
+    on(document, "paste", (event) => this.#paste(event));
+    this.draw();
+  }
+
+  close() {
+    this.#leaving.abort();
+    this.#webcam?.stop();
+  }
+
+  take(scene) {
+    this.#stop();
+    this.choice = null;
+    this.problem = "";
+    this.picture = scene;
+    this.draw();
+    this.changed(scene);
+  }
+
+  draw() {
+    fill(this.holder, view(this));
+    const video = find("video", this.holder);
+    if (video && video.srcObject !== this.#webcam?.stream) video.srcObject = this.#webcam.stream;
+  }
+
+  #fail(error) {
+    if (!(error instanceof Unreadable || error instanceof api.Refusal)) throw error;
+    this.problem = error.message;
+    this.draw();
+  }
+
+  async #read(blob) {
+    try {
+      this.take(await read(blob, this.studio));
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #changed({ type, files, value, name }) {
+    if (type === "file" && files[0]) this.#read(files[0]);
+    if (name === "dataset") {
+      this.choice = { ...this.choice, dataset: value };
+      this.draw();
+    }
+  }
+
+  #over(event, inside) {
+    event.preventDefault();
+    find(".drop", this.holder).classList.toggle("over", inside);
+  }
+
+  #drop(event) {
+    event.preventDefault();
+    find(".drop", this.holder).classList.remove("over");
+    const file = pictureOf(event.dataTransfer);
+    if (file) this.#read(file);
+    else this.#fail(new Unreadable("That is no picture: drop a PNG or JPEG file."));
+  }
+
+  #paste(event) {
+    const file = pictureOf(event.clipboardData);
+    if (!file) return;
+    event.preventDefault();
+    this.#read(file);
+  }
+
+  async #click(event) {
+    const pressed = event.target.closest("[data-pick]");
+    if (!pressed) return;
+    const work = {
+      file: () => find("input[type=file]", this.holder).click(),
+      webcam: () => this.#open(),
+      shoot: () => this.#shoot(),
+      stop: () => {
+        this.#stop();
+        this.choice = null;
+        this.draw();
+      },
+      dataset: () => this.#datasets(),
+      camera: () => {
+        this.choice = { topic: localStorage.getItem(TOPIC) ?? "/camera/image_raw" };
+        this.draw();
+        find("[name=topic]", this.holder).select();
+      },
+    }[pressed.dataset.pick];
+    await work();
+  }
+
+  async #open() {
+    try {
+      this.#webcam = await Webcam.open();
+      this.problem = "";
+      this.draw();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  get live() {
+    return this.#webcam !== null;
+  }
+
+  #stop() {
+    this.#webcam?.stop();
+    this.#webcam = null;
+  }
+
+  async #shoot() {
+    const video = find("video", this.holder);
+    if (!video.videoWidth) return this.#fail(new Unreadable("The camera shows no picture yet: try again."));
+    this.take(await this.#webcam.take(video, this.studio));
+  }
+
+  async #datasets() {
+    try {
+      const { datasets } = await api.datasets();
+      this.choice = { datasets, dataset: datasets[0]?.path };
+      this.problem = datasets.length ? "" : "The folder that was given with --datasets has no dataset.";
+      this.draw();
+      find("[name=dataset]", this.holder)?.focus();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #submit(event) {
+    event.preventDefault();
+    event.stopPropagation();
+    const { dataset, episode, topic } = Object.fromEntries(new FormData(event.target));
+    if (topic) localStorage.setItem(TOPIC, topic);
+    this.#scene(topic ? api.cameraFrame(topic) : api.firstFrame(dataset, episode));
+  }
+
+  async #scene(asked) {
+    try {
+      const { picture, name, instruction } = await asked;
+      this.take({ data: picture, name, instruction, note: "" });
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+}
+
+function view(picker) {
+  const { studio, picture, choice, problem, live } = picker;
+  return h(
+    "div",
+    { class: "picker", "data-key": "picker" },
+    live ? webcam() : zone(picture),
+    h("input", { type: "file", accept: "image/*", hidden: true, "data-key": "file", "aria-label": "Picture file" }),
+    problem && h("p", { class: "note", role: "alert", "data-key": "problem" }, problem),
+    picture?.note && h("p", { class: "muted", "data-key": "note" }, picture.note),
+    choice && chooser(choice),
+    h(
+      "p",
+      { class: "buttons sources", "data-key": "sources" },
+      source("file", "Choose a file"),
+      source("webcam", "Webcam"),
+      studio.datasets.available && source("dataset", "From a dataset"),
+      studio.ros.available && source("camera", "Robot’s camera"),
+    ),
+  );
+}
+
+const source = (pick, words) => h("button", { type: "button", "data-pick": pick }, words);
+
+const zone = (picture) =>
+  h(
+    "button",
+    { type: "button", class: picture ? "drop full" : "drop", "data-key": "drop", "data-pick": "file", "aria-label": picture ? `Picture: ${picture.name}. Choose another` : "Choose a picture, or drop or paste one here" },
+    picture
+      ? h("img", { src: picture.data, alt: "" })
+      : h("span", { class: "hint" }, h("b", {}, "Drop a picture here"), h("span", {}, "paste one, or click to choose a file")),
+  );
+
+const webcam = () =>
+  h(
+    "div",
+    { class: "drop live", "data-key": "live" },
+    h("video", { autoplay: true, muted: true, playsinline: true, "aria-label": "What the webcam sees", "data-keep": "muted autoplay playsinline" }),
+    h(
+      "p",
+      { class: "buttons over-picture" },
+      h("button", { type: "button", class: "primary", "data-pick": "shoot" }, "Take this picture"),
+      h("button", { type: "button", "data-pick": "stop" }, "Close the camera"),
+    ),
+  );
+
+function chooser({ datasets, dataset, topic }) {
+  if (topic) return form("A robot’s camera", "Take its next picture", h("label", {}, "Topic", h("input", { name: "topic", value: topic, required: true })));
+  if (!datasets.length) return null;
+  const chosen = datasets.find(({ path }) => path === dataset);
+  return form(
+    "First frame of an episode",
+    "Take its first frame",
+    h("label", {}, "Dataset", h("select", { name: "dataset" }, datasets.map(({ path }) => h("option", { value: path, selected: path === dataset }, path)))),
+    h("label", {}, "Episode", h("input", { name: "episode", type: "number", min: 0, max: Math.max(0, (chosen?.episodes ?? 1) - 1), value: 0, required: true })),
+  );
+}
+
+const form = (title, words, ...fields) =>
+  h(
+    "form",
+    { class: "edit-form", "data-key": title, "aria-label": title },
+    fields,
+    h("p", { class: "buttons" }, h("button", { class: "primary" }, words), h("button", { type: "button", "data-pick": "stop" }, "Cancel")),
+  );

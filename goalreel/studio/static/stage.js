@@ -1,0 +1,242 @@
+// The selected step, large: the picture before it and its goal image, what the Critic says, all attempts, its words.
+
+import { h } from "/common/dom.js";
+import { badge, button, zoom } from "/common/parts.js";
+import { drawForm, wordsForm } from "./forms.js";
+import { EDITED, OUTCOME, STATUS, worth } from "./words.js";
+import { parsed } from "./writing.js";
+
+// Where it starts from; while the plan is written, with what the Planner has written so far.
+export function scene(view) {
+  const { state } = view;
+  return [
+    h(
+      "div",
+      { class: "pictures one", "data-key": "pictures" },
+      picture(state.image, "The scene now", "Now"),
+    ),
+    h(
+      "div",
+      { class: "panel", "data-key": "panel" },
+      state.steps.length || state.failure ? given(state) : planning(view),
+    ),
+  ];
+}
+
+function given({ done, seed, max_attempts, failure }) {
+  return [
+    h("h2", { "data-key": "title" }, "Where it starts"),
+    failure && h("p", { class: "note", "data-key": "failure" }, failure.message),
+    done.length > 0 && h("p", { "data-key": "done" }, "Done already:"),
+    done.length > 0 && h("ol", { "data-key": "done list" }, done.map(({ instruction }) => h("li", { dir: "auto" }, instruction))),
+    h("p", { class: "muted", "data-key": "settings" }, `At most ${max_attempts} attempts at each step, seed ${seed}`),
+  ];
+}
+
+function planning({ state, writing }) {
+  const { thought, steps } = parsed(writing);
+  const running = state.status === "running";
+  const raw = writing && !thought && !steps.length;
+  return [
+    h("h2", { "data-key": "title" }, running ? "The Planner writes" : "There is no plan yet"),
+    thought && h("p", { class: "thought", dir: "auto", "data-key": "thought" }, thought),
+    raw && h("pre", { class: "thought", dir: "auto", "data-key": "raw" }, writing),
+    steps.length > 0 &&
+      h(
+        "ol",
+        { class: "written", "data-key": "written" },
+        steps.map(({ name, instruction, prompt }) =>
+          h("li", {}, h("b", { dir: "auto" }, name ?? instruction ?? ""), prompt && h("span", { class: "muted", dir: "auto" }, prompt)),
+        ),
+      ),
+    running && h("span", { class: "caret", "aria-hidden": "true", "data-key": "caret" }),
+  ];
+}
+
+export function stage(view) {
+  const { state, step, form } = view;
+  const at = state.steps.indexOf(step);
+  return [
+    h(
+      "div",
+      { class: "pictures", "data-key": "pictures" },
+      before(state, at),
+      goal(view, at),
+      (step.attempts.length > 1 || view.drawing) && attempts(view, at),
+    ),
+    h(
+      "div",
+      { class: "panel", "data-key": "panel" },
+      heading(view, at),
+      form === "words" ? wordsForm(view) : words(step),
+      form === "draw" && drawForm(view),
+      view.shown && verdict(view),
+      actions(view, at),
+    ),
+  ];
+}
+
+const picture = (src, alt, caption, extra) =>
+  h(
+    "figure",
+    { "data-key": caption },
+    h("div", { class: "shot" }, src ? zoom(src, alt, alt) : h("div", { class: "blank" }, "No picture"), extra),
+    h("figcaption", {}, caption),
+  );
+
+// The picture that a step is drawn from, and what it shows.
+function source(state, at) {
+  for (let place = at - 1; place >= 0; place--) {
+    const { attempts: drawn, chosen } = state.steps[place];
+    const found = drawn.find(({ number }) => number === chosen);
+    if (found?.picture) return { src: found.picture, alt: `Step ${place + 1}: goal image` };
+  }
+  return { src: state.image, alt: "The scene at the start" };
+}
+
+function before(state, at) {
+  const { src, alt } = source(state, at);
+  return picture(src, alt, "Before");
+}
+
+// A picture that the Editor is drawing: the one that it edits, out of focus.
+const underWay = ({ src }) =>
+  h(
+    "figure",
+    { "data-key": "goal", class: "goal" },
+    h("div", { class: "shot busy", "data-key": "busy" }, src ? h("img", { src, alt: "" }) : h("div", { class: "blank" }), h("span", { class: "chip" }, "Being drawn …")),
+    h("figcaption", {}, "Goal image"),
+  );
+
+function goal({ state, step, shown, drawing }, at) {
+  if (drawing) return underWay(source(state, at));
+  const caption = shown && shown.number !== step.chosen ? `Attempt ${shown.number + 1}` : "Goal image";
+  const alt = shown ? `Step ${at + 1}, attempt ${shown.number + 1}: ${OUTCOME[shown.outcome]}` : "";
+  const none = step.prompt === null ? "A step in words alone" : "Not drawn yet";
+  return h(
+    "figure",
+    { "data-key": "goal", class: "goal" },
+    h(
+      "div",
+      { class: "shot", "data-key": shown?.picture ?? "none" },
+      shown?.picture ? zoom(shown.picture, alt, `${alt}. ${shown.prompt}`) : h("div", { class: "blank" }, shown ? "No picture came about" : none),
+    ),
+    h("figcaption", {}, caption),
+  );
+}
+
+function attempts({ step, shown }, at) {
+  return h(
+    "ol",
+    { class: "attempt-row", "data-key": "attempts", "aria-label": `Attempts at step ${at + 1}` },
+    step.attempts.map((attempt) => {
+      const { number, outcome, picture: src, stale } = attempt;
+      const chosen = number === step.chosen;
+      return h(
+        "li",
+        { "data-key": number },
+        h(
+          "button",
+          {
+            type: "button", class: chosen ? "take chosen" : "take", "data-act": "look", "data-attempt": number,
+            "aria-pressed": number === shown?.number, "aria-label": `Look at attempt ${number + 1}: ${OUTCOME[outcome]}${stale.length ? ", stale" : ""}${chosen ? ", the goal image" : ""}`,
+          },
+          src ? h("img", { src, alt: "", decoding: "async" }) : h("span", { class: "nothing" }),
+          h("span", { class: `mark ${stale.length ? "stale" : outcome}`, "aria-hidden": "true" }, String(number + 1)),
+        ),
+      );
+    }),
+    step.activity === "drawing" && h("li", { "data-key": "next", "aria-hidden": "true" }, h("span", { class: "take nothing busy" })),
+  );
+}
+
+function heading({ step, active }, at) {
+  const status = worth(step);
+  return h(
+    "header",
+    { class: "step-title", "data-key": "title" },
+    h("h2", {}, h("span", { class: `number hue${at % 6}` }, String(at + 1)), " ", h("span", { dir: "auto" }, step.name)),
+    h(
+      "p",
+      { class: "facts" },
+      step.id === active ? badge("drawn", step.activity ?? "next") : badge(status, STATUS[status]),
+      step.edited.map((what) => badge("edited", EDITED[what])),
+    ),
+  );
+}
+
+function words(step) {
+  const lines = [...new Set([...step.stale, ...step.reasons])];
+  return h(
+    "div",
+    { class: "words", "data-key": "words" },
+    h("p", { dir: "auto" }, step.instruction),
+    step.prompt === null && step.auxiliary_text !== step.instruction && h("p", { class: "muted", dir: "auto" }, step.auxiliary_text),
+    lines.map((line) => h("p", { class: "doubt", dir: "auto" }, line)),
+    h("p", { class: "muted claims" }, step.claim_lines.join(" · ")),
+    step.prompt && h("details", { class: "more", "data-key": "prompt", "data-keep": "open" }, h("summary", {}, "Prompt"), h("p", { class: "muted", dir: "auto" }, step.prompt)),
+  );
+}
+
+function actions({ state }, at) {
+  const last = state.steps.length - 1;
+  return h(
+    "p",
+    { class: "buttons actions", "data-key": "actions" },
+    button("words", "Edit words", "Enter"),
+    button("draw", "Draw again", "G"),
+    button("earlier", "← Earlier", null, { disabled: at === 0, "aria-keyshortcuts": "Shift+ArrowLeft", "aria-label": "Move this step earlier" }),
+    button("later", "Later →", null, { disabled: at === last, "aria-keyshortcuts": "Shift+ArrowRight", "aria-label": "Move this step later" }),
+    button("delete", "Delete", "Del", { class: "danger", "aria-keyshortcuts": "Delete" }),
+  );
+}
+
+// What was said about the attempt on show.
+function verdict({ step, shown }) {
+  const { number, outcome, verdict: said, failure, by, critic, prompt, seed, background } = shown;
+  const chosen = number === step.chosen;
+  return h(
+    "section",
+    { class: `verdict-card ${outcome}`, "data-key": `verdict ${number}`, "aria-label": `Attempt ${number + 1}` },
+    h("p", { class: "facts" }, h("b", {}, `Attempt ${number + 1}`), badge(outcome, OUTCOME[outcome]), shown.stale.length > 0 && badge("stale", "stale")),
+    said && meter(said),
+    said?.reasoning && h("blockquote", { dir: "auto" }, said.reasoning),
+    said && h("p", { class: "muted" }, judge(said, critic)),
+    failure && h("p", { class: "doubt", dir: "auto" }, `${failure.stage}: ${failure.message.split("\n")[0]}`),
+    shown.stale.map((line) => h("p", { class: "doubt" }, line)),
+    shown.picture &&
+      h(
+        "p",
+        { class: "buttons" },
+        chosen ? h("span", { class: "muted" }, "This is the goal image.") : button("choose", "Take this picture", number < 9 ? String(number + 1) : null, { "data-attempt": number }),
+        outcome !== "person_accepted" && button("accept", "Accept", "A", { "data-attempt": number }),
+        outcome !== "person_refused" && button("refuse", "Refuse", "R", { "data-attempt": number }),
+      ),
+    h(
+      "details",
+      { class: "more", "data-key": "how", "data-keep": "open" },
+      h("summary", {}, "How it was drawn"),
+      h("p", { class: "muted", dir: "auto" }, `By ${by ?? "the Editor"}, seed ${seed}: ${prompt}`),
+      said?.refined_prompt && said.refined_prompt !== prompt && h("p", { class: "muted", dir: "auto" }, `The Critic’s next prompt: ${said.refined_prompt}`),
+      background && h("p", { class: "muted" }, background),
+    ),
+  );
+}
+
+function judge({ success, pictures_only }, critic) {
+  const verb = success ? "accepted" : "rejected";
+  if (pictures_only) return `Picture checks ${verb} it; nobody compared it with the words.`;
+  return `${critic ?? "The Critic"} ${verb} it.`;
+}
+
+function meter({ probability, semantics, quality }) {
+  const scores = [["semantics", semantics], ["quality", quality]].filter(([, value]) => value !== null);
+  if (probability === null && !scores.length) return null;
+  return h(
+    "p",
+    { class: "facts" },
+    probability !== null && h("meter", { min: 0, max: 1, low: 0.33, high: 0.66, optimum: 1, value: probability, "aria-hidden": "true" }),
+    probability !== null && h("span", { class: "muted" }, `probability of success ${probability.toFixed(2)}`),
+    scores.map(([name, value]) => h("span", { class: "muted" }, `${name} ${Number(value.toFixed(1))}/10`)),
+  );
+}

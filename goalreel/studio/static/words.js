@@ -1,0 +1,82 @@
+// How things are told: the same words for eyes and for screen readers.
+
+import { count } from "/common/parts.js";
+
+// What is selected where no step is: the scene that the storyboard starts from.
+export const START = "start";
+
+export const STATUS = {
+  observed: "observed", verified: "verified", unverified: "unverified", failed: "failed", skipped: "not drawn yet",
+  text: "words alone", stale: "stale",
+};
+export const OUTCOME = {
+  drawn: "not judged yet", accepted: "accepted", rejected: "rejected", failed: "failed",
+  person_accepted: "accepted by a person", person_refused: "refused by a person",
+};
+export const EDITED = { words: "words by a person", prompt: "prompt by a person" };
+export const BOARD = {
+  running: "at work", done: "done", failed: "failed", cancelled: "stopped", interrupted: "interrupted",
+};
+
+// What a step is worth on the page. A stale or unfinished one never looks like what its picture once was.
+export function worth(step) {
+  if (step.status === "text" || step.status === "failed" || step.status === "skipped") return step.status;
+  return step.stale.length ? "stale" : step.status;
+}
+
+export function seconds(value) {
+  if (value < 60) return `${Math.floor(value)} s`;
+  const minutes = Math.floor(value / 60);
+  return minutes < 60 ? `${minutes} min ${Math.floor(value % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+const ROLE = { planner: "Planner", editor: "Editor", critic: "Critic" };
+const WORK = { planner: "writes the plan", editor: "draws", critic: "looks at" };
+
+// What a storyboard waits for, in one line.
+export function waitingFor({ waiting, steps }) {
+  if (!waiting) return "Getting ready";
+  const { role, step, queue } = waiting;
+  const place = steps.findIndex(({ id }) => id === step);
+  // Attempts are counted over all that was ever drawn for the step.
+  const drawn = place < 0 ? 0 : steps[place].attempts.length;
+  const where = place < 0 ? "" : ` step ${place + 1}, attempt ${role === "editor" ? drawn + 1 : drawn}`;
+  if (queue > 0) return `Waits for the ${ROLE[role]}, behind ${count(queue, "other request")}`;
+  return `The ${ROLE[role]} ${WORK[role]}${where}`;
+}
+
+// How a storyboard that nobody works on stands: a badge and a line.
+export function standing(state) {
+  const { status, steps, failure, degraded } = state;
+  if (failure) return ["failed", `There is no plan: ${line(failure)}`];
+  if (status === "interrupted") return ["stale", "The server ended while this was being made. What was there is kept."];
+  if (status === "cancelled") return ["skipped", "Stopped. What was there is kept."];
+  if (degraded) return ["failed", `Degraded: ${degraded}`];
+  const tally = (worths) => steps.filter((step) => worths.includes(worth(step))).length;
+  const [stale, open] = [tally(["stale"]), tally(["skipped"])];
+  if (stale + open) return [stale ? "stale" : "skipped", `${count(stale + open, "step")} of ${steps.length} ${stale + open === 1 ? "is" : "are"} to be drawn${stale ? " again" : ""}`];
+  const bad = tally(["unverified", "failed"]);
+  if (bad) return ["unverified", `${count(bad, "step")} of ${steps.length} ${bad === 1 ? "is" : "are"} not verified`];
+  const told = tally(["text"]);
+  if (told === steps.length) return ["text", `${count(told, "step")} in words alone, without a picture`];
+  const pictured = steps.length - told;
+  const all = pictured === 1 ? "The picture of the one step is verified" : `The pictures of all ${pictured} steps are verified`;
+  return ["verified", told ? `${all}; ${count(told, "step")} in words alone` : all];
+}
+
+const line = (failure) => (typeof failure === "string" ? failure : failure.message).split("\n")[0];
+
+// What a change that is not saved yet would do.
+export function told({ kind, name, attempt, accept }) {
+  switch (kind) {
+    case "change": return "other words of a step";
+    case "add": return `a new step, “${name}”`;
+    case "delete": return "a step taken out";
+    case "move": return "a step in another place";
+    case "draw": return "a step drawn again";
+    case "choose": return `attempt ${attempt + 1} as the goal image`;
+    case "judge": return `attempt ${attempt + 1} ${accept ? "accepted" : "refused"}`;
+    case "continue": return "the plan from a later picture";
+    default: return kind;
+  }
+}
