@@ -43,7 +43,9 @@ class QueuedChat:
             BackendError: the model cannot be called.
             concurrent.futures.CancelledError: the job was cancelled.
         """
-        replies = self._ask([ChatRequest(c, schema, on_text=self._begin()) for c in conversations])
+        replies = self._ask(
+            [ChatRequest(c, schema, on_text=self._begin(), begin=self._begin) for c in conversations]
+        )
         return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
     def complete_tokens(

@@ -19,6 +19,7 @@ from goalreel.planners.chat.conversation import (
     TokenReply,
     request_replies,
 )
+from goalreel.progress import OnText, reply_listener
 from goalreel.serving.batcher import BatchBounds, Batcher, CallEngine
 from goalreel.serving.errors import CLIENT_GONE, ApiError
 from goalreel.serving.metrics import Metrics
@@ -58,10 +59,13 @@ class Service:
 
         def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
             conversations, schema = [r.conversation for r in requests], requests[0].schema
-            replies = request_replies(chat, conversations, schema, tokens=requests[0].tokens)
+            # A chat model behind a server gets each request by itself, so that its pieces have one owner.
+            listener = _Listener(requests[0].begin if len(requests) == 1 else None)
+            with reply_listener(listener.begin):
+                replies = request_replies(chat, conversations, schema, tokens=requests[0].tokens)
             for request, reply in zip(requests, replies, strict=False):
                 text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
-                if request.on_text is not None and text:
+                if request.on_text is not None and text and not listener.has_heard:
                     request.on_text(text)
             return replies
 
@@ -125,6 +129,25 @@ class Service:
         """Stop every model's worker thread; what waits is answered WorkerDead."""
         for batcher in self.batchers.values():
             batcher.close()
+
+
+class _Listener:
+    """Hands on the pieces of one reply, and knows whether there were any."""
+
+    def __init__(self, begin: Callable[[], OnText | None] | None) -> None:
+        self._begin = begin
+        self.has_heard = False
+
+    def begin(self) -> OnText | None:
+        tell = None if self._begin is None else self._begin()
+        if tell is None:
+            return None
+
+        def hear(piece: str) -> None:
+            self.has_heard = True
+            tell(piece)
+
+        return hear
 
 
 def _call_key(request: ChatRequest) -> tuple[bool, str]:

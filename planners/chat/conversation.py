@@ -116,6 +116,11 @@ class ChatRequest:
 
     The pieces joined are the reply's text. A back end that writes no single tokens calls it once.
     """
+    begin: Callable[[], Callable[[str], None] | None] | None = None
+    """Is called before each try at a reply, and gives what hears its pieces, as `reply_listener` has it.
+
+    For back ends that answer in calls; where one tells no piece, `on_text` is called.
+    """
 
 
 class Chat(Protocol):

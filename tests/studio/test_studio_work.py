@@ -9,12 +9,14 @@ from dataclasses import replace
 
 import httpx
 import pytest
+from support.chat_server import ChatServer, Reply
 from support.places import TESTS
-from support.serving_models import PlannerChat, until
+from support.serving_models import PlannerChat, plan_of, until
 from support.studio import edit, events, finished, made, scripted, state, studio, submit
 
 from goalreel.errors import DatasetError, InputError
 from goalreel.planners.chat.conversation import TokenReply
+from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.serving.batcher import CallEngine
 from goalreel.serving.loading import LoadingChat
 from goalreel.serving.service import Service
@@ -244,3 +246,21 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path, monkeypatch):
         monkeypatch.undo()
         client.post(f"/v1/storyboards/{board}/resume")
         assert finished(client, board)["complete"]
+
+
+def test_the_plan_of_a_model_behind_a_server_is_told_as_it_is_written(tmp_path):
+    plan = plan_of("#")
+    pieces = [plan[:20], plan[20:50], plan[50:]]
+    chunks = [
+        {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces
+    ]
+    lines = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    answer = Reply(body=lines.encode(), headers={"Content-Type": "text/event-stream"})
+    with ChatServer(lambda request: answer) as server:
+        planner = OpenAIChat("m", server.url)
+        models = replace(scripted(), planner=planner, remote=frozenset({"planner"}))
+        with studio(tmp_path, models) as client:
+            told = [data for _, name, data in events(client, submit(client)) if name == "text"]
+    assert [(data["piece"], data["first"]) for data in told] == [
+        (piece, place == 0) for place, piece in enumerate(pieces)
+    ]
