@@ -3,7 +3,6 @@
 import threading
 
 from rclpy.exceptions import InvalidTopicNameException
-from rclpy.validate_topic_name import validate_topic_name
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
@@ -23,10 +22,6 @@ def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Ima
     Raises:
         InputError: nothing arrives, and why; or the frame is no colour picture.
     """
-    try:
-        validate_topic_name(topic)
-    except InvalidTopicNameException as e:
-        raise InputError(f"{topic} is no name of a topic: {str(e).splitlines()[0]}") from e
     kind, type_name = (CompressedImage, COMPRESSED) if topic.endswith("/compressed") else (RawImage, RAW)
     frames: list[RawImage | CompressedImage] = []
     arrived = threading.Event()
@@ -36,9 +31,15 @@ def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Ima
         arrived.set()
 
     camera = BackgroundNode("goalreel_frame", args=args)
+    problem = ""
     try:
         camera.node.create_subscription(kind, topic, take, NEWEST)
-        camera.start()
+    except InvalidTopicNameException as e:
+        problem = f"{topic} is no name of a topic: {str(e).splitlines()[0]}"
+    camera.start()  # even so: what was never started cannot be closed
+    try:
+        if problem:
+            raise InputError(problem)
         if not arrived.wait(timeout):
             raise InputError(explain_silence(camera.node, camera.node.resolve_topic_name(topic), type_name))
     finally:
