@@ -9,11 +9,12 @@ pictures. The same command goes on after a stop.
 
 On the tabletop the camera is `left`, which the nano editor never saw, and tasks are scenes of the test split:
 in the recordings' words, in the bench's explicit words, and in these through the camera of its training.
+Some of these scenes are recorded too: there the arm is on its way when a step ends, as in what it learned.
 On Meta-World the tasks of the split develop are recorded for tuning, and those of report are held out.
 
 Keys of --json: `tabletop` and `metaworld`, each with `rows` (to tune on), `steps` (of training) and the
-conditions: words, explicit, front and seen (rows that it was tuned on) on the tabletop; held_out and seen on
-Meta-World. A condition has `pictures`, and by [value, low, high], 95 % over tasks:
+conditions: words, explicit, front, recorded and seen (rows that it was tuned on) on the tabletop; held_out
+and seen on Meta-World. A condition has `pictures`, and by [value, low, high], 95 % over tasks:
 - right_before, right_after: share of the pictures that show the goal reached and all else untouched;
 - right_gain: the difference, in points;
 - closeness_before, closeness_after: 1 - D / D0, over all pictures together. D is the share of the picture
@@ -197,13 +198,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="where all is kept [default: nowhere]")
     parser.add_argument("--episodes", type=int, default=40, help="of the tabletop, to tune on")
     parser.add_argument("--test-episodes", type=int, default=30, help="of the tabletop, to measure on")
+    parser.add_argument("--recorded", type=int, default=12, help="of these, recorded too")
     parser.add_argument(
         "--tasks", type=int, default=30, help="of Meta-World, to tune on and at most to measure on"
     )
     parser.add_argument("--seeds", type=int, default=2, help="recordings of each of these tasks")
     parser.add_argument("--steps", type=int, default=300, help="of training")
     parser.add_argument("--batch", type=int, default=16, help="rows a step")
-    smoke = {"episodes": 1, "test_episodes": 1, "tasks": 1, "seeds": 1, "steps": 1, "batch": 2}
+    smoke = {"episodes": 1, "test_episodes": 1, "recorded": 1, "tasks": 1, "seeds": 1, "steps": 1, "batch": 2}
     options = parse(parser, argv, **smoke)
     folder = nullcontext(options.out) if options.out else tempfile.TemporaryDirectory()
     with folder as name, progress_bars() as progress:
@@ -211,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         calls: dict[str, tuple[Callable[[OnProgress], Path], Callable[[OnProgress], Conditions]]] = {
             "tabletop": (
                 lambda progress: tabletop_rows(home / "tabletop", options.episodes, progress),
-                partial(tabletop_steps, options.test_episodes),
+                partial(tabletop_steps, home / "tabletop", options.test_episodes, options.recorded),
             ),
             "metaworld": (
                 lambda progress: metaworld_rows(

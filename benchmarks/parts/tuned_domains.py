@@ -20,7 +20,7 @@ from goalreel.tabletop.bench.scenes import SIZE, walks
 from goalreel.tabletop.bench.words import prompt_of
 from goalreel.tabletop.sim.record import quiet, record
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.task_ids import recording_task_ids
+from goalreel.tabletop.sim.task_ids import recording_task_ids, task_of
 from goalreel.tabletop.sim.variety import PLAIN, View
 from goalreel.training.editor_lora import read_edits
 from goalreel.types import Failure
@@ -49,16 +49,19 @@ type Conditions = dict[str, list[HeldOutStep]]
 
 
 def tabletop_rows(out: Path, episodes: int, progress: OnProgress) -> Path:
-    """Record and annotate episodes through the camera `left`; the folder of the rows for an editor."""
+    """Record and annotate training episodes through the camera `left`; the folder of the rows."""
+    return _tabletop_rows(out, "", seeds("train", episodes, FIRST), progress)
+
+
+def _tabletop_rows(out: Path, prefix: str, chosen: range, progress: OnProgress) -> Path:
     quiet()
-    for number, first in enumerate(range(0, episodes, PART)):
-        folder = out / "recordings" / f"{number:02d}"
+    for number, first in enumerate(range(0, len(chosen), PART)):
+        folder = out / f"{prefix}recordings" / f"{number:02d}"
         if not folder.exists():
-            chosen = seeds("train", min(PART, episodes - first), FIRST + first)
-            record(folder, chosen, cameras=[CAMERA], size=SIZE)
-        progress("record", min(first + PART, episodes), episodes)
-        annotate(folder, out / "annotated" / folder.name, planner="rows")
-    return _corpus(out / "annotated", out / "corpus")
+            record(folder, chosen[first : first + PART], cameras=[CAMERA], size=SIZE)
+        progress("record", min(first + PART, len(chosen)), len(chosen))
+        annotate(folder, out / f"{prefix}annotated" / folder.name, planner="rows")
+    return _corpus(out / f"{prefix}annotated", out / f"{prefix}corpus")
 
 
 def metaworld_rows(out: Path, split: TaskSplit, tasks: int, seeds: int, progress: OnProgress) -> Path:
@@ -96,8 +99,8 @@ def stored_steps(edits: Path, most: int) -> list[HeldOutStep]:
     ]
 
 
-def tabletop_steps(episodes: int, progress: OnProgress) -> Conditions:
-    """Make all steps of scenes of the test split, as the recordings show them and as training shows them."""
+def tabletop_steps(out: Path, episodes: int, recorded: int, progress: OnProgress) -> Conditions:
+    """Make all steps of scenes of the test split: true pictures of `episodes`, recordings of `recorded`."""
     chosen = seeds("test", episodes)
     left = edit_cases(walks(chosen, progress, View("plain", CAMERA)))
     front = edit_cases(walks(chosen, progress, PLAIN))
@@ -105,7 +108,18 @@ def tabletop_steps(episodes: int, progress: OnProgress) -> Conditions:
         "words": _tabletop(left, lambda case: str(labelled_step(case.goal.text).prompt)),
         "explicit": _tabletop(left, _explicit),
         "front": _tabletop(front, _explicit),
+        "recorded": _recorded(_tabletop_rows(out, "test-", chosen[:recorded], progress), left),
     }
+
+
+def _recorded(edits: Path, cases: Iterable[EditCase]) -> list[HeldOutStep]:
+    """Make the steps of recorded scenes, which `cases` judge."""
+    rows, judges = read_edits(edits), {(case.walk.seed, case.index): _judge(case) for case in cases}
+    steps = []
+    for row in (rows[i] for i in range(len(rows))):
+        seed, _ = task_of(row.task_id)
+        steps.append(HeldOutStep(seed, row.source, row.target, row.prompt, judges[seed, row.step]))
+    return steps
 
 
 def _explicit(case: EditCase) -> str:
