@@ -26,13 +26,14 @@ PROCESSES = {"serve_load", "startup", "studio"}
 LONG = {"full_size", "loop", "ray_annotate", "ros", "serve_load", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
 LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_success", "watch"}
-LAB |= {"geometry", "serve_load", "tabletop_words", "tuned_editor", "working_size"}
+LAB |= {"ablation", "geometry", "serve_load", "tabletop_words", "tuned_editor", "working_size"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
 NEEDS = (
     {"full_size": "torchao", "prompts": "datasketch", "tuned_editor": "metaworld"}
     | dict.fromkeys(ROS, "rclpy")
     | dict.fromkeys(
         (
+            "ablation",
             "ros_handover",
             "tabletop_expert",
             "tabletop_readback",
