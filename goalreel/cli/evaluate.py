@@ -12,6 +12,7 @@ from goalreel.cli.eval_policy import EPILOG as POLICY_EPILOG
 from goalreel.cli.eval_policy import policy
 from goalreel.cli.eval_published import EPILOG, HELP, published
 from goalreel.cli.eval_tabletop import tabletop
+from goalreel.cli.eval_videos import ROBOREWARD_EPILOG, WGO_EPILOG, roboreward, wgo
 from goalreel.cli.options import Json
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ app.command(
 app.command(epilog=eval_metaworld.EPILOG)(eval_metaworld.metaworld)
 app.command(epilog=eval_review.EPILOG)(eval_review.review)
 app.command(cls=ModelCommand, epilog=POLICY_EPILOG)(policy)
+app.command(cls=RecordingCommand, epilog=WGO_EPILOG)(wgo)
+app.command(cls=RecordingCommand, epilog=ROBOREWARD_EPILOG)(roboreward)
 for _name in HELP:
     app.command(_name, cls=ModelCommand, epilog=EPILOG.format(name=_name))(published(_name))
 
