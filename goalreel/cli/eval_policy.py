@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from goalreel.tabletop.policy.study import PolicyEntry
 
 ARMS = "text,true,predicted,placebo"
-EPILOG = """Keys of `--json`: `ARM.success`, `ARM.reached` (share of sub-goals), `ARM.length` (sub-goals a
-task), `ARM.first_right` (the first block touched is the right one), each in 0-1 but for the length;
+EPILOG = """Keys of `--json`: `ARM.success`, `ARM.reached` (share of sub-goals), `ARM.exact` (share
+reached with the block within 1.5 cm of where the true goal image shows it), `ARM.length` (sub-goals a task),
+`ARM.first_right` (the first block touched is the right one), each in 0-1 but for the length;
 `true_minus_text`, `predicted_minus_true`, `placebo_minus_text`, `predicted_minus_once` and others, in points
-of success over the same tasks and seeds, and `..._reached`, of sub-goals; each with `KEY_low` and `KEY_high`,
-its 95 % interval over tasks and training seeds together; and `condition`, `split`, `first`, `episodes`,
-`seeds`, `words`, `form` and `policies`. With NAME:ARM=FOLDER the keys are `NAME.success` and so on, and
-`FIRST_minus_SECOND` for each two of them.
+of success over the same tasks and seeds, and `..._reached` and `..._exact`, of sub-goals; each with `KEY_low`
+and `KEY_high`, its 95 % interval over tasks and training seeds together; and `condition`, `split`, `first`,
+`episodes`, `seeds`, `words`, `form` and `policies`. With NAME:ARM=FOLDER the keys are `NAME.success` and so
+on, and `FIRST_minus_SECOND` for each two of them.
 
 An arm that is given several folders has several training seeds, in their order; all arms have as many.
 
@@ -54,8 +55,8 @@ def policy(
     arms: Annotated[
         str | None,
         typer.Option(
-            help="Of instruction, text, true, predicted, predicted_once, placebo, black; comma-separated. "
-            f"[default: {ARMS}; none beside NAME:ARM=FOLDER alone]"
+            help="Of instruction, text, true, predicted, predicted_once, placebo, black, spot; "
+            f"comma-separated. [default: {ARMS}; none beside NAME:ARM=FOLDER alone]"
         ),
     ] = None,
     condition: Annotated[

@@ -119,7 +119,13 @@ def test_the_expert_succeeds_in_every_task_and_films_are_of_every_step(walks):
             Bounds(1),
             lambda _, cue, told=filmed: told.append(cue.text),
         )
-        assert ended == Rolled(reached=len(walk.goals), goals=len(walk.goals), success=True, first_right=True)
+        assert ended == Rolled(
+            reached=len(walk.goals),
+            goals=len(walk.goals),
+            exact=len(walk.goals),
+            success=True,
+            first_right=True,
+        )
         assert len(filmed) > 30 * len(walk.goals)
         assert list(dict.fromkeys(filmed)) == [goal.text for goal in walk.goals]
 
@@ -128,6 +134,22 @@ def test_who_fails_at_the_first_sub_goal_is_told_of_no_other(walks):
     walk = max(walks, key=lambda w: len(w.goals))
     ended = roll(walk, Clumsy(walk.goals), cues_of("text", walk, [], True), Bounds(2))
     assert (ended.reached, ended.success, ended.first_right) == (0, False, True)
+
+
+class Elsewhere(Expert):
+    """The expert, who lets go 8 cm behind the place."""
+
+    def act(self, env, cue):
+        pose = super().act(env, cue)
+        return pose if pose[5] < 0 else pose + np.array([0.08, 0, 0, 0, 0, 0], np.float32)
+
+
+def test_who_is_told_the_spot_lets_go_there(walks):
+    walk = walks[0]
+    told, untold = (
+        roll(walk, Elsewhere(walk.goals), cues_of(arm, walk, [], True), Bounds(1)) for arm in ("spot", "text")
+    )
+    assert (told.success, told.exact, untold.exact) == (True, len(walk.goals), 0)
 
 
 class Sampling(Clumsy):
@@ -221,13 +243,17 @@ def test_what_no_robot_can_carry_out_ends_it_with_its_reason(walks, tmp_path):
 
 
 def ends(*reached, goals=2):
-    return [Rolled(reached=r, goals=goals, success=r == goals, first_right=r > 0) for r in reached]
+    return [
+        Rolled(reached=r, goals=goals, exact=r // 2, success=r == goals, first_right=r > 0) for r in reached
+    ]
 
 
 def test_arms_are_compared_task_by_task():
     values = compare({"text": [ends(2, 0, 1, 2)], "true": [ends(2, 2, 2, 2)], "placebo": [ends(0, 0, 0, 0)]})
     assert values["text.success"].value == 0.5
     assert values["text.reached"].value == 5 / 8
+    assert values["text.exact"].value == 2 / 8
+    assert values["true_minus_text_exact"].value == pytest.approx(25)
     assert values["text.length"].value == 5 / 4
     assert values["text.first_right"].value == 0.75
     assert values["true_minus_text"].value == 50

@@ -35,6 +35,8 @@ class GoalCue:
     """(WORDS,), for policies that read no text."""
     picture: Image | None = None
     """The goal image; None: the sub-goal camera is black."""
+    spot: tuple[float, float] | None = None
+    """Where to let go, x and y in m (world), for a policy of key poses: it overrules the policy."""
 
 
 class LeRobotActor:

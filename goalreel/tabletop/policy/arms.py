@@ -13,11 +13,14 @@ from goalreel.tabletop.policy.acting import GoalCue
 from goalreel.tabletop.sim.policy_tasks import WORDS, instruction, sub_task
 from goalreel.types import Storyboard
 
-type GoalArm = Literal["instruction", "text", "true", "predicted", "predicted_once", "placebo", "black"]
+type GoalArm = Literal[
+    "instruction", "text", "true", "predicted", "predicted_once", "placebo", "black", "spot"
+]
 ARMS: tuple[GoalArm, ...] = get_args(GoalArm.__value__)
 """`instruction`: all of it in words, no picture. `text`: the present sub-task in words, no picture. `true`:
 its true goal image. `predicted`: as editor and Critic make it. `predicted_once`: the editor's first attempt.
-`placebo`: the goal image of another task. `black`: no picture where there could be one."""
+`placebo`: the goal image of another task. `black`: no picture where there could be one. `spot`: words, and
+the coordinates where to let go, which a policy of key poses is made to use: the most that they can give."""
 PICTURED: tuple[GoalArm, ...] = ("true", "predicted", "predicted_once", "placebo")
 """They show a picture; whether the sub-task's words come with it is the caller's choice."""
 PREDICTED: tuple[GoalArm, ...] = ("predicted", "predicted_once")
@@ -29,12 +32,22 @@ def cues_of(arm: GoalArm, walk: Walk, pictures: Sequence[Image | None], with_wor
     if arm == "instruction":
         instruction_cue = GoalCue(walk.episode.instruction, instruction(walk.episode.missions))
         return [instruction_cue] * len(walk.goals)
+    if arm == "spot":
+        return [
+            GoalCue(goal.text, sub_task(goal), spot=spot_of(walk, i)) for i, goal in enumerate(walk.goals)
+        ]
     if arm not in PICTURED:
         return [GoalCue(goal.text, sub_task(goal)) for goal in walk.goals]
     return [
         GoalCue(goal.text if with_words else "", sub_task(goal) if with_words else SILENT, picture)
         for goal, picture in zip(walk.goals, pictures, strict=True)
     ]
+
+
+def spot_of(walk: Walk, index: int) -> tuple[float, float]:
+    """Give x and y (m) where the true goal image of a sub-goal shows its block."""
+    x, y, _ = walk.moments[index + 1].layout[walk.goals[index].object]
+    return float(x), float(y)
 
 
 def pictures_of(

@@ -13,7 +13,7 @@ type SeedEnds = Sequence[Sequence[Rolled]]
 
 
 def measure_seeds(ends: SeedEnds, measure: str) -> Measurement:
-    """Compute the share of tasks (`success`, `first_right`) or of sub-goals (`reached`), 0-1.
+    """Compute the share of tasks (`success`, `first_right`) or of sub-goals (`reached`, `exact`), 0-1.
 
     `length` is the number of sub-goals reached in a task.
     """
@@ -39,8 +39,8 @@ def difference_of_seeds(first: SeedEnds, second: SeedEnds, measure: str) -> Meas
 def _counts(ends: SeedEnds, measure: str) -> NDArray[np.float64]:
     """Hits and how many there could be, (seeds, tasks, 2)."""
     match measure:
-        case "reached":
-            return np.array([[(e.reached, e.goals) for e in row] for row in ends], np.float64)
+        case "reached" | "exact":
+            return np.array([[(getattr(e, measure), e.goals) for e in row] for row in ends], np.float64)
         case "length":
             return np.array([[(e.reached, 1) for e in row] for row in ends], np.float64)
     return np.array([[(getattr(e, measure), 1) for e in row] for row in ends], np.float64)

@@ -16,6 +16,8 @@ from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.keyposes import approach
 from goalreel.tabletop.sim.predicates import SubGoal
 
+EXACT = 0.015
+"""So far, in x and y (m), a block may lie from its spot and count as exactly there."""
 MOST_POSES = 4
 """Key poses of one try: a policy that never lets go is stopped."""
 
@@ -48,6 +50,8 @@ class Rolled(BaseModel):
     goals: int
     success: bool
     """All of them hold at the end."""
+    exact: int
+    """Sub-goals reached whose block lies within EXACT of where the true goal image shows it."""
     first_right: bool
     """The first block that a finger touched is the first sub-goal's."""
 
@@ -67,17 +71,20 @@ def roll(
     with torch.random.fork_rng(), Tabletop(walk.episode.scene) as env:
         torch.manual_seed(walk.seed)
         hand = _Hand(env, cues[0], film)
-        reached = 0
-        for goal, cue in zip(walk.goals, cues, strict=True):
+        reached = exact = 0
+        for goal, cue, moment in zip(walk.goals, cues, walk.moments[1:], strict=True):
             actor.reset()
             hand.cue = cue
             _pursue(hand, actor, goal, bounds)
             if not env.holds(goal):
                 break
             reached += 1
+            away = env.layout()[goal.object] - moment.layout[goal.object]
+            exact += bool(np.linalg.norm(away[:2]) <= EXACT)
         return Rolled(
             reached=reached,
             goals=len(walk.goals),
+            exact=exact,
             success=all(env.holds(g) for g in walk.goals),
             first_right=hand.first == walk.goals[0].object,
         )
@@ -111,6 +118,8 @@ def _pursue(hand: _Hand, actor: Actor, goal: SubGoal, bounds: Bounds) -> None:
         actor.reset()
         for _ in range(MOST_POSES):
             pose = actor.act(env, cue)
+            if cue.spot is not None and pose[5] >= 0:
+                pose = np.array([*cue.spot, *pose[2:]], pose.dtype)
             for action, _ in approach(env, pose):
                 hand.step(action)
             if pose[5] >= 0:

@@ -40,8 +40,10 @@ PAIRS: Mapping[str, tuple[GoalArm, GoalArm]] = {
     "predicted_minus_text": ("predicted", "text"),
     "placebo_minus_text": ("placebo", "text"),
     "black_minus_text": ("black", "text"),
+    "true_minus_spot": ("true", "spot"),
+    "spot_minus_text": ("spot", "text"),
 }
-"""What is compared, in points of success and, with `_reached`, of sub-goals reached."""
+"""What is compared, in points of success and, with `_reached` and `_exact`, of sub-goals."""
 
 HEADLINES = ("true_minus_text", "predicted_minus_true", "placebo_minus_text")
 
@@ -273,14 +275,15 @@ def _film(
 
 
 def compare(rolled: Mapping[str, SeedEnds]) -> dict[str, Measurement]:
-    """Measure NAME.success, NAME.reached, NAME.length and NAME.first_right, and differences.
+    """Measure NAME.success, reached, exact, length and first_right, and differences.
 
-    `reached` is the share of sub-goals, `length` their number a task. Differences are in points, over the
-    same tasks and seeds: PAIRS, and FIRST_minus_SECOND for each pair of which one has a name of its own.
+    `reached` is the share of sub-goals, `exact` that reached within 1.5 cm, `length` their number a
+    task. Differences are in points, over the same tasks and seeds: PAIRS, and FIRST_minus_SECOND for each
+    pair of which one has a name of its own.
     """
     values: dict[str, Measurement] = {}
     for name, ends in rolled.items():
-        for measure_name in ("success", "reached", "length", "first_right"):
+        for measure_name in ("success", "reached", "exact", "length", "first_right"):
             values[f"{name}.{measure_name}"] = measure_seeds(ends, measure_name)
     pairs: dict[str, tuple[str, str]] = {key: pair for key, pair in PAIRS.items() if rolled.keys() >= {*pair}}
     for first, second in itertools.combinations(rolled, 2):
@@ -288,5 +291,6 @@ def compare(rolled: Mapping[str, SeedEnds]) -> dict[str, Measurement]:
             pairs[f"{first}_minus_{second}"] = first, second
     for key, (first, second) in pairs.items():
         values[key] = difference_of_seeds(rolled[first], rolled[second], "success")
-        values[f"{key}_reached"] = difference_of_seeds(rolled[first], rolled[second], "reached")
+        for measure_name in ("reached", "exact"):
+            values[f"{key}_{measure_name}"] = difference_of_seeds(rolled[first], rolled[second], measure_name)
     return values
