@@ -2,6 +2,8 @@
 
 import re
 
+from goalreel.types import Registration
+
 _CELL = re.compile(r"\bc\d+ r\d+\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
@@ -24,3 +26,11 @@ def rounded(score: float) -> str:
     ('9.9', '7')
     """
     return f"{score:.1f}".removesuffix(".0")
+
+
+def background_note(registration: Registration | None, text: str = "") -> str:
+    """What a reader should know of an attempt's background; "" where it stayed, or where `text` says so."""
+    if registration is None or registration.line == text:
+        return ""
+    stayed = registration.shift is not None and registration.outcome == "kept"
+    return "" if stayed else registration.line

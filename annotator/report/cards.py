@@ -12,8 +12,8 @@ from goalreel.annotator.report.claim_text import claim_lines, short_name
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.pictures import SHOWN, data_uri
 from goalreel.image import Image
-from goalreel.types import Attempt, Registration, Segment, Status, StoryboardStep
-from goalreel.wording import reader_text, rounded
+from goalreel.types import Attempt, Segment, Status, StoryboardStep
+from goalreel.wording import background_note, reader_text, rounded
 
 HUES = 6
 """Step colours in report.css: `.hue0` ... `.hue5`."""
@@ -195,7 +195,7 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         outcome, refined, scores = "failed", None, ""
         reply = failure.reply if failure is not None else None
         text = f"{failure.stage}: {failure.message}" if failure is not None else ""
-    text = " ".join(filter(None, (text, _background_note(attempt.registration, text))))
+    text = " ".join(filter(None, (text, background_note(attempt.registration, text))))
     return AttemptCard(
         number=number,
         outcome=outcome,
@@ -208,14 +208,6 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         reply=reply,
         scores=scores,
     )
-
-
-def _background_note(registration: Registration | None, text: str) -> str:
-    """What a reader should know of the background; nothing where it stayed, or where `text` says so."""
-    if registration is None or registration.line == text:
-        return ""
-    stayed = registration.shift is not None and registration.outcome == "kept"
-    return "" if stayed else registration.line
 
 
 def _tally(steps: Sequence[StoryboardStep]) -> str:

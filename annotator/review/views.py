@@ -12,7 +12,7 @@ from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.details import Details
 from goalreel.types import Attempt, StoryboardStep
-from goalreel.wording import reader_text
+from goalreel.wording import background_note, reader_text
 
 PICTURE_WIDTH = 480
 """Width in pixels of a goal image that is a frame of the recording."""
@@ -69,8 +69,7 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
         if failure
         else ""
     )
-    if (measured := attempt.registration) is not None and measured.line != text:
-        text = f"{text} {measured.line}".strip()
+    text = f"{text} {background_note(attempt.registration, text)}".strip()
     return AttemptAnswer(
         number=number,
         picture=_picture(episode, attempt),

@@ -5,6 +5,7 @@ from typing import assert_never
 from goalreel.studio import edits, events
 from goalreel.studio.state import StudioState
 from goalreel.studio.trust import recorded_step
+from goalreel.wording import reader_text
 
 type _Data = dict[str, object]
 
@@ -88,7 +89,8 @@ def _ended(board: str, what: events.AttemptEnded, place: _Data) -> tuple[str, _D
         assert failure is not None
         return "failure", place | {"stage": failure.stage, "message": failure.message}
     picture = None if result.image is None else result.image.frame
-    verdict = result.verdict.model_dump(include={"success", "reasoning", "probability"})
+    verdict = result.verdict.model_dump(include={"success", "probability"})
+    verdict["reasoning"] = reader_text(result.verdict.reasoning)
     return "judged", place | verdict | {"picture": picture_url(board, picture)}
 
 

@@ -22,7 +22,8 @@ from goalreel.studio.schemas import (
 )
 from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
 from goalreel.studio.trust import recorded_step, storyboard_of
-from goalreel.types import Failure, StoryboardStep
+from goalreel.types import Failure, StoryboardStep, Verdict
+from goalreel.wording import background_note, reader_text
 
 _MODEL = "model "
 
@@ -123,7 +124,7 @@ def _step(board: StudioBoard, place: int, waiting: WaitingView | None) -> StepVi
 
 def _reasons(recorded: StoryboardStep) -> tuple[str, ...]:
     """Why a step is not verified, and why its words may be untrue."""
-    lines = [doubt for _, claim in recorded.claims.items() for doubt in claim.doubts]
+    lines = [reader_text(doubt) for _, claim in recorded.claims.items() for doubt in claim.doubts]
     if recorded.failure is not None:
         lines.append(f"{recorded.failure.stage}: {recorded.failure.line}")
     return tuple(dict.fromkeys(lines))
@@ -133,7 +134,6 @@ def _attempt(board: str, state: StudioState, place: int, number: int) -> Attempt
     step = state.steps[place]
     drawn = step.attempts[number]
     result = drawn.result
-    registration = None if result is None else result.registration
     judged = result is not None and (result.verdict is not None or result.failure is not None)
     return AttemptView(
         number=number,
@@ -144,9 +144,9 @@ def _attempt(board: str, state: StudioState, place: int, number: int) -> Attempt
         critic=_name(drawn.models.get("critic")) if judged else None,
         outcome=_outcome(step, drawn),
         stale=state.stale(place, drawn),
-        verdict=None if result is None else result.verdict,
+        verdict=None if result is None else _for_reader(result.verdict),
         failure=_failure(None if result is None else result.failure),
-        background=None if registration is None else registration.line,
+        background=background_note(None if result is None else result.registration) or None,
     )
 
 
@@ -159,6 +159,13 @@ def _outcome(step: BoardStep, drawn: DrawnAttempt) -> AttemptOutcome:
     if drawn.result.failure is not None:
         return "failed"
     return "accepted" if drawn.result.accepted else "rejected"
+
+
+def _for_reader(verdict: Verdict | None) -> Verdict | None:
+    """A verdict without the places that a nano Critic lists by cell; the record keeps them."""
+    if verdict is None:
+        return None
+    return verdict.model_copy(update={"reasoning": reader_text(verdict.reasoning)})
 
 
 def _failure(failure: Failure | None) -> FailureView | None:
