@@ -284,6 +284,7 @@ def test_examples_can_be_planned_at_once(client):
     assert (about["execute"]["available"], about["max_variants"]) == (False, 8)
 
 
+@pytest.mark.long
 def test_first_frames_of_datasets_below_the_allowed_folder(video_dataset, tmp_path):
     (tmp_path / "outside").symlink_to(video_dataset.parent, target_is_directory=True)
     with studio(tmp_path / "boards", datasets=video_dataset.parent) as client:

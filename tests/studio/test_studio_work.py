@@ -1,10 +1,10 @@
 """What happens while models work: a slow one, a dead one, cancel, changes, kills, two servers."""
 
 import json
-import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import httpx
@@ -123,8 +123,7 @@ def serve(folder, pace):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
-def test_a_server_that_ends_in_the_middle_loses_nothing(tmp_path, kill):
+def test_a_server_that_is_killed_in_the_middle_loses_nothing(tmp_path):
     server, client = serve(tmp_path, "slow")
     try:
         board = submit(client)
@@ -133,7 +132,7 @@ def test_a_server_that_ends_in_the_middle_loses_nothing(tmp_path, kill):
         pictures = [a["picture"] for a in now["steps"][0]["attempts"]]
         assert len(pictures) == 2
     finally:
-        server.send_signal(kill)
+        server.kill()
         server.wait(60)
         client.close()
     log = tmp_path / board / "log.jsonl"
@@ -151,6 +150,23 @@ def test_a_server_that_ends_in_the_middle_loses_nothing(tmp_path, kill):
     assert [json.loads(line)["number"] for line in log.read_text().splitlines()] == list(
         range(1, now["number"] + 1)
     )
+
+
+def test_a_server_that_ends_in_the_middle_says_that_work_was_interrupted(tmp_path):
+    models = scripted()
+    models.critic.gate.clear()
+    with ThreadPoolExecutor(1) as pool, studio(tmp_path, models) as client:
+        waits(client, board := submit(client), "critic")
+        log = tmp_path / board / "log.jsonl"
+
+        def release():  # the model ends when nobody waits for it any more
+            until(lambda: b"interrupted" in log.read_bytes())
+            models.critic.gate.set()
+
+        released = pool.submit(release)
+    released.result()
+    with studio(tmp_path) as client:
+        assert state(client, board)["status"] == "interrupted"
 
 
 def test_a_second_server_on_a_folder_is_refused_and_a_damaged_log_is_left_alone(tmp_path):
