@@ -25,7 +25,10 @@ EPILOG = (
 def studio(
     models: "ModelChoice",
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Folder of the storyboards; it is made if need be.")
+        Path,
+        typer.Argument(
+            metavar="[DIR]", help="Folder of the storyboards; it is made if need be.", file_okay=False
+        ),
     ] = Path("storyboards"),
     datasets: Annotated[
         Path | None,
