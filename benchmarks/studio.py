@@ -1,29 +1,59 @@
-"""How soon a visitor of `goalreel studio` sees something: nano, on this CPU, over HTTP.
+"""How soon a visitor of `goalreel studio` sees something: nano, on this CPU, in headless Chromium.
 
     python benchmarks/studio.py [--storyboards N] [--json]
 
-A real `goalreel studio` process is started on an empty folder, and asked for storyboards of an example scene
-in turn. Models are loaded during the first one, which is not counted. Times are medians.
+A real `goalreel studio` process is started on an empty folder. On its page, 1,440 pixels wide, a storyboard
+of an example is made, again and again. Models are loaded during the first one, which is not counted. Times
+are medians.
 
-Keys of --json: `start_ms`, from the command until the server answers; `cold_picture_ms`, from the first
-request until its first picture. Of the others, from the request on: `first_word_ms` until the first piece of
-the plan, `first_plan_ms` until the plan, `first_picture_ms` until the first picture is drawn, `storyboard_ms`
-until the storyboard is done. `storyboards`: how many were counted.
+Keys of --json: `start_ms`, from the command until the server answers; `first_paint_ms`, from opening the
+address until the examples are painted; `cold_picture_ms`, from the first click until its first picture. Of
+the others, from the click on: `first_word_ms` until the first words of the plan are there, `first_plan_ms`
+until the plan, `first_picture_ms` until the first picture, `storyboard_ms` until the storyboard is done.
+`storyboards`: how many were counted.
 """
 
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
 
-import httpx
 from common import argument_parser, parse, report
+from parts.browser import chromium
+from selenium import webdriver
 
-EVENTS = {"text": "first_word_ms", "planned": "first_plan_ms", "edited": "first_picture_ms"}
+WAIT_FOR_PAINT = """
+const done = arguments[0];
+(function look() {
+  const cards = [...document.querySelectorAll(".card img")];
+  const painted = cards.length && cards.every((image) => image.complete);
+  requestAnimationFrame(() => (painted ? done(performance.now()) : look()));
+})();
+"""
+MAKE = """
+const done = arguments[0];
+document.querySelector(".card").click();
+const times = {};
+const seen = {
+  first_word_ms: () => document.querySelector(".thought, .written")?.textContent,
+  first_plan_ms: () => document.querySelectorAll(".reel .frame").length > 1,
+  first_picture_ms: () => document.querySelector(".goal .zoom img")?.naturalWidth,
+  storyboard_ms: () => document.querySelector("#work .badge"),
+};
+const began = performance.now();
+document.querySelector("#send").click();
+(function look() {
+  for (const [name, there] of Object.entries(seen)) if (there()) times[name] ??= performance.now() - began;
+  if (times.storyboard_ms) done(times);
+  else requestAnimationFrame(look);
+})();
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,47 +65,45 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure(storyboards: int) -> dict[str, object]:
-    """Start a studio and ask it for storyboards, one after the other."""
-    started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, studio(folder) as client:
-        start_ms = milliseconds(started)
-        scene = client.get("/v1/examples").json()["scenes"][0]
-        cold = watch(client, scene)["first_picture_ms"]
-        seen = [watch(client, scene) for _ in range(storyboards)]
-    times = {name: round(statistics.median(run[name] for run in seen), 1) for name in seen[0]}
-    return {"start_ms": start_ms, "cold_picture_ms": cold, "storyboards": storyboards, **times}
+    """Start a studio, and make storyboards on its page, one after the other."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with studio(folder / "boards") as url:
+            start_ms = round(1000 * (time.perf_counter() - began), 1)
+            with chromium(folder / "profile") as driver:
+                size = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+                driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+                driver.set_script_timeout(600)
+                _, cold = make(driver, url)
+                runs = [make(driver, url) for _ in range(storyboards)]
+    times = {key: round(median(run[key] for _, run in runs)) for key in runs[0][1]}
+    return {
+        "start_ms": start_ms,
+        "first_paint_ms": round(median(paint for paint, _ in runs)),
+        "cold_picture_ms": round(cold["first_picture_ms"]),
+        "storyboards": storyboards,
+        **times,
+    }
 
 
-def watch(client: httpx.Client, scene: dict[str, str]) -> dict[str, float]:
-    """Ask for a storyboard, and note when what comes."""
-    times: dict[str, float] = {}
-    started = time.perf_counter()
-    asked = {"instruction": scene["instruction"], "image": scene["picture"]}
-    board = client.post("/v1/storyboards", json=asked).json()["id"]
-    with client.stream("GET", f"/v1/storyboards/{board}/events") as response:
-        for line in response.iter_lines():
-            name = EVENTS.get(line.removeprefix("event: "))
-            if name is not None:
-                times.setdefault(name, milliseconds(started))
-    return {**times, "storyboard_ms": milliseconds(started)}
-
-
-def milliseconds(since: float) -> float:
-    """Time since a moment of `time.perf_counter`."""
-    return round(1000 * (time.perf_counter() - since), 1)
+def make(driver: webdriver.Chrome, url: str) -> tuple[float, dict[str, float]]:
+    """Open the page and make a storyboard of its first example: until the paint, and until what comes."""
+    driver.get("about:blank")
+    driver.get(url)
+    return driver.execute_async_script(WAIT_FOR_PAINT), driver.execute_async_script(MAKE)
 
 
 @contextmanager
-def studio(folder: str) -> Iterator[httpx.Client]:
-    """A client of a studio in a process of its own, when it is ready."""
+def studio(folder: Path) -> Iterator[str]:
+    """Run a studio in a process of its own; give its address when it answers."""
     command = [sys.executable, "-m", "goalreel", "studio", folder, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             found = next(m for line in process.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
-            with httpx.Client(base_url=found[1], timeout=600) as client:
-                client.get("/v1/studio")
-                yield client
+            urllib.request.urlopen(f"{found[1]}/v1/studio").close()
+            yield found[1]
         finally:
             process.terminate()
             process.communicate()

@@ -21,8 +21,8 @@ BENCHMARKS = ROOT / "benchmarks"
 FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.stem != "common"}
 ROS = {"ros", "ros_ends", "ros_handover"}
 """Run in a process of their own, for they change the environment of DDS."""
-BROWSER = {"review", "scale"}
-PROCESSES = {"serve_load", "startup", "studio"}
+BROWSER = {"review", "scale", "studio"}
+PROCESSES = {"serve_load", "startup"}
 LONG = {"full_size", "loop", "ray_annotate", "ros", "serve_load", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
 LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_success", "watch"}
