@@ -10,6 +10,7 @@ import { Follower } from "./follow.js";
 import { command } from "./keys.js";
 import { Picker } from "./picker.js";
 import { announced } from "./said.js";
+import { changesOf } from "./submitted.js";
 import { clock, draw, page } from "./view.js";
 import { START } from "./words.js";
 
@@ -59,8 +60,17 @@ export class BoardView {
     on(this.holder, "click", (event) => this.#click(event));
     on(this.holder, "submit", (event) => this.#submit(event));
     on(this.holder, "input", (event) => event.target.form?.dataset.form && this.drafts.keep(event.target.form));
-    on(document, "visibilitychange", () => document.hidden || this.refresh());
+    this.holder.addEventListener("load", (event) => this.#measure(event.target), { signal, capture: true });
+    on(document, "visibilitychange", () => this.#seen());
     on(window, "beforeunload", (event) => this.changes.waiting.length && event.preventDefault());
+  }
+
+  // A browser has few connections to a server: a page that nobody looks at keeps one only while models work.
+  #seen() {
+    if (!document.hidden) {
+      this.follower.reopen();
+      this.refresh();
+    } else if (this.state.status !== "running") this.follower.close();
   }
 
   close() {
@@ -86,6 +96,11 @@ export class BoardView {
     const last = step.attempts.at(-1) ?? null;
     if (this.attempt !== null) return at(this.attempt) ?? last;
     return step.activity ? last : (at(step.chosen) ?? last);
+  }
+
+  // All pictures of a storyboard have one shape, by which the page lays them out.
+  #measure({ naturalWidth: width, naturalHeight: height }) {
+    if (width && height) this.holder.style.setProperty("--ratio", (width / height).toFixed(4));
   }
 
   // Whether the picture on show would be the one that is being drawn.
@@ -149,7 +164,8 @@ export class BoardView {
       this.writing = data.first ? data.piece : this.writing + data.piece;
       return this.draw();
     }
-    if (name === "begun") this.follows = true;
+    if (name === "begun" && !this.state.steps.length) this.follows = true;
+    if (name === "finished" && data.message) say(`${data.message}.`);
     announced(name, data, this);
     this.refresh();
   }
@@ -230,8 +246,8 @@ export class BoardView {
 
   #click(event) {
     const menu = find("details.menu[open]", this.holder);
-    if (menu && !menu.contains(event.target)) menu.open = false;
     const pressed = event.target.closest("[data-act]");
+    if (menu && (pressed || !menu.contains(event.target))) menu.open = false;
     if (!pressed || pressed.disabled) return;
     const { act, ...more } = pressed.dataset;
     run(this, { act, ...more });
@@ -242,7 +258,7 @@ export class BoardView {
     const { form, step } = event.target.dataset;
     const given = Object.fromEntries(new FormData(event.target));
     const pressed = event.submitter?.value ?? "";
-    const changes = CHANGES[form](this, given, pressed);
+    const changes = changesOf(form, this, given, pressed);
     if (!changes) return;
     const before = new Set(this.state.steps.map(({ id }) => id));
     const kept = this.selected;
@@ -254,7 +270,7 @@ export class BoardView {
       const added = this.state.steps.find(({ id }) => !before.has(id));
       if (added && this.selected === kept) this.select(added.id);
     }
-    if (["draw", "continue"].includes(form)) this.follows = true;
+    if (form === "continue") this.follows = true;
   }
 
   // Once a frame of the screen, however much has changed.
@@ -288,32 +304,3 @@ export class BoardView {
 }
 
 const longer = (one, other) => (other.length > one.length ? other : one);
-
-// From a form to the changes that it asks for; null where there is nothing to do.
-const CHANGES = {
-  words({ step }, { name, instruction, prompt }, pressed) {
-    const words = {};
-    if (name.trim() !== step.name) words.name = name.trim();
-    if (instruction.trim() !== step.instruction) words.instruction = instruction.trim();
-    if (prompt.trim() && prompt.trim() !== step.prompt) words.prompt = prompt.trim();
-    const changed = Object.keys(words).length > 0;
-    return [
-      ...(changed ? [{ kind: "change", step: step.id, ...words }] : []),
-      ...(pressed === "draw" ? [{ kind: "draw", step: step.id, rest: true }] : []),
-    ];
-  },
-  draw({ step }, { prompt, how, rest }) {
-    const variants = Number(how);
-    const words = prompt.trim() === step.prompt ? {} : { prompt: prompt.trim() };
-    return [{ kind: "draw", step: step.id, ...words, variants, rest: variants === 0 && rest === "on" }];
-  },
-  add({ state, selected }, { name, instruction, prompt }) {
-    const at = state.steps.findIndex(({ id }) => id === selected);
-    const before = state.steps[at + 1]?.id ?? null;
-    const optional = (text) => text.trim() || undefined;
-    return [{ kind: "add", name: name.trim(), instruction: optional(instruction), prompt: optional(prompt), before }];
-  },
-  continue({ later }, { done }) {
-    return later ? [{ kind: "continue", image: later.data, done: Number(done) }] : null;
-  },
-};

@@ -43,4 +43,11 @@ export class Follower {
     clearTimeout(this.#timer);
     this.#source.close();
   }
+
+  // After `close`, goes on where it was.
+  reopen() {
+    if (!this.#closed) return;
+    this.#closed = false;
+    this.#open();
+  }
 }

@@ -195,7 +195,7 @@ const zone = (picture) =>
     { type: "button", class: picture ? "drop full" : "drop", "data-key": "drop", "data-pick": "file", "aria-label": picture ? `Picture: ${picture.name}. Choose another` : "Choose a picture, or drop or paste one here" },
     picture
       ? h("img", { src: picture.data, alt: "" })
-      : h("span", { class: "hint" }, h("b", {}, "Drop a picture here"), h("span", {}, "paste one, or click to choose a file")),
+      : h("span", { class: "hint" }, h("b", {}, "Choose a picture"), h("span", {}, "or drop or paste one here")),
   );
 
 const webcam = () =>

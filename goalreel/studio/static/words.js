@@ -36,7 +36,8 @@ const WORK = { planner: "writes the plan", editor: "draws", critic: "looks at" }
 // What a storyboard waits for, in one line.
 export function waitingFor({ waiting, steps }) {
   if (!waiting) return "Getting ready";
-  const { role, step, queue } = waiting;
+  const { role, step, queue, loading } = waiting;
+  if (loading) return `The ${ROLE[role]} is being loaded`;
   const place = steps.findIndex(({ id }) => id === step);
   // Attempts are counted over all that was ever drawn for the step.
   const drawn = place < 0 ? 0 : steps[place].attempts.length;

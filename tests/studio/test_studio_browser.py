@@ -1,0 +1,483 @@
+"""The studio's page in a real browser, against a real server; models are scripted, but in the last test."""
+
+import base64
+import io
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import PIL.Image
+import pytest
+from support.browser import CONTRAST, chromium, needs_chromium
+from support.recordings import make_dataset
+from support.serving_models import running
+from support.studio import app, edit, finished, made, scripted, state, submit
+from support.studio_page import WIDTHS, KillableStudio, StudioPage
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+pytestmark = [pytest.mark.process, needs_chromium]
+
+Keys = webdriver.Keys
+WEBCAM = "--use-fake-device-for-media-stream --use-fake-ui-for-media-stream"
+MAX_PIXELS = 300_000
+
+
+class Studio:
+    """A studio in this process, whose models the tests hold up."""
+
+    def __init__(self, url: str, models) -> None:
+        self.url, self.models = url, models
+        self.client = httpx.Client(base_url=url, timeout=60)
+
+    def gates(self):
+        return self.models.planner.gate, self.models.critic.gate
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory) -> Iterator[Studio]:
+    folder = tmp_path_factory.mktemp("studio")
+    make_dataset(folder / "datasets" / "blocks", (8, 8), dtype="image", cameras=("front",))
+    models = scripted()
+    made_app = app(folder / "boards", models, datasets=folder / "datasets", max_pixels=MAX_PIXELS)
+    with running(made_app) as (url, _):
+        yield Studio(url, models)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    yield from chromium(tmp_path_factory.mktemp("profile"), more=WEBCAM)
+
+
+@pytest.fixture
+def page(driver, studio) -> Iterator[StudioPage]:
+    """In the end nothing went wrong unsaid."""
+    driver.get("about:blank")
+    driver.get_log("browser")
+    page = StudioPage(driver, studio.url)
+    yield page
+    for gate in studio.gates():
+        gate.set()
+    assert page.overflow() <= 0
+    assert driver.get_log("browser") == []
+
+
+def png(width: int, height: int, colour: tuple[int, int, int] = (200, 40, 40)) -> bytes:
+    data = io.BytesIO()
+    PIL.Image.fromarray(np.full((height, width, 3), colour, np.uint8)).save(data, "PNG")
+    return data.getvalue()
+
+
+def test_a_visitor_starts_from_an_example_and_finds_it_again(page):
+    page.start()
+    assert not page.find("#send").is_enabled()
+    page.click(".card[data-example='1']")
+    page.eventually(page.focused, "send")
+    asked = page.script("return document.querySelector('[name=instruction]').value")
+    assert asked
+    page.script("document.querySelector('[name=instruction]').value = ''")
+    page.find("[name=instruction]").send_keys("#stack them 🧱")
+    page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
+    page.settled("verified")
+    page.sees("#work", "The picture of the one step is verified")
+    page.sees("h1", "#stack them 🧱")
+    page.click(".brand")
+    page.sees("#items .row", "#stack them 🧱")
+    page.sees("#items .row", "1 step, 1 verified")
+    page.press("/")
+    page.press("stack nothing")
+    page.sees("#nothing", "No storyboard matches")
+    page.script("document.querySelector('[name=q]').value = ''")
+    page.press("STACK")
+    page.click("#items .row a")
+    page.sees("h1", "#stack them 🧱")
+
+
+DROP = """
+const [css, kind, name, data, type] = arguments;
+const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+const transfer = new DataTransfer();
+transfer.items.add(new File([bytes], name, { type }));
+const options = { dataTransfer: transfer, clipboardData: transfer, bubbles: true, cancelable: true };
+const event = kind === "drop" ? new DragEvent(kind, options) : new ClipboardEvent(kind, options);
+document.querySelector(css).dispatchEvent(event);
+"""
+SHOWN = """
+const image = document.querySelector(".drop.full img");
+return image?.complete ? [image.naturalWidth, image.naturalHeight] : null;
+"""
+
+
+def bring(page: StudioPage, kind: str, name: str, data: bytes) -> None:
+    """Drop or paste a file."""
+    media = "image/png" if name.endswith(".png") else "text/plain"
+    page.script(DROP, ".drop", kind, name, base64.b64encode(data).decode(), media)
+
+
+def test_pictures_come_from_files_drops_pastes_the_webcam_and_datasets(page, tmp_path):
+    page.start()
+    (tmp_path / "huge.png").write_bytes(png(1200, 1000))
+    page.find("input[type=file]").send_keys(str(tmp_path / "huge.png"))
+    page.sees(".picker", "made smaller: 1200 × 1000")
+    page.eventually(lambda: page.script(SHOWN) is not None)
+    width, height = page.script(SHOWN)
+    assert width * height <= MAX_PIXELS
+    assert abs(width / height - 1.2) < 0.01
+    for kind, width in (("drop", 40), ("paste", 50)):
+        bring(page, kind, "a.png", png(width, 30))
+        page.eventually(lambda: page.script(SHOWN), [width, 30])
+    bring(page, "drop", "a.txt", b"words")
+    page.sees(".picker [role=alert]", "That is no picture")
+    bring(page, "drop", "a.png", b"words")
+    page.sees(".picker [role=alert]", "a.png is no picture that this browser can read")
+    page.click("[data-pick=webcam]")
+    page.eventually(lambda: page.script("return document.querySelector('video')?.videoWidth > 0"))
+    page.click("[data-pick=shoot]")
+    page.eventually(lambda: len(page.all("video")), 0)
+    page.eventually(lambda: page.script(SHOWN) not in (None, [50, 30]))
+    page.click("[data-pick=dataset]")
+    page.sees(".picker form", "blocks")
+    page.find("[name=episode]").clear()
+    page.find("[name=episode]").send_keys("1")
+    page.click(".picker form .primary")
+    page.eventually(lambda: page.script("return document.querySelector('[name=instruction]').value") != "")
+    page.click("#send")
+    page.sees("#work", "There is no plan")  # of a model that knows none without a #
+
+
+def test_it_grows_live_says_what_it_waits_for_and_stops_without_loss(page, studio):
+    plans, verdicts = studio.gates()
+    plans.clear()
+    verdicts.clear()
+    page.open(submit(studio.client))
+    page.sees("#work", "The Planner writes the plan")
+    page.sees("#stage h2", "The Planner writes")
+    plans.set()
+    page.sees("#work", "The Critic looks at step 1, attempt 1")
+    page.sees(".reel", "judging")
+    page.sees("#stage", "not judged yet")
+    page.eventually(lambda: page.script("return document.querySelector('.goal img')?.naturalWidth > 0"))
+    page.sees("#heard", "Step 1, attempt 1 is drawn.")
+    assert "verified" not in page.text("main")
+    page.press("s")
+    page.sees("#work", "Stopped. What was there is kept.")
+    page.open(page.board)
+    page.sees("#work", "Stopped")
+    page.sees("#stage", "not judged yet")
+    verdicts.set()
+    page.click("[data-act=resume]")
+    page.settled("verified", "verified")
+    page.sees("#heard", "The storyboard is done.")
+    page.eventually(lambda: len(page.all("#work .primary")), 0)
+
+
+def test_words_steps_and_their_order_are_changed_and_all_of_it_is_undone(page, studio):
+    now = made(studio.client)
+    page.open(now["id"])
+    page.settled("verified", "verified")
+    page.press("l", Keys.ENTER)
+    page.eventually(page.focused, "name")
+    page.press("another name", Keys.TAB, "another truth", Keys.TAB)
+    page.press("half a")  # a reload loses no words that are typed
+    page.open(now["id"])
+    page.sees("#said", "The words that you had typed are here again")
+    page.click("form[data-form=words] [value=save]")
+    page.settled("verified", "stale")
+    page.sees("#work", "1 step of 2 is to be drawn again")
+    page.sees("#stage", "The words were changed after this picture was made.")
+    page.sees(".step-title", "words by a person")
+    page.eventually(page.focused, "")
+    page.press("c")
+    page.settled("verified", "verified")
+    assert [step["name"] for step in state(studio.client, now["id"])["steps"]] == ["s0", "another name"]
+    page.press("i")
+    page.press("a third", Keys.ENTER)
+    page.settled("verified", "verified", "not drawn yet")
+    page.sees(".step-title", "a third")
+    page.shifted(Keys.ARROW_LEFT)
+    page.eventually(lambda: page.texts(".reel .caption"), ["Start", "1 s0", "2 a third", "3 another name"])
+    page.settled("verified", "not drawn yet", "verified")
+    page.press(Keys.DELETE)
+    page.settled("verified", "verified")
+    page.sees("#said", "Undo brings it back")
+    page.press("z", "z", "z")
+    page.settled("verified", "verified")
+    page.shifted("z")
+    page.settled("verified", "verified", "not drawn yet")
+    page.sees("#history summary", "History: 4 changes")
+    page.click("#history summary")
+    assert len(page.all("#history .undone")) == 2
+
+
+def test_pictures_are_drawn_again_chosen_accepted_and_refused(page, studio):
+    now = made(studio.client)
+    page.open(now["id"])
+    page.settled("verified", "verified")
+    assert page.texts(".attempt-row .mark") == ["1", "2"]
+    page.click(".attempt-row [data-attempt='0']")
+    page.sees(".verdict-card", "rejected")
+    page.sees(".goal", "Attempt 1")
+    page.press("1")
+    page.settled("unverified", "stale")
+    page.press("a")
+    page.settled("verified", "stale")
+    page.sees(".verdict-card", "accepted by a person")
+    page.press("r")
+    page.settled("unverified", "stale")
+    page.sees("#stage", "A person refused it.")
+    page.press("g")
+    page.eventually(page.focused, "prompt")
+    page.press("in red")
+    page.click("form[data-form=draw] .primary")
+    page.settled("verified", "verified")
+    step = state(studio.client, now["id"])["steps"][0]
+    assert [a["prompt"] for a in step["attempts"]][2] == "in red"
+    page.press("g")
+    page.click("[name=how] option[value='3']")
+    page.click("form[data-form=draw] .primary")
+    page.eventually(lambda: len(page.all(".attempt-row .mark")), len(step["attempts"]) + 3)
+    page.eventually(lambda: len(page.all("#work .pulse")), 0)
+    page.press("5")
+    page.eventually(lambda: state(studio.client, now["id"])["steps"][0]["chosen"], 4)
+    page.sees(".goal", "Goal image")
+
+
+def test_it_goes_on_from_a_later_picture(page, studio, tmp_path):
+    now = made(studio.client)
+    (tmp_path / "later.png").write_bytes(png(40, 30, (20, 200, 20)))
+    page.open(now["id"])
+    page.settled("verified", "verified")
+    page.press("n")
+    assert not page.find(".primary.go").is_enabled()
+    page.find("#later input[type=file]").send_keys(str(tmp_path / "later.png"))
+    page.eventually(lambda: page.find(".primary.go").is_enabled())
+    page.click("[name=done] option[value='1']")
+    page.click(".primary.go")
+    page.eventually(lambda: [d["instruction"] for d in state(studio.client, now["id"])["done"]], ["i0"])
+    page.eventually(lambda: len(page.all("#work .pulse")), 0)
+    page.click(".reel [data-step=start]")
+    page.sees("#stage", "Done already:")
+    page.press("z")
+    page.settled("verified", "verified")
+
+
+def test_it_is_shared_added_to_a_corpus_and_deleted(page, studio):
+    now = made(studio.client)
+    page.open(now["id"])
+    page.settled("verified", "verified")
+    page.click(".menu summary")
+    links = page.script("return [...document.querySelectorAll('.menu a')].map((a) => a.href)")
+    answers = [httpx.get(link, timeout=60) for link in links]
+    types = [answer.headers["content-type"].partition(";")[0] for answer in answers]
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert types == ["text/html", "application/zip", "image/png", "image/gif", "application/json"]
+    assert b"data:image/" in answers[0].content
+    assert not page.find("[data-act=execute]").is_enabled()
+    page.sees(".menu", "a running node executes only")
+    page.click("[data-act=corpus]")
+    page.sees("#said", "It is in the corpus: 1 storyboard")
+    page.click(".menu summary")
+    page.click(".menu[open] [data-act=remove]")
+    page.click("#ask [data-close]")
+    page.click(".menu summary")
+    page.click(".menu[open] [data-act=remove]")
+    page.click("#ask .danger")
+    page.eventually(lambda: len(page.all(".start-page")), 1)
+    assert studio.client.get(f"/v1/storyboards/{now['id']}").status_code == 404
+    page.driver.get_log("browser")
+
+
+def test_two_browsers_see_each_other_and_lose_nothing(page, studio, tmp_path):
+    now = made(studio.client)
+    first = now["steps"][0]["id"]
+    page.open(now["id"])
+    page.settled("verified", "verified")
+    for second in chromium(tmp_path / "profile"):
+        other = StudioPage(second, studio.url)
+        other.open(now["id"])
+        other.settled("verified", "verified")
+        other.script("localStorage.setItem('goalreel person', 'Bob')")
+        page.press("1")
+        other.settled("unverified", "stale")  # without asking
+        other.sees("#heard", "chose picture 1")
+        number = state(studio.client, now["id"])["number"]
+        hold = """
+            const [number] = arguments;
+            const real = window.fetch;
+            window.fetch = (path, options) => {
+              if (!options?.body || !path.endsWith('/edits')) return real(path, options);
+              window.fetch = real;
+              const body = JSON.stringify({ ...JSON.parse(options.body), after: number });
+              return real(path, { ...options, body });
+            };
+        """
+        edit(studio.client, state(studio.client, now["id"]), "change", step=first, name="Ada's name")
+        other.sees(".reel", "Ada's name")
+        other.script(hold, number)  # as if Bob had acted before he saw it
+        other.press(Keys.DELETE)
+        other.sees("#banner", "Somebody was first.")
+        other.sees("#banner", "a change by Ada came first")
+        other.sees("#banner", "Yours is kept here: a step taken out.")
+        other.click("[data-act=again]")
+        page.eventually(lambda: len(page.all(".reel .frame")), 2)
+        other.eventually(lambda other=other: other.text("#banner"), "")
+        # A page that nobody looks at keeps no connection, and has all when somebody looks again.
+        hidden = "Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });"
+        hidden += "document.dispatchEvent(new Event('visibilitychange'));"
+        page.script(hidden, True)
+        edit(studio.client, state(studio.client, now["id"]), "undo")
+        other.eventually(lambda other=other: len(other.all(".reel .frame")), 3)
+        assert len(page.all(".reel .frame")) == 2
+        page.script(hidden, False)
+        page.eventually(lambda: len(page.all(".reel .frame")), 3)
+        studio.client.delete(f"/v1/storyboards/{now['id']}")
+        for each in (page, other):
+            each.sees("#banner", "This storyboard was deleted.")
+    page.driver.get_log("browser")
+
+
+def test_a_killed_server_loses_nothing(driver, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = KillableStudio(tmp_path, port)
+    try:
+        page = StudioPage(driver, server.url)
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            now = made(client)
+        page.open(now["id"])
+        page.settled("verified", "verified")
+        server.kill()
+        page.sees("#banner", "The server does not answer.")
+        page.press("1")
+        page.sees("#banner", "Not saved: the server does not answer.")
+        page.sees("#banner", "attempt 1 as the goal image")
+        server.start()
+        page.click("[data-act=again]")
+        page.settled("unverified", "stale")
+        page.eventually(lambda: page.text("#banner"), "")
+        # The stream is back, too.
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            edit(client, state(client, now["id"]), "undo")
+        page.settled("verified", "verified")
+    finally:
+        server.kill()
+        driver.get("about:blank")
+        driver.get_log("browser")
+
+
+def test_a_dead_model_is_told_and_asked_again(page, studio):
+    page.open(finished(studio.client, submit(studio.client, "no backend"), "failed")["id"])
+    page.sees("#work", "There is no plan: the card fell off the bus")
+    assert "verified" not in page.text("main")
+    page.click("[data-act=resume]")
+    page.sees("#work", "There is no plan")
+    now = made(studio.client)
+    edit(studio.client, now, "add", name="refuse", before=None)
+    page.open(now["id"])
+    page.settled("verified", "verified", "not drawn yet")
+    page.press("c")
+    page.settled("verified", "verified", "failed")
+    page.sees("#work", "Degraded: the editor failed: not that")
+
+
+LONG = "put the 非常に長い名前の積み木 👩‍🔧 " + "Donaudampfschifffahrtsgesellschaftskapitän" * 5
+NAMELESS = """
+const controls = document.querySelectorAll("button, a, input:not([hidden]), select, textarea, summary");
+return [...controls].filter((n) =>
+  n.checkVisibility() && !(n.textContent.trim() || n.getAttribute('aria-label') || n.labels?.length)).length
+"""
+
+
+@pytest.mark.parametrize("size", WIDTHS)
+def test_long_plans_long_words_and_many_pictures_fit_every_screen(page, studio, size):
+    page.resize(size)
+    now = made(studio.client, instruction="#" * 30 + LONG, max_attempts=2)
+    step = now["steps"][2]["id"]
+    edit(studio.client, now, "change", step=step, name=LONG[:190], instruction=LONG * 5)
+    for number in (8, 2):
+        edit(studio.client, state(studio.client, now["id"]), "draw", step=step, variants=number)
+        finished(studio.client, now["id"])
+    page.open(now["id"])
+    page.eventually(lambda: len(page.all(".reel .frame")), 31)
+    page.click(f".reel [data-step='{step}']")
+    page.eventually(lambda: len(page.all(".attempt-row .mark")), 12)
+    assert page.overflow() <= 0
+    for scheme in ("light", "dark"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        assert min(page.script(CONTRAST)) >= 4.5, scheme  # WCAG 2 AA
+    assert page.script(NAMELESS) == 0
+    page.start()
+    page.eventually(lambda: len(page.all("#items .row")) > 0)
+    assert page.overflow() <= 0
+    assert page.script(NAMELESS) == 0
+    assert min(page.script(CONTRAST)) >= 4.5
+
+
+def test_keys_screen_readers_and_still_pictures(page, studio):
+    now = made(studio.client)
+    page.open(now["id"])
+    page.settled("verified", "verified")
+    page.press("?")
+    page.sees("#sheet", "undo, redo")
+    page.press("s", Keys.ESCAPE)
+    page.eventually(lambda: page.find("#sheet").is_displayed(), False)
+    page.click(".goal .zoom")
+    page.eventually(lambda: page.find("#viewer img").is_displayed())
+    page.click("#viewer [data-close]")
+    page.click(".reel [data-act=add]")
+    page.press(Keys.ESCAPE)
+    page.eventually(page.focused, "add")
+    page.click(f".reel [data-step='{now['steps'][1]['id']}']")
+    assert page.attribute(".reel [aria-current]", "data-step") == now["steps"][1]["id"]
+    # The focus stays where it is while the page is drawn again.
+    edit(studio.client, state(studio.client, now["id"]), "change", step=now["steps"][0]["id"], name="other")
+    page.sees(".reel", "other")
+    held = "return document.activeElement.dataset.step"
+    page.eventually(lambda: page.script(held), now["steps"][1]["id"])
+    studio.models.critic.gate.clear()
+    page.click("[data-act=resume]")
+    page.sees("#work", "The Critic looks")
+    moving = "return document.getAnimations().length"
+    page.eventually(lambda: page.script(moving) > 0)
+    still = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)
+    page.eventually(lambda: page.script(moving), 0)
+    page.resize("narrow")
+    keys = "return [...document.querySelectorAll('kbd')].filter((key) => key.checkVisibility()).length"
+    page.eventually(lambda: page.script(keys), 0)  # a phone has no keys
+    studio.models.critic.gate.set()
+    page.eventually(lambda: len(page.all("#work .pulse")), 0)
+
+
+SEEN = """
+window.seen = new Set();
+new MutationObserver(() => {
+  const text = document.querySelector(".written")?.innerText;
+  if (text) window.seen.add(text);
+}).observe(document, { childList: true, subtree: true, characterData: true });
+"""
+
+
+@pytest.mark.long
+def test_the_command_shows_the_plan_as_real_models_write_it(driver, tmp_path):
+    command = [sys.executable, "-m", "goalreel", "studio", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            found = next(m for line in server.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
+            page = StudioPage(driver, found[1])
+            page.start()
+            page.script(SEEN)
+            page.click(".card")
+            page.click("#send")
+            page.settled("verified")
+            seen = page.script("return [...window.seen]")
+            assert any(len(text) < len(seen[-1]) for text in seen)
+            assert page.driver.get_log("browser") == []
+        finally:
+            server.terminate()
+            server.communicate()
