@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
+from goalreel.editors.catalogue import like
 from goalreel.models.build import build_chat, build_editor
 from goalreel.planners.chat.conversation import Message
 from goalreel.types import Edit
@@ -63,8 +64,9 @@ def test_the_command_line_module_is_light():
 
 @pytest.mark.process
 def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_home(tmp_path):
-    vlm = tiny_vlm(tmp_path / "vlm")
-    chat, editor = f"hf:{vlm}?max_new_tokens=8", f"diffusers:{tiny_pipeline(KLEIN, tmp_path / 'klein')}"
+    vlm, klein = tiny_vlm(tmp_path / "vlm"), tiny_pipeline(KLEIN, tmp_path / "klein")
+    like(KLEIN).model_copy(update={"size": (64, 64), "steps": 2}).save(klein)
+    chat, editor = f"hf:{vlm}?max_new_tokens=8", f"diffusers:{klein}"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])

@@ -14,7 +14,7 @@ from support.tiny_pipelines import tiny_pipeline
 
 from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit
 from goalreel.datasets.corpora.write import Corpus, write_corpus
-from goalreel.editors.catalogue import LORA_FILE, SETTINGS, like
+from goalreel.editors.catalogue import LORA_FILE, like
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.editors.sizes import placement
 from goalreel.errors import InputError
@@ -53,8 +53,7 @@ def pipelines(tmp_path_factory):
     def folder(name):
         if name not in folders:
             folders[name] = tiny_pipeline(name, tmp_path_factory.mktemp(name))
-            entry = like(name).model_copy(update={"size": (64, 64), "steps": 2})
-            (folders[name] / SETTINGS).write_text(entry.model_dump_json())
+            like(name).model_copy(update={"size": (64, 64), "steps": 2}).save(folders[name])
         return folders[name]
 
     return folder
