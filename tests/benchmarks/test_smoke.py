@@ -26,7 +26,7 @@ PROCESSES = {"serve_load", "startup"}
 LONG = {"full_size", "loop", "ray_annotate", "ros", "serve_load", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
 LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_success", "watch"}
-LAB |= {"ablation", "geometry", "serve_load", "tabletop_words", "tuned_editor", "working_size"}
+LAB |= {"ablation", "geometry", "serve_load", "studio", "tabletop_words", "tuned_editor", "working_size"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
 NEEDS = (
     {"full_size": "torchao", "prompts": "datasketch", "tuned_editor": "metaworld"}
