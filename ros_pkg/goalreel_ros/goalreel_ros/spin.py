@@ -24,8 +24,12 @@ class Spin:
                 self._executor.spin_once()
 
     def stop(self, thread: threading.Thread, timeout: float | None = None) -> None:
-        """Wait for the thread in `run`, at most `timeout` seconds, and shut the executor down."""
+        """Wait for the thread in `run`, at most `timeout` seconds, and shut the executor down.
+
+        A thread that was never started is not waited for.
+        """
         self._stopped.set()
         self._executor.create_task(lambda: None)  # wakes it
-        thread.join(timeout)
+        if thread.ident is not None:
+            thread.join(timeout)
         self._executor.shutdown(timeout_sec=0.5)

@@ -31,17 +31,13 @@ def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Ima
         arrived.set()
 
     camera = BackgroundNode("goalreel_frame", args=args)
-    problem = ""
     try:
         camera.node.create_subscription(kind, topic, take, NEWEST)
-    except InvalidTopicNameException as e:
-        problem = f"{topic} is no name of a topic: {str(e).splitlines()[0]}"
-    camera.start()  # even so: what was never started cannot be closed
-    try:
-        if problem:
-            raise InputError(problem)
+        camera.start()
         if not arrived.wait(timeout):
             raise InputError(explain_silence(camera.node, camera.node.resolve_topic_name(topic), type_name))
+    except InvalidTopicNameException as e:
+        raise InputError(f"{topic} is no name of a topic: {str(e).splitlines()[0]}") from e
     finally:
         camera.close()
     try:
