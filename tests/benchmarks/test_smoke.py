@@ -22,7 +22,7 @@ FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.ste
 ROS = {"ros", "ros_ends", "ros_handover"}
 """Run in a process of their own, for they change the environment of DDS."""
 BROWSER = {"review", "scale", "studio"}
-PROCESSES = {"serve_load", "startup"}
+PROCESSES = {"serve_load", "startup", "tuned_editor"}
 LONG = {"full_size", "loop", "ray_annotate", "ros", "serve_load", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
 LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_success", "watch"}
