@@ -3,7 +3,7 @@
 import { h } from "/common/dom.js";
 import { badge, button, zoom } from "/common/parts.js";
 import { drawForm, wordsForm } from "./forms.js";
-import { EDITED, OUTCOME, STATUS, worth } from "./words.js";
+import { EDITED, OUTCOME, STATUS, caution, worth } from "./words.js";
 import { parsed } from "./writing.js";
 
 // Where it starts from; while the plan is written, with what the Planner has written so far.
@@ -18,15 +18,17 @@ export function scene(view) {
     h(
       "div",
       { class: "panel", "data-key": "panel" },
-      state.steps.length || state.failure ? given(state) : planning(view),
+      state.steps.length || state.failure ? given(view) : planning(view),
     ),
   ];
 }
 
-function given({ done, seed, max_attempts, failure }) {
+function given({ state: { done, seed, max_attempts, failure }, studio }) {
+  const hint = failure && caution(studio.models);
   return [
-    h("h2", { "data-key": "title" }, "Where it starts"),
+    h("h2", { "data-key": "title" }, failure ? "There is no plan" : "Where it starts"),
     failure && h("p", { class: "note", "data-key": "failure" }, failure.message),
+    hint && h("p", { "data-key": "hint" }, hint),
     done.length > 0 && h("p", { "data-key": "done" }, "Done already:"),
     done.length > 0 && h("ol", { "data-key": "done list" }, done.map(({ instruction }) => h("li", { dir: "auto" }, instruction))),
     h("p", { class: "muted", "data-key": "settings" }, `At most ${max_attempts} attempts at each step, seed ${seed}`),
@@ -38,7 +40,7 @@ function planning({ state, writing }) {
   const running = state.status === "running";
   const raw = writing && !thought && !steps.length;
   return [
-    h("h2", { "data-key": "title" }, running ? "The Planner writes" : "There is no plan yet"),
+    h("h2", { "data-key": "title" }, running ? (writing ? "The Planner writes" : "Waiting for the plan") : "There is no plan yet"),
     thought && h("p", { class: "thought", dir: "auto", "data-key": "thought" }, thought),
     raw && h("pre", { class: "thought", dir: "auto", "data-key": "raw" }, writing),
     steps.length > 0 &&

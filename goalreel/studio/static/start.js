@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
 import { HistoryList } from "./history.js";
 import { Picker } from "./picker.js";
+import { caution } from "./words.js";
 
 const MAX_INSTRUCTION = 20_000;
 const MAX_ATTEMPTS = 10;
@@ -126,7 +127,7 @@ function page({ studio, examples }) {
           h("div", { id: "problem" }),
           h("button", { id: "send", class: "primary big" }, "Make the storyboard"),
           h("p", { id: "missing", class: "muted", role: "status" }),
-          studio.models.planner.includes("nano") && h("p", { class: "muted" }, "These small models know one simulated table and nothing else. For your own pictures, start the studio with another --preset."),
+          caution(studio.models) && h("p", { class: "muted" }, caution(studio.models)),
         ),
       ),
       examples.length > 0 &&
