@@ -321,6 +321,7 @@ def test_two_browsers_see_each_other_and_lose_nothing(page, studio, tmp_path):
         other.sees("#banner", "Somebody was first.")
         other.sees("#banner", "a change by Ada came first")
         other.sees("#banner", "Yours is kept here: a step taken out.")
+        assert "taken out" not in other.text("#said")
         other.click("[data-act=again]")
         page.eventually(lambda: len(page.all(".reel .frame")), 2)
         other.eventually(lambda other=other: other.text("#banner"), "")

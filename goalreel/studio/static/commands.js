@@ -38,11 +38,11 @@ const COMMANDS = {
   add: (view) => view.open("add"),
   continue: (view) => view.open("continue"),
   cancel: (view) => view.cancel(),
-  delete: needsStep((view, { step }) => {
+  delete: needsStep(async (view, { step }) => {
     const { steps } = view.state;
     const at = steps.indexOf(step);
-    view.changes.make({ kind: "delete", step: step.id });
-    view.select((steps[at + 1] ?? steps[at - 1])?.id ?? START);
+    if (!(await view.changes.make({ kind: "delete", step: step.id }))) return;
+    if (view.selected === step.id) view.select((steps[at + 1] ?? steps[at - 1])?.id ?? START);
     say("The step is taken out. Undo brings it back.");
   }),
   earlier: needsStep((view, { step }) => move(view, step, -1)),
