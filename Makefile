@@ -18,7 +18,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab colcon bench soak fuzz picture ros-picture review-picture help
+.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab colcon bench soak fuzz picture ros-picture review-picture studio-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -92,6 +92,9 @@ ros-picture: .venv/.ready  ## make the ROS 2 picture again
 
 review-picture: .venv/.ready  ## make the review page's picture again
 	$(PYTHON) dev/review_picture.py docs/images/review.png
+
+studio-picture: .venv/.ready  ## make the studio's picture again
+	$(PYTHON) dev/studio_picture.py docs/images/studio.png
 
 fuzz: .venv/.ready  ## fuzz the reply parser for longer
 	@mkdir -p out/fuzz
