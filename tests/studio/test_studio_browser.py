@@ -345,12 +345,23 @@ def test_a_killed_server_loses_nothing(driver, tmp_path):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = KillableStudio(tmp_path, port)
+    server.start("held")
     try:
         page = StudioPage(driver, server.url)
         with httpx.Client(base_url=server.url, timeout=60) as client:
-            now = made(client)
-        page.open(now["id"])
+            board = submit(client)
+        page.open(board)
+        page.sees("#work", "The Critic looks at step 1, attempt 1")
+        server.kill()
+        page.sees("#banner", "The server does not answer.")
+        page.sees("#work", "Not known")
+        server.start()
+        page.open(board)
+        page.sees("#work", "The server ended while this was being made. What was there is kept.")
+        page.sees("#stage", "not judged yet")
+        page.click("[data-act=resume]")
         page.settled("verified", "verified")
+        page.click(".reel [data-act=select]")
         server.kill()
         page.sees("#banner", "The server does not answer.")
         page.press("1")
@@ -362,7 +373,7 @@ def test_a_killed_server_loses_nothing(driver, tmp_path):
         page.eventually(lambda: page.text("#banner"), "")
         # The stream is back, too.
         with httpx.Client(base_url=server.url, timeout=60) as client:
-            edit(client, state(client, now["id"]), "undo")
+            edit(client, state(client, board), "undo")
         page.settled("verified", "verified")
     finally:
         server.kill()

@@ -18,20 +18,25 @@ import socket
 from pathlib import Path
 from goalreel.serving.server import serve_app
 from support.studio import app, scripted
+models = scripted()
+if sys.argv[3:] == ["held"]:
+    models.critic.gate.clear()
 listening = socket.create_server(("127.0.0.1", int(sys.argv[2])))
-serve_app(app(Path(sys.argv[1]), scripted(), drain_seconds=0), listening)
+serve_app(app(Path(sys.argv[1]), models, drain_seconds=0), listening)
 """
 
 
 class KillableStudio:
-    """A studio in a process of its own, which may be killed and started again at its address."""
+    """A studio in a process of its own, which may be killed and started again at its address.
+
+    The Critic of one that is started as `held` answers nothing.
+    """
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port, self.url = folder, port, f"http://127.0.0.1:{port}"
-        self.start()
 
-    def start(self) -> None:
-        words = [sys.executable, "-c", SERVER, str(self.folder), str(self.port)]
+    def start(self, *held: str) -> None:
+        words = [sys.executable, "-c", SERVER, str(self.folder), str(self.port), *held]
         self.process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
         until(self.answers, 180)
 
