@@ -22,7 +22,7 @@ WGO_EPILOG = (
     f"{_COMMON}\n\nKeys of `--json`: `segment_f1`, `segment_precision`, `segment_recall` (overlap of 0.75), "
     "`even_segment_f1` (as many segments of equal length), `end_to_end_f1`, `end_to_end_precision`, "
     "`end_to_end_recall` (with `--judge`), `label_accuracy` (with `--labeller` too), each in 0-1; "
-    "`episodes`, `segments`, `failures`, `unjudged` (counts) and `models`.\n\n"
+    "`episodes`, `segments`, `failures`, `unlabelled`, `unjudged` (counts) and `models`.\n\n"
     "Example: `goalreel eval wgo --data WGO-Bench --out wgo --planner watch:openai:MODEL --labeller "
     "openai:MODEL --judge openai:JUDGE --json`"
 )

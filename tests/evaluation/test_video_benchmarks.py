@@ -39,7 +39,8 @@ def test_wgo_from_data_to_scores_and_a_second_run_asks_nobody(tmp_path):
     assert found["end_to_end_f1"] == pytest.approx(2 / 7)
     assert found["even_segment_f1"] == 1
     assert found["label_accuracy"] == pytest.approx(1 / 3)
-    assert (found["episodes"], found["segments"], found["failures"], found["unjudged"]) == (2, 3, 0, 1)
+    assert (found["episodes"], found["segments"], found["failures"]) == (2, 3, 0)
+    assert (found["unlabelled"], found["unjudged"]) == (0, 1)
     assert found["published"]["Macrodata (Gemini 3.5 Flash)"]["segment_f1"] == 0.306
     assert any("the benchmark 100 and 743" in note for note in found["notes"])
     assert any("they count as wrong" in note for note in found["notes"])
@@ -49,9 +50,12 @@ def test_wgo_from_data_to_scores_and_a_second_run_asks_nobody(tmp_path):
 
 def test_wgo_counts_an_episode_without_a_plan_and_says_so(tmp_path):
     data = bench.wgo_data(tmp_path / "data")
-    with ChatServer(lambda _: said("no idea")) as server:
+    with ChatServer(lambda _: said("...")) as server:
         words = ("--planner", f"watch:openai:planner@{server.url}", "--data", data, "--out", tmp_path / "out")
         found = last_line(goalreel("eval", "wgo", *words, "--limit", 1, "--json"))
+        silent = wgo(server.url, data, tmp_path / "silent")
+    assert (silent["label_accuracy"], silent["unlabelled"], silent["unjudged"]) == (0, 3, 0)
+    assert "3 segments have no label that can be read: they count as wrong." in silent["notes"]
     assert (found["failures"], found["segment_recall"], found["segment_precision"]) == (1, 0, None)
     assert "1 episodes have no plan: none of their segments is found." in found["notes"]
     assert "label_accuracy" not in found

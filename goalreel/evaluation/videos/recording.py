@@ -1,7 +1,7 @@
 """A video file as a recording: pictures alone, without the robot's numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class VideoRecording:
     path: Path
     instruction: str
     state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = field(default=())
+    action_names: tuple[str, ...] = ()
 
     @cached_property
     def _index(self) -> VideoIndex:

@@ -8,7 +8,7 @@ OUT/judge/      every reply of the judge
 All replies are kept: a run that was killed goes on, and a second one asks nobody.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,17 +64,19 @@ def run_wgo(order: WgoOrder, progress: OnProgress = lambda *_: None) -> VideoBen
         episodes = read_wgo(order.data, order.out / "videos", order.limit)
         plans = _plans(order, episodes, progress)
         scores = [_segment_score(e, p) for e, p in zip(episodes, plans, strict=True)]
-        unjudged = 0
+        unjudged = unlabelled = 0
         if order.judge is not None:
             asker = Asker(order.judge, order.out / "judge")
             scores, unjudged = _judge_matches(episodes, plans, scores, asker)
             if order.labeller is not None:
                 labels = _labels(episodes, Asker(order.labeller, order.out / "labels"), progress)
+                unlabelled = sum(label is None for row in labels for label in row)
                 scores, unread = _judge_labels(episodes, labels, scores, asker)
                 unjudged += unread
     gold = sum(len(e.segments) for e in episodes)
     failures = sum(isinstance(p, Failure) for p in plans)
-    counts = {"episodes": len(episodes), "segments": gold, "failures": failures, "unjudged": unjudged}
+    counts = {"episodes": len(episodes), "segments": gold, "failures": failures}
+    counts |= {"unlabelled": unlabelled, "unjudged": unjudged}
     models = {"planner": ModelName.parse(order.preset.planner).public()}
     models |= {"labeller": order.labeller.name} if order.labeller else {}
     models |= {"judge": order.judge.name} if order.judge else {}
@@ -83,7 +85,7 @@ def run_wgo(order: WgoOrder, progress: OnProgress = lambda *_: None) -> VideoBen
         models=models,
         counts=counts,
         values=wgo_values(scores),
-        notes=tuple(_notes(order, len(episodes), gold, failures, unjudged)),
+        notes=tuple(_notes(order, counts)),
     )
 
 
@@ -173,12 +175,15 @@ def _same(episode: WgoEpisode, pairs: Sequence[tuple[str, str]], asker: Asker) -
     return marks
 
 
-def _notes(order: WgoOrder, episodes: int, segments: int, failures: int, unjudged: int) -> list[str]:
+def _notes(order: WgoOrder, counts: Mapping[str, int]) -> list[str]:
+    episodes, segments = counts["episodes"], counts["segments"]
     notes = []
-    if failures:
-        notes.append(f"{failures} episodes have no plan: none of their segments is found.")
-    if unjudged:
-        notes.append(f"{unjudged} labels have no verdict of the judge: they count as wrong.")
+    if counts["failures"]:
+        notes.append(f"{counts['failures']} episodes have no plan: none of their segments is found.")
+    if counts["unlabelled"]:
+        notes.append(f"{counts['unlabelled']} segments have no label that can be read: they count as wrong.")
+    if counts["unjudged"]:
+        notes.append(f"{counts['unjudged']} labels have no verdict of the judge: they count as wrong.")
     if (episodes, segments) != (EPISODES, SEGMENTS):
         notes.append(
             f"The data have {episodes} episodes and {segments} segments, "
