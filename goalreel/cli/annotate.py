@@ -97,7 +97,7 @@ class RunOptions:
     models=PresetOptions("hindsight"),
     options=FieldOptions("goalreel.annotator.options:Options", without=("accepted",)),
     run=DeclaredOptions(RunOptions),
-    crew=DeclaredOptions(WorkerOptions),
+    cluster=DeclaredOptions(WorkerOptions),
     topics=DeclaredOptions(bags.BagOptions),
 )
 def annotate(
@@ -106,7 +106,7 @@ def annotate(
     models: "ModelChoice",
     options: "Options",
     run: RunOptions,
-    crew: WorkerOptions,
+    cluster: WorkerOptions,
     *,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
@@ -130,7 +130,7 @@ def annotate(
             from goalreel.annotator.exemplars import accepted
 
             options = replace(options, accepted=accepted(run.exemplars))
-        workers = crew.make_workers(preset, run.shard)
+        workers = cluster.make_workers(preset, run.shard)
         shard = Shard.parse(run.shard) if run.shard else None
         episodes = parse_episodes(run.episodes)
         with progress_bars(plans=not json_output) as progress:

@@ -36,13 +36,13 @@ EPILOG = (
     config_file=True,
     models=PresetOptions("nano"),
     many=DeclaredOptions(PromptOptions),
-    crew=DeclaredOptions(WorkerOptions),
+    cluster=DeclaredOptions(WorkerOptions),
 )
 def plan(
     out: Annotated[Path, typer.Option(help="Folder for the storyboard. Run again to resume.")],
     models: "ModelChoice",
     many: PromptOptions,
-    crew: WorkerOptions,
+    cluster: WorkerOptions,
     task: Annotated[
         list[str] | None,
         typer.Argument(
@@ -79,13 +79,13 @@ def plan(
         from goalreel.models.load import load
 
         arguments = task or []
-        if (many, crew) != (PromptOptions(), WorkerOptions()):
-            if arguments or storyboard is not None:
+        if (many, cluster) != (PromptOptions(), WorkerOptions()):
+            if many.prompts is not None and (arguments or storyboard is not None):
                 raise InputError(
                     "--prompts brings the instructions: leave FRAME, INSTRUCTION and --continue out"
                 )
             preset = models.load()
-            workers = crew.make_workers(preset, many.shard)
+            workers = cluster.make_workers(preset, many.shard)
             plan_file(
                 many,
                 preset,
