@@ -61,6 +61,7 @@ def page(driver, studio) -> Iterator[StudioPage]:
     yield page
     for gate in studio.gates():
         gate.set()
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert page.overflow() <= 0
     assert driver.get_log("browser") == []
 
@@ -382,10 +383,12 @@ def test_a_killed_server_loses_nothing(driver, tmp_path):
 
 
 def test_a_dead_model_is_told_and_asked_again(page, studio):
-    page.open(finished(studio.client, submit(studio.client, "no backend"), "failed")["id"])
+    now = finished(studio.client, submit(studio.client, "no backend"), "failed")
+    page.open(now["id"])
     page.sees("#work", "There is no plan: the card fell off the bus")
     assert "verified" not in page.text("main")
     page.click("[data-act=resume]")
+    page.eventually(lambda: state(studio.client, now["id"])["number"] > now["number"])
     page.sees("#work", "There is no plan")
     now = made(studio.client)
     edit(studio.client, now, "add", name="refuse", before=None)

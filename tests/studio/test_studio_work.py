@@ -12,7 +12,7 @@ import pytest
 from support.chat_server import ChatServer, Reply
 from support.places import TESTS
 from support.serving_models import PlannerChat, plan_of, until
-from support.studio import edit, events, finished, made, scripted, state, studio, submit
+from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
 
 from goalreel.errors import DatasetError, InputError
 from goalreel.planners.chat.conversation import TokenReply
@@ -257,8 +257,9 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path, monkeypatch):
         models.planner.gate.set()
         now = finished(client, board, "interrupted")
         assert now["degraded"].endswith("the disk is full")
-        refused = client.post(f"/v1/storyboards/{board}/edits", json={"after": 0, "edit": {"kind": "undo"}})
-        assert refused.status_code in (422, 500)
+        refused = edit(client, now, "continue", 500, image=LATER, done=0)
+        assert refused["error"]["message"].endswith("the disk is full")
+        assert state(client, board)["history"] == []
         monkeypatch.undo()
         client.post(f"/v1/storyboards/{board}/resume")
         assert finished(client, board)["complete"]
