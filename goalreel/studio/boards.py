@@ -94,9 +94,9 @@ class StudioBoards:
 
     def __init__(self, service: Service, folder: Path) -> None:
         self.folder, self.service = folder, service
-        self._held = ExitStack()
+        self._lock = ExitStack()
         busy = f"{folder}: another goalreel server serves this folder: end it, or name another folder"
-        self._held.enter_context(file_lock(folder / ".lock", busy))
+        self._lock.enter_context(file_lock(folder / ".lock", busy))
         self._threads = ThreadPoolExecutor(service.settings.max_running, thread_name_prefix="goalreel-agent")
         self._summaries: dict[str, BoardSummary] = {}
         self._alive: WeakValueDictionary[str, StudioBoard] = WeakValueDictionary()
@@ -225,7 +225,7 @@ class StudioBoards:
         await asyncio.gather(*(self._stop(board_id, "interrupted") for board_id in list(self._work)))
         self.end_streams()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._held.close()
+        self._lock.close()
 
     async def _stop(self, board_id: str, status: BoardStatus) -> None:
         if board_id in self._work:

@@ -56,8 +56,8 @@ def change_words(edit: edits.BoardEdit) -> str:
     """A change in words for a reader."""
     match edit:
         case edits.WordsEdit():
-            given = edit.model_dump(exclude={"kind", "step"}, exclude_none=True)
-            return f"changed the {' and the '.join(name.replace('_', ' ') for name in given)}"
+            words = edit.model_dump(exclude={"kind", "step"}, exclude_none=True)
+            return f"changed the {' and the '.join(name.replace('_', ' ') for name in words)}"
         case edits.AddEdit():
             return f"added “{edit.name}”"
         case edits.DeleteEdit():

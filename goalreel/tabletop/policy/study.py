@@ -209,8 +209,8 @@ def _seeds(order: PolicyOrder) -> int:
     """Count the training seeds, which all entries have alike."""
     counts = {entry.name: len(entry.folders) for entry in order.entries}
     if len(set(counts.values())) > 1:
-        given = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise InputError(f"arms are compared seed by seed: give all as many checkpoints ({given})")
+        numbers = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InputError(f"arms are compared seed by seed: give all as many checkpoints ({numbers})")
     return next(iter(counts.values()))
 
 
