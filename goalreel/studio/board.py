@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.batcher import Batcher
 from goalreel.serving.job import HEARTBEAT_SECONDS
@@ -68,6 +69,8 @@ class StudioBoard:
         self.waiting: Waiting | None = None
         self.trouble = ""
         """Why its work ended without a line in the log, as with a full disk; empty if it did not."""
+        self.forgotten = False
+        """Whether its folder is removed, so that nothing can be written any more."""
         self.writing = ""
         """The reply of the Planner as far as it is written; empty while it writes none."""
         self._watchers: set[asyncio.Queue[bytes | None]] = set()
@@ -83,6 +86,11 @@ class StudioBoard:
         return "interrupted" if self.trouble else self.state.status
 
     @property
+    def said_trouble(self) -> str:
+        """What ended the last work besides the models, in one line; empty: nothing did."""
+        return self.trouble or self.state.trouble
+
+    @property
     def is_watched(self) -> bool:
         """Whether somebody follows its events."""
         return bool(self._watchers)
@@ -91,9 +99,11 @@ class StudioBoard:
         """Write an event onto the disk, and tell everybody.
 
         Raises:
-            InputError: a change does not fit; nothing is written.
+            InputError: a change does not fit, or the storyboard was forgotten; nothing is written.
             DatasetError: the disk is full.
         """
+        if self.forgotten:
+            raise InputError("this storyboard was forgotten")
         event = BoardEvent(number=self.state.number + 1, at=datetime.now(UTC), what=what)
         self.replay.add(event, lambda: self.folder.append(event))
         self.trouble = ""
@@ -102,7 +112,13 @@ class StudioBoard:
         return event
 
     def changed_since(self, number: int) -> list[BoardEvent]:
-        """The changes of people after event `number`."""
+        """The changes of people after event `number`.
+
+        Raises:
+            InputError: there is no such event yet.
+        """
+        if number > self.state.number:
+            raise InputError(f"event {number} is not there: the last one is {self.state.number}")
         return [e for e in self.replay.events[number:] if isinstance(e.what, PersonsChange)]
 
     def tell(self, event: str, data: Mapping[str, object] | None) -> None:
@@ -131,6 +147,7 @@ class StudioBoard:
     def close(self, *, forgotten: bool = False) -> None:
         """End all streams."""
         if forgotten:
+            self.forgotten = True
             self.tell("forgotten", {})
         for watcher in self._watchers:
             watcher.put_nowait(None)
@@ -187,3 +204,8 @@ class StudioBoard:
 def _message(number: int | None, event: str, data: Mapping[str, object] | None) -> bytes:
     head = "" if number is None else f"id: {number}\n"
     return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -27,7 +27,7 @@ from goalreel.files import TMP, file_lock
 from goalreel.image import Image
 from goalreel.serving.jobs import check_room
 from goalreel.serving.service import Service
-from goalreel.studio.board import StudioBoard
+from goalreel.studio.board import StudioBoard, first_line
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.log import BoardFolder
 from goalreel.studio.replay import BoardReplay
@@ -81,7 +81,7 @@ class BoardSummary:
             pictures=pictures,
             verified=sum(step.accepted for step in steps),
             complete=record is not None and record.complete,
-            degraded=board.trouble or ("" if record is None else record.degraded),
+            degraded=board.said_trouble or ("" if record is None else record.degraded),
         )
 
 
@@ -146,7 +146,7 @@ class StudioBoards:
             DatasetError: its log is damaged.
         """
         if board_id not in self._summaries:
-            raise HTTPException(404, "no such storyboard: it was never here, or was forgotten")
+            raise _unknown()
         self._boards.pop(board_id, None)
         # Who still holds one that is no longer among the recent must not be joined by a second of it.
         board = self._alive.get(board_id) or self._read(board_id)
@@ -182,8 +182,10 @@ class StudioBoards:
         """Let models work on a storyboard, unless they do.
 
         Raises:
-            HTTPException: as `check_room`.
+            HTTPException: as `check_room`; 404, it was forgotten.
         """
+        if board.forgotten:
+            raise _unknown()
         if board.id in self._work and not self._work[board.id][1].done():
             return
         self.check_room()
@@ -207,7 +209,10 @@ class StudioBoards:
         Raises:
             OSError: the folder cannot be removed.
         """
-        await self._stop(board.id, "cancelled")
+        while board.id in self._work:  # somebody may let it go on meanwhile
+            await self._stop(board.id, "cancelled")
+        if board.forgotten:
+            return
         del self._summaries[board.id]
         self._boards.pop(board.id, None)
         board.close(forgotten=True)
@@ -244,7 +249,7 @@ class StudioBoards:
             known = isinstance(error, UserError)
             log.error("%s failed: %s", task.get_name(), error, exc_info=None if known else error)
             if board.state.status == "running":
-                board.end_in_trouble((str(error) or type(error).__name__).splitlines()[0])
+                board.end_in_trouble(first_line(error))
 
     def _open(self, path: Path) -> None:
         """Take a folder into the history. What a kill ended is interrupted; a damaged log stays as it is."""
@@ -273,6 +278,10 @@ class StudioBoards:
         board = StudioBoard(board_id, folder, replay, self._note, lambda: self.service.draining)
         self._alive[board_id] = board
         return board
+
+
+def _unknown() -> HTTPException:
+    return HTTPException(404, "no such storyboard: it was never here, or was forgotten")
 
 
 def _stored(task: Task, folder: BoardFolder) -> Task:

@@ -39,7 +39,7 @@ def with_change(state: StudioState, edit: edits.StepChange, number: int) -> Stud
             _check_picture(step, edit.attempt)
             return state.with_step(place, step.model_copy(update={"chosen": edit.attempt}))
         case edits.JudgeEdit():
-            return state.with_step(place, _judged(step, edit))
+            return state.with_step(place, _judged(step, edit, state.source(place)))
     assert_never(edit)
 
 
@@ -112,12 +112,13 @@ def _drawn(state: StudioState, place: int, edit: edits.DrawEdit, number: int) ->
     return state.model_copy(update={"steps": (*state.steps[: place + 1], *rest)})
 
 
-def _judged(step: BoardStep, edit: edits.JudgeEdit) -> BoardStep:
+def _judged(step: BoardStep, edit: edits.JudgeEdit, source: str | None) -> BoardStep:
     _check_picture(step, edit.attempt)
     opinion = {
         "opinion": edit.accept,
         "opinion_name": step.step.name,
         "opinion_instruction": step.step.instruction,
+        "opinion_source": source,
     }
     judged = step.attempts[edit.attempt].model_copy(update=opinion)
     attempts = (*step.attempts[: edit.attempt], judged, *step.attempts[edit.attempt + 1 :])

@@ -4,10 +4,9 @@ Pictures are names of files beside the log. In a `Task` or an `Attempt` a stand-
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from goalreel.serving.job import JobStatus
 from goalreel.studio.edits import BoardEdit
@@ -111,6 +110,8 @@ class WorkEnded(Frozen):
 
     kind: Literal["finished"] = "finished"
     status: BoardStatus
+    trouble: str = ""
+    """What ended it besides the models, as a picture that is not on the disk any more; empty: nothing did."""
 
 
 type BoardNews = Annotated[
@@ -132,6 +133,6 @@ class BoardEvent(Frozen):
 
     number: Annotated[int, Field(ge=1)]
     """1 for the first line."""
-    at: datetime
+    at: AwareDatetime
     """UTC."""
     what: BoardNews

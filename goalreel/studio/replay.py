@@ -105,12 +105,13 @@ def _changed(state: StudioState, event: events.BoardEvent) -> StudioState:
         case events.Submitted():
             raise ValueError("a storyboard is submitted once")
         case events.WorkBegun():
-            begun = {"status": "running", "started": event.at, "models": what.models}
+            begun = {"status": "running", "started": event.at, "models": what.models, "trouble": ""}
             return _reopened(state.model_copy(update=begun), event.number, what.reopen)
         case events.WorkEnded():
             until = state.updated if what.status == "interrupted" else event.at
             worked = (until - state.started).total_seconds() if state.started else 0.0
             ended = {"status": what.status, "started": None, "seconds": state.seconds + worked}
+            ended["trouble"] = what.trouble
             return state.model_copy(update=ended)
         case events.PlanMade():
             return _planned(state, what, event.number) if what.round == state.plan_round else state
@@ -155,8 +156,7 @@ def _reopened(state: StudioState, number: int, reopen: bool) -> StudioState:
     is_behind = False  # of a step that is drawn anew, so that its own picture will be stale
     for place, step in enumerate(state.steps):
         drawn = step.step.prompt is not None and not step.todo
-        accepted = step.chosen is not None and bool(step.opinion(step.attempts[step.chosen]))
-        if drawn and (step.goal is None or state.stale_goal(place) or (is_behind and not accepted)):
+        if drawn and (step.goal is None or state.stale_goal(place) or is_behind):
             step = open_step(step, number)
         is_behind = is_behind or step.todo is not None
         steps.append(step)

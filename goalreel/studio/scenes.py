@@ -23,6 +23,7 @@ MAX_DATASETS, MAX_DEPTH = 200, 3
 """Of the list: datasets, and how deep below the folder they are looked for."""
 ROS_SECONDS = 5.0
 """How long a camera is waited for."""
+NO_DATASET = "there is no such dataset below the folder of --datasets"
 
 
 def scene(name: str, instruction: str, image: Image) -> Scene:
@@ -79,9 +80,8 @@ class DatasetFrames:
             DatasetError: it cannot be read, or has no such episode or camera.
         """
         root = self._root()
-        path = (root / dataset).resolve()
-        if not path.is_relative_to(root) or not path.is_dir():
-            raise InputError("there is no such dataset below the folder of --datasets")
+        if not (path := _resolved(root / dataset)).is_relative_to(root) or not path.is_dir():
+            raise InputError(NO_DATASET)
         source = _source(path)
         recording = source.episode(source.select([episode])[0])
         image = recording.frames(source.camera(camera), [0])[0]
@@ -113,6 +113,13 @@ def ros_frame(topic: str) -> Scene:
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     image = import_module("goalreel_ros.client.camera_frame").next_frame(topic, ROS_SECONDS)
     return scene(topic, "", image)
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve(strict=True)
+    except (OSError, ValueError) as e:  # not there, too long, or with a NUL
+        raise InputError(NO_DATASET) from e
 
 
 def _datasets(folder: Path, depth: int) -> Iterator[Path]:

@@ -38,6 +38,8 @@ class DrawnAttempt(Frozen):
     opinion_name: str = ""
     """The words that the person judged it by."""
     opinion_instruction: str = ""
+    opinion_source: str | None = None
+    """The picture before the step, as it was then."""
 
     @property
     def picture(self) -> str | None:
@@ -74,11 +76,6 @@ class BoardStep(Frozen):
         """The name of its goal image."""
         return None if self.chosen is None or self.step.prompt is None else self.attempts[self.chosen].picture
 
-    def opinion(self, attempt: DrawnAttempt) -> bool | None:
-        """Whether a person accepts an attempt for the words that the step has now; None: nobody said."""
-        words = (attempt.opinion_name, attempt.opinion_instruction)
-        return attempt.opinion if words == (self.step.name, self.step.instruction) else None
-
     def place(self, round_number: int, attempt: int) -> int | None:
         """Where an attempt of a round is among all attempts; the last one, if it was drawn anew."""
         places = [n for n, a in enumerate(self.attempts) if (a.round, a.number) == (round_number, attempt)]
@@ -108,6 +105,8 @@ class StudioState(Frozen):
     """Of the last work."""
     steps: tuple[BoardStep, ...] = ()
     failure: Failure | None = None
+    trouble: str = ""
+    """What ended the last work besides the models, in one line; empty: nothing did."""
 
     @property
     def image(self) -> str | None:
@@ -135,10 +134,19 @@ class StudioState(Frozen):
         goals = (step.goal for step in reversed(self.steps[:place]))
         return next((goal for goal in goals if goal is not None), self.image)
 
+    def opinion(self, place: int, attempt: DrawnAttempt) -> bool | None:
+        """Whether a person accepts an attempt for the words and the picture before the step, as they are now.
+
+        None: nobody said so of these.
+        """
+        step = self.steps[place].step
+        judged = (attempt.opinion_name, attempt.opinion_instruction, attempt.opinion_source)
+        return attempt.opinion if judged == (step.name, step.instruction, self.source(place)) else None
+
     def stale(self, place: int, attempt: DrawnAttempt) -> tuple[str, ...]:
         """Why an attempt is not of the step's words, or not of the picture before it, as they are now."""
         step = self.steps[place]
-        if step.opinion(attempt):
+        if self.opinion(place, attempt):
             return ()
         changed = (attempt.name, attempt.instruction) != (step.step.name, step.step.instruction)
         moved = attempt.source != self.source(place)

@@ -18,7 +18,7 @@ def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storybo
     """The record, its pictures by `get_image` of their names; None where there is neither plan nor failure.
 
     A picture that is stale is not verified, whatever the Critic said of it. A person's word counts more than
-    the Critic's, for the words that it was said of.
+    the Critic's, for the words and the picture before that it was said of.
     """
     if not state.steps and state.failure is None:
         return None
@@ -65,7 +65,7 @@ def persons_verdicts(state: StudioState) -> Mapping[tuple[int, int], HumanVerdic
     for place, step in enumerate(state.steps):
         judged = [a for a in step.attempts if a.result is not None and step.step.prompt is not None]
         for number, attempt in enumerate(judged):
-            opinion = step.opinion(attempt)
+            opinion = state.opinion(place, attempt)
             if opinion is not None:
                 kind: CorrectionKind = "chosen" if opinion else "wrong_picture"
                 verdicts[place, number] = HumanVerdict(success=opinion, correction=kind)
@@ -88,7 +88,7 @@ def _attempt(state: StudioState, place: int, drawn: DrawnAttempt, get_image: Get
     attempt = result.model_copy(update={"image": _image(result.image, get_image)})
     if result.image is None:
         return attempt
-    opinion = state.steps[place].opinion(drawn)
+    opinion = state.opinion(place, drawn)
     if opinion is None and (stale := state.stale(place, drawn)):
         verdict = Verdict(success=False, reasoning=" ".join(stale), pictures_only=True)
         return attempt.model_copy(update={"verdict": verdict, "failure": None})
@@ -107,7 +107,7 @@ def _claims(state: StudioState, place: int, goal: DrawnAttempt | None, claims: C
     names: dict[Role, str] = {} if goal is None else {**goal.models}
     if step.planner is not None:
         names["planner"] = step.planner
-    opinion = None if goal is None else step.opinion(goal)
+    opinion = None if goal is None else state.opinion(place, goal)
     if opinion is not None:
         names["critic"] = PERSON
     claims = claims.named(names)

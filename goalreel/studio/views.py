@@ -20,7 +20,7 @@ from goalreel.studio.schemas import (
     StepView,
     WaitingView,
 )
-from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
+from goalreel.studio.state import DrawnAttempt, StudioState
 from goalreel.studio.trust import recorded_step, storyboard_of
 from goalreel.types import Failure, StoryboardStep, Verdict
 from goalreel.wording import background_note, reader_text
@@ -57,7 +57,7 @@ def board_view(board: StudioBoard) -> BoardView:
         waiting=waiting,
         writing=board.writing,
         failure=_failure(state.failure),
-        degraded=board.trouble or ("" if record is None else record.degraded),
+        degraded=board.said_trouble or ("" if record is None else record.degraded),
         complete=record is not None and record.complete,
         can_undo=bool(board.replay.done),
         can_redo=bool(board.replay.undone),
@@ -142,7 +142,7 @@ def _attempt(board: str, state: StudioState, place: int, number: int) -> Attempt
         seed=drawn.seed,
         by=_name((result and result.by) or drawn.models.get("editor")),
         critic=_name(drawn.models.get("critic")) if judged else None,
-        outcome=_outcome(step, drawn),
+        outcome=_outcome(drawn, state.opinion(place, drawn)),
         stale=state.stale(place, drawn),
         verdict=None if result is None else _for_reader(result.verdict),
         failure=_failure(None if result is None else result.failure),
@@ -150,8 +150,7 @@ def _attempt(board: str, state: StudioState, place: int, number: int) -> Attempt
     )
 
 
-def _outcome(step: BoardStep, drawn: DrawnAttempt) -> AttemptOutcome:
-    opinion = step.opinion(drawn)
+def _outcome(drawn: DrawnAttempt, opinion: bool | None) -> AttemptOutcome:
     if opinion is not None:
         return "person_accepted" if opinion else "person_refused"
     if drawn.result is None:

@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
+from goalreel.errors import UserError
 from goalreel.progress import OnText
 from goalreel.serving.loading import is_loaded
 from goalreel.serving.served_models import ServedModels
 from goalreel.serving.service import Service
-from goalreel.studio.board import StudioBoard, Waiting
+from goalreel.studio.board import StudioBoard, Waiting, first_line
 from goalreel.studio.events import (
     BoardStatus,
     PlanFailed,
@@ -50,17 +51,22 @@ class BoardWork:
         """Plan if need be, and draw what is open; the log says how it ended."""
         board = self._board
         status: BoardStatus = "failed"
+        trouble = "a fault in goalreel: the server's log says more"
         try:
             board.append(WorkBegun(models=dict(self._new_models().makers), reopen=reopen))
             while (key := self._next()) is not None:
                 await self._do(key)
             record = storyboard_of(board.state)
             status = "done" if record is not None and not record.degraded else "failed"
+            trouble = ""
         except asyncio.CancelledError:
-            status = self._ending
+            status, trouble = self._ending, ""
+            raise
+        except (UserError, OSError) as e:
+            trouble = first_line(e)
             raise
         finally:
-            board.append(WorkEnded(status=status))
+            board.append(WorkEnded(status=status, trouble=trouble))
 
     def end_as(self, status: BoardStatus) -> None:
         """Say how the storyboard has ended if the run is cancelled."""

@@ -217,6 +217,24 @@ def standing(client):
     return made(client)
 
 
+def test_a_change_after_an_event_that_is_not_there_is_refused(client, standing):
+    body = {"after": standing["number"] + 1, "edit": {"kind": "delete", "step": standing["steps"][0]["id"]}}
+    answer = client.post(f"/v1/storyboards/{standing['id']}/edits", json=body)
+    assert (answer.status_code, "is not there" in answer.text) == (422, True), answer.text
+
+
+def test_a_persons_word_holds_for_the_picture_before_that_they_saw(client):
+    now = made(client)
+    first, second = now["steps"]
+    now = edit(client, now, "judge", step=second["id"], attempt=0, accept=True)
+    now = edit(client, now, "choose", step=first["id"], attempt=0)
+    step = now["steps"][1]
+    assert (step["status"], step["attempts"][0]["outcome"]) == ("unverified", "rejected")
+    assert step["stale"] == ["The picture that this one was drawn from is another one now."]
+    assert step["claims"]["looks"]["checked"] == "nobody"
+    assert edit(client, now, "undo")["steps"][1]["status"] == "verified"
+
+
 def test_paths_lead_nowhere_else(client, standing, folder):
     (folder / "secret.png").write_bytes(b"secret")
     for path in ("pictures/..%2F..%2Fsecret.png", "pictures/0.png", "export/x.zip", "pictures/log.jsonl"):
@@ -295,7 +313,14 @@ def test_first_frames_of_datasets_below_the_allowed_folder(video_dataset, tmp_pa
         data = base64.b64decode(scene["picture"].partition(",")[2])
         assert Image.decode(data).size == (48, 48)
         assert scene["instruction"]
-        for dataset, episode in (("../..", 0), ("/etc", 0), (str(video_dataset), 10**6), ("nothing", 0)):
+        for dataset, episode in (
+            ("../..", 0),
+            ("/etc", 0),
+            ("a\0b", 0),
+            ("a" * 900, 0),
+            (str(video_dataset), 10**6),
+            ("nothing", 0),
+        ):
             answer = client.get("/v1/frames", params={"dataset": dataset, "episode": episode})
             assert answer.status_code in (422, 500), answer.text
             assert answer.json()["error"]["message"]

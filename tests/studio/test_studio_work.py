@@ -1,6 +1,8 @@
 """What happens while models work: a slow one, a dead one, cancel, changes, kills, two servers."""
 
+import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +11,7 @@ from dataclasses import replace
 
 import httpx
 import pytest
+from starlette.exceptions import HTTPException
 from support.chat_server import ChatServer, Reply
 from support.places import TESTS
 from support.serving_models import PlannerChat, plan_of, until
@@ -23,6 +26,7 @@ from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings
 from goalreel.studio import log
 from goalreel.studio.boards import StudioBoards
+from goalreel.studio.events import WorkEnded
 
 
 def waits(client: httpx.Client, board: str, role: str) -> dict:
@@ -281,3 +285,47 @@ def test_the_plan_of_a_model_behind_a_server_is_told_as_it_is_written(tmp_path):
     assert [(data["piece"], data["first"]) for data in told] == [
         (piece, place == 0) for place, piece in enumerate(pieces)
     ]
+
+
+def test_work_without_a_picture_on_the_disk_ends_as_failed_and_says_why(tmp_path):
+    with studio(tmp_path) as client:
+        now = made(client)
+        scene = tmp_path / now["id"] / "pictures" / now["image"].rsplit("/", 1)[1]
+        scene.rename(tmp_path / "kept.png")
+        edit(client, now, "draw", step=now["steps"][0]["id"])
+        said = "this storyboard has no such picture"
+        assert finished(client, now["id"], "failed")["degraded"] == said
+        assert events(client, now["id"])[-1][1:] == ("finished", {"status": "failed", "message": said})
+    with studio(tmp_path) as client:
+        assert state(client, now["id"])["degraded"] == said, "a restart forgets no trouble"
+        (tmp_path / "kept.png").rename(scene)
+        client.post(f"/v1/storyboards/{now['id']}/resume")
+        assert finished(client, now["id"])["degraded"] == ""
+
+
+def test_nothing_is_written_to_a_storyboard_that_was_forgotten(tmp_path):
+    async def forget_twice() -> None:
+        boards = StudioBoards(Service(scripted(), ServeSettings()), tmp_path)
+        [board] = [boards.find(path.name) for path in tmp_path.iterdir() if path.is_dir()]
+        boards.begin(board, reopen=True)
+        await asyncio.gather(boards.forget(board), boards.forget(board))
+        with pytest.raises(InputError, match="forgotten"):
+            board.append(WorkEnded(status="done"))
+        with pytest.raises(HTTPException, match="forgotten"):
+            boards.begin(board)
+        assert boards.history("", 9, None) == (0, [])
+        await boards.close()
+
+    with studio(tmp_path) as client:
+        made(client)
+    asyncio.run(forget_twice())
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_log_with_times_of_no_zone_is_left_out(tmp_path):
+    with studio(tmp_path) as client:
+        kept, spoilt = made(client)["id"], made(client)["id"]
+    path = tmp_path / spoilt / "log.jsonl"
+    path.write_text(re.sub(r'("at":"[^"]*)Z"', r'\1"', path.read_text(), count=1))
+    with studio(tmp_path) as client:
+        assert [row["id"] for row in client.get("/v1/storyboards").json()["storyboards"]] == [kept]
