@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from support.browser import CONTRAST, chromium, needs_chromium
+from support.browser import CONTRAST, BrowserPage, chromium, needs_chromium
 from support.recordings import make_dataset, storyboard
 from support.wait import until
 
@@ -106,22 +106,17 @@ def unused() -> Iterator[int]:
     return iter(range(EPISODES - 4))
 
 
-class Page:
+class Page(BrowserPage):
     """What a person does on the page, and what it says."""
 
     def __init__(self, driver, server: Served, size: tuple[int, int] = WIDTHS["wide"]) -> None:
-        self.driver, self.server = driver, server
+        super().__init__(driver)
+        self.server = server
         self.resize(*size)
-
-    def resize(self, width: int, height: int) -> None:
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def open(self, index: int) -> None:
         self.index = index
-        # Away first: of two addresses that differ behind the # alone, the second loads nothing.
-        self.driver.get("about:blank")
-        self.driver.get(f"{self.server.url}/#/episode/{index}")
+        self.load(f"{self.server.url}/#/episode/{index}")
         self.sees("h1", f"Episode {index}")
         self.settled()
         loaded = "return [...document.images].every((image) => !image.src || image.complete)"
@@ -129,51 +124,6 @@ class Page:
 
     def settled(self) -> None:
         self.eventually(lambda: self.text("#saving"), "Saved")
-
-    def find(self, css: str):
-        return self.driver.find_element("css selector", css)
-
-    def all(self, css: str) -> list:
-        return self.driver.find_elements("css selector", css)
-
-    def script(self, code: str, *arguments: object):
-        return self.driver.execute_script(code, *arguments)
-
-    def text(self, css: str) -> str | None:
-        """Read at once: the page may draw an element anew between finding and reading it."""
-        return self.script("return document.querySelector(arguments[0])?.innerText ?? null", css)
-
-    def attribute(self, css: str, name: str) -> str | None:
-        return self.script(
-            "return document.querySelector(arguments[0])?.getAttribute(arguments[1])", css, name
-        )
-
-    def eventually(self, condition, wanted: object = True) -> None:
-        seen: list[object] = []
-
-        def equal() -> bool:
-            seen[:] = [condition()]
-            return seen[0] == wanted
-
-        try:
-            until(equal)
-        except AssertionError:
-            pytest.fail(f"wanted {wanted!r}, saw {seen[0]!r}")
-
-    def sees(self, css: str, words: str) -> None:
-        self.eventually(lambda: words in (self.text(css) or ""))
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            webdriver.ActionChains(self.driver).send_keys(key).perform()
-
-    def shifted(self, key: str) -> None:
-        chain = webdriver.ActionChains(self.driver).key_down(Keys.SHIFT).send_keys(key)
-        chain.key_up(Keys.SHIFT).perform()
-
-    def click(self, css: str) -> None:
-        self.script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", css)
-        self.find(css).click()
 
     def frame(self) -> int:
         return int(self.attribute(".playhead", "aria-valuenow") or -1)
@@ -189,11 +139,6 @@ class Page:
 
     def step(self, at: int) -> dict:
         return self.server.episode(self.index)["steps"][at]
-
-    def overflow(self) -> int:
-        return self.script(
-            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
 
 
 @pytest.fixture(params=WIDTHS.values(), ids=WIDTHS.keys())

@@ -409,7 +409,7 @@ return [...controls].filter((n) =>
 
 @pytest.mark.parametrize("size", WIDTHS)
 def test_long_plans_long_words_and_many_pictures_fit_every_screen(page, studio, size):
-    page.resize(size)
+    page.resize(*WIDTHS[size])
     now = made(studio.client, instruction="#" * 30 + LONG, max_attempts=2)
     step = now["steps"][2]["id"]
     edit(studio.client, now, "change", step=step, name=LONG[:190], instruction=LONG * 5)
@@ -462,7 +462,7 @@ def test_keys_screen_readers_and_still_pictures(page, studio):
     still = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)
     page.eventually(lambda: page.script(moving), 0)
-    page.resize("narrow")
+    page.resize(*WIDTHS["narrow"])
     keys = "return [...document.querySelectorAll('kbd')].filter((key) => key.checkVisibility()).length"
     page.eventually(lambda: page.script(keys), 0)  # a phone has no keys
     studio.models.critic.gate.set()

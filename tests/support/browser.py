@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from support.wait import until
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
 SWITCHES = (
@@ -30,6 +32,86 @@ def chromium(profile: Path, *logs: str, more: str = "") -> Iterator:
     driver.set_script_timeout(60)
     yield driver
     driver.quit()
+
+
+class BrowserPage:
+    """A page in a browser: what is on it, and what a person does with keys and pointer."""
+
+    def __init__(self, driver) -> None:
+        self.driver = driver
+
+    def resize(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def load(self, url: str) -> None:
+        # Away first: of two addresses that differ behind the # alone, the second loads nothing.
+        self.driver.get("about:blank")
+        self.driver.get(url)
+
+    def find(self, css: str):
+        return self.driver.find_element("css selector", css)
+
+    def all(self, css: str) -> list:
+        return self.driver.find_elements("css selector", css)
+
+    def script(self, code: str, *arguments: object):
+        return self.driver.execute_script(code, *arguments)
+
+    def text(self, css: str) -> str:
+        """Read at once: the page may draw an element anew between finding and reading it."""
+        return self.script("return document.querySelector(arguments[0])?.innerText ?? ''", css)
+
+    def attribute(self, css: str, name: str) -> str | None:
+        return self.script(
+            "return document.querySelector(arguments[0])?.getAttribute(arguments[1])", css, name
+        )
+
+    def eventually(self, condition, wanted: object = True) -> None:
+        seen: list[object] = []
+
+        def equal() -> bool:
+            seen[:] = [condition()]
+            return seen[0] == wanted
+
+        try:
+            until(equal)
+        except AssertionError:
+            pytest.fail(f"wanted {wanted!r}, saw {seen[0]!r}")
+
+    def sees(self, css: str, words: str) -> None:
+        seen: list[str] = []
+
+        def there() -> bool:
+            seen[:] = [self.text(css)]
+            return words in seen[0]
+
+        try:
+            until(there)
+        except AssertionError:
+            pytest.fail(f"{css}: wanted {words!r}, saw {seen[0]!r}")
+
+    def press(self, *keys: str) -> None:
+        from selenium.webdriver import ActionChains
+
+        for key in keys:
+            ActionChains(self.driver).send_keys(key).perform()
+
+    def shifted(self, key: str) -> None:
+        from selenium.webdriver import ActionChains, Keys
+
+        ActionChains(self.driver).key_down(Keys.SHIFT).send_keys(key).key_up(Keys.SHIFT).perform()
+
+    def click(self, css: str) -> None:
+        self.eventually(lambda: len(self.all(css)) > 0)
+        self.script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", css)
+        self.find(css).click()
+
+    def overflow(self) -> int:
+        """How many pixels the page is wider than its window."""
+        return self.script(
+            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
 
 
 CONTRAST = """
