@@ -48,7 +48,10 @@ def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str,
             edit = what.edit.model_dump(mode="json", exclude_none=True)
             return "changed", {"by": what.by, "words": change_words(what.edit), "edit": edit}
         case events.WorkEnded():
-            return "finished", {"status": what.status} | ({"message": what.trouble} if what.trouble else {})
+            ending: _Data = {"status": what.status}
+            if what.trouble:
+                ending["message"] = what.trouble
+            return "finished", ending
     assert_never(what)
 
 
