@@ -5,40 +5,24 @@ Of the tabletop's first validation scenes it takes the one with most to show: at
     .venv/bin/python dev/review_picture.py docs/images/review.png
 """
 
-import io
 import json
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import PIL.Image
+from page_picture import browser, until, write_small
 from selenium import webdriver
-
-from goalreel.files import write_bytes
 
 GOALREEL: Final = Path(sys.executable).with_name("goalreel")
 EPISODES: Final = 4
-SIZE: Final = (1440, 1010)
 READY: Final = """
 return document.querySelector("#saving")?.textContent === "Saved"
   && [...document.images].every((image) => image.complete && (image.naturalWidth || !image.src));
 """
-
-
-def until(ready: Callable[[], object], seconds: float = 120.0) -> None:
-    """Wait until `ready()` is true."""
-    end = time.monotonic() + seconds
-    while not ready():
-        time.sleep(0.2)
-        if time.monotonic() > end:
-            raise TimeoutError(f"no picture after {seconds:g} s")
 
 
 def listens(port: int) -> bool:
@@ -66,23 +50,13 @@ def richest(url: str) -> tuple[int, int]:
 def look(url: str, profile: Path) -> bytes:
     """Take the picture that a person sees, as PNG: a step some way on."""
     episode, number = richest(url)
-    options = webdriver.ChromeOptions()
-    for switch in ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
-        options.add_argument(switch)
-    options.add_argument(f"--user-data-dir={profile}")
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    try:
-        metrics = {"width": SIZE[0], "height": SIZE[1], "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    with browser(profile) as driver:
         driver.get(f"{url}/#/episode/{episode}")
         until(lambda: driver.execute_script(READY))
         for key in "l" * number + "." * 20:
             webdriver.ActionChains(driver).send_keys(key).perform()
         until(lambda: driver.execute_script(READY))
         return driver.get_screenshot_as_png()
-    finally:
-        driver.quit()
 
 
 def main(out: str) -> None:
@@ -102,11 +76,7 @@ def main(out: str) -> None:
                 picture = look(f"http://127.0.0.1:{port}", Path(folder) / "profile")
             finally:
                 server.terminate()
-    small = io.BytesIO()
-    PIL.Image.open(io.BytesIO(picture)).convert("RGB").quantize(
-        256, PIL.Image.Quantize.MEDIANCUT, kmeans=5
-    ).save(small, "PNG", optimize=True)
-    write_bytes(Path(out), small.getvalue())
+    write_small(picture, Path(out))
 
 
 if __name__ == "__main__":
