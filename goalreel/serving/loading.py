@@ -23,6 +23,10 @@ from goalreel.types import Edit, Editor, Failure
 
 log = logging.getLogger(__name__)
 
+_LOADS = threading.RLock()
+"""Held while a model is loaded: transformers and diffusers change global state then, and one of two models
+that are loaded at once may lack weights."""
+
 
 class LoadingModel[M]:
     """A model that is loaded once, by whoever needs it first."""
@@ -31,7 +35,6 @@ class LoadingModel[M]:
         self.name = name
         self._build = build
         self._model: M | None = None
-        self._lock = threading.Lock()
 
     @property
     def is_loaded(self) -> bool:
@@ -44,15 +47,19 @@ class LoadingModel[M]:
         Raises:
             BackendError: it cannot be loaded; the next call tries again.
         """
-        with self._lock:
-            if self._model is None:
-                try:
-                    self._model = self._build()
-                except (UserError, OSError, ModuleNotFoundError) as e:
-                    missing = absent(e) if isinstance(e, ModuleNotFoundError) else None
-                    line = missing or (str(e) or type(e).__name__).splitlines()[0]
-                    raise BackendError(f"{self.name} cannot be loaded: {line}") from e
-            return self._model
+        if self._model is None:
+            with _LOADS:
+                if self._model is None:
+                    self._model = self._built()
+        return self._model
+
+    def _built(self) -> M:
+        try:
+            return self._build()
+        except (UserError, OSError, ModuleNotFoundError) as e:
+            missing = absent(e) if isinstance(e, ModuleNotFoundError) else None
+            line = missing or (str(e) or type(e).__name__).splitlines()[0]
+            raise BackendError(f"{self.name} cannot be loaded: {line}") from e
 
 
 class LoadingEditor(LoadingModel[Editor]):

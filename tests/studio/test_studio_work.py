@@ -21,7 +21,7 @@ from goalreel.errors import DatasetError, InputError
 from goalreel.planners.chat.conversation import TokenReply
 from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.serving.batcher import CallEngine
-from goalreel.serving.loading import LoadingChat
+from goalreel.serving.loading import LoadingChat, LoadingModel
 from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings
 from goalreel.studio import log
@@ -329,3 +329,24 @@ def test_a_log_with_times_of_no_zone_is_left_out(tmp_path):
     path.write_text(re.sub(r'("at":"[^"]*)Z"', r'\1"', path.read_text(), count=1))
     with studio(tmp_path) as client:
         assert [row["id"] for row in client.get("/v1/storyboards").json()["storyboards"]] == [kept]
+
+
+def test_models_are_loaded_one_at_a_time():
+    second_began = threading.Event()
+
+    def build_second() -> str:
+        second_began.set()
+        return "second"
+
+    second = LoadingModel("the critic", build_second)
+    other = threading.Thread(target=second.load)
+
+    def build_first() -> str:
+        other.start()
+        assert not second_began.wait(0.2), "both were being loaded at once"
+        return "first"
+
+    first = LoadingModel("the planner", build_first)
+    assert first.load() == "first"
+    other.join()
+    assert second.is_loaded
