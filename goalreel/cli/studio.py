@@ -55,9 +55,17 @@ def studio(
         with listen(host, port) as socket:
             from goalreel.serving.server import serve_app
             from goalreel.studio.app import create_board_app
+            from goalreel.studio.presets import studio_presets
 
             served = build_models(preset.planner, preset.critic, preset.editor, loading=True)
-            app = create_board_app(served, settings, folder, datasets=datasets, page_access=access)
+            app = create_board_app(
+                served,
+                settings,
+                folder,
+                datasets=datasets,
+                presets=studio_presets(preset, served),
+                page_access=access,
+            )
             address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}/"
             ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
             typer.echo(

@@ -63,6 +63,11 @@ class PresetMemory:
         rest = [model for model in self.models if model not in first]
         return max(_peak(first), _peak(rest))
 
+    @property
+    def together_gb(self) -> float | None:
+        """With all models in memory at once, as in a server; None where a model's size is unknown."""
+        return None if any(model.weights_gb is None for model in self.models) else _peak(self.models)
+
     def line(self, gpu_gb: float | None) -> str:
         """Say what is needed, and whether a GPU of `gpu_gb` holds it (None: there is none)."""
         sizes = ", ".join(map(str, self.models))

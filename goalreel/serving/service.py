@@ -125,10 +125,10 @@ class Service:
             raise HTTPException(404, "this server has no editor")
         return self.batchers["editor"]
 
-    def close(self) -> None:
-        """Stop every model's worker thread; what waits is answered WorkerDead."""
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop every model's worker thread, as `Batcher.close`; what waits is answered WorkerDead."""
         for batcher in self.batchers.values():
-            batcher.close()
+            batcher.close(timeout)
 
 
 class _Listener:

@@ -35,8 +35,8 @@ from goalreel.studio.schemas import (
     StudioView,
 )
 from goalreel.studio.trust import persons_verdicts, storyboard_of
-from goalreel.studio.views import board_view, row_view
-from goalreel.types import ROLES, Storyboard, Task
+from goalreel.studio.views import board_view, model_names, preset_view, row_view
+from goalreel.types import Storyboard, Task
 
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 about = APIRouter(prefix="/v1", tags=["studio"])
@@ -49,8 +49,12 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
 
 
 class BoardSubmission(Submission):
-    """What to make a storyboard of; `variants`: pictures of each step, at least."""
+    """What to make a storyboard of; `variants`: pictures of each step, at least.
 
+    `preset`: the name of a preset of `GET /v1/studio`; without it, the models of the start make it.
+    """
+
+    preset: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     variants: Annotated[int, Field(ge=1, le=MAX_VARIANTS)] = 1
 
 
@@ -81,13 +85,14 @@ type BoardHere = Annotated[StudioBoard, Depends(_board)]
 @router.post("", status_code=202, responses=responses(404))
 async def submit_board(body: BoardSubmission, boards: Boards, response: Response, service: Here) -> BoardView:
     """Start one; fetch it under the id that comes back."""
-    boards.check_room()
+    models = boards.models_of(body.preset)
     task = await submitted_task(body, service.settings.max_pixels)
     submitted = Submitted(
         task=Task(id=task.id, instruction=task.instruction),
-        max_attempts=body.max_attempts or service.settings.loop.max_attempts,
+        max_attempts=body.max_attempts or models.settings.loop.max_attempts,
         variants=body.variants,
         on_unverified=body.on_unverified,
+        preset=body.preset,
     )
     board = await boards.submit(task, submitted)
     response.headers["Location"] = f"/v1/storyboards/{board.id}"
@@ -191,7 +196,7 @@ async def export_board(board: BoardHere, name: ExportName, boards: Boards) -> Re
     record = await _record(board)
     if record is None:
         raise InputError("there is no plan yet: wait until it is there")
-    data = await asyncio.to_thread(export_bytes, record, name, boards.names())
+    data = await asyncio.to_thread(export_bytes, record, name, model_names(board.state))
     headers = {"Content-Disposition": f'attachment; filename="{board.id}-{name}"'}
     return Response(data, media_type=EXPORT_TYPES[name], headers=headers)
 
@@ -219,9 +224,11 @@ async def studio(request: Request, boards: Boards, service: Here) -> StudioView:
     from goalreel.studio.scenes import ros_ability
 
     settings = service.settings
+    looks = (asyncio.to_thread(preset_view, preset) for preset in boards.sets.presets)
     return StudioView(
         version=__version__,
-        models={role: boards.names()[role] for role in ROLES},
+        models=boards.names(),
+        presets=await asyncio.gather(*looks),
         max_attempts=settings.loop.max_attempts,
         max_pixels=min(settings.max_pixels, MAX_PIXELS),
         max_variants=MAX_VARIANTS,

@@ -1,5 +1,6 @@
 """The server of storyboards on disk, with and without the page."""
 
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from goalreel.serving.errors import error_response
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.studio import api, scene_routes
 from goalreel.studio.boards import StudioBoards
+from goalreel.studio.presets import StudioPreset
 from goalreel.studio.scenes import DatasetFrames
 
 STATIC = Path(str(files(__package__))) / "static"
@@ -34,6 +36,7 @@ def create_board_app(
     folder: Path,
     *,
     datasets: Path | None = None,
+    presets: Sequence[StudioPreset] = (),
     page_access: Access | None = None,
 ) -> FastAPI:
     """Build a server that keeps its storyboards in `folder`.
@@ -43,6 +46,7 @@ def create_board_app(
         settings: its limits.
         folder: is made if need be.
         datasets: the folder of the datasets whose first frames it shows; None shows none.
+        presets: what a storyboard may be made with beside `models`, by name.
         page_access: who may use the page, which is served then; None serves no page.
 
     Raises:
@@ -51,7 +55,7 @@ def create_board_app(
     app = create_app(
         models,
         settings,
-        keep=lambda service: StudioBoards(service, folder),
+        keep=lambda service: StudioBoards(service, folder, presets),
         routers=(api.router, api.about, scene_routes.router),
         admits=None if page_access is None else page_access.admits,
     )

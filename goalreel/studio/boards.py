@@ -30,6 +30,8 @@ from goalreel.serving.service import Service
 from goalreel.studio.board import StudioBoard, first_line
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.log import BoardFolder
+from goalreel.studio.model_sets import ModelSets
+from goalreel.studio.presets import StudioPreset
 from goalreel.studio.replay import BoardReplay
 from goalreel.studio.trust import storyboard_of
 from goalreel.studio.work import BoardWork
@@ -92,8 +94,10 @@ class StudioBoards:
         DatasetError: another server serves the folder, or it cannot be written.
     """
 
-    def __init__(self, service: Service, folder: Path) -> None:
+    def __init__(self, service: Service, folder: Path, presets: Sequence[StudioPreset] = ()) -> None:
+        """Take the models of the start, and the `presets` that a request may name."""
         self.folder, self.service = folder, service
+        self.sets = ModelSets(service, presets)
         self._lock = ExitStack()
         busy = f"{folder}: another goalreel server serves this folder: end it, or name another folder"
         self._lock.enter_context(file_lock(folder / ".lock", busy))
@@ -123,13 +127,16 @@ class StudioBoards:
         names = (models.planner_name, models.editor_name, models.critic_name)
         return dict(zip(ROLES, names, strict=True))
 
-    def check_room(self) -> None:
-        """Check that models may begin another storyboard.
+    def models_of(self, preset: str | None) -> Service:
+        """The models of a preset, None for those of the start, which may begin another storyboard.
 
         Raises:
-            HTTPException: 404, a model is missing; 429, too many under way.
+            UserError, ModuleNotFoundError: there is no such preset, or it cannot be used here.
+            HTTPException: 404, a model is missing; 429, too much under way.
         """
-        check_room(self.service, len(self._work))
+        service = self.sets.open(preset, [work.service for work, _ in self._work.values()])
+        check_room(service, len(self._work))
+        return service
 
     def history(self, query: str, limit: int, before: str | None) -> tuple[int, list[BoardSummary]]:
         """How many storyboards hold all words of a query, and the newest `limit` of those before an id."""
@@ -162,10 +169,10 @@ class StudioBoards:
         """Make a storyboard of a task, whose pictures are in memory; `submitted` has all but the task.
 
         Raises:
-            HTTPException: as `check_room`.
+            UserError, ModuleNotFoundError, HTTPException: as `models_of`.
             DatasetError: the disk is full.
         """
-        self.check_room()
+        self.models_of(submitted.preset)
         at = datetime.now(UTC)
         board_id = f"{at:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         folder = BoardFolder(self.folder / board_id)
@@ -182,14 +189,13 @@ class StudioBoards:
         """Let models work on a storyboard, unless they do.
 
         Raises:
-            HTTPException: as `check_room`; 404, it was forgotten.
+            UserError, ModuleNotFoundError, HTTPException: as `models_of`; 404, it was forgotten.
         """
         if board.forgotten:
             raise _unknown()
         if board.id in self._work and not self._work[board.id][1].done():
             return
-        self.check_room()
-        work = BoardWork(board, self.service, self._threads)
+        work = BoardWork(board, self.models_of(board.state.preset), self._threads, self.sets.until_free)
         task = asyncio.create_task(work.run(reopen=reopen), name=f"storyboard-{board.id}")
         self._work[board.id] = (work, task)
         task.add_done_callback(partial(self._end, board))
@@ -229,6 +235,7 @@ class StudioBoards:
         """Interrupt all work, and let go of the folder."""
         await asyncio.gather(*(self._stop(board_id, "interrupted") for board_id in list(self._work)))
         self.end_streams()
+        await self.sets.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._lock.close()
 

@@ -25,6 +25,8 @@ class Submitted(Frozen):
     max_attempts: Annotated[int, Field(ge=1)]
     variants: Annotated[int, Field(ge=1)] = 1
     on_unverified: OnUnverified = "continue"
+    preset: str | None = None
+    """Whose models make it; None for those that the server was started with."""
 
 
 class WorkBegun(Frozen):

@@ -89,6 +89,7 @@ def _begin(event: events.BoardEvent, submitted: events.Submitted) -> StudioState
         max_attempts=submitted.max_attempts,
         variants=submitted.variants,
         on_unverified=submitted.on_unverified,
+        preset=submitted.preset,
         plan_round=event.number,
     )
 

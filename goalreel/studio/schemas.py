@@ -103,6 +103,7 @@ class BoardView(BaseModel):
     max_attempts: int
     variants: int
     on_unverified: OnUnverified
+    preset: str | None
     models: dict[Role, str]
     waiting: WaitingView | None
     writing: str
@@ -171,11 +172,21 @@ class Ability(BaseModel):
     reason: str | None = None
 
 
+class PresetView(BaseModel):
+    """Models that a storyboard may be made with; `reason` says why they cannot be used here."""
+
+    name: str
+    models: dict[Role, str]
+    available: bool
+    reason: str | None = None
+
+
 class StudioView(BaseModel):
-    """What a server can do."""
+    """What a server can do; `models` are those of the start."""
 
     version: str
     models: dict[Role, str]
+    presets: list[PresetView]
     max_attempts: int
     max_pixels: int
     max_variants: int

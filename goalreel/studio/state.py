@@ -94,6 +94,8 @@ class StudioState(Frozen):
     max_attempts: int
     variants: int
     on_unverified: OnUnverified
+    preset: str | None
+    """Whose models make it; None for those that the server was started with."""
     plan_round: int
     """The event that asked for the plan."""
     status: BoardStatus = "running"

@@ -9,6 +9,7 @@ from goalreel.studio.boards import BoardSummary
 from goalreel.studio.edits import RedoEdit, UndoEdit
 from goalreel.studio.events import BoardEvent, PersonsChange
 from goalreel.studio.news import change_words, picture_url
+from goalreel.studio.presets import StudioPreset
 from goalreel.studio.schemas import (
     AttemptOutcome,
     AttemptView,
@@ -16,13 +17,14 @@ from goalreel.studio.schemas import (
     ChangeView,
     DoneView,
     FailureView,
+    PresetView,
     RowView,
     StepView,
     WaitingView,
 )
 from goalreel.studio.state import DrawnAttempt, StudioState
 from goalreel.studio.trust import recorded_step, storyboard_of
-from goalreel.types import Failure, StoryboardStep, Verdict
+from goalreel.types import Failure, Role, StoryboardStep, Verdict
 from goalreel.wording import background_note, reader_text
 
 _MODEL = "model "
@@ -53,7 +55,8 @@ def board_view(board: StudioBoard) -> BoardView:
         max_attempts=state.max_attempts,
         variants=state.variants,
         on_unverified=state.on_unverified,
-        models={role: _name(name) or "" for role, name in state.models.items()},
+        preset=state.preset,
+        models=model_names(state),
         waiting=waiting,
         writing=board.writing,
         failure=_failure(state.failure),
@@ -64,6 +67,17 @@ def board_view(board: StudioBoard) -> BoardView:
         history=list(_history(board.replay.events, set(board.replay.done))),
         steps=[_step(board, place, waiting) for place in range(len(state.steps))],
     )
+
+
+def model_names(state: StudioState) -> dict[Role, str]:
+    """The names of the models of the last work, for a reader."""
+    return {role: _name(name) or "" for role, name in state.models.items()}
+
+
+def preset_view(preset: StudioPreset) -> PresetView:
+    """A preset, whose servers are asked whether they are there: it blocks."""
+    reason = preset.problem()
+    return PresetView(name=preset.name, models=preset.models, available=reason is None, reason=reason)
 
 
 def row_view(summary: BoardSummary) -> RowView:

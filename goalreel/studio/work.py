@@ -6,7 +6,7 @@ while it is drawn is drawn anew. After a kill, answers that are in the log are n
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -40,8 +40,16 @@ from goalreel.types import (
 class BoardWork:
     """One run of the models on a storyboard. Used from the event loop only."""
 
-    def __init__(self, board: StudioBoard, service: Service, threads: ThreadPoolExecutor) -> None:
-        self._board, self._service = board, service
+    def __init__(
+        self,
+        board: StudioBoard,
+        service: Service,
+        threads: ThreadPoolExecutor,
+        until_free: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Take a storyboard and the models; `until_free` waits until there is memory for them."""
+        self.service = service
+        self._board, self._until_free = board, until_free
         self._loop = asyncio.get_running_loop()
         self._threads = threads
         self._current: tuple[object, asyncio.Task[None]] | None = None
@@ -54,6 +62,7 @@ class BoardWork:
         trouble = "a fault in goalreel: the server's log says more"
         try:
             board.append(WorkBegun(models=dict(self._new_models().makers), reopen=reopen))
+            await self._until_free()
             while (key := self._next()) is not None:
                 await self._do(key)
             record = storyboard_of(board.state)
@@ -133,7 +142,7 @@ class BoardWork:
 
     @contextmanager
     def _waiting(self, role: Role, step: str | None, attempt: int | None) -> Iterator[None]:
-        models, model = self._service.models, self._service.batchers[role]
+        models, model = self.service.models, self.service.batchers[role]
         asked = {"planner": models.planner, "editor": models.editor, "critic": models.critic}[role]
         self._board.wait_for(
             Waiting(
@@ -146,7 +155,7 @@ class BoardWork:
             self._board.wait_for(None)
 
     def _new_models(self) -> ServedModels:
-        return ServedModels(self._service, self._threads, self._board.id, self._begin_reply)
+        return ServedModels(self.service, self._threads, self._board.id, self._begin_reply)
 
     def _begin_reply(self) -> OnText:
         is_first = True

@@ -15,7 +15,7 @@ import pytest
 from support.browser import CONTRAST, chromium, needs_chromium
 from support.recordings import make_dataset
 from support.serving_models import running
-from support.studio import app, edit, finished, made, scripted, state, submit
+from support.studio import app, edit, finished, made, preset, scripted, state, submit
 from support.studio_page import WIDTHS, KillableStudio, StudioPage
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
@@ -42,7 +42,10 @@ def studio(tmp_path_factory) -> Iterator[Studio]:
     folder = tmp_path_factory.mktemp("studio")
     make_dataset(folder / "datasets" / "blocks", (8, 8), dtype="image", cameras=("front",))
     models = scripted()
-    made_app = app(folder / "boards", models, datasets=folder / "datasets", max_pixels=MAX_PIXELS)
+    offered = [preset("other"), preset("large", problem="it needs a GPU of 55.1 GB")]
+    made_app = app(
+        folder / "boards", models, datasets=folder / "datasets", presets=offered, max_pixels=MAX_PIXELS
+    )
     with running(made_app) as (url, _):
         yield Studio(url, models)
 
@@ -81,7 +84,7 @@ def test_a_visitor_starts_from_an_example_and_finds_it_again(page):
     assert asked
     page.script("document.querySelector('[name=instruction]').value = ''")
     page.find("[name=instruction]").send_keys("#stack them 🧱")
-    page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
+    page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
     page.settled("verified")
     page.sees("#work", "The picture of the one step is verified")
     page.sees("h1", "#stack them 🧱")
@@ -95,6 +98,23 @@ def test_a_visitor_starts_from_an_example_and_finds_it_again(page):
     page.press("STACK")
     page.click("#items .row a")
     page.sees("h1", "#stack them 🧱")
+
+
+def test_the_models_of_a_preset_are_chosen_and_one_that_cannot_be_used_says_why(page, studio):
+    asked = len(studio.models.planner.batches)
+    page.start()
+    page.sees("#unavailable", "1 preset cannot be used here")
+    page.click("#unavailable summary")
+    page.sees("#unavailable", "it needs a GPU of 55.1 GB")
+    assert page.attribute("[name=preset] [value=large]", "disabled") is not None
+    page.click(".card")
+    page.click("[name=preset] [value=other]")
+    page.sees("#models", "other's")
+    page.find("[name=instruction]").send_keys(" #")
+    page.find("[name=instruction]").send_keys(Keys.CONTROL, Keys.ENTER)
+    page.eventually(lambda: state(studio.client, page.board)["preset"], "other")
+    finished(studio.client, page.board)
+    assert len(studio.models.planner.batches) == asked
 
 
 DROP = """

@@ -2,15 +2,19 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
 
 from goalreel.annotator.review.auth import Access
+from goalreel.errors import InputError
+from goalreel.models.loop_options import LoopOptions
 from goalreel.serving.pictures import to_base64
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.studio.app import create_board_app
+from goalreel.studio.presets import StudioPreset
+from goalreel.types import ROLES
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, running
 from support.wait import until
 
@@ -23,20 +27,43 @@ def scripted() -> Models:
     return Models(planner=PlannerChat(), critic=CriticChat(), editor=TintEditor())
 
 
+def preset(name: str, build: Callable[[], Models] = scripted, problem: str | None = None) -> StudioPreset:
+    """A preset of scripted models, with one attempt a step; a `problem` keeps it from being used."""
+
+    def make() -> tuple[Models, LoopOptions]:
+        if problem is not None:
+            raise InputError(problem)
+        return build(), LoopOptions(max_attempts=1)
+
+    return StudioPreset(name, make, lambda: problem, dict.fromkeys(ROLES, f"{name}'s"))
+
+
 @contextlib.contextmanager
 def studio(
-    folder: Path, models: Models | None = None, *, datasets: Path | None = None, **settings: object
+    folder: Path,
+    models: Models | None = None,
+    *,
+    datasets: Path | None = None,
+    presets: Sequence[StudioPreset] = (),
+    **settings: object,
 ) -> Iterator[httpx.Client]:
     """A client of a studio on `folder`."""
-    made = app(folder, models or scripted(), datasets=datasets, **settings)
+    made = app(folder, models or scripted(), datasets=datasets, presets=presets, **settings)
     with running(made) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
         yield client
 
 
-def app(folder: Path, models: Models, *, datasets: Path | None = None, **settings: object):
+def app(
+    folder: Path,
+    models: Models,
+    *,
+    datasets: Path | None = None,
+    presets: Sequence[StudioPreset] = (),
+    **settings: object,
+):
     made = ServeSettings(**settings)
     access = Access(made.host, made.token, "studio")
-    return create_board_app(models, made, folder, datasets=datasets, page_access=access)
+    return create_board_app(models, made, folder, datasets=datasets, presets=presets, page_access=access)
 
 
 def submit(client: httpx.Client, instruction: str = "#one and #two", **more: object) -> str:

@@ -23,8 +23,9 @@ export function scene(view) {
   ];
 }
 
-function given({ state: { done, seed, max_attempts, failure }, studio }) {
-  const hint = failure && caution(studio.models);
+function given({ state }) {
+  const { done, seed, max_attempts, failure } = state;
+  const hint = failure && caution(state.models);
   return [
     h("h2", { "data-key": "title" }, failure ? "There is no plan" : "Where it starts"),
     failure && h("p", { class: "note", "data-key": "failure" }, failure.message),

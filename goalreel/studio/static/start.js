@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
+import { count } from "/common/parts.js";
 import { HistoryList } from "./history.js";
 import { Picker } from "./picker.js";
 import { caution } from "./words.js";
@@ -10,7 +11,7 @@ const MAX_INSTRUCTION = 20_000;
 const MAX_ATTEMPTS = 10;
 
 // What was begun and not sent: Back finds it again.
-const draft = { picture: null, instruction: "", max_attempts: null, seed: "0" };
+const draft = { picture: null, instruction: "", preset: "", max_attempts: null, seed: "0" };
 
 export class StartView {
   constructor(holder, { studio, examples, go }) {
@@ -24,7 +25,7 @@ export class StartView {
     this.leaving = new AbortController();
     const { signal } = this.leaving;
     this.form = find("#task", holder);
-    this.form.addEventListener("input", () => this.#typed(), { signal });
+    for (const kind of ["input", "change"]) this.form.addEventListener(kind, () => this.#typed(), { signal });
     this.form.addEventListener("submit", (event) => this.#submit(event), { signal });
     holder.addEventListener("click", (event) => this.#click(event), { signal });
     document.addEventListener("keydown", (event) => this.#key(event), { signal });
@@ -42,6 +43,7 @@ export class StartView {
     send.disabled = this.busy || !draft.instruction.trim() || !draft.picture;
     fill(send, this.busy ? "Starting …" : "Make the storyboard");
     fill(find("#missing", this.holder), missing());
+    fill(find("#models", this.holder), chosen(this.studio));
     fill(find("#problem", this.holder), this.problem && h("p", { class: "note", role: "alert" }, this.problem));
   }
 
@@ -84,6 +86,7 @@ export class StartView {
     try {
       const { id } = await api.submit({
         instruction: draft.instruction.trim(), image: draft.picture.data, seed: Number(draft.seed), max_attempts: Number(draft.max_attempts),
+        ...(draft.preset && { preset: draft.preset }),
       });
       Object.assign(draft, { picture: null, instruction: "" });
       this.go(`#/storyboard/${id}`);
@@ -121,13 +124,15 @@ function page({ studio, examples }) {
           h(
             "p",
             { class: "settings" },
+            studio.presets.length > 0 && h("label", {}, "Models", h("select", { name: "preset" }, presetOptions(studio.presets))),
             h("label", {}, "Attempts at each step", h("input", { name: "max_attempts", type: "number", min: 1, max: MAX_ATTEMPTS, value: draft.max_attempts, required: true })),
             h("label", {}, "Seed", h("input", { name: "seed", type: "number", min: 0, max: 2 ** 31 - 1, value: draft.seed, required: true })),
           ),
           h("div", { id: "problem" }),
           h("button", { id: "send", class: "primary big" }, "Make the storyboard"),
           h("p", { id: "missing", class: "muted", role: "status" }),
-          caution(studio.models) && h("p", { class: "muted" }, caution(studio.models)),
+          h("div", { id: "models" }),
+          unavailable(studio.presets),
         ),
       ),
       examples.length > 0 &&
@@ -139,6 +144,34 @@ function page({ studio, examples }) {
         ),
       h("section", { id: "history", class: "past", "aria-label": "Storyboards" }),
     ),
+  );
+}
+
+const presetOptions = (presets) => [
+  h("option", { value: "", selected: !draft.preset }, "as started"),
+  ...presets.map(({ name, available }) => h("option", { value: name, disabled: !available, selected: draft.preset === name }, name)),
+];
+
+// The models that are chosen, and what a newcomer should know of them.
+function chosen(studio) {
+  const { models } = studio.presets.find(({ name }) => name === draft.preset) ?? studio;
+  const names = [...new Set([models.planner, models.editor, models.critic])];
+  return [
+    h("p", { class: "muted", "data-key": "names" }, names.join(" · ")),
+    caution(models) && h("p", { class: "muted", "data-key": "caution" }, caution(models)),
+  ];
+}
+
+function unavailable(presets) {
+  const away = presets.filter(({ available }) => !available);
+  return (
+    away.length > 0 &&
+    h(
+      "details",
+      { id: "unavailable" },
+      h("summary", {}, `${count(away.length, "preset")} cannot be used here`),
+      h("dl", {}, away.map(({ name, reason }) => [h("dt", {}, name), h("dd", { class: "muted" }, reason)])),
+    )
   );
 }
 

@@ -4,8 +4,8 @@ import { count } from "/common/parts.js";
 
 // What a newcomer should know of models, or "".
 export const caution = ({ planner }) =>
-  planner.includes("nano")
-    ? "These small models know one simulated table and nothing else. For your own pictures, start the studio with another --preset."
+  planner?.includes("nano")
+    ? "These small models know one simulated table and nothing else. For your own pictures, choose others, or start the studio with another --preset."
     : "";
 
 // What is selected where no step is: the scene that the storyboard starts from.
