@@ -33,10 +33,10 @@ class SlowPlanner(PlannerChat):
         return [f"{os.getpid()} {r}" for r in super().complete(conversations, schema=schema)]
 
 
-def build(*, behind: str | None = None) -> Models:
+def build(*, server: str | None = None) -> Models:
     """In each replica, and for the storyboards."""
-    if behind is not None:
-        return build_models(behind, behind, behind)
+    if server is not None:
+        return build_models(server, server, server)
     return Models(planner=SlowPlanner(), critic=CriticChat(), editor=TintEditor())
 
 
