@@ -120,6 +120,10 @@ class StepPanel:
     """Who took the step for done: the critic, or whoever called set_active_step; empty until then."""
     written_by: Literal["planner", "person"] = "planner"
     """Who wrote the words: a person, where the instruction itself stands in for a plan."""
+    what: Claim | None = None
+    """The claim of its words, where the storyboard was made elsewhere."""
+    looks: Claim | None = None
+    """The claim of its goal image, where that was made elsewhere."""
 
     @property
     def goal_image(self) -> Image | None:
@@ -154,10 +158,19 @@ class StepPanel:
         if self.written_by == "person":
             makers["planner"] = PERSON
         claims = self.as_step(longest=sys.maxsize).claims.named(makers)
+        elsewhere = {name: claim for name in ("what", "looks") if (claim := getattr(self, name)) is not None}
+        claims = claims.model_copy(update=elsewhere)
         if not self.ended_by:
             return claims
         who = makers.get("critic", UNKNOWN) if self.ended_by == "critic" else OPERATOR
         return claims.model_copy(update={"came_off": Claim(by=who, checked=who)})
+
+    def in_size(self, size: tuple[int, int]) -> Self:
+        """Give the panel with its picture in `size` (width, height)."""
+        if self.attempt is None or self.attempt.image is None or self.attempt.image.size == size:
+            return self
+        attempt = self.attempt.model_copy(update={"image": self.attempt.image.resized(size)})
+        return replace(self, attempt=attempt)
 
     def finish(self, result: StoryboardStep, created: int, size: tuple[int, int]) -> Self:
         """Give the panel with the loop's result for its step, its picture in `size` (width, height)."""
@@ -216,10 +229,14 @@ class Board:
     critic_failure: Failure | None = None
     """Why the critic did not say whether a step is done when it was last asked; None where it did."""
 
+    earlier_failures: tuple[Failure, ...] = ()
+    """What editor and critic failed at elsewhere, before the storyboard was sent here."""
+
     @property
     def failures(self) -> tuple[Failure, ...]:
         """What models failed at in this plan."""
-        failures = (self.planner_failure, *(panel.failure for panel in self.steps), self.critic_failure)
+        panels = (panel.failure for panel in self.steps)
+        failures = (self.planner_failure, *panels, self.critic_failure, *self.earlier_failures)
         return tuple(failure for failure in failures if failure is not None)
 
     @property

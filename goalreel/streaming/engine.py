@@ -30,9 +30,10 @@ from goalreel.streaming.engine_loop import EngineLoop, one_line
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.operator_commands import Override, PendingCommands
-from goalreel.streaming.preset_settings import names_of, preset_of, preset_of_task
+from goalreel.streaming.preset_settings import attempts_of, names_of, preset_of, preset_of_task
 from goalreel.streaming.probes import Probes
 from goalreel.streaming.request import EXCERPT_LENGTH, BoardListener, TaskOutcome, TaskRequest, excerpt
+from goalreel.streaming.sent_storyboard import fit, refusal
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.ticket import Ticket
@@ -212,7 +213,8 @@ class Engine:
 
         `on_phase` is called on the engine's thread.
         """
-        ticket, loop = Ticket(request.storyboard_id or uuid4(), self._cancel), self._loop
+        sent = None if request.storyboard is None else request.storyboard.id
+        ticket, loop = Ticket(request.storyboard_id or sent or uuid4(), self._cancel), self._loop
         if loop is None or not self._active:
             return _refuse(ticket, request, NOT_ACTIVE)
         if (problem := self._problem(request)) is not None:
@@ -276,11 +278,18 @@ class Engine:
         for name, text in (("task", request.task), ("auxiliary text", request.auxiliary_text)):
             if (problem := self._too_long(name, text)) is not None:
                 return problem
-        if request.storyboard_id is None:
+        board = request.storyboard
+        if board is not None:
+            if request.storyboard_id is not None:
+                return ErrorCode.INVALID_REQUEST, "send a storyboard or the id of one, not both"
+            if (problem := refusal(board, request.max_steps, self._settings, self._preset)) is not None:
+                return problem
+        elif request.storyboard_id is None:
             return None if request.task.strip() else (ErrorCode.INVALID_REQUEST, "the task is empty")
-        board = self._saved_boards.get(request.storyboard_id)
-        if board is None:
-            return ErrorCode.INVALID_REQUEST, f"there is no storyboard {request.storyboard_id}"
+        else:
+            board = self._saved_boards.get(request.storyboard_id)
+            if board is None:
+                return ErrorCode.INVALID_REQUEST, f"there is no storyboard {request.storyboard_id}"
         if request.task.strip() not in ("", board.task):
             return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {excerpt(board.task)!r}"
         return None
@@ -328,6 +337,9 @@ class Engine:
         board = Board(id=ticket.id, task=request.task, models=self._names)
         if request.storyboard_id is not None:
             board = self._saved_boards[request.storyboard_id]
+        elif request.storyboard is not None:
+            board = replace(request.storyboard, models=self._names)
+            board = fit(board, attempts_of(request.max_attempts, preset), settings.max_image_side)
         live = LiveBoard(board, self._listener, self._now, on_phase, commands.wake)
         camera = LiveCamera(self._newest, settings, self._explain_silence)
         request = replace(request, task=board.task)

@@ -30,6 +30,12 @@ def preset_of_task(settings: EngineSettings, preset: presets.Preset) -> presets.
     return preset.model_copy(update=changes)
 
 
+def attempts_of(number: int, preset: presets.Preset) -> int:
+    """Give the pictures a step, of all editors together; a `number` of -1 stands for the preset's."""
+    attempts = preset.max_attempts if number < 0 else number
+    return attempts * len(preset.model_name("editor").alternatives)
+
+
 def names_of(preset: presets.Preset) -> ModelNames:
     """Give the names to publish: without the credentials that an address may carry."""
     names = (preset.planner, preset.editor, preset.critic)

@@ -71,7 +71,7 @@ class Renderer:
         await self.stop()
         steps = self._live.board.steps
         fresh = (
-            replace(p, image_status="none", attempts=0, attempt=None, failure=None, created=0)
+            replace(p, image_status="none", attempts=0, attempt=None, looks=None, failure=None, created=0)
             for p in steps[first:]
         )
         self._live.update(steps=(*steps[:first], *fresh))

@@ -22,6 +22,8 @@ class TaskRequest:
     """Plan from this picture instead of a camera frame ("generate" only)."""
     storyboard_id: UUID | None = None
     """Execute this storyboard from an earlier request instead of planning ("execute" only)."""
+    storyboard: Board | None = None
+    """Execute this storyboard, made elsewhere, instead of planning ("execute" only)."""
     auxiliary_text: str = ""
     max_steps: int = -1
     max_attempts: int = -1

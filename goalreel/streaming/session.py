@@ -27,6 +27,7 @@ from goalreel.streaming.final_check import NOT_CHECKED, confirm_task
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.operator_commands import PendingCommands
+from goalreel.streaming.preset_settings import attempts_of
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
@@ -200,8 +201,7 @@ class Session:
         if len(plan.steps) > limit:
             text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
             raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
-        attempts = _given(self._request.max_attempts, self._preset.max_attempts)
-        attempts *= len(self._preset.model_name("editor").alternatives)
+        attempts = attempts_of(self._request.max_attempts, self._preset)
         steps = enumerate(plan.steps, len(previous))
         return (*previous, *(StepPanel(index, step, attempts) for index, step in steps))
 
@@ -223,6 +223,9 @@ class Session:
         index, look_ahead = 0, self._settings.goals_ahead
         scene: Frame | None
         scene = first = await self._wait_for_frame(None, "planning")
+        if self._request.storyboard is not None:  # made in another size, and perhaps without sight of a scene
+            self._live.update(steps=tuple(panel.in_size(first.size) for panel in self._live.board.steps))
+            self._first_image = first.image
         while index < len(self._live.board.steps):
             await self._enter(renderer, index, scene)
             self._follower = StepFollower(
@@ -301,7 +304,8 @@ class Session:
             old = board.steps[index:]
             panels = self._panels(Plan(steps=tuple(p.step for p in old)), board.steps[:index])
             later_panels = (
-                replace(new, written_by=p.written_by) for new, p in zip(panels[index:], old, strict=True)
+                replace(new, written_by=p.written_by, what=p.what)
+                for new, p in zip(panels[index:], old, strict=True)
             )
             steps = (*panels[:index], *later_panels)
         else:

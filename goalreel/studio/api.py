@@ -25,12 +25,13 @@ from goalreel.studio.corpus import add_to_corpus
 from goalreel.studio.edits import MAX_VARIANTS, BoardEdit, ContinueEdit
 from goalreel.studio.events import PersonsChange, Submitted
 from goalreel.studio.exports import EXPORT_TYPES, ExportName, export_bytes
+from goalreel.studio.robot import send_to_robot
 from goalreel.studio.schemas import (
-    Ability,
     BoardView,
     ConflictView,
     CorpusView,
     ErrorText,
+    ExecutionView,
     HistoryView,
     StudioView,
 )
@@ -41,10 +42,6 @@ from goalreel.types import Storyboard, Task
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 about = APIRouter(prefix="/v1", tags=["studio"])
 
-NO_EXECUTION = (
-    "a running node executes only storyboards that it made itself: its action ExecuteTask takes the id of "
-    "one, and no plan from outside"
-)
 _IMMUTABLE = "private, max-age=31536000, immutable"
 
 
@@ -212,10 +209,17 @@ async def add_board(board: BoardHere, boards: Boards) -> CorpusView:
     return CorpusView(folder=str(folder / "rows"), storyboards=report.storyboards, rows=report.rows)
 
 
-@router.post("/{job_id}/execute", responses=responses(404, 501))
-async def execute_board(board: BoardHere) -> Response:
-    """Send it to a running node."""
-    raise HTTPException(501, NO_EXECUTION)
+@router.post("/{job_id}/execute", responses=responses(404, 422))
+async def execute_board(board: BoardHere) -> ExecutionView:
+    """Let a running ROS node execute it, as it stands now."""
+    record = await _record(board)
+    if record is None:
+        raise InputError("there is no plan yet: wait until it is there")
+    try:
+        await asyncio.to_thread(send_to_robot, record)
+    except TimeoutError as e:
+        raise HTTPException(503, str(e)) from e
+    return ExecutionView(message="The robot’s node executes it.")
 
 
 @about.get("/studio", responses=responses())
@@ -234,7 +238,7 @@ async def studio(request: Request, boards: Boards, service: Here) -> StudioView:
         max_variants=MAX_VARIANTS,
         datasets=request.app.state.frames.ability,
         ros=ros_ability(),
-        execute=Ability(available=False, reason=NO_EXECUTION),
+        execute=ros_ability(),
     )
 
 

@@ -203,6 +203,12 @@ class CorpusView(BaseModel):
     rows: dict[str, int]
 
 
+class ExecutionView(BaseModel):
+    """A node has begun to execute a storyboard."""
+
+    message: str
+
+
 class ErrorText(BaseModel):
     """As in every refusal."""
 

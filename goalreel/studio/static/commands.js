@@ -64,7 +64,7 @@ const COMMANDS = {
     view.changes.discard();
   },
   corpus: (view) => sent(api.addToCorpus(view.id), ({ folder, storyboards }) => `It is in the corpus: ${count(storyboards, "storyboard")} in ${folder}.`),
-  execute: (view) => sent(api.execute(view.id), ({ message }) => message ?? "The robot’s node has the plan."),
+  execute: (view) => sent(api.execute(view.id), ({ message }) => message),
   remove: (view) => confirmed(view),
   sheet: () => sheet(),
 };

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from unique_identifier_msgs.msg import UUID
 
+from goalreel.types import Storyboard as PlannedStoryboard
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
@@ -18,7 +19,7 @@ from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.client.calls import Calls
 from goalreel_ros.client.errors import NodeGoneError, check
-from goalreel_ros.client.messages import build, png, subgoal_key
+from goalreel_ros.client.messages import build, png, storyboard_message, subgoal_key
 from goalreel_ros.client.task import TaskHandle
 from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
@@ -134,6 +135,7 @@ class GoalreelClient:
         task: str = "",
         *,
         storyboard_id: UUID | None = None,
+        storyboard: PlannedStoryboard | None = None,
         auxiliary_text: str = "",
         max_steps: int = -1,
         max_attempts: int = -1,
@@ -142,17 +144,20 @@ class GoalreelClient:
     ) -> ExecuteHandle:
         """Start a task: plan, stream sub-goals, track them, re-plan. Returns once the node accepts it.
 
-        `storyboard_id` executes a storyboard that `generate` made. Numbers are as in
-        `generate`; with `max_replans` 0 nothing is planned anew.
+        `storyboard_id` executes a storyboard that `generate` made. `storyboard` executes one that was made
+        elsewhere, such as by `goalreel plan` or in the studio. Numbers are as in `generate`; with
+        `max_replans` 0 nothing is planned anew.
 
         Raises:
             GoalreelError: the node refuses it.
+            InputError: a step of `storyboard` has no picture yet.
             TimeoutError: the node does not answer.
         """
         goal = build(
             ExecuteTask.Goal,
             task=task,
             storyboard_id=storyboard_id or UUID(),
+            storyboard=[] if storyboard is None else [storyboard_message(storyboard)],
             auxiliary_text=auxiliary_text,
             max_steps=max_steps,
             max_attempts=max_attempts,

@@ -1,0 +1,189 @@
+"""A storyboard made elsewhere: sent by the client or the studio, and executed by a node or refused."""
+
+from array import array
+
+import numpy as np
+import pytest
+from sensor_msgs.msg import CompressedImage
+from support.ros_bench import BLUE, GREEN, RED, painted, rgb, scene, seen
+from support.studio import made, studio
+from support.wait import until
+from unique_identifier_msgs.msg import UUID
+
+from goalreel.claims import PERSON, Claim
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.streaming.board import ErrorCode
+from goalreel.types import Attempt, Failure, Step, StoryboardStep, Task, Verdict
+from goalreel.types import Storyboard as PlannedStoryboard
+from goalreel_interfaces.action import ExecuteTask
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, SubGoal
+from goalreel_interfaces.msg import StoryboardStep as StepMessage
+from goalreel_interfaces.srv import Command, StartExecuteTask
+from goalreel_ros.client import GoalreelError
+from goalreel_ros.client.messages import storyboard_message
+from goalreel_ros.pictures import decode
+from goalreel_ros.requests import RequestRefusedError, execute
+
+pytestmark = pytest.mark.process
+
+
+def drawing(colour: str) -> Image:
+    """The goal that the node's editor would paint, with a mark that it would not."""
+    pixels = painted(scene(), colour)
+    pixels[2:6, -6:-2] = 255
+    return Image(pixels)
+
+
+def shows(goal: SubGoal, colour: str) -> bool:
+    """Whether the picture of a sub-goal is that drawing, but for what JPEG loses."""
+    pixels = decode(goal.goal_image).pixels
+    marked = pixels[3:5, -5:-3].min() > 200
+    return bool(marked and np.abs(seen(pixels).astype(int) - rgb(colour)).max() < 40)
+
+
+def pictured(colour: str, verdict: Verdict | None, failure: Failure | None = None) -> StoryboardStep:
+    attempt = Attempt(
+        prompt=f"paint {colour}", seed=1, image=drawing(colour), verdict=verdict, failure=failure
+    )
+    step = Step(name=colour, instruction=colour, prompt=f"paint {colour}")
+    return StoryboardStep(step=step, attempts=(attempt,), status=attempt.status, chosen=0)
+
+
+def checked() -> StoryboardStep:
+    """A step that a person wrote and accepted."""
+    step = pictured(RED, Verdict(success=True, reasoning="A person accepted it."))
+    return step.model_copy(update={"claims": step.claims.by_person({"what"}, {"looks"})})
+
+
+def plan(*steps: StoryboardStep, source: bool = True) -> PlannedStoryboard:
+    image = Image(scene()) if source else None
+    return PlannedStoryboard(
+        task=Task(id="a", instruction=f"{RED} then {GREEN}", image=image), steps=steps or (checked(),)
+    )
+
+
+def words(**fields: object) -> StoryboardStep:
+    step = Step(name="look", instruction=BLUE, prompt=None, auxiliary_text="look there")
+    return StoryboardStep(**{"step": step, "status": "text"} | fields)
+
+
+def test_statuses_verdicts_and_claims_come_through_as_they_are():
+    refused = pictured(GREEN, Verdict(success=False, reasoning="too dark", semantics=4, quality=9))
+    ruled = pictured(GREEN, Verdict(success=True, pictures_only=True))
+    unjudged = pictured(GREEN, None, Failure(stage="judge", message="no answer"))
+    undrawn = Attempt(prompt=f"paint {GREEN}", seed=1, failure=Failure(stage="edit", message="out of paint"))
+    failed = StoryboardStep(step=refused.step, attempts=(undrawn,), status="failed")
+    sent = plan(checked(), refused, ruled, unjudged, failed, words())
+    board = execute(ExecuteTask.Goal(storyboard=[storyboard_message(sent)])).storyboard
+    assert [panel.image_status for panel in board.steps] == ["verified", *["unverified"] * 4, "text"]
+    assert [panel.goal_image for panel in board.steps] == [step.goal_image for step in sent.steps]
+    assert [panel.step for panel in board.steps] == [step.step for step in sent.steps]
+    for panel, step in zip(board.steps, sent.steps, strict=True):
+        claims = panel.claims(board.models)
+        assert (claims.what, claims.looks) == (step.claims.what, step.claims.looks)
+    assert [a.verdict.score if a and a.verdict else None for a in (p.attempt for p in board.steps)][1] == 6
+    assert board.degraded_lines == ("the critic failed: no answer", "the editor failed: out of paint")
+    assert board.source.image == sent.task.image
+    assert (
+        execute(ExecuteTask.Goal(storyboard=[storyboard_message(plan(source=False))])).storyboard.source
+        is None
+    )
+
+
+def test_the_client_refuses_what_is_not_drawn():
+    with pytest.raises(InputError, match=r"step 1 \(look\) has no goal image yet"):
+        storyboard_message(plan(checked(), words(status="skipped")))
+    with pytest.raises(InputError, match="has no plan: no idea"):
+        storyboard_message(
+            PlannedStoryboard(task=plan().task, failure=Failure(stage="plan", message="no idea"))
+        )
+
+
+NO_PICTURE = CompressedImage()
+BROKEN = CompressedImage(format="png", data=array("B", b"not a picture"))
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "fields"),
+    [
+        (2, "step 0 of the storyboard is not pending", {"status": StepMessage.STATUS_COMPLETED}),
+        (2, "has no goal image yet", {"image_status": StepMessage.IMAGE_GENERATING}),
+        (2, "unknown image status 99", {"image_status": 99}),
+        (2, "do not fit", {"goal_image": NO_PICTURE}),
+        (2, "do not fit", {"prompt": " "}),
+        (2, "do not fit", {"image_status": StepMessage.IMAGE_FAILED}),
+        (2, "in words alone", {"image_status": StepMessage.IMAGE_TEXT, "goal_image": NO_PICTURE}),
+        (2, "its critic did not accept it", {"critic": CriticVerdict(verdict=CriticVerdict.REJECTED)}),
+        (2, "less than or equal to 1", {"critic": CriticVerdict(verdict=1, probability=7.0)}),
+        (2, "step 0 of the storyboard: String should", {"instruction": ""}),
+        (7, "cannot be used", {"goal_image": BROKEN}),
+    ],
+)
+def test_a_step_that_is_not_complete_is_refused_in_one_line(code, message, fields):
+    sent = storyboard_message(plan())
+    for name, value in fields.items():
+        setattr(sent.steps[0], name, value)
+    with pytest.raises(RequestRefusedError, match=message) as refused:
+        execute(ExecuteTask.Goal(storyboard=[sent]))
+    assert (refused.value.code, "\n" in str(refused.value)) == (code, False)
+
+
+def test_a_node_refuses_what_its_parameters_do_not_allow(robot, client):
+    def start(sent: PlannedStoryboard, **fields: object) -> tuple[int, str]:
+        message = storyboard_message(sent)
+        answer = robot.call(StartExecuteTask, "start/execute_task", storyboard=[message], **fields)
+        return answer.error_code, answer.error_msg
+
+    both = start(plan(), storyboard_id=UUID(uuid=[1] * 16))
+    assert both == (ErrorCode.INVALID_REQUEST, "send a storyboard or the id of one, not both")
+    _, text = start(plan(checked(), words()), max_steps=1)
+    assert text == "the storyboard has 2 steps, 1 are allowed (max_steps)"
+    assert start(plan(), task="tidy up")[1].startswith("that storyboard is for another task")
+    with pytest.raises(GoalreelError, match="not both"):
+        client.execute(storyboard=plan(), storyboard_id=UUID(uuid=[1] * 16)).result(60)
+
+
+def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client):
+    accepted = Verdict(success=True, reasoning="so")
+    task = client.execute(storyboard=plan(checked(), pictured(GREEN, accepted), source=False))
+    first = client.wait_for_subgoal(60)
+    assert (first.instruction, first.image_status) == (RED, StepMessage.IMAGE_VERIFIED)
+    assert [(c.claim, c.by, c.checked) for c in first.claims] == [
+        ("what", PERSON, PERSON),
+        ("looks", Claim().by, PERSON),
+    ]
+    assert shows(first, RED)
+    robot.colour = RED
+    second = client.wait_for_subgoal(60, after=first)
+    assert (second.index, shows(second, GREEN)) == (1, True)
+    robot.colour = GREEN
+    result = task.result(60)
+    assert (result.error_code, result.storyboard.state) == (ErrorCode.NONE, Storyboard.STATE_SUCCEEDED)
+
+
+def test_a_node_plans_the_rest_of_it_anew(robot, client):
+    task = client.execute(storyboard=plan(source=False))
+    client.wait_for_subgoal(60)
+    client.replan(f"The earlier plan for the rest: {BLUE}")
+    boards = robot.listen(Storyboard, "goalreel/storyboard")
+    until(lambda: boards and boards[-1].revision == 1 and client.subgoal().revision == 1)
+    task.cancel(60)
+
+
+@pytest.mark.long
+def test_the_studio_sends_what_it_shows(robot, tmp_path, monkeypatch):
+    boards = robot.listen(Storyboard, "goalreel/storyboard")
+    with studio(tmp_path) as page:
+        assert page.get("/v1/studio").json()["execute"]["available"]
+        now = made(page, instruction="#one and #two")
+        answer = page.post(f"/v1/storyboards/{now['id']}/execute")
+        assert (answer.status_code, answer.json()) == (200, {"message": "The robot’s node executes it."})
+        until(lambda: boards and boards[-1].task == "#one and #two")
+        assert [step.instruction for step in boards[-1].steps] == [s["instruction"] for s in now["steps"]]
+        monkeypatch.setattr("goalreel.studio.robot.NODE", "nobody")
+        monkeypatch.setattr("goalreel.studio.robot.NODE_SECONDS", 0.1)
+        nobody = page.post(f"/v1/storyboards/{now['id']}/execute")
+        assert (nobody.status_code, "nobody/start" in nobody.text) == (503, True)
+    robot.call(Command, "cancel")
+    until(lambda: boards[-1].state == Storyboard.STATE_CANCELED)
