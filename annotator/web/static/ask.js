@@ -16,7 +16,10 @@ export async function ask(path, options = {}) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "the server does not answer", null);
   }
-  const body = await answer.json().catch(() => null);
+  const body = await answer.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return null;
+  });
   if (answer.ok && (body !== null || answer.status === 204)) return body;
   const detail = body?.error?.message ?? body?.detail;
   throw new Refusal(answer.status, typeof detail === "string" ? detail : `the server answered ${answer.status}`, body);

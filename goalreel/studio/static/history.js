@@ -36,7 +36,7 @@ export class HistoryList {
     try {
       const { storyboards, total } = await api.storyboards(query, this.#asked.signal);
       this.#rows = before ? [...this.#rows, ...storyboards] : storyboards;
-      this.#show(total > this.#rows.length);
+      this.#show(total > this.#rows.length, query.get("q") !== "");
     } catch (error) {
       if (error.name === "AbortError") return;
       if (!(error instanceof api.Refusal)) throw error;
@@ -44,8 +44,8 @@ export class HistoryList {
     }
   }
 
-  #show(more) {
-    const searched = this.search.value.trim() !== "";
+  // `searched`: whether the rows answer a search; the field may hold other words by now.
+  #show(more, searched) {
     this.holder.hidden = !this.#rows.length && !searched;
     fill(find("#items", this.holder), ...this.#rows.map(row));
     find("#nothing", this.holder).hidden = this.#rows.length > 0;
