@@ -51,8 +51,8 @@ quick-tests: .venv/.ready
 test: rules  ## that, and nodes, kills, wheels, colcon, documentation
 	@$(MAKE) --no-print-directory -j2 all-tests types docs
 
-# The middleware's own races (Fast DDS issues 6193, 6502, 6513) fail one test in many thousands. A test that
-# failed beside others is run once more, alone: one that fails again fails the run, one that passes is named.
+# A race in one test of thousands is no reason to lose a submission: a test that failed beside others is run
+# once more, alone. One that fails again fails the run; one that passes is named, and has to be mended.
 ALONE := $(PYTHON) -m pytest -x -q -rA --show-capture=no --last-failed --last-failed-no-failures none
 all-tests: .venv/.ready
 	@$(TESTS) -n $(WORKERS) -m "not slow and not lab" --showlocals --junitxml=out/tests.xml || { \

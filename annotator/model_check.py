@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from goalreel.annotator.task_input import make_task
 from goalreel.device_memory import free_memory
-from goalreel.errors import InputError, UserError
+from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.image import Image
 from goalreel.models.build import (
@@ -253,7 +253,7 @@ class _RoleCheck:
             answer = ask()
             self.ask_s = time.perf_counter() - started
         except (UserError, OSError) as e:
-            self.problem = (str(e) or type(e).__name__).splitlines()[0]
+            self.problem = first_line(e)
             return None
         except ModuleNotFoundError as e:
             self.problem = absent(e)

@@ -25,7 +25,7 @@ from goalreel.annotator.report.write import write_report
 from goalreel.batch import Limits, run
 from goalreel.claims import attributed, makers
 from goalreel.datasets.shards import Shard
-from goalreel.errors import BackendError, UserError
+from goalreel.errors import BackendError, UserError, first_line
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.loop import LoopArguments, OnUnverified
 from goalreel.models.journal import Journal
@@ -256,7 +256,7 @@ class _PlanWorker:
         try:
             job.run(todo, lambda stage, done, total: None)
         except (UserError, OSError) as e:
-            part.stopped = str(e).splitlines()[0]
+            part.stopped = first_line(e)
         return {"summary": [part.as_json()]}
 
 

@@ -26,7 +26,7 @@ from goalreel.batch import Limits
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.errors import DatasetError, UserError
+from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
@@ -120,7 +120,7 @@ class Workers:
             raise
         except RayError as e:
             raise DatasetError(
-                f"the workers failed: {str(e).splitlines()[0]}: run the same command again to resume"
+                f"the workers failed: {first_line(e)}: run the same command again to resume"
             ) from e
 
 
@@ -153,7 +153,7 @@ class _Worker:
         try:
             self._work(rows, part)
         except (UserError, OSError) as e:
-            part.stopped = str(e).splitlines()[0]
+            part.stopped = first_line(e)
         return {"summary": [part.as_json()]}
 
     def _work(self, rows: dict[str, Any], part: Summary) -> None:

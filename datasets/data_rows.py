@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import array, sort_rows, to_numpy
 from goalreel.datasets.row_groups import parquet_parts, parquet_schema, value_spans
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, first_line
 
 
 def read_rows(
@@ -29,7 +29,7 @@ def read_rows(
     except FileNotFoundError as e:
         raise DatasetError(f"{where}: {path} is missing: copy the dataset again") from e
     except (pa.ArrowException, OSError, KeyError) as e:
-        message = str(e).splitlines()[0] if str(e) else type(e).__name__
+        message = first_line(e)
         raise DatasetError(f"{where}: {path} is not readable ({message})") from e
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import read_table, sort_rows, to_numpy
 from goalreel.datasets.row_groups import parquet_schema
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, first_line
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _AT_ONCE = 1000
@@ -44,12 +44,12 @@ class EpisodeRows:
                 names = [n for n in parquet_schema(path).names if not n.startswith("stats/")]
                 tables.append(read_table(path, names))
             except (pa.ArrowException, OSError) as e:
-                raise DatasetError(f"{path}: not readable as parquet ({line(e)})") from e
+                raise DatasetError(f"{path}: not readable as parquet ({first_line(e)})") from e
         try:
             table = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as e:
             raise DatasetError(
-                f"{root}: the files in meta/episodes differ in their columns ({line(e)})"
+                f"{root}: the files in meta/episodes differ in their columns ({first_line(e)})"
             ) from e
         if missing := set(_NEEDED) - set(table.column_names):
             raise DatasetError(f"{files[0]}: misses the columns {', '.join(sorted(missing))}")
@@ -102,8 +102,3 @@ class EpisodeRows:
     def column(self, name: str) -> list[Any]:
         """One value a row; None throughout where there is no such column."""
         return self._table[name].to_pylist() if name in self._table.column_names else [None] * len(self)
-
-
-def line(error: Exception) -> str:
-    """What went wrong, in one line."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import read_table, to_numpy
 from goalreel.datasets.row_groups import parquet_parts, parquet_schema
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, first_line
 from goalreel.terms import LabelForm
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def subtask_labels(path: Path) -> Labels:
     except FileNotFoundError as e:
         raise DatasetError(f"{path} is missing: copy the dataset again") from e
     except (pa.ArrowException, OSError) as e:
-        message = str(e).splitlines()[0] if str(e) else type(e).__name__
+        message = first_line(e)
         raise DatasetError(f"{path} is not readable ({message})") from e
 
 
@@ -131,7 +131,7 @@ def read_texts(path: Path, column: str) -> dict[int, str]:
     try:
         table = read_table(path)
     except (pa.ArrowException, OSError) as e:
-        message = str(e).splitlines()[0] if str(e) else type(e).__name__
+        message = first_line(e)
         raise DatasetError(f"{path}: not readable as parquet ({message})") from e
     # lerobot writes the pandas index: the text is in `column`, or in an unnamed index column.
     text = next((n for n in (column, "__index_level_0__") if n in table.column_names), None)

@@ -21,3 +21,8 @@ class BackendError(UserError):
 
     Models raise it for a whole batch. A driver turns it into one `Failure` for each request.
     """
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line; the name of its type where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -4,7 +4,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 
 
 def read_plain_data(path: Path) -> Any:
@@ -29,5 +29,5 @@ def read_plain_data(path: Path) -> Any:
         TypeError,
         ValueError,
     ) as e:
-        reason = str(e).strip().splitlines()[0][:200] if str(e).strip() else type(e).__name__
+        reason = first_line(e)[:200]
         raise InputError(f"{path}: not a file of plain data ({reason}): download it again") from e

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry, RedoChange, UndoChange
 from goalreel.datasets.corrections.files import reference_of
 from goalreel.datasets.corrections.replay import Replay
-from goalreel.errors import DatasetError, InputError
+from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.image import Image
 from goalreel.line_log import append_lines, whole_lines
 
@@ -83,7 +83,7 @@ class CorrectionLog:
                 raise ValueError(f"is revision {entry.revision}, a {entry.change.kind}")
             return entry
         except (ValidationError, ValueError) as e:
-            what = str(e).splitlines()[0]
+            what = first_line(e)
             raise DatasetError(
                 f"{self.path}: line {number} is damaged ({what}): restore the file, or remove that line "
                 "and all lines after it"

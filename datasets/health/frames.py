@@ -12,10 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import read_batches, to_numpy
-from goalreel.datasets.episode_rows import line
 from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.writing.layout import ROWS
+from goalreel.errors import first_line
 
 NUMBERS = ("episode_index", "frame_index", "index", "task_index", "timestamp")
 THREADS = 4
@@ -101,5 +101,5 @@ def unreadable(path: Path) -> str | None:
     try:
         parquet_schema(path)
     except (pa.ArrowException, OSError) as e:
-        return line(e)
+        return first_line(e)
     return None

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from goalreel.errors import UserError
+from goalreel.errors import UserError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
         yield
     except (UserError, OSError) as e:
         log.info("traceback of this error:", exc_info=e)
-        fail((str(e) or type(e).__name__).splitlines()[0])
+        fail(first_line(e))
     except ModuleNotFoundError as e:
         from goalreel.extras import absent
 

@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from goalreel.editors.batching import PAIRED
 from goalreel.editors.catalogue import LORA_FILE, Entry, LoraWeights
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 from goalreel.progress import without_loading_bars
 from goalreel.quantization import Quantize, quantization_config, require_package
 
@@ -108,7 +108,7 @@ def load_pipeline(
         for weights in every_lora:
             _add_lora(pipeline, weights, fuse=quantize is None)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
-        raise InputError(f"cannot load {source} (safetensors only): {_first_line(e)}") from e
+        raise InputError(f"cannot load {source} (safetensors only): {first_line(e)}") from e
     if entry.scheduler:
         pipeline.scheduler = type(pipeline.scheduler).from_config(
             pipeline.scheduler.config, **entry.scheduler
@@ -174,7 +174,7 @@ def _place(pipeline: Any, device: str, offload: Offload | None) -> None:
                 f"the model does not fit on {device}: use offload='model' or quantize='fp8'"
             ) from e
         except RuntimeError as e:
-            raise InputError(f"cannot use the device {device!r}: {_first_line(e)}") from e
+            raise InputError(f"cannot use the device {device!r}: {first_line(e)}") from e
 
 
 def _mark_image_tokens(pipeline: Any) -> None:
@@ -195,7 +195,3 @@ def _token_types(
         pictures = options["input_ids"] == encoder.config.image_token_id
         options = {**options, "mm_token_type_ids": pictures.int()}
     return args, options
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from goalreel.engine import BatchEngine
-from goalreel.errors import BackendError, UserError
+from goalreel.errors import BackendError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import (
@@ -58,7 +58,7 @@ class LoadingModel[M]:
             return self._build()
         except (UserError, OSError, ModuleNotFoundError) as e:
             missing = absent(e) if isinstance(e, ModuleNotFoundError) else None
-            line = missing or (str(e) or type(e).__name__).splitlines()[0]
+            line = missing or first_line(e)
             raise BackendError(f"{self.name} cannot be loaded: {line}") from e
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
-from goalreel.errors import BackendError, UserError
+from goalreel.errors import BackendError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode, ModelNames
@@ -148,4 +148,4 @@ def one_line(error: BaseException) -> str:
     """Give an error's message in one line; for a missing package, how to install it."""
     if isinstance(error, ModuleNotFoundError) and (message := absent(error)) is not None:
         return message
-    return (str(error) or type(error).__name__).splitlines()[0]
+    return first_line(error)

@@ -204,8 +204,3 @@ class StudioBoard:
 def _message(number: int | None, event: str, data: Mapping[str, object] | None) -> bytes:
     head = "" if number is None else f"id: {number}\n"
     return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n".encode()
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -22,12 +22,12 @@ from weakref import WeakValueDictionary
 from starlette.exceptions import HTTPException
 
 from goalreel.datasets.corrections.files import stand_in
-from goalreel.errors import DatasetError, InputError, UserError
+from goalreel.errors import DatasetError, InputError, UserError, first_line
 from goalreel.files import TMP, file_lock
 from goalreel.image import Image
 from goalreel.serving.jobs import check_room
 from goalreel.serving.service import Service
-from goalreel.studio.board import StudioBoard, first_line
+from goalreel.studio.board import StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.log import BoardFolder
 from goalreel.studio.model_sets import ModelSets

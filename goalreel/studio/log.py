@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from goalreel.datasets.corrections.files import reference_of, stand_in
-from goalreel.errors import DatasetError, InputError
+from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.line_log import append_lines, whole_lines
@@ -98,7 +98,7 @@ class BoardFolder:
                 raise ValueError(f"it is number {event.number}")
             return event
         except (ValidationError, ValueError) as e:
-            what = str(e).splitlines()[0]
+            what = first_line(e)
             raise DatasetError(
                 f"{self.path / 'log.jsonl'}: line {number} is damaged ({what}): restore the file, or remove "
                 "that line and all lines after it"

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from goalreel.errors import UserError
+from goalreel.errors import UserError, first_line
 from goalreel.progress import OnText
 from goalreel.serving.loading import is_loaded
 from goalreel.serving.served_models import ServedModels
 from goalreel.serving.service import Service
-from goalreel.studio.board import StudioBoard, Waiting, first_line
+from goalreel.studio.board import StudioBoard, Waiting
 from goalreel.studio.events import (
     BoardStatus,
     PlanFailed,

@@ -15,7 +15,7 @@ from trl import (
 )
 
 from goalreel.checkpoints import located
-from goalreel.errors import BackendError, InputError, UserError
+from goalreel.errors import BackendError, InputError, UserError, first_line
 from goalreel.planners.agents.dialects import dialect
 from goalreel.scoring import Scorer
 from goalreel.training.card import write_card
@@ -279,7 +279,7 @@ def _arguments(config: GrpoConfig, out: Path, model: "PreTrainedModel", devices:
             **_vllm(config),
         )
     except ValueError as e:  # such as bf16 on a device without it
-        raise InputError(f"the trainer refuses these settings: {str(e).strip().splitlines()[0][:300]}") from e
+        raise InputError(f"the trainer refuses these settings: {first_line(e)[:300]}") from e
 
 
 def _never(model: "PreTrainedModel") -> dict[str, list[int]]:

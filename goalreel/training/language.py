@@ -12,7 +12,7 @@ from trl import (
 )
 
 from goalreel.checkpoints import located
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 from goalreel.planners.agents.dialects.recognition import write_trained_steps
 from goalreel.planners.agents.parsing import MAX_STEPS
 from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from, write_card
@@ -174,7 +174,7 @@ def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConf
             eval_steps=config.save_every,
         )
     except ValueError as e:  # such as bf16 on a device without it
-        raise InputError(f"the trainer refuses these settings: {str(e).strip().splitlines()[0][:300]}") from e
+        raise InputError(f"the trainer refuses these settings: {first_line(e)[:300]}") from e
 
 
 def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:

@@ -8,7 +8,7 @@ import torch
 from peft import LoraConfig
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 from goalreel.training.language_config import ModelSettings
 from goalreel.training.precision import fused_attention_is_slow
 
@@ -45,7 +45,7 @@ def load(source: str | Path, config: ModelSettings) -> "tuple[PreTrainedModel, P
             attn_implementation="eager" if config.bf16 and fused_attention_is_slow() else "sdpa",
         )
     except (OSError, ValueError, RuntimeError, ImportError) as e:
-        raise InputError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
+        raise InputError(f"cannot load {source} to train it: {first_line(e)[:300]}") from e
     quicken(model)
     if config.max_pixels is not None:
         size = processor.image_processor.size

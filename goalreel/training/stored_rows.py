@@ -10,7 +10,7 @@ from datasets.exceptions import DatasetGenerationError
 
 from goalreel.datasets.corpora.columns import features, from_columns
 from goalreel.datasets.corpora.kind import RowKind
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 
 
 class StoredRows[R]:
@@ -46,4 +46,4 @@ class StoredRows[R]:
 def _cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
-    return str(error).strip().splitlines()[0][:200]
+    return first_line(error)[:200]

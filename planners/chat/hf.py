@@ -15,7 +15,7 @@ from jinja2 import TemplateError
 from transformers import LogitsProcessorList
 
 from goalreel.device_memory import free_memory
-from goalreel.errors import BackendError, InputError
+from goalreel.errors import BackendError, InputError, first_line
 from goalreel.planners.chat.conversation import (
     ChatRequest,
     Conversation,
@@ -31,7 +31,7 @@ from goalreel.planners.chat.conversation import (
 )
 from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, ReplyRow
 from goalreel.planners.chat.hf_inputs import content, reserved, sampling
-from goalreel.planners.chat.hf_loading import first_line, load_checkpoint
+from goalreel.planners.chat.hf_loading import load_checkpoint
 from goalreel.planners.chat.hf_tokens import row_tokens
 from goalreel.planners.chat.token_probability import token_reply
 from goalreel.progress import begin_reply
@@ -241,7 +241,7 @@ class HfChat:
             log.warning("out of memory: going on with batches of %d", self.batch_size)
         except (ValueError, TemplateError) as e:
             if len(rows) == 1:
-                rows[0].answer(NoReply(first_line(e), refused=True))
+                rows[0].answer(NoReply(first_line(e)[:300], refused=True))
                 return
         except RuntimeError as e:
             raise self.failure(e) from e
@@ -253,7 +253,7 @@ class HfChat:
 
     def failure(self, error: RuntimeError) -> BackendError:
         """What to say of an error of the device."""
-        return BackendError(f"the model failed on {self.model.device}: {first_line(error)}")
+        return BackendError(f"the model failed on {self.model.device}: {first_line(error)[:300]}")
 
     def _replies(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
         works = [Asked(request) for request in requests]

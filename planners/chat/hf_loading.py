@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_flash_attn_2_available
 
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 from goalreel.progress import without_loading_bars
 from goalreel.quantization import quantization_config
 
@@ -67,7 +67,9 @@ def load_checkpoint(
             f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8 or ?offload=model"
         ) from e
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
-        raise InputError(f"cannot load {repo_or_dir} as an image-text-to-text model: {first_line(e)}") from e
+        raise InputError(
+            f"cannot load {repo_or_dir} as an image-text-to-text model: {first_line(e)[:300]}"
+        ) from e
     if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
         raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
     if processor is not None and _image_token(loaded_processor) != _image_token(model.config):
@@ -90,14 +92,8 @@ def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
         return AutoProcessor.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, ImportError) as e:
         mend = "" if other is not None else "; name one that has it, as in ?processor=OWNER/NAME"
-        raise InputError(f"cannot load the processor of {source}: {first_line(e)}{mend}") from e
+        raise InputError(f"cannot load the processor of {source}: {first_line(e)[:300]}{mend}") from e
 
 
 def _image_token(holder: object) -> int | None:
     return getattr(holder, "image_token_id", None)
-
-
-def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
-    text = str(error).strip()
-    return text.splitlines()[0][:300] if text else type(error).__name__

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, first_line
 from goalreel.evaluation.written_names import Contact
 from goalreel.files import write_bytes
 
@@ -117,7 +117,7 @@ def read_truth(root: Path) -> TaskTruth:
     except OSError as e:
         raise DatasetError(f"{path}: cannot be read: {e.strerror}: record the task again") from e
     except ValidationError as e:
-        raise DatasetError(f"{path}: damaged ({str(e).splitlines()[0]}): record the task again") from e
+        raise DatasetError(f"{path}: damaged ({first_line(e)}): record the task again") from e
 
 
 def write_truth(root: Path, truth: TaskTruth) -> None:

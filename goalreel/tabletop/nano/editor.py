@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from goalreel.checkpoints import located
 from goalreel.editors.catalogue import Entry
 from goalreel.editors.loading import model_index
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.tabletop.nano.editor_parts import make_parts, make_tokenizer
 from goalreel.training.precision import fused_attention_is_slow, half
@@ -73,9 +73,7 @@ class NanoEditor:
         try:
             pipeline = pipeline_class.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
         except (OSError, ValueError) as e:
-            raise InputError(
-                f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}"
-            ) from e
+            raise InputError(f"cannot load {source} to train it: {first_line(e)[:300]}") from e
         with torch.device("meta"):
             parts = make_parts(config.shape, pipeline.tokenizer)
         for name, part in parts.items():

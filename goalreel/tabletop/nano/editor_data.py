@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from goalreel.editors.sizes import placement
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 from goalreel.files import atomic
 from goalreel.image import Image
 from goalreel.progress import OnProgress
@@ -141,7 +141,7 @@ def _opened(shard: Path) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(shard)
     except pyarrow.ArrowInvalid as e:
-        raise InputError(f"{shard} cannot be read: {str(e).splitlines()[0][:200]}") from e
+        raise InputError(f"{shard} cannot be read: {first_line(e)[:200]}") from e
     missing = [c for c in COLUMNS if c not in file.schema_arrow.names]
     if missing:
         raise InputError(f"{shard} has no column {missing[0]!r}: an edit has {', '.join(COLUMNS)}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, first_line
 from goalreel.tabletop.sim.predicates import GoalKind
 
 FILE = Path("meta/tabletop.json")
@@ -61,7 +61,7 @@ def read_truth(root: Path) -> Truth:
     try:
         return Truth.model_validate_json(path.read_bytes())
     except ValidationError as e:
-        raise DatasetError(f"{path}: damaged ({str(e).splitlines()[0]}): record the dataset again") from e
+        raise DatasetError(f"{path}: damaged ({first_line(e)}): record the dataset again") from e
 
 
 def write_truth(root: Path, truth: Truth) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
+from goalreel.errors import first_line
 from goalreel_ros.signals import StopSignal
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     except rclpy_implementation.UnknownROSArgsError as e:
         get_logger("goalreel").fatal(f"these are no ROS arguments: {e}")
     except (ParameterException, RCLError, UserError) as e:
-        get_logger("goalreel").fatal(str(e).splitlines()[0])
+        get_logger("goalreel").fatal(first_line(e))
     finally:
         rclpy.try_shutdown()
     return ok
@@ -122,7 +123,7 @@ def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
                 spin.run()
             except RCLError as e:
                 # One message that could not be sent is no reason to stop the robot.
-                log.error(str(e).splitlines()[0])
+                log.error(first_line(e))
             except ValueError as e:
                 # Nor is one that holds what rclpy cannot read, such as a /clock before zero.
                 log.error(f"a message is left out: {e}", throttle_duration_sec=5)

@@ -6,7 +6,7 @@ from rclpy.exceptions import InvalidTopicNameException
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 from goalreel.image import Image
 from goalreel_ros.camera_graph import COMPRESSED, RAW, explain_silence
 from goalreel_ros.cameras import NEWEST
@@ -37,7 +37,7 @@ def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Ima
         if not arrived.wait(timeout):
             raise InputError(explain_silence(camera.node, camera.node.resolve_topic_name(topic), type_name))
     except InvalidTopicNameException as e:
-        raise InputError(f"{topic} is no name of a topic: {str(e).splitlines()[0]}") from e
+        raise InputError(f"{topic} is no name of a topic: {first_line(e)}") from e
     finally:
         camera.close()
     try:
