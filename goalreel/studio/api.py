@@ -105,7 +105,8 @@ async def history(
 ) -> HistoryView:
     """The newest storyboards that hold all words of `q`; `before` is an id."""
     total, summaries = boards.history(q, limit, before)
-    return HistoryView(total=total, storyboards=[row_view(summary) for summary in summaries])
+    rows = [row_view(summary) for summary in summaries]
+    return HistoryView(total=total, storyboards=rows, damaged=boards.damaged)
 
 
 @router.get("/{job_id}", responses=responses(404))

@@ -107,6 +107,8 @@ class StudioBoards:
         self._boards: dict[str, StudioBoard] = {}
         """In memory, the least recently used first."""
         self._work: dict[str, tuple[BoardWork, asyncio.Task[None]]] = {}
+        self.damaged: list[str] = []
+        """What is wrong with each storyboard that cannot be read, a line each."""
         for path in sorted(folder.iterdir()):
             self._open(path)
 
@@ -270,6 +272,7 @@ class StudioBoards:
                 board.append(WorkEnded(status="interrupted"))
         except DatasetError as e:
             log.warning("left out: %s", e)
+            self.damaged.append(first_line(e))
             return
         self._note(board)
 

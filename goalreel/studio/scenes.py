@@ -76,15 +76,18 @@ class DatasetFrames:
         """The first frame of an episode, with its instruction.
 
         Raises:
-            InputError: no folder was allowed, or the dataset is not below it.
-            DatasetError: it cannot be read, or has no such episode or camera.
+            InputError: no folder was allowed, the dataset is not below it, cannot be read, or has no such
+                episode or camera.
         """
         root = self._root()
         if not (path := _resolved(root / dataset)).is_relative_to(root) or not path.is_dir():
             raise InputError(NO_DATASET)
-        source = _source(path)
-        recording = source.episode(source.select([episode])[0])
-        image = recording.frames(source.camera(camera), [0])[0]
+        try:
+            source = _source(path)
+            recording = source.episode(source.select([episode])[0])
+            image = recording.frames(source.camera(camera), [0])[0]
+        except DatasetError as e:  # whoever asks can ask for another one
+            raise InputError(str(e)) from e
         return scene(f"{dataset}, episode {episode}", recording.instruction, image)
 
     def _root(self) -> Path:

@@ -136,6 +136,8 @@ class HistoryView(BaseModel):
 
     total: int
     storyboards: list[RowView]
+    damaged: list[str]
+    """What is wrong with each storyboard that cannot be read."""
 
 
 class Scene(BaseModel):

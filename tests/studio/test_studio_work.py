@@ -185,6 +185,9 @@ def test_a_second_server_on_a_folder_is_refused_and_a_damaged_log_is_left_alone(
     log.write_bytes(damaged)
     with studio(tmp_path) as client:
         assert client.get(f"/v1/storyboards/{board}").status_code == 404
+        history = client.get("/v1/storyboards").json()
+        assert history["storyboards"] == []
+        assert history["damaged"][0].startswith(f"{log}: line 3 is damaged")
         assert made(client)["status"] == "done"
     assert log.read_bytes() == damaged
 

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { boundaries, seen, stepAt, timed } from "./boundaries.js";
 import { NEW, run } from "./commands.js";
-import { fill, find, h } from "/common/dom.js";
+import { fill, find, h, onceAFrame } from "/common/dom.js";
 import { Drafts } from "/common/drafts.js";
 import { say } from "/common/parts.js";
 import { drafted } from "./draft.js";
@@ -16,7 +16,9 @@ import { controls, draw, ends, page } from "./view.js";
 
 export class EpisodeView {
   #dragging = null;
-  #drawing = false;
+
+  leaving = new AbortController();
+  draw = onceAFrame(() => this.#draw(), this.leaving.signal);
 
   constructor(holder, { dataset, episode, query, by, go }) {
     Object.assign(this, { holder, dataset, query, go });
@@ -57,7 +59,6 @@ export class EpisodeView {
   }
 
   #listen() {
-    this.leaving = new AbortController();
     const { signal } = this.leaving;
     const on = (target, name, work) => target.addEventListener(name, work, { signal });
     on(document, "keydown", (event) => this.#key(event));
@@ -97,16 +98,6 @@ export class EpisodeView {
 
   #start() {
     return timed(this.episode).find((step) => step.id === this.selected)?.start ?? 0;
-  }
-
-  // Once a frame of the screen, however much has changed.
-  draw() {
-    if (this.#drawing) return;
-    this.#drawing = true;
-    requestAnimationFrame(() => {
-      this.#drawing = false;
-      if (!this.leaving.signal.aborted) this.#draw();
-    });
   }
 
   #draw() {

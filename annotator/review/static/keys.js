@@ -1,6 +1,6 @@
 // Which key does what, and the sheet that tells it.
 
-import { find } from "/common/dom.js";
+import { commandOf, pressed } from "/common/keys.js";
 import { sheet as showSheet } from "/common/parts.js";
 
 const SHEET = [
@@ -38,26 +38,16 @@ const ACTS = {
   c: "label", "?": "sheet",
 };
 
-const WRITES = "input, textarea, select, [contenteditable]";
-const PRESSED = "button, a, summary";
+export const command = (event) => commandOf(event, ACTS, special);
 
-// The command that a key press stands for, as {act, ...}; null where it is none of ours.
-export function command(event) {
-  const { key, shiftKey, target } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || find("dialog[open]")) return null;
-  if (key === "Escape") return { act: "cancel" };
-  if (target.closest(WRITES)) return null;
+function special({ key, shiftKey, target }) {
   // On a button the keys that press it press it; one that only selects has nothing left to do.
   const pressing = key === " " || key === "Enter";
-  if (pressing && target.closest(PRESSED) && target.closest(PRESSED).dataset.act !== "select") return null;
+  if (pressing && pressed(target) && pressed(target).dataset.act !== "select") return null;
   const arrow = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 }[key];
   const slider = target.closest("[role=slider]");
   if (slider && (arrow || key === "Home" || key === "End")) return slide(slider, arrow, key);
   if (shiftKey && (key === "ArrowLeft" || key === "ArrowRight")) return { act: "nudge", by: arrow };
-  if (key.toLowerCase() === "z") return { act: shiftKey ? "redo" : "undo" };
-  if (/^[1-9]$/.test(key)) return { act: "choose", attempt: Number(key) - 1 };
-  const act = ACTS[key] ?? ACTS[key.toLowerCase()];
-  return act ? { act } : null;
 }
 
 function slide(slider, arrow, key) {

@@ -84,3 +84,16 @@ export function fill(holder, ...inside) {
 
 export const find = (css, within = document) => within.querySelector(css);
 export const all = (css, within = document) => [...within.querySelectorAll(css)];
+
+// A function that calls `draw` once a frame of the screen, however often it is called; never after `signal` aborts.
+export function onceAFrame(draw, signal) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      if (!signal.aborted) draw();
+    });
+  };
+}

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { Changes } from "./changes.js";
 import { run } from "./commands.js";
-import { fill, find, h } from "/common/dom.js";
+import { fill, find, h, onceAFrame } from "/common/dom.js";
 import { Drafts } from "/common/drafts.js";
 import { say } from "/common/parts.js";
 import { Follower } from "./follow.js";
@@ -15,11 +15,13 @@ import { clock, draw, page } from "./view.js";
 import { START } from "./words.js";
 
 export class BoardView {
-  #drawing = false;
   #asking = false;
   #again = false;
   #picker = null;
   #reached = null;
+
+  leaving = new AbortController();
+  draw = onceAFrame(() => this.#draw(), this.leaving.signal);
 
   constructor(holder, { studio, state, by, go }) {
     Object.assign(this, { holder, studio, state, by, go });
@@ -53,7 +55,6 @@ export class BoardView {
   }
 
   #listen() {
-    this.leaving = new AbortController();
     const { signal } = this.leaving;
     const on = (target, name, work) => target.addEventListener(name, work, { signal });
     on(document, "keydown", (event) => this.#key(event));
@@ -271,16 +272,6 @@ export class BoardView {
       if (added && this.selected === kept) this.select(added.id);
     }
     if (form === "continue") this.follows = true;
-  }
-
-  // Once a frame of the screen, however much has changed.
-  draw() {
-    if (this.#drawing) return;
-    this.#drawing = true;
-    requestAnimationFrame(() => {
-      this.#drawing = false;
-      if (!this.leaving.signal.aborted) this.#draw();
-    });
   }
 
   #draw() {

@@ -34,9 +34,9 @@ export class HistoryList {
     this.#asked = new AbortController();
     const query = new URLSearchParams({ q: this.search.value.trim(), limit: PAGE, ...(before && { before }) });
     try {
-      const { storyboards, total } = await api.storyboards(query, this.#asked.signal);
+      const { storyboards, total, damaged } = await api.storyboards(query, this.#asked.signal);
       this.#rows = before ? [...this.#rows, ...storyboards] : storyboards;
-      this.#show(total > this.#rows.length, query.get("q") !== "");
+      this.#show(total > this.#rows.length, query.get("q") !== "", damaged);
     } catch (error) {
       if (error.name === "AbortError") return;
       if (!(error instanceof api.Refusal)) throw error;
@@ -45,10 +45,11 @@ export class HistoryList {
   }
 
   // `searched`: whether the rows answer a search; the field may hold other words by now.
-  #show(more, searched) {
-    this.holder.hidden = !this.#rows.length && !searched;
+  #show(more, searched, damaged) {
+    this.holder.hidden = !this.#rows.length && !searched && !damaged.length;
     fill(find("#items", this.holder), ...this.#rows.map(row));
-    find("#nothing", this.holder).hidden = this.#rows.length > 0;
+    find("#nothing", this.holder).hidden = this.#rows.length > 0 || !searched;
+    fill(find("#damaged", this.holder), ...damaged.map((line) => h("li", {}, `Cannot be read: ${line}`)));
     find("#more", this.holder).hidden = !more;
   }
 }
@@ -62,6 +63,7 @@ const frame = () => [
   ),
   h("ul", { id: "items", class: "list", "data-key": "items", "aria-label": "Storyboards" }),
   h("p", { id: "nothing", class: "empty", hidden: true, "data-key": "nothing" }, "No storyboard matches."),
+  h("ul", { id: "damaged", class: "note", "data-key": "damaged", "aria-label": "Storyboards that cannot be read" }),
   h("p", { class: "buttons", "data-key": "pages" }, h("button", { type: "button", id: "more", hidden: true }, "Earlier ones")),
 ];
 

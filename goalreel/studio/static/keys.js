@@ -1,6 +1,6 @@
 // Which key does what, and the sheet that tells it.
 
-import { find } from "/common/dom.js";
+import { commandOf, pressed } from "/common/keys.js";
 import { sheet as showSheet } from "/common/parts.js";
 
 const SHEET = [
@@ -33,22 +33,12 @@ const ACTS = {
   g: "draw", n: "continue", s: "stop", c: "resume", "?": "sheet",
 };
 
-const WRITES = "input, textarea, select, [contenteditable]";
-const PRESSED = "button, a, summary";
+export const command = (event) => commandOf(event, ACTS, special);
 
-// The command that a key press stands for, as {act, ...}; null where it is none of ours.
-export function command(event) {
-  const { key, shiftKey, target } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || find("dialog[open]")) return null;
-  if (key === "Escape") return { act: "cancel" };
-  if (target.closest(WRITES)) return null;
-  if (key === "Enter" && target.closest(PRESSED)) return null;
+function special({ key, shiftKey, target }) {
+  if (key === "Enter" && pressed(target)) return null;
   if (shiftKey && key === "ArrowLeft") return { act: "earlier" };
   if (shiftKey && key === "ArrowRight") return { act: "later" };
-  if (key.toLowerCase() === "z") return { act: shiftKey ? "redo" : "undo" };
-  if (/^[1-9]$/.test(key)) return { act: "choose", attempt: Number(key) - 1 };
-  const act = ACTS[key] ?? ACTS[key.toLowerCase()];
-  return act ? { act } : null;
 }
 
 export const sheet = () => showSheet(SHEET);
