@@ -134,14 +134,23 @@ def misses_table(out: Path, steps: int) -> str:
         f"| place within {1000 * PLACE_NEAR:.0f} mm |",
         "|---|---|---|---|---|",
     ]
-    for file in sorted((out / "policies").glob(f"*-{steps}/curve.json")):
-        arm, size, seed, _ = file.parent.name.split("-")
-        end = json.loads(file.read_text())["curve"][-1]
+    for (arm, size, seed), curve in read_curves(out, steps).items():
+        end = curve[-1]
         shares = " | ".join(f"{100 * end[key]:.0f} %" for key in ("pick_near", "place_near"))
         lines.append(
             f"| {POLICIES[arm]}, {size}, {seed} | {end['pick_cm']:.2f} | {end['place_cm']:.2f} | {shares} |"
         )
     return "\n".join(lines)
+
+
+def read_curves(out: Path, steps: int) -> dict[tuple[str, str, str], list[dict]]:
+    """Read the curves by arm, size and seed; those of other studies in the same folder are left out."""
+    curves_by_run = {}
+    for file in sorted((out / "policies").glob(f"*-{steps}/curve.json")):
+        arm, size, seed, _ = file.parent.name.split("-")
+        if arm in POLICIES:
+            curves_by_run[arm, size, seed] = json.loads(file.read_text())["curve"]
+    return curves_by_run
 
 
 def between(arms: dict[str, EndsBySeed], first_arm: str, second_arm: str, measure: str) -> str:
@@ -171,9 +180,8 @@ def share(m: Measurement) -> str:
 def curves(out: Path, steps: int, path: Path) -> None:
     """Draw how far key poses are from the expert's on validation scenes, by training and by samples."""
     runs: dict[tuple[str, str], list[list[dict]]] = defaultdict(list)
-    for file in sorted((out / "policies").glob(f"*-{steps}/curve.json")):
-        arm, size, _, _ = file.parent.name.split("-")
-        runs[arm, size].append(json.loads(file.read_text())["curve"])
+    for (arm, size, _), curve in read_curves(out, steps).items():
+        runs[arm, size].append(curve)
     sizes = sorted({s for _, s in runs}, key=lambda s: int(s) if s.isdigit() else 10**9)
     figure, axes = plt.subplots(2, len(sizes), figsize=(3.4 * len(sizes), 5), sharey="row", squeeze=False)
     for column, size in enumerate(sizes):

@@ -8,7 +8,6 @@ asked, and what refutes it.
     python dev/studies/policy/scarce.py --out out/scarce --worded 250,1000,4000  # the whole
 """
 
-import json
 import multiprocessing
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,11 +18,11 @@ from pathlib import Path
 from typing import Annotated
 
 import demos
-import torch
 import typer
-from fit import TrainedArm, fit, home, misses, save
+from fit import Bank, TrainedArm
 from own_editor import editor_rows, train_editor
-from pieces import CHECK_BANK, TRAINING_BANK, prepare, read_backbone, read_bank, run_jobs, save_state
+from pieces import prepare, run_jobs
+from policy_training import train_policy
 from rich.console import Console
 from scarce_lessons import ScarceArm, ScarceLessons
 
@@ -40,12 +39,6 @@ from goalreel.tabletop.policy.intervals import SeedEnds
 from goalreel.tabletop.policy.rollout import Bounds
 from goalreel.tabletop.policy.study import PolicyEntry, PolicyOrder, compare, measure
 from goalreel.tabletop.sim.splits import Split
-
-POLICY_BATCH, POLICY_RATE = 128, 1e-3
-KEEP_EVERY = 100
-"""Steps of a policy between two checkpoints."""
-STATE, CURVE = "training.pt", "curve.json"
-"""Beside a policy: where its training stands, and, written last, how it went."""
 
 
 @dataclass(frozen=True)
@@ -135,27 +128,16 @@ def train_arm(out: Path, arm: ScarceArm, size: int, seed: int, steps: int) -> No
     Raises:
         InputError: there are not more demonstrations than are to have words.
     """
-    folder = _folder(out, arm, size, seed, steps)
-    if (folder / CURVE).exists():
-        return
-    torch.set_num_threads(1)
-    data, checks = read_bank(out / TRAINING_BANK), read_bank(out / CHECK_BANK)
-    if size >= len(data):
-        raise InputError(f"--worded {size}: there are {len(data)} sub-goals, and some are to have no words")
-    told: TrainedArm = "picture" if arm == "goals" else "text"
-    path = folder / STATE
-    state = torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
-    curve = [] if state is None else state["curve"]
-    lessons = ScarceLessons(data, arm, size)
-    for step, loss, policy, scale, new_state in fit(lessons, seed, steps, POLICY_BATCH, POLICY_RATE, state):
-        if step % max(1, steps // 10) == 0 or step == steps:
-            curve.append({"step": step, "loss": loss, **misses(policy, scale, checks, told)})
-        if step % KEEP_EVERY == 0 and step < steps:
-            save_state(path, new_state | {"curve": curve})
-        if step == steps:
-            save(policy, scale, read_backbone(out), home(), folder)
-    write_bytes(folder / CURVE, json.dumps({"arm": arm, "worded": size, "curve": curve}).encode())
-    path.unlink(missing_ok=True)
+
+    def lessons(data: Bank) -> ScarceLessons:
+        if size >= len(data):
+            raise InputError(
+                f"--worded {size}: there are {len(data)} sub-goals, and some are to have no words"
+            )
+        return ScarceLessons(data, arm, size)
+
+    cues: TrainedArm = "picture" if arm == "goals" else "text"
+    train_policy(out, _folder(out, arm, size, seed, steps), lessons, cues, seed, steps)
 
 
 def _order(

@@ -6,7 +6,6 @@ docs/results/policy-study.md has its results.
     python dev/studies/policy/study.py --out out/policy_study
 """
 
-import json
 import multiprocessing
 import sys
 from collections.abc import Sequence
@@ -18,8 +17,9 @@ from typing import Annotated
 
 import torch
 import typer
-from fit import ARMS, StudyLessons, TrainedArm, fit, home, misses, save
-from pieces import CHECK_BANK, TRAINING_BANK, StudyJob, prepare, read_backbone, read_bank, run_jobs
+from fit import ARMS, Bank, StudyLessons, TrainedArm
+from pieces import StudyJob, prepare, run_jobs
+from policy_training import train_policy
 
 from goalreel.cli.console import progress_bars
 from goalreel.cli.errors import one_line_errors
@@ -33,9 +33,6 @@ from goalreel.tabletop.policy.study import PolicyEntry, PolicyOrder, measure
 from goalreel.tabletop.sim.policy_tasks import CONDITIONS, Condition
 from goalreel.tabletop.sim.splits import Split
 
-POLICY_BATCH, POLICY_RATE = 128, 1e-3
-CURVE = "curve.json"
-"""Written last beside a policy."""
 type StudyRun = tuple[TrainedArm, tuple[GoalArm, ...], bool]
 """Of a measurement: the policy that acts, its arms, and whether words come with a picture."""
 RUNS: dict[str, StudyRun] = {
@@ -66,6 +63,9 @@ def main(
     episodes: Annotated[int, typer.Option(min=1, help="Seen tasks for G and A1.")] = 200,
     others: Annotated[int, typer.Option(min=1, help="Tasks for all else.")] = 100,
     arms: Annotated[str, typer.Option(help="Policies to train; comma-separated.")] = ",".join(ARMS),
+    rollouts: Annotated[
+        bool, typer.Option("--rollouts/--no-rollouts", help="Carry the tasks out, once the policies stand.")
+    ] = True,
     workers: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 2,
 ) -> None:
     """Make the demonstrations, train every arm, carry out the tasks; `report.py` makes the tables."""
@@ -92,6 +92,8 @@ def main(
             "policies",
             progress,
         )
+        if not rollouts:
+            return
         rolls: list[StudyJob] = []
         runs = [run for run, (arm, _, _) in RUNS.items() if arm in trained]
         for condition in kinds:
@@ -126,21 +128,12 @@ def _policy_folder(out: Path, arm: TrainedArm, size: int, seed: int, steps: int)
 
 
 def _policy(out: Path, arm: TrainedArm, size: int, seed: int, steps: int) -> None:
-    """Train one policy; its curve of mistakes on validation scenes lies beside it."""
-    folder = _policy_folder(out, arm, size, seed, steps)
-    if (folder / CURVE).exists():
-        return
-    torch.set_num_threads(1)
-    data, checks = read_bank(out / TRAINING_BANK), read_bank(out / CHECK_BANK)
-    curve = []
-    count = min(size or len(data), len(data))
-    lessons = StudyLessons(data, arm, count)
-    for step, loss, policy, scale, _ in fit(lessons, seed, steps, POLICY_BATCH, POLICY_RATE):
-        if step % max(1, steps // 10) == 0 or step == steps:
-            curve.append({"step": step, "loss": loss, **misses(policy, scale, checks, arm)})
-        if step == steps:
-            save(policy, scale, read_backbone(out), home(), folder)
-    write_bytes(folder / CURVE, json.dumps({"samples": count, "curve": curve}).encode())
+    """Train one policy, from where its training stands."""
+
+    def lessons(data: Bank) -> StudyLessons:
+        return StudyLessons(data, arm, min(size or len(data), len(data)))
+
+    train_policy(out, _policy_folder(out, arm, size, seed, steps), lessons, arm, seed, steps)
 
 
 def _rolled(
