@@ -14,7 +14,7 @@ pytest.importorskip("rclpy")
 
 from goalreel.image import Image
 from goalreel.streaming import board as words
-from goalreel.streaming.board import Board, Frame, StepPanel
+from goalreel.streaming.board import Board, Frame, ModelNames, StepPanel
 from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_ros.contact_sheet import ACTIVE, compose, state
 
@@ -69,6 +69,8 @@ def test_a_plan_that_lost_a_model_says_so_on_the_sheet():
 def test_a_change_of_state_changes_the_sheet():
     board = under_way()
     seen = {compose(board, WIDTH).pixels.tobytes()}
+    named = replace(board, models=ModelNames(critic="judge"))  # claims say who has checked
+    seen.add(compose(named, WIDTH).pixels.tobytes())
     panel = board.steps[2]
     for change in (
         {"image_status": "validating"},
@@ -81,7 +83,7 @@ def test_a_change_of_state_changes_the_sheet():
         seen.add(compose(board.with_panel(replace(panel, **change)), WIDTH).pixels.tobytes())
     for change in ({"state": "paused"}, {"revision": 1}, {"task": "another"}):
         seen.add(compose(replace(board, **change), WIDTH).pixels.tobytes())
-    assert len(seen) == 10
+    assert len(seen) == 11
 
 
 def test_captions_are_the_plans_own_words_in_any_script():
@@ -143,20 +145,26 @@ def attempts(draw: st.DrawFn) -> Attempt | None:
 
 
 @st.composite
-def boards(draw: st.DrawFn) -> Board:
-    """Anything the types allow, also what the engine never makes."""
-    panels = tuple(
-        StepPanel(
-            index=i,
-            step=Step(name=draw(TEXT), instruction=draw(TEXT), prompt="p"),
-            max_attempts=draw(st.integers(0, 20)),
-            status=draw(st.sampled_from(get_args(words.StepStatus.__value__))),
-            image_status=draw(st.sampled_from(get_args(words.ImageStatus.__value__))),
-            attempts=draw(st.integers(0, 30)),
-            attempt=draw(attempts()),
-        )
-        for i in range(draw(st.integers(0, 7)))
+def step_panels(draw: st.DrawFn, index: int) -> StepPanel:
+    attempt = draw(attempts())
+    image_status = draw(st.sampled_from(get_args(words.ImageStatus.__value__)))
+    if attempt is not None and attempt.image is not None and image_status in ("verified", "unverified"):
+        image_status = attempt.status
+    return StepPanel(
+        index=index,
+        step=Step(name=draw(TEXT), instruction=draw(TEXT), prompt="p"),
+        max_attempts=draw(st.integers(0, 20)),
+        status=draw(st.sampled_from(get_args(words.StepStatus.__value__))),
+        image_status=image_status,
+        attempts=draw(st.integers(0, 30)),
+        attempt=attempt,
     )
+
+
+@st.composite
+def boards(draw: st.DrawFn) -> Board:
+    """Anything the types allow, also what the engine never makes; but no verdict is contradicted."""
+    panels = tuple(draw(step_panels(i)) for i in range(draw(st.integers(0, 7))))
     frame = draw(st.none() | st.sampled_from(PICTURES).map(Frame))
     return Board(
         UUID(int=draw(st.integers(0, 9))),

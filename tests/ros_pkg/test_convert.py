@@ -112,6 +112,7 @@ def test_a_refused_picture_says_why(jpegs):
     panel = replace(SHOWN, image_status="unverified", attempt=no)
     message = wired(convert.step(panel, "", jpegs, ModelNames("p", "e", "c")))
     assert claims_of(message)["looks"] == ("model e", "model c", "too far")
+    assert convert.from_claims(message.claims) == panel.claims(ModelNames("p", "e", "c"))
 
 
 def test_a_board_that_never_changed_still_has_a_stamp(jpegs):

@@ -18,8 +18,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.annotator.report.pictures import jpeg
 from goalreel.image import Image
-from goalreel.streaming.board import Board, StepPanel
-from goalreel.types import Step
+from goalreel.streaming.board import Board, ModelNames, StepPanel
+from goalreel.types import Failure, Step, Verdict
 from goalreel_ros.ascii import to_ascii
 from goalreel_ros.markers import MarkerBoard, Strip, build
 
@@ -71,6 +71,33 @@ def test_each_step_has_its_state_and_its_own_words():
     colours = {tuple(getattr(find(array, "r0/text", 4 * i).color, c) for c in "rgb") for i in range(3)}
     assert len(colours) == 3, "states look alike"
     assert not [m for m in array.markers if m.type == Marker.TRIANGLE_LIST], "a film strip nobody asked for"
+
+
+def test_each_step_says_who_made_and_who_checked_it_and_what_is_in_doubt():
+    board = replace(under_way(), models=ModelNames("openai:some-planner", "flux", "größer"))
+    verdict = Verdict(success=False, reasoning="The block is not there.")
+    refused = board.steps[1].attempt.model_copy(update={"verdict": verdict})
+    active = replace(board.steps[1], image_status="unverified", attempt=refused)
+    steps = board.with_panel(active).leave_step(0, "completed", 1, 5, by_operator=True)
+    array = build(replace(board, steps=steps), frame_id=FRAME)
+    said = [
+        " ".join(m.text for m in array.markers if m.ns == "r0/claims" and m.id // 4 == index)
+        for index in range(3)
+    ]
+    assert "Goal image: by flux, checked by grosser" in said[0]
+    assert "Outcome: by the operator, checked by the operator" in said[0]
+    assert said[1].endswith("Goal image: in doubt")
+    assert said[2] == "Words: by some-planner, not checked"
+    assert MarkerRules().problems(array) == []
+
+
+def test_a_plan_that_lost_a_model_says_so_above_its_steps():
+    whole = under_way()
+    lost = replace(whole, planner_failure=Failure(stage="plan", message="server gone"))
+    array = build(lost, frame_id=FRAME)
+    assert find(array, "r0/task", 1).text == "degraded: the planner failed: server gone"
+    assert MarkerRules().problems(array) == []
+    assert not [m for m in build(whole, frame_id=FRAME).markers if (m.ns, m.id) == ("r0/task", 1)]
 
 
 def test_a_step_in_words_says_so():

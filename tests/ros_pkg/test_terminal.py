@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("rclpy")
 from rich.console import Console
 
-from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
+from goalreel_interfaces.msg import Claim, CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import terminal
 from goalreel_ros.client.terminal import panel, picture
 
@@ -42,6 +42,32 @@ def test_a_step_in_words_has_no_picture_to_wait_for():
     assert "no picture: planned in words" in printed(auxiliary_text="Wait.", image_status=words)
     assert "picture verified" in printed(auxiliary_text="Wait.", prompt="p", image_status=verified)
     assert "picture none" in printed(auxiliary_text="Wait.", image_status=StoryboardStep.IMAGE_NONE)
+
+
+def test_who_made_and_who_checked_a_step_and_what_is_in_doubt_is_shown():
+    claims = [
+        Claim(claim="what", by="model openai:some-planner", checked="nobody"),
+        Claim(claim="looks", by="model e", checked="model c", doubts=["The block is not there."]),
+    ]
+    critic = CriticVerdict(
+        verdict=CriticVerdict.REJECTED, score=math.nan, probability=math.nan, reasoning="No."
+    )
+    unverified = StoryboardStep.IMAGE_UNVERIFIED
+    shown = printed(prompt="p", image_status=unverified, critic=critic, claims=claims)
+    assert "picture unverified" in shown
+    assert "Words: by some-planner, not checked" in shown
+    assert "Goal image: by e, checked by c" in shown
+    assert "in doubt: The block is not there." in shown
+    claims[1].doubts = ["No."]
+    assert "in doubt" not in printed(critic=critic, claims=claims), "the critic's words are there already"
+
+
+def test_a_plan_that_lost_a_model_says_so():
+    console = Console(width=120)
+    with console.capture() as capture:
+        board = Storyboard(task="sort", degraded=["the planner failed: server gone"])
+        console.print(picture(board, "sort", None))
+    assert "the planner failed: server gone" in capture.get()
 
 
 def head(state: int, waits: str, task: str = "sort") -> str:

@@ -2,9 +2,10 @@
 
 from typing import Final
 
+from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.image import Image
-from goalreel.streaming.board import Board, StepPanel
+from goalreel.streaming.board import Board, ModelNames, StepPanel
 
 CELL: Final = 180
 """Preferred width of a picture in pixels, so that a screen holds several in a row."""
@@ -52,15 +53,17 @@ def compose(board: Board, width: int) -> Image:
         paragraphs.append(Line(board.degraded, 17, _COLOURS["failed"], 3))
     source = board.source
     start = () if source is None else (Cell(source.image, (Line("planned from", 17, INK, 1),)),)
-    return lay_out(paragraphs, (*start, *map(_cell, board.steps)), width, CELL)
+    cells = (_cell(panel, board.models) for panel in board.steps)
+    return lay_out(paragraphs, (*start, *cells), width, CELL)
 
 
-def _cell(panel: StepPanel) -> Cell:
+def _cell(panel: StepPanel, models: ModelNames) -> Cell:
     step, colour = panel.step, _COLOURS[panel.status]
     lines = [Line(f"{panel.index + 1}. {step.name}", 17, INK, 3)]
     if step.instruction.strip() != step.name.strip():
         lines.append(Line(step.instruction, 15, MUTED, 3))
     lines.append(Line(state(panel), 15, colour, 2))
+    lines += (Line(line, 13, MUTED, 2) for line in claim_lines(panel.claims(models)))
     return Cell(
         panel.goal_image,
         tuple(lines),

@@ -1,12 +1,14 @@
 """Converts the engine's state of a storyboard to messages of goalreel_interfaces."""
 
 import math
+from collections.abc import Sequence
 from uuid import UUID
 
 from std_msgs.msg import Header
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
-from goalreel.claims import Claims
+from goalreel.claims import CLAIM_NAMES, NOBODY, UNKNOWN, Claims
+from goalreel.claims import Claim as StepClaim
 from goalreel.streaming.board import Board, BoardProgress, Goal, ModelNames, Phase, StepPanel
 from goalreel.types import Attempt, Verdict
 from goalreel_interfaces.action import GenerateStoryboard
@@ -134,6 +136,18 @@ def claims(value: Claims) -> list[Claim]:
         Claim(claim=name, by=claim.by, checked=claim.checked, doubts=list(claim.doubts))
         for name, claim in value.items()
     ]
+
+
+def from_claims(messages: Sequence[Claim]) -> Claims:
+    """Convert the messages of a step's claims; what is empty in them is unknown, and checked by nobody."""
+    values = {
+        message.claim: StepClaim(
+            by=message.by or UNKNOWN, checked=message.checked or NOBODY, doubts=tuple(message.doubts)
+        )
+        for message in messages
+        if message.claim in CLAIM_NAMES
+    }
+    return Claims.model_validate(values)
 
 
 def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedback:

@@ -16,7 +16,9 @@ from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
+from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.report.pictures import jpeg
+from goalreel.claims import TITLES
 from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
 from goalreel_ros.ascii import to_ascii
@@ -31,7 +33,10 @@ _COLOURS: dict[str, Rgb] = {
     "skipped": (0.45, 0.47, 0.5),
     "failed": (1.0, 0.42, 0.38),
 }
-_NAME_LINES = 3
+_MUTED: Rgb = (0.72, 0.75, 0.78)
+_NAME_LINES, _CLAIM_LINES = 3, 4
+_SMALL = 0.6
+"""Height of the letters of claims, as a share of the others."""
 _LETTER = 0.46
 """Mean width of a letter of RViz's font over its height, spaces included, rounded up."""
 _LEADING = 1.25
@@ -119,13 +124,17 @@ class _Drawing:
         if not steps:
             return
         leading = _LEADING * s.letter
-        height = self._picture + (_NAME_LINES + 2) * leading
+        height = self._picture + (_NAME_LINES + 2 + _SMALL * _CLAIM_LINES) * leading
         rows = list(batched(steps, s.columns))
         top = s.offset - len(rows) * height / 2
         text = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
         width = max(2, min(len(steps), s.columns)) * self._line_length
         (title,) = textwrap.wrap(text, width, max_lines=1, placeholder="...")
         yield self._text("task", 0, title, 0.0, top - leading, _WHITE)
+        if self._board.degraded:
+            loss = to_ascii(f"degraded: {self._board.degraded}", "degraded: see the contact sheet")
+            (line,) = textwrap.wrap(loss, width, max_lines=1, placeholder="...")
+            yield self._text("task", 1, line, 0.0, top - 2 * leading, _COLOURS["failed"])
         first_x = -((len(rows[0]) - 1) * (s.panel + s.gap)) / 2
         for row, panels in enumerate(rows):
             for column, panel in enumerate(panels):
@@ -142,6 +151,21 @@ class _Drawing:
             ink = colour if line == 0 else _WHITE
             number = panel.index * (_NAME_LINES + 1) + line
             yield self._text("text", number, text, x, y + line * leading, ink)
+        y += (len(lines) - 1 + _SMALL) * leading
+        for line, text in enumerate(self._claims(panel)):
+            number = panel.index * _CLAIM_LINES + line
+            yield self._text("claims", number, text, x, y + line * _SMALL * leading, _MUTED, _SMALL)
+
+    def _claims(self, panel: StepPanel) -> list[str]:
+        """Who made what a step claims and who checked it, and whether that is in doubt."""
+        claims = panel.claims(self._board.models)
+        in_doubt = [name for name, claim in claims.items() if claim.doubts]
+        sentences = [*claim_lines(claims), *(f"{TITLES[name]}: in doubt" for name in in_doubt)]
+        width = int(self._line_length / _SMALL)
+        lines = [
+            line for text in sentences for line in textwrap.wrap(to_ascii(text, "see ~/storyboard"), width)
+        ]
+        return lines[:_CLAIM_LINES]
 
     def _film_panel(self, panel: StepPanel, x: float, upper: float, colour: Rgb) -> Iterator[Marker]:
         image, s = panel.goal_image, self._s
@@ -176,10 +200,12 @@ class _Drawing:
         marker.texture.header.frame_id = self._frame_id
         return marker
 
-    def _text(self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb) -> Marker:
+    def _text(
+        self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb, size: float = 1.0
+    ) -> Marker:
         # One line per marker: older versions of RViz misplace texts of several lines.
         marker = self._marker(ns, number, Marker.TEXT_VIEW_FACING, colour)
-        marker.scale = Vector3(z=self._s.letter)
+        marker.scale = Vector3(z=size * self._s.letter)
         marker.pose.position = Point(x=x, y=y, z=self._s.distance)
         marker.text = text
         return marker

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from sensor_msgs.msg import CompressedImage
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
-from goalreel.claims import NOBODY, UNKNOWN, Claim
+from goalreel.claims import Claim
 from goalreel.image import Image
 from goalreel.streaming.board import NO_ID, Board, ErrorCode, Frame, ImageStatus, StepPanel
 from goalreel.streaming.engine import OnPhase
@@ -16,10 +16,9 @@ from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.ticket import Ticket
 from goalreel.types import STAGE_OF_ROLE, Attempt, Failure, Step, Verdict
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
-from goalreel_interfaces.msg import Claim as ClaimMessage
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep
 from goalreel_interfaces.srv import StartExecuteTask, StartGenerateStoryboard
-from goalreel_ros.convert import from_uuid
+from goalreel_ros.convert import from_claims, from_uuid
 from goalreel_ros.pictures import decode
 from goalreel_ros.times import from_duration, from_time
 
@@ -147,7 +146,7 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         raise _refused(f"step {index} of the storyboard is in words alone, but has a prompt")
     if status == StoryboardStep.IMAGE_VERIFIED and message.critic.verdict != CriticVerdict.ACCEPTED:
         raise _refused(f"step {index} of the storyboard is verified, but its critic did not accept it")
-    claims = {claim.claim: claim for claim in message.claims}
+    claims = from_claims(message.claims)
     try:
         step = Step(
             name=message.name,
@@ -171,8 +170,8 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         failure=failure,
         source_stamp=from_time(message.goal_image.header.stamp),
         created=from_time(message.created_stamp),
-        what=_claim(claims.get("what")),
-        looks=_claim(claims.get("looks")) if has_picture else None,
+        what=claims.what,
+        looks=(claims.looks or Claim()) if has_picture else None,
     )
 
 
@@ -196,13 +195,6 @@ def _attempt(message: StoryboardStep) -> Attempt:
         failure = Failure(stage="judge", message=critic.reasoning.strip() or reason)
     image = _image(message.goal_image)
     return Attempt(prompt=message.prompt.strip(), seed=0, image=image, verdict=verdict, failure=failure)
-
-
-def _claim(message: ClaimMessage | None) -> Claim:
-    """Convert a claim; of one that is missing, maker and checker are not known."""
-    if message is None:
-        return Claim()
-    return Claim(by=message.by or UNKNOWN, checked=message.checked or NOBODY, doubts=tuple(message.doubts))
 
 
 def _failure(line: str) -> Failure:

@@ -27,10 +27,12 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
+from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.rrd.scene import CURVES, LANES, LOG, blueprint, log, log_subgoal, log_verdict, picture
 from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
 from goalreel_ros.client.terminal import IMAGES, STATES
+from goalreel_ros.convert import from_claims
 from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import latched
@@ -174,7 +176,7 @@ class Listener:
             return
         name = f"{message.index + 1}. {message.name}"
         status = IMAGES[message.image_status].lower()
-        claims = "\n".join(f"{c.claim}: by {c.by}, checked by {c.checked}" for c in message.claims)
+        claims = "\n".join(claim_lines(from_claims(message.claims)))
         lines = (name, message.instruction, message.auxiliary_text, status, claims, *message.degraded)
         texts = filter(None, lines)
         data = bytes(message.goal_image.data)

@@ -14,9 +14,11 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
+from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.convert import from_claims
 
 app = typer.Typer(add_completion=False)
 
@@ -39,7 +41,7 @@ UNDER_WAY = (Storyboard.STATE_PLANNING, Storyboard.STATE_RENDERING, Storyboard.S
 
 
 def panel(step: StoryboardStep) -> Panel:
-    """Draw one step: what must become true, its state, and the critic's verdict."""
+    """Draw one step: what must become true, its state, the critic's verdict, and who vouches for it."""
     status = STATUSES[step.status]
     text_only = step.image_status == StoryboardStep.IMAGE_TEXT
     picture = "no picture: planned in words" if text_only else f"picture {IMAGES[step.image_status].lower()}"
@@ -48,6 +50,10 @@ def panel(step: StoryboardStep) -> Panel:
         lines[1] += f", attempt {step.attempts} of {step.max_attempts}"
     if step.critic.verdict != CriticVerdict.NOT_EVALUATED:
         lines.append(f"critic{_scores(step.critic)}: {reader_text(step.critic.reasoning)}")
+    if step.claims:
+        lines += claim_lines(from_claims(step.claims))
+    doubts = dict.fromkeys(doubt for claim in step.claims for doubt in claim.doubts)
+    lines += (f"in doubt: {doubt}" for doubt in doubts if doubt != step.critic.reasoning.strip())
     title = f"{step.index + 1}. {escape(step.name)}"
     return Panel(Text("\n".join(lines)), title=title, subtitle=status.lower(), border_style=COLOURS[status])
 
@@ -72,7 +78,8 @@ def picture(board: Storyboard | None, task: str, progress: StoryboardProgress | 
         head += f", plan {board.revision + 1}"
     if message and board.state in UNDER_WAY:
         head += f" ({message})"
-    return Group(Text(head, style="bold"), *(panel(s) for s in board.steps))
+    losses = [Text(line, style="red") for line in board.degraded]
+    return Group(Text(head, style="bold"), *losses, *(panel(s) for s in board.steps))
 
 
 def main() -> None:
