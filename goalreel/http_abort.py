@@ -1,12 +1,10 @@
 """Ends HTTP requests that nobody waits for any more, so that their server stops work on them."""
 
 import asyncio
-import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from typing import Any
 
 
 class CallAbortedError(Exception):
@@ -87,28 +85,3 @@ async def run_abortable[Result](call: Callable[[], Awaitable[Result]]) -> Result
 
     with current_abort().closing(cancel):
         return await call()
-
-
-class SyncConnection:
-    """The connection of one synchronous request of httpx2, which another thread can close.
-
-    Closing the client would not wake a thread that waits for bytes.
-    """
-
-    def __init__(self) -> None:
-        self._socket: socket.socket | None = None
-        self._is_closed = False
-
-    def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Note the socket; the request's extension `trace`. A connection that is used again is not seen."""
-        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
-            self._socket = info["return_value"].get_extra_info("socket")
-            if self._is_closed:
-                self.close()
-
-    def close(self) -> None:
-        """Close it, now or as soon as it is there."""
-        self._is_closed = True
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)

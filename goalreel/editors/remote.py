@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Semaphore
+from queue import LifoQueue
 
 import httpx2
 
@@ -19,7 +19,7 @@ from goalreel.editors.protocols import (
     goalreel_server,
 )
 from goalreel.errors import InputError
-from goalreel.http_abort import SyncConnection, current_abort
+from goalreel.http_abort import current_abort
 from goalreel.http_client import (
     REDIRECTS,
     REFUSED,
@@ -36,6 +36,7 @@ from goalreel.http_client import (
     split_model,
     true_status,
 )
+from goalreel.http_connection import PersistentConnection
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
@@ -87,17 +88,15 @@ class RemoteEditor:
         self._protocol = protocol
         self._endpoint = endpoint
         self._concurrency = concurrency
-        self._free = Semaphore(concurrency)
         self._patience = patience or Patience()
         self._hosts = {httpx2.URL(endpoint.address).host, *(host.lower() for host in picture_hosts)}
         self._refused: set[str] = set()
-        self._client = httpx2.Client(
-            timeout=httpx2.Timeout(self._patience.reply_s, connect=self._patience.connect_s),
-            # Each request has a connection of its own, which `http_abort` can close.
-            limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=0),
-            event_hooks={"request": [self._check_host]},
-            **endpoint.connection,
-        )
+        timeout = httpx2.Timeout(self._patience.reply_s, connect=self._patience.connect_s)
+        options = {**endpoint.connection, "timeout": timeout, "event_hooks": {"request": [self._check_host]}}
+        self._connections = LifoQueue[PersistentConnection]()
+        """Those without a request. The one used last comes first: it is the likeliest to be open still."""
+        for _ in range(concurrency):
+            self._connections.put(PersistentConnection(**options))
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i is the picture of edit i in the server's working size, or a Failure."""
@@ -170,8 +169,11 @@ class RemoteEditor:
         while True:
             tries, retry_after = tries - 1, 0.0
             try:
-                with self._free:  # not the client's own limit, for which the wait is a part of the reply's
-                    status, body, retry_after = self._once(request)
+                connection = self._connections.get()
+                try:
+                    status, body, retry_after = self._once(connection, request)
+                finally:
+                    self._connections.put(connection)
                 if not is_transient(status) or not tries:
                     return status, body
                 log.info("%s answered %d, trying again", self._protocol.url, status)
@@ -183,33 +185,28 @@ class RemoteEditor:
             current_abort().sleep(min(max(pause, retry_after), self._patience.longest_pause_s))
             pause *= 2
 
-    def _once(self, request: httpx2.Request) -> tuple[int, bytes, float]:
+    def _once(self, connection: PersistentConnection, request: httpx2.Request) -> tuple[int, bytes, float]:
         """Status, body and the pause in seconds that the server asks for."""
         late = time.monotonic() + self._patience.reply_s
         for _ in range(REDIRECTS + 1):
-            response, body = self._receive(request, late)
+            with connection.stream(request) as response:
+                body = self._receive(response, late)
             following = self._endpoint.redirected(response)
             if following is None:
                 return true_status(response.status_code, body), body, retry_after_s(response.headers)
             request = following
         raise ValueError(f"it redirects more than {REDIRECTS} times")
 
-    def _receive(self, request: httpx2.Request, late: float) -> tuple[httpx2.Response, bytes]:
-        connection = SyncConnection()
-        content, extensions = request.read(), {"trace": connection.trace}
-        send = self._client.stream(
-            request.method, request.url, content=content, headers=request.headers, extensions=extensions
-        )
-        with current_abort().closing(connection.close), send as response:
-            check_encoding(response)
-            body = bytearray()
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > MAX_REPLY_BYTES:
-                    raise ValueError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
-                if time.monotonic() > late:
-                    raise httpx2.ReadTimeout(f"not complete after {self._patience.reply_s:g} s")
-        return response, bytes(body)
+    def _receive(self, response: httpx2.Response, late: float) -> bytes:
+        check_encoding(response)
+        body = bytearray()
+        for chunk in response.iter_bytes():
+            body += chunk
+            if len(body) > MAX_REPLY_BYTES:
+                raise ValueError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
+            if time.monotonic() > late:
+                raise httpx2.ReadTimeout(f"not complete after {self._patience.reply_s:g} s")
+        return bytes(body)
 
 
 def remote_editor(

@@ -13,14 +13,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.image_server import Reply, Server, picture
+from support.image_server import Handler, Reply, Server, picture
 from support.serving_models import TintEditor, serving, tinted
 from support.wait import until
 
 from goalreel.editors import remote
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
-from goalreel.http_abort import Abort
+from goalreel.http_abort import Abort, CallAbortedError
 from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.build import build_editor
@@ -444,6 +444,52 @@ def test_sends_several_at_once_but_not_too_many(server):
     editor = openai(server)
     editor.edit([edit(image=picture(64, 64))] * 12)
     assert 2 <= server.busiest <= 8
+
+
+def test_edits_after_each_other_share_a_connection(server):
+    server.reply = echo
+    editor = openai(server)
+    assert all(editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)] for _ in range(3))
+    assert server.connections == 1
+
+
+def test_a_connection_that_the_server_has_closed_costs_no_try(server):
+    class OneReply(Handler):
+        has_answered = False
+
+        def do_POST(self) -> None:
+            if self.has_answered:
+                self.close_connection = True
+            else:
+                self.has_answered = True
+                super().do_POST()
+
+    server.reply, server.RequestHandlerClass = echo, OneReply
+    editor = remote_editor("openai", f"painter@{server.url}/v1", patience=Patience(tries=1))
+    assert all(editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)] for _ in range(3))
+    assert server.connections == 3
+
+
+def test_aborting_closes_a_connection_that_was_open_before(server):
+    server.reply, editor = echo, openai(server)
+    assert editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)]
+    asked, gone, abort = threading.Event(), threading.Event(), Abort()
+
+    def hang(path, fields):
+        asked.set()
+        gone.wait(60)
+        return echo(path, fields)
+
+    server.reply = hang
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(abort.run, lambda: editor.edit([edit(image=picture(64, 64))]))
+        assert asked.wait(60)
+        abort.request()
+        assert isinstance(call.exception(60), CallAbortedError)
+    assert server.connections == 1
+    gone.set()
+    server.reply = echo
+    assert editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)]
 
 
 @pytest.mark.parametrize("name", ["openai:painter@{}/v1", "server:{}", "interleavethinker:{}"])

@@ -32,6 +32,8 @@ class Server(ThreadingHTTPServer):
         self.stored = b""
         """What a GET is answered with."""
         self.busy = self.busiest = 0
+        self.connections = 0
+        """How many were made."""
         self.lock = threading.Lock()
 
     @contextmanager
@@ -52,6 +54,11 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
+
+    def setup(self) -> None:
+        super().setup()
+        with self.server.lock:
+            self.server.connections += 1
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
