@@ -3,7 +3,6 @@
 import asyncio
 import concurrent.futures
 import logging
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +21,6 @@ from goalreel.streaming.board import (
     Frame,
     Goal,
     GoalReason,
-    ModelNames,
     Phase,
 )
 from goalreel.streaming.camera import SILENCE, LiveCamera
@@ -32,10 +30,12 @@ from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.operator_commands import Override, PendingCommands
 from goalreel.streaming.preset_settings import attempts_of, names_of, preset_of, preset_of_task
 from goalreel.streaming.probes import Probes
-from goalreel.streaming.request import EXCERPT_LENGTH, BoardListener, TaskOutcome, TaskRequest, excerpt
-from goalreel.streaming.sent_storyboard import fit, refusal
+from goalreel.streaming.request import EXCERPT_LENGTH, BoardListener, TaskOutcome, TaskRequest
+from goalreel.streaming.request_checks import problem_of, too_long
+from goalreel.streaming.sent_storyboard import fit
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.step_panel import ModelNames
 from goalreel.streaming.ticket import Ticket
 
 log = logging.getLogger(__name__)
@@ -46,8 +46,6 @@ type Loading = Literal["unloaded", "loading", "ready", "failed"]
 
 MAX_SAVED_BOARDS = 8
 """Storyboards that can still be executed by their id."""
-LEAST = {"max_steps": 1, "max_attempts": 1, "max_replans": 0}
-"""The least that a request can ask for."""
 NOT_ACTIVE: CodedText = (ErrorCode.NOT_ACTIVE, "the node is not active")
 DEACTIVATED: CodedText = (ErrorCode.PREEMPTED, "the node was deactivated")
 
@@ -217,7 +215,7 @@ class Engine:
         ticket, loop = Ticket(request.storyboard_id or sent or uuid4(), self._cancel), self._loop
         if loop is None or not self._active:
             return _refuse(ticket, request, NOT_ACTIVE)
-        if (problem := self._problem(request)) is not None:
+        if (problem := problem_of(request, self._settings, self._preset, self._saved_boards)) is not None:
             return _refuse(ticket, request, problem)
         self._tickets.add(ticket)
         loop.call(self._start_execution, loop, ticket, request, on_phase)
@@ -227,7 +225,7 @@ class Engine:
 
     def command(self, command: TaskCommand, reason: str = "") -> CodedText:
         """Pause, resume, re-plan or cancel the task under way."""
-        if (problem := self._too_long("reason", reason)) is not None:
+        if (problem := too_long("reason", reason, self._settings)) is not None:
             return problem
         execution = self._current()
         if execution is None:
@@ -264,42 +262,6 @@ class Engine:
         else:
             self._call(execution.commands.request_override, Override(index, status, board.revision))
         return ErrorCode.NONE, ""
-
-    # -- checks of a request
-
-    def _problem(self, request: TaskRequest) -> CodedText | None:
-        if not math.isfinite(request.timeout):
-            return ErrorCode.INVALID_REQUEST, f"a timeout is a number of seconds, not {request.timeout}"
-        for name, minimum in LEAST.items():
-            number = getattr(request, name)
-            if number < minimum and number != -1:
-                text = f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}"
-                return ErrorCode.INVALID_REQUEST, text
-        for name, text in (("task", request.task), ("auxiliary text", request.auxiliary_text)):
-            if (problem := self._too_long(name, text)) is not None:
-                return problem
-        board = request.storyboard
-        if board is not None:
-            if request.storyboard_id is not None:
-                return ErrorCode.INVALID_REQUEST, "send a storyboard or the id of one, not both"
-            if (problem := refusal(board, request.max_steps, self._settings, self._preset)) is not None:
-                return problem
-        elif request.storyboard_id is None:
-            return None if request.task.strip() else (ErrorCode.INVALID_REQUEST, "the task is empty")
-        else:
-            board = self._saved_boards.get(request.storyboard_id)
-            if board is None:
-                return ErrorCode.INVALID_REQUEST, f"there is no storyboard {request.storyboard_id}"
-        if request.task.strip() not in ("", board.task):
-            return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {excerpt(board.task)!r}"
-        return None
-
-    def _too_long(self, name: str, text: str) -> CodedText | None:
-        limit = self._settings.max_instruction_length
-        if len(text) <= limit:
-            return None
-        message = f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)"
-        return ErrorCode.INVALID_REQUEST, message
 
     # -- calls into the event loop
 

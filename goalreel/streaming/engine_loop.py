@@ -11,10 +11,11 @@ from contextlib import suppress
 from goalreel.errors import BackendError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.models.trio import Trio
-from goalreel.streaming.board import ErrorCode, ModelNames
+from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.probes import Probes
+from goalreel.streaming.step_panel import ModelNames
 from goalreel.streaming.task_end import TaskEnded
 from goalreel.types import Role
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-from goalreel.streaming.board import Board, BoardState, Frame, Goal, GoalReason, Phase, PhaseName, StepPanel
+from goalreel.streaming.board import Board, BoardState, Frame, Goal, GoalReason, Phase, PhaseName
 from goalreel.streaming.request import BoardListener
+from goalreel.streaming.step_panel import StepPanel
 from goalreel.types import Failure
 
 

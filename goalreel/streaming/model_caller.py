@@ -18,7 +18,7 @@ from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.trio import Trio
 from goalreel.planners.agents.replan import ReplanContext
-from goalreel.streaming.board import ModelNames
+from goalreel.streaming.step_panel import ModelNames
 from goalreel.types import (
     ROLE_OF_STAGE,
     Answer,

@@ -4,8 +4,8 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.names import ModelName
 from goalreel.settings import is_read_only
-from goalreel.streaming.board import ModelNames
 from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.step_panel import ModelNames
 
 
 def preset_of(settings: EngineSettings) -> presets.Preset:

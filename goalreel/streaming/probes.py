@@ -7,8 +7,8 @@ from functools import partial
 from goalreel.errors import BackendError
 from goalreel.http_probe import probe
 from goalreel.models.trio import Trio
-from goalreel.streaming.board import ModelNames
 from goalreel.streaming.model_caller import ModelThread
+from goalreel.streaming.step_panel import ModelNames
 from goalreel.types import ROLES, Role
 
 PAUSE_S = 0.5

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from goalreel.models.presets import Preset
-from goalreel.streaming.board import Board, CodedText, ErrorCode, StepPanel
+from goalreel.streaming.board import Board, CodedText, ErrorCode
 from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.step_panel import StepPanel
 from goalreel.streaming.task_end import end_from_failure
 
 

@@ -11,16 +11,7 @@ from dataclasses import replace
 from goalreel.image import Image
 from goalreel.models.presets import Preset
 from goalreel.planners.agents.replan import ReplanContext
-from goalreel.streaming.board import (
-    BoardProgress,
-    BoardState,
-    CodedText,
-    ErrorCode,
-    Frame,
-    GoalReason,
-    ModelNames,
-    StepPanel,
-)
+from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, GoalReason
 from goalreel.streaming.camera import POLL_SECONDS, LiveCamera
 from goalreel.streaming.closeness import changed_share
 from goalreel.streaming.final_check import NOT_CHECKED, confirm_task
@@ -32,6 +23,7 @@ from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.step_follower import StepEnd, StepFollower
+from goalreel.streaming.step_panel import ModelNames, StepPanel
 from goalreel.streaming.task_end import TaskEnded, end_from_failure, single_step_plan
 from goalreel.types import ROLE_OF_STAGE, Failure, Plan, Storyboard, Task, Verdict
 

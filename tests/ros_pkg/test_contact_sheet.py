@@ -13,8 +13,9 @@ from support.boards import finished, long, under_way
 pytest.importorskip("rclpy")
 
 from goalreel.image import Image
-from goalreel.streaming import board as words
-from goalreel.streaming.board import Board, Frame, ModelNames, StepPanel
+from goalreel.streaming import step_panel
+from goalreel.streaming.board import Board, BoardState, Frame
+from goalreel.streaming.step_panel import ModelNames, StepPanel
 from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_ros.contact_sheet import ACTIVE, compose, state
 
@@ -147,14 +148,14 @@ def attempts(draw: st.DrawFn) -> Attempt | None:
 @st.composite
 def step_panels(draw: st.DrawFn, index: int) -> StepPanel:
     attempt = draw(attempts())
-    image_status = draw(st.sampled_from(get_args(words.ImageStatus.__value__)))
+    image_status = draw(st.sampled_from(get_args(step_panel.ImageStatus.__value__)))
     if attempt is not None and attempt.image is not None and image_status in ("verified", "unverified"):
         image_status = attempt.status
     return StepPanel(
         index=index,
         step=Step(name=draw(TEXT), instruction=draw(TEXT), prompt="p"),
         max_attempts=draw(st.integers(0, 20)),
-        status=draw(st.sampled_from(get_args(words.StepStatus.__value__))),
+        status=draw(st.sampled_from(get_args(step_panel.StepStatus.__value__))),
         image_status=image_status,
         attempts=draw(st.integers(0, 30)),
         attempt=attempt,
@@ -169,7 +170,7 @@ def boards(draw: st.DrawFn) -> Board:
     return Board(
         UUID(int=draw(st.integers(0, 9))),
         draw(st.text(max_size=200)),
-        draw(st.sampled_from(get_args(words.BoardState.__value__))),
+        draw(st.sampled_from(get_args(BoardState.__value__))),
         draw(st.integers(0, 2**32 - 1)),
         source=frame,
         steps=panels,

@@ -15,16 +15,8 @@ from std_msgs.msg import Header
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import (
-    Board,
-    BoardProgress,
-    Frame,
-    Goal,
-    GoalReason,
-    ModelNames,
-    Phase,
-    StepPanel,
-)
+from goalreel.streaming.board import Board, BoardProgress, Frame, Goal, GoalReason, Phase
+from goalreel.streaming.step_panel import ModelNames, StepPanel
 from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
 from goalreel_ros import convert

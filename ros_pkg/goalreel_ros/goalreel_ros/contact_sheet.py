@@ -5,7 +5,8 @@ from typing import Final
 from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.image import Image
-from goalreel.streaming.board import Board, ModelNames, StepPanel
+from goalreel.streaming.board import Board
+from goalreel.streaming.step_panel import ModelNames, StepPanel
 
 CELL: Final = 180
 """Preferred width of a picture in pixels, so that a screen holds several in a row."""

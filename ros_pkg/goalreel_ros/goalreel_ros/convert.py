@@ -9,7 +9,8 @@ from unique_identifier_msgs.msg import UUID as UUIDMessage
 
 from goalreel.claims import CLAIM_NAMES, NOBODY, UNKNOWN, Claims
 from goalreel.claims import Claim as StepClaim
-from goalreel.streaming.board import Board, BoardProgress, Goal, ModelNames, Phase, StepPanel
+from goalreel.streaming.board import Board, BoardProgress, Goal, Phase
+from goalreel.streaming.step_panel import ModelNames, StepPanel
 from goalreel.types import Attempt, Verdict
 from goalreel_interfaces.action import GenerateStoryboard
 from goalreel_interfaces.msg import (

@@ -20,7 +20,8 @@ from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.report.pictures import jpeg
 from goalreel.claims import TITLES
 from goalreel.image import Image
-from goalreel.streaming.board import Board, StepPanel
+from goalreel.streaming.board import Board
+from goalreel.streaming.step_panel import StepPanel
 from goalreel_ros.ascii import to_ascii
 
 type Rgb = tuple[float, float, float]

@@ -10,9 +10,10 @@ from unique_identifier_msgs.msg import UUID as UUIDMessage
 
 from goalreel.claims import Claim
 from goalreel.image import Image
-from goalreel.streaming.board import NO_ID, Board, ErrorCode, Frame, ImageStatus, StepPanel
+from goalreel.streaming.board import NO_ID, Board, ErrorCode, Frame
 from goalreel.streaming.engine import OnPhase
 from goalreel.streaming.request import TaskRequest
+from goalreel.streaming.step_panel import ImageStatus, StepPanel
 from goalreel.streaming.ticket import Ticket
 from goalreel.types import STAGE_OF_ROLE, Attempt, Failure, Step, Verdict
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard

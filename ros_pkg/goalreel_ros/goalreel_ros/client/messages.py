@@ -11,7 +11,8 @@ from sensor_msgs.msg import CompressedImage
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, StepPanel
+from goalreel.streaming.board import Board
+from goalreel.streaming.step_panel import StepPanel
 from goalreel.types import Storyboard
 from goalreel_interfaces.msg import Storyboard as StoryboardMessage
 from goalreel_interfaces.msg import SubGoal
