@@ -9,14 +9,12 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
-import av
 import numpy as np
 import pyarrow as pa
 from av.container import InputContainer
@@ -30,7 +28,7 @@ from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
 from goalreel.datasets.recording_id import make_id, pack_id, unpack_id
 from goalreel.datasets.row_groups import parquet_parts
-from goalreel.datasets.video import ffmpeg_url
+from goalreel.datasets.video import opened
 from goalreel.errors import DatasetError
 from goalreel.files import digest
 
@@ -166,7 +164,7 @@ class _Episodes(Mapping[int, str]):
         for path, of_file in itertools.groupby(rows, path_of):
             pair = first = next(of_file)
             try:
-                with closing(av.open(ffmpeg_url(path))) as container:
+                with opened(path, is_new=True) as container:
                     for pair in itertools.chain([first], of_file):
                         start, end = (pair[1][f"{prefix}/{name}_timestamp"] for name in ("from", "to"))
                         packets = (_keyframe(container, s) for s in (start + margin, end - margin))

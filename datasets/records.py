@@ -209,15 +209,19 @@ class Records(RecordFiles):
 
     def drop_unused_images(self) -> None:
         """Remove the pictures that no record and no correction names any more."""
-        used = {picture for episode in self.recorded() for picture in self.pictures(episode)}
+        used = {name for episode in self.recorded() for name in self._stored(episode)}
         # Only a run writes records, and this is it; logs are written meanwhile.
         with self.reviewing():
             logged = {log_episode(path) for path in (self.folder / "corrections").glob("chunk-*/*.jsonl")}
             episodes = {episode for episode in logged if episode is not None}
-            used |= {picture for episode in episodes for picture in self.pictures(episode)}
+            used |= {name for episode in episodes for name in self._stored(episode)}
             for path in (self.folder / "images").glob("*/*.png"):
-                if path.relative_to(self.folder).as_posix() not in used:
+                if not re.fullmatch("[0-9a-f]{64}", path.stem) or bytes.fromhex(path.stem) not in used:
                     path.unlink()
+
+    def _stored(self, episode: int) -> Iterator[bytes]:
+        """The digests of an episode's stored pictures, half as long as their names."""
+        return (bytes.fromhex(Path(picture).stem) for picture in self.pictures(episode))
 
     def _check(self, episode: int) -> None:
         """As `_read`, for a tenth of its time."""

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-GROUPS = 1024
-"""Row groups in memory at a time."""
+GROUPS = 256
+"""Row groups of a part: each takes 25 KB of memory, and two parts are in memory when the next is opened."""
 SMALL = 1 << 20
 """A footer of up to so many bytes is left whole: about a thousand groups."""
 _MAGIC = b"PAR1"

@@ -5,7 +5,7 @@ Timestamps follow lerobot v3.0: one file holds many episodes, and a frame is fou
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from goalreel.datasets.mp4 import read_frame_table
 from goalreel.errors import DatasetError
 
+LARGE = 1 << 18
+"""Frames of a file from which on it is open once at a time."""
+
 
 def ffmpeg_url(path: Path) -> str:
     """The absolute path of a file: FFmpeg takes what precedes a colon in a relative path for a protocol."""
@@ -35,8 +38,6 @@ class VideoIndex:
     path: Path
     pts: NDArray[np.int64]
     """Presentation times in units of `time_base`, ascending, (frames,)."""
-    times: NDArray[np.float64]
-    """The same in seconds."""
     keyframes: NDArray[np.int64]
     """Those of the keyframes."""
     time_base: float
@@ -55,16 +56,19 @@ class VideoIndex:
             raise DatasetError(f"{path}: the video file is missing: copy the dataset again")
         try:
             if (table := read_frame_table(path)) is not None and len(table.pts):
-                pts, unit = np.sort(table.pts), 1 / table.timescale
-                times = pts * np.float64(unit)
-                return cls(path, pts, times, np.sort(table.pts[table.is_keyframe]), unit, table.size)
+                pts, keyframes = _ascending(table.pts), _ascending(table.pts[table.is_keyframe])
+                return cls(path, pts, keyframes, 1 / table.timescale, table.size)
             packets, time_base = _packets(path)
         except (FFmpegError, IndexError, OSError) as e:
             raise DatasetError(f"{path}: not a readable video ({e}): truncated or corrupt?") from e
         if not len(packets) or not time_base:
             raise DatasetError(f"{path}: the video holds no frames: truncated or corrupt?")
-        pts = np.sort(packets["pts"])
-        return cls(path, pts, pts * time_base, np.sort(packets["pts"][packets["key"]]), time_base)
+        return cls(path, np.sort(packets["pts"]), np.sort(packets["pts"][packets["key"]]), time_base)
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """`pts` in seconds, made anew each time: a file may hold millions of frames."""
+        return self.pts * np.float64(self.time_base)
 
     def rate(self) -> float | None:
         """Frames a second, by the median of their distances; None of a single frame."""
@@ -72,13 +76,22 @@ class VideoIndex:
 
     def find(self, seconds: NDArray[np.float64], tolerance_s: float) -> list[int | None]:
         """The frame nearest to each time, as pts; None where none is within the tolerance (s)."""
-        times = self.times
-        upper = np.clip(np.searchsorted(times, seconds), 1, max(len(times) - 1, 1))
-        upper = np.minimum(upper, len(times) - 1)
+        pts = self.pts[self.nearest(seconds)]
+        close = np.abs(pts * np.float64(self.time_base) - seconds) <= tolerance_s
+        return [at if ok else None for at, ok in zip(pts.tolist(), close, strict=True)]
+
+    def nearest(self, seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The number of the frame nearest to each time, of two the earlier one."""
+        at = np.clip(np.nan_to_num(seconds / self.time_base), self.pts[0], self.pts[-1])
+        # An integer is sought, or numpy would convert all of them.
+        upper = np.searchsorted(self.pts, np.ceil(at).astype(np.int64))
         lower = np.maximum(upper - 1, 0)
-        nearest = np.where(np.abs(times[lower] - seconds) <= np.abs(times[upper] - seconds), lower, upper)
-        close = np.abs(times[nearest] - seconds) <= tolerance_s
-        return [int(self.pts[n]) if ok else None for n, ok in zip(nearest, close, strict=True)]
+        before, after = (np.abs(self.pts[i] * np.float64(self.time_base) - seconds) for i in (lower, upper))
+        return np.where(before <= after, lower, upper)
+
+
+def _ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    return numbers if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers)
 
 
 def _packets(path: Path) -> tuple[NDArray[np.void], float]:
@@ -104,8 +117,15 @@ def video_index(path: Path) -> VideoIndex:
     return _index(path, status.st_mtime_ns, status.st_size)
 
 
-class _Idle:
-    """The last few video files in use, kept open, since opening one reads the list of all its frames."""
+type _Stamp = tuple[Path, int, int]
+"""A file as it is now: its path, the time of its last change, and its size."""
+
+
+class _Containers:
+    """The last few video files in use, kept open, since opening one reads the list of all its frames.
+
+    A file of more than `LARGE` frames is open once, for its list takes 40 bytes a frame; threads wait.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -113,26 +133,47 @@ class _Idle:
 
     def forget(self) -> None:
         """Close nothing and start empty, for a forked process shares its parent's position in each file."""
-        self._lock = threading.Lock()
-        self._open: list[tuple[VideoIndex, InputContainer]] = []
+        self._changed = threading.Condition()
+        self._idle: list[tuple[_Stamp, InputContainer]] = []
+        self._large_in_use = set[_Stamp]()
 
     @contextmanager
-    def container(self, index: VideoIndex) -> Iterator[InputContainer]:
-        """Open the file of `index` for one user at a time."""
-        with self._lock:
-            at = next((i for i, (of, _) in enumerate(self._open) if of is index), None)
-            container = None if at is None else self._open.pop(at)[1]
-        container = container or _opened(index.path)
+    def container(self, path: Path, *, is_new: bool = False) -> Iterator[InputContainer]:
+        """Open a file for one user at a time, or anew."""
+        status = path.stat()
+        stamp = path, status.st_mtime_ns, status.st_size
+        container, is_idle = self._take(stamp, is_new), False
         try:
             yield container
-        except BaseException:
-            container.close()
-            raise
-        with self._lock:
-            self._open.append((index, container))
-            old, self._open = self._open[: -self._capacity], self._open[-self._capacity :]
-        for _, container in old:
-            container.close()
+            is_idle = not is_new
+        finally:
+            self._give_back(stamp, container, is_idle)
+
+    def _take(self, stamp: _Stamp, is_new: bool) -> InputContainer:
+        with self._changed:
+            self._changed.wait_for(lambda: stamp not in self._large_in_use)
+            if is_new:
+                self._close(i for i in range(len(self._idle)) if self._idle[i][0] == stamp)
+            at = next((i for i, (of, _) in enumerate(self._idle) if of == stamp), None)
+            container = _opened(stamp[0]) if at is None else self._idle.pop(at)[1]
+            if container.streams.video[0].frames > LARGE:
+                self._large_in_use.add(stamp)
+            return container
+
+    def _give_back(self, stamp: _Stamp, container: InputContainer, is_idle: bool) -> None:
+        with self._changed:
+            self._large_in_use.discard(stamp)
+            if is_idle:
+                self._idle.append((stamp, container))
+                self._close(range(len(self._idle) - self._capacity))
+            else:
+                container.close()
+            self._changed.notify_all()
+
+    def _close(self, numbers: Iterable[int]) -> None:
+        """Close some of the idle containers."""
+        for i in sorted(numbers, reverse=True):
+            self._idle.pop(i)[1].close()
 
 
 def _opened(path: Path) -> InputContainer:
@@ -142,13 +183,19 @@ def _opened(path: Path) -> InputContainer:
     return container
 
 
-_idle = _Idle(4)
-os.register_at_fork(after_in_child=_idle.forget)
+_containers = _Containers(4)
+os.register_at_fork(after_in_child=_containers.forget)
 
 
-def opened(index: VideoIndex) -> AbstractContextManager[InputContainer]:
-    """The file of `index`, nobody else's meanwhile."""
-    return _idle.container(index)
+def opened(path: Path, *, is_new: bool = False) -> AbstractContextManager[InputContainer]:
+    """A video file, nobody else's meanwhile; at any place in it, or as it `is_new`.
+
+    What FFmpeg finds in a file of many fragments depends on what it has read of it before.
+
+    Raises:
+        FFmpegError, OSError: it is missing or no video.
+    """
+    return _containers.container(path, is_new=is_new)
 
 
 def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]]:
@@ -161,7 +208,7 @@ def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]
     if not targets:
         return {}
     try:
-        with _idle.container(index) as container:
+        with opened(index.path) as container:
             frames = dict(_walk(container, index, targets))
     except (FFmpegError, OSError) as e:
         raise DatasetError(f"{index.path}: decoding failed ({e}): truncated or corrupt?") from e

@@ -106,7 +106,7 @@ def _frame_issues(
         if not len(times) or not np.isfinite(times).all():
             continue
         sought = file.start[episode] + times
-        distance = _distance(video.times, sought)
+        distance = _distance(video, sought)
         if distance.max() > 0.5 / fps:
             missing.append(episode)
         elif distance.max() >= TOLERANCE_S:
@@ -139,13 +139,10 @@ def _missing(episodes: Sequence[int], file: CameraFile, video: VideoIndex, fps: 
     return HealthIssue(kind=kind, level="broken", text=f"{file.path}: {what}", episodes=tuple(episodes))
 
 
-def _distance(times: NDArray[np.float64], sought: NDArray[np.float64]) -> NDArray[np.float64]:
+def _distance(video: VideoIndex, sought: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far the nearest frame is (s), in lerobot's float32."""
-    stored_times, sought_times = times.astype(np.float32), sought.astype(np.float32)
-    upper = np.clip(np.searchsorted(times, sought), 0, len(times) - 1)
-    lower = np.maximum(upper - 1, 0)
-    near = np.minimum(np.abs(stored_times[upper] - sought_times), np.abs(stored_times[lower] - sought_times))
-    return near.astype(np.float64)
+    nearest = video.pts[video.nearest(sought)] * np.float64(video.time_base)
+    return np.abs(nearest.astype(np.float32) - sought.astype(np.float32)).astype(np.float64)
 
 
 def image_issues(source: Source) -> Iterator[HealthIssue]:

@@ -43,7 +43,7 @@ def _copied(episode: Episode, camera: str, path: Path) -> bool:
     if pts[0] not in video.keyframes:
         return False
     shift = pts[0] - round(float(episode.timestamps[0]) / video.time_base)
-    with opened(video) as source:
+    with opened(video.path) as source:
         packets = _packets(video, source, pts)
         if {packet.pts for packet in packets} != set(pts):
             return False

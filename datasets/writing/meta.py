@@ -27,7 +27,7 @@ from goalreel.datasets.writing.stats import Stats, aggregate
 from goalreel.datasets.writing.tasks import listed
 from goalreel.files import atomic, write_bytes
 
-ROWS = 4096
+ROWS = 1024
 """Episodes that are rewritten at a time, and a row group each."""
 _CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 

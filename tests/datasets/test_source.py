@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.faults import reshow
 
+from goalreel.datasets import video as reading
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
@@ -80,6 +81,37 @@ def test_threads_read_a_file_each_for_itself(video_dataset):
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda pair: episode.frames(FRONT, pair), pairs))
     assert found == [[every[a], every[b]] for a, b in pairs]
+
+
+def test_threads_take_turns_at_a_large_file(video_dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LARGE", 1)
+    shutil.copytree(video_dataset, tmp_path / "in")
+    episode = Source.open(tmp_path / "in").episode(2)
+    every = episode.frames(FRONT, range(len(episode)))
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda i: episode.frames(FRONT, [i]), range(15)))
+    assert found == [[frame] for frame in every[:15]]
+    path = video(tmp_path / "in")
+    files = [f for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
+    assert [str(f.readlink()) for f in files].count(str(path)) == 1
+    with reading.opened(path, is_new=True), pytest.raises(DatasetError, match="decoding failed"):
+        raise DatasetError("decoding failed")
+    assert episode.frames(FRONT, [0]) == every[:1]
+
+
+@pytest.mark.parametrize("frames", [1, 2, 50])
+def test_a_frame_is_found_by_the_nearest_time(frames):
+    random = np.random.default_rng(frames)
+    pts = np.cumsum(random.integers(1, 9000, frames))
+    index = reading.VideoIndex(Path("video.mp4"), pts, pts[:1], 1 / 90_000)
+    seconds = np.concatenate([index.times, random.uniform(-1, index.times[-1] + 1, 50), [1e300, np.inf]])
+    distance = np.abs(index.times - seconds[:, None])
+    assert np.array_equal(index.nearest(seconds[:-2]), distance[:-2].argmin(axis=1))
+    near = distance.min(axis=1) <= 0.01
+    assert index.find(seconds, 0.01) == [
+        int(pts[at]) if ok else None for at, ok in zip(distance.argmin(axis=1), near, strict=True)
+    ]
+    assert index.find(np.array([np.nan]), 0.01) == [None]
 
 
 def test_rows_are_found_in_any_order(video_dataset, tmp_path):
