@@ -6,6 +6,7 @@ order of the queue stays the same during a review.
 """
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ def facts(board: Storyboard, unmoved: int = 0) -> EpisodeFacts:
     if unmoved:
         where = "a boundary" if unmoved == 1 else f"{unmoved} boundaries"
         claims.append((1 - 0.8**unmoved, f"{where} where the motion shows none"))
-    return EpisodeFacts(tuple(claims), tuple((name, s.end - s.start) for name, s in spans if s is not None))
+    lengths = tuple((sys.intern(name), s.end - s.start) for name, s in spans if s is not None)
+    return EpisodeFacts(tuple(claims), lengths)
 
 
 def unmoved(board: Storyboard, proposed: Sequence[int], slack: int) -> int:

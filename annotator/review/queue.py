@@ -3,6 +3,7 @@
 It is read once, at the start of the page; from then on each change updates its row.
 """
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -100,17 +101,19 @@ class ReviewQueue:
         for done, (episode, frames) in enumerate(lengths.items(), start=1):
             board = reviews.records.original(episode)
             by_episode[episode] = facts(board, unmoved(episode, board))
-            names = tuple(step.step.name for step in board.steps)
-            row = QueueRow(
-                episode, board.task.instruction, frames, names, _status(board), Priority(), _words(board)
-            )
+            # Most words occur in many episodes: each text is in memory once.
+            names = tuple(sys.intern(step.step.name) for step in board.steps)
+            instruction, words = sys.intern(board.task.instruction), sys.intern(_words(board))
+            row = QueueRow(episode, instruction, frames, names, _status(board), Priority(), words)
             if episode in reviewed:
                 look = reviews.look(episode, frames)
                 row = _row(row, look, reviews.corrected(look.review))
             rows.append(row)
             progress("read", done, len(lengths))
         doubt = priorities(by_episode)
-        return cls([replace(row, doubt=doubt[row.episode]) for row in rows])
+        for at, row in enumerate(rows):
+            rows[at] = replace(row, doubt=doubt[row.episode])
+        return cls(rows)
 
     def __contains__(self, episode: object) -> bool:
         return episode in self._rows

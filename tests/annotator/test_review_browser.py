@@ -294,8 +294,14 @@ def test_words_are_edited_with_suggestions(page):
     page.press(Keys.ENTER)
     page.eventually(lambda: page.script("return document.activeElement.name"), "name")
     page.press("look <b>closely</b>", Keys.TAB, "The arm is still.", Keys.TAB, Keys.TAB, Keys.ENTER)
+    page.press(
+        Keys.TAB, "The hand rises.", Keys.TAB, Keys.TAB, Keys.TAB, "To see more.", Keys.TAB, Keys.ENTER
+    )
     page.sees(".step-item.open .step-name", "look <b>closely</b>")
+    page.sees(".step-item.open", "reasoning: To see more. (by person")
     page.settled()
+    told = {name: detail["text"] for name, detail in page.step(0)["details"].items() if detail}
+    assert told == {"motion": "The hand rises.", "reasoning": "To see more."}
     assert page.step(0)["name"] == "look <b>closely</b>"
     assert "The arm is still." in page.step(0)["instruction"]
     page.sees(".step-item.open", "words by hand")

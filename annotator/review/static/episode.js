@@ -13,6 +13,7 @@ import { Session } from "./session.js";
 import { draggable, setPlayhead, timeline } from "./timeline.js";
 import { goalOf } from "./steps.js";
 import { controls, draw, ends, page } from "./view.js";
+import { described } from "./words.js";
 
 export class EpisodeView {
   #dragging = null;
@@ -223,11 +224,11 @@ export class EpisodeView {
     event.preventDefault();
     const { form } = event.target.dataset;
     const given = Object.fromEntries(new FormData(event.target));
-    if (form === "rename") this.#rename(given);
+    if (form === "rename") this.#reword(given);
     if (form === "render") this.#render(given.prompt.trim());
   }
 
-  async #rename({ name, instruction, prompt }) {
+  async #reword({ name, instruction, prompt, ...details }) {
     const draft = { form: "rename", step: this.editing };
     const step = this.episode.steps.find((other) => other.id === this.editing);
     const other = (text, before) => {
@@ -241,7 +242,9 @@ export class EpisodeView {
       name: name.trim(), instruction: other(instruction, step.instruction), prompt: other(prompt, step.prompt),
     };
     const same = changed.name === step.name && changed.instruction === null && changed.prompt === null;
-    if (same || (await this.change({ kind: "rename", step: step.id, ...changed }))) this.drafts.drop(draft);
+    const changes = [...(same ? [] : [{ kind: "rename", step: step.id, ...changed }]), ...described(step, details)];
+    const saved = await Promise.all(changes.map((change) => this.change(change)));
+    if (saved.every(Boolean)) this.drafts.drop(draft);
   }
 
   async #render(prompt) {

@@ -6,7 +6,7 @@ import { number } from "./boundaries.js";
 import { h } from "/common/dom.js";
 import { badge, button, zoom } from "/common/parts.js";
 import { hue } from "./timeline.js";
-import { EDITED, ISSUE, OUTCOME, STEP_ISSUES, span } from "./words.js";
+import { DETAIL, EDITED, ISSUE, OUTCOME, STEP_ISSUES, detailsOf, span } from "./words.js";
 
 const PICTURE = 360;
 
@@ -85,14 +85,18 @@ function details(step) {
   });
 }
 
+const field = (label, control) => h("label", {}, label, control);
+
 function form(view, step) {
-  const field = (label, control) => h("label", {}, label, control);
   return h(
     "form",
     { class: "edit-form", "data-key": `edit ${step.id}`, "data-form": "rename", "data-step": step.id, "aria-label": "Words of this step" },
     field("Name", h("input", { name: "name", value: step.name, list: "names", maxlength: 200, required: true })),
     field("What is true afterwards", h("textarea", { name: "instruction", rows: 2, maxlength: 2000 }, step.instruction)),
     field("Prompt for the image editor", h("textarea", { name: "prompt", rows: 2, maxlength: 2000 }, step.prompt ?? "")),
+    details(step).length
+      ? describe(step)
+      : h("details", { "data-keep": "open" }, h("summary", {}, "Details"), describe(step)),
     h(
       "p",
       { class: "buttons" },
@@ -100,6 +104,21 @@ function form(view, step) {
       h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc")),
     ),
   );
+}
+
+function describe(step) {
+  return [
+    detailsOf(step).map((name) =>
+      field(DETAIL[name], h("textarea", { name, rows: 1, maxlength: 2000 }, step.details?.[name]?.text ?? "")),
+    ),
+    step.outcome === "failed" && field("Can the robot still mend it?", restorable(step)),
+  ];
+}
+
+function restorable(step) {
+  const now = String(step.details?.failure?.restorable ?? "");
+  const option = ([value, text]) => h("option", { value, selected: value === now }, text);
+  return h("select", { name: "restorable" }, [["", "not said"], ["true", "yes"], ["false", "no"]].map(option));
 }
 
 function goal(step, at) {

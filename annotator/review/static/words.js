@@ -24,6 +24,26 @@ export function doubt(value) {
   return "little doubt";
 }
 
+// The details of a step (`goalreel.details`), each in one text.
+export const DETAIL = {
+  motion: "Motion", pose: "Pose", scene: "Scene", reasoning: "Reasoning", failure: "Why it failed",
+};
+
+// The details that may be told of a step.
+export const detailsOf = (step) => Object.keys(DETAIL).filter((name) => name !== "failure" || step.outcome === "failed");
+
+// What changes the details of a step to the texts of a form.
+export function described(step, given) {
+  const restorable = given.restorable ? given.restorable === "true" : null;
+  return detailsOf(step).flatMap((detail) => {
+    const before = step.details?.[detail];
+    const text = given[detail]?.trim() || null;
+    const mend = detail === "failure" && text ? restorable : null;
+    const same = text === (before?.text ?? null) && mend === (before?.restorable ?? null);
+    return same ? [] : [{ kind: "describe", step: step.id, detail, text, restorable: mend }];
+  });
+}
+
 // What a change that is not saved yet would do.
 export function told(event) {
   switch (event.kind) {

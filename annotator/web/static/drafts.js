@@ -19,7 +19,8 @@ export class Drafts {
 
   fill(form) {
     const fields = form ? this.#all[key(form.dataset)] : null;
-    for (const [name, text] of Object.entries(fields ?? {})) form.elements[name].value = text;
+    // A field may be gone since: a step that is done has no failure.
+    for (const [name, text] of Object.entries(fields ?? {})) if (form.elements[name]) form.elements[name].value = text;
   }
 
   drop(given) {
