@@ -3,6 +3,7 @@
 A number is mended where the other numbers of the rows leave one value for it.
 """
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from goalreel.datasets.arrow import array, read_table
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import spell
-from goalreel.datasets.row_groups import row_groups
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema, row_groups
 from goalreel.datasets.source import read_info
 from goalreel.datasets.writing.copies import data_files
-from goalreel.datasets.writing.schema import put_column
+from goalreel.datasets.writing.schema import put_column, put_field
+from goalreel.datasets.writing.shards import GROUPS
 from goalreel.files import atomic
 
 
@@ -34,13 +36,35 @@ def write_rows(path: Path, table: pa.Table) -> None:
 
 
 def set_column(rows: FrameRows, name: str, values: NDArray[np.generic]) -> None:
-    """Write the values of a column of numbers, one a row of all files, where they differ from those there."""
+    """Write the values of a column of numbers, one a row of all files, where they differ from those there.
+
+    One row group is in memory at a time, or several where there are more than GROUPS.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
     for number, path in enumerate(rows.paths):
-        table = read_table(path)
-        field = table.schema.field(name)
+        old = read_table(path, [name])
+        field = old.schema.field(name)
         column = pa.chunked_array([array(values[rows.file == number], field.type)])
-        if not column.equals(table[name]):
-            write_rows(path, put_column(table, field, column))
+        if not column.equals(old[name]):
+            schema = put_field(parquet_schema(path).with_metadata(old.schema.metadata), field)
+            _write_column(path, schema, field, column)
+
+
+def _write_column(path: Path, schema: pa.Schema, field: pa.Field, column: pa.ChunkedArray) -> None:
+    groups = (part.read_row_group(i) for part in parquet_parts(path) for i in range(part.num_row_groups))
+    together = -(-sum(1 for _ in row_groups(path)) // GROUPS)
+    at = 0
+    with (
+        atomic(path) as tmp,
+        pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer,
+    ):
+        for tables in itertools.batched(groups, together):
+            table = pa.concat_tables(tables)
+            table = put_column(table, field, column.slice(at, len(table)))
+            writer.write_table(table, row_group_size=len(table))
+            at += len(table)
 
 
 def sort_files(root: Path) -> Iterator[str]:

@@ -25,6 +25,8 @@ from support.faults import (
 )
 from support.killing import tree
 
+from goalreel.datasets.health import mend_rows
+from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.mend import mend
 from goalreel.datasets.source import Source
@@ -163,6 +165,19 @@ def test_a_fault_is_mended_and_lerobot_reads_the_recorded_frames(name, video_dat
     assert [i for i in inspect(source, source.indices) if i.level != "note"] == []
     assert frames(out) == right
     assert mend(out, tmp_path / "again") == (), "nothing is left to mend"
+
+
+def test_a_column_is_written_group_by_group(tmp_path, monkeypatch):
+    monkeypatch.setattr(mend_rows, "GROUPS", 2)
+    path = tmp_path / "file-000.parquet"
+    rows = pa.table({name: np.arange(5) for name in ("episode_index", "frame_index", "index", "task_index")})
+    rows = rows.append_column("timestamp", pa.array(np.zeros(5))).append_column("text", pa.array([*"abcde"]))
+    pq.write_table(rows, path, row_group_size=1)
+    number = np.array([4, 3, 2, 1, 0])
+    mend_rows.set_column(FrameRows.read([path]), "index", number)
+    written = pq.ParquetFile(path)
+    assert [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)] == [3, 2]
+    assert written.read().equals(rows.set_column(2, "index", pa.array(number)))
 
 
 @pytest.mark.parametrize("name", LEFT)
