@@ -6,6 +6,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -88,14 +89,15 @@ def test_files_of_demonstrations_are_made_once(tmp_path, monkeypatch):
 
 def test_the_backbone_learns_where_things_are_and_goes_on_where_it_was(made):
     torch.manual_seed(0)
-    lesson = next(batches(made, 8, seed=1))
+    draw = partial(batches, made, 8)
+    lesson = next(draw(1))
     whole = Reader()
     before = loss_of(whole, lesson).item()
-    steps = [(done, copy.deepcopy(state)) for done, _, state in train(whole, made, 6, 8, 1e-3)]
+    steps = [(done, copy.deepcopy(state)) for done, _, state in train(whole, draw, loss_of, 6, 1e-3)]
     assert loss_of(whole.train(), lesson).item() < before
     assert [done for done, _ in steps] == [1, 2, 3, 4, 5, 6]
-    assert [done for done, _, _ in train(Reader(), made, 6, 8, 1e-3, steps[3][1])] == [5, 6]
-    assert [done for done, _, _ in train(Reader(), made, 3, 8, 1e-3, steps[3][1])] == [1, 2, 3]
+    assert [done for done, _, _ in train(Reader(), draw, loss_of, 6, 1e-3, steps[3][1])] == [5, 6]
+    assert [done for done, _, _ in train(Reader(), draw, loss_of, 3, 1e-3, steps[3][1])] == [1, 2, 3]
     assert off_by(whole, made, np.arange(4), goals=True).ndim == 1
 
 

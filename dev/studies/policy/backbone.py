@@ -4,9 +4,9 @@ There is no ImageNet here, and end to end on two CPU cores a ResNet takes hours 
 goals in their form are read alike, and nothing is said of what is to be done: no arm is favoured.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 import cv2
 import numpy as np
@@ -37,6 +37,12 @@ def resnet(norm: type[nn.Module]) -> IntermediateLayerGetter:
     """Make the backbone as lerobot's ACT does, with normalisation layers of its choice."""
     whole = torchvision.models.resnet18(weights=None, norm_layer=norm)
     return IntermediateLayerGetter(whole, return_layers={"layer4": "feature_map"})
+
+
+class Movable(Protocol):
+    """A batch that can be brought to a device."""
+
+    def to(self, device: torch.device) -> Self: ...
 
 
 class Reader(nn.Module):
@@ -119,10 +125,15 @@ def loss_of(reader: Reader, lesson: ReaderBatch) -> Tensor:
     )
 
 
-def train(
-    reader: Reader, demos: Demos, steps: int, batch: int, rate: float, state: dict[str, Any] | None = None
+def train[T: Movable](
+    reader: nn.Module,
+    draw: Callable[[int], Iterator[T]],
+    loss_of: Callable[[Any, T], Tensor],
+    steps: int,
+    rate: float,
+    state: dict[str, Any] | None = None,
 ) -> Iterator[tuple[int, float, dict[str, Any]]]:
-    """Give (steps done, loss, state to go on from) after every step.
+    """Give (steps done, loss, state to go on from) after every step; `draw` draws batches from a seed.
 
     A state of a training of another length is not gone on from: its rate has fallen by another curve.
     """
@@ -138,7 +149,7 @@ def train(
         optimizer.load_state_dict(state["optimizer"])
         schedule.load_state_dict(state["schedule"])
         done = state["done"]
-    feed = batches(demos, batch, seed=done)
+    feed = draw(done)
     while done < steps:
         lesson = next(feed).to(target_device)
         with half(target_device):

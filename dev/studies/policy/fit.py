@@ -99,7 +99,7 @@ def bank(
     return Bank(torch.cat(live), torch.cat(goal), black, *tensors)
 
 
-class _Features(nn.Module):
+class FeaturePass(nn.Module):
     """Stands for the backbone where features are at hand."""
 
     def forward(self, features: Tensor) -> dict[str, Tensor]:
@@ -131,6 +131,13 @@ def config() -> ACTConfig:
         device="cpu",
         push_to_hub=False,
     )
+
+
+def key_pose_policy() -> ACTPolicy:
+    """Make an untrained policy that takes features."""
+    policy = ACTPolicy(config())
+    policy.model.backbone = FeaturePass()  # pyrefly: ignore[bad-assignment]  (a layer of another class)
+    return policy
 
 
 def batch_of(
@@ -183,7 +190,7 @@ class Lessons(Protocol):
         ...
 
     def inputs(self, rows: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-        """Make what the policy gets of them."""
+        """Make what the policy gets of them; `action_is_pad` where actions are missing at an end."""
         ...
 
 
@@ -205,17 +212,22 @@ class StudyLessons:
 
 
 def fit(
-    lessons: Lessons, seed: int, steps: int, batch: int, rate: float, state: dict[str, Any] | None = None
+    lessons: Lessons,
+    seed: int,
+    steps: int,
+    batch: int,
+    rate: float,
+    state: dict[str, Any] | None = None,
+    make: Callable[[], ACTPolicy] = key_pose_policy,
 ) -> Iterator[tuple[int, float, ACTPolicy, Scale, dict[str, Any]]]:
     """Train; (steps done, loss, policy, scale, state to go on from) after every step.
 
-    The policy's backbone takes features until `save` gives it the real one. A state of a training of another
-    length is not gone on from: its rate has fallen by another curve.
+    The policy that is made takes features; `save` gives it the real backbone. A state of a training of
+    another length is not gone on from: its rate has fallen by another curve.
     """
     torch.manual_seed(seed)
     target_device = device()
-    policy = ACTPolicy(config())
-    policy.model.backbone = _Features()  # pyrefly: ignore[bad-assignment]  (a layer of another class)
+    policy = make()
     data = lessons.data
     scale = Scale.of(data.actions[: lessons.first])
     actions = (data.actions - scale.mean) / scale.std
@@ -229,13 +241,13 @@ def fit(
         generator.set_state(state["generator"])
         done = state["done"]
     shorter = half(target_device)
-    pad = torch.zeros(batch, 2, dtype=torch.bool)
+    whole = {"action_is_pad": torch.zeros(batch, data.actions.shape[1], dtype=torch.bool)}
     for step in range(done + 1, steps + 1):
         now = min(1.0, step / 100) * max(0.01, 0.5 * (1 + math.cos(math.pi * step / steps)))
         for group in optimizer.param_groups:
             group["lr"] = rate * now
         rows = lessons.rows(batch, generator)
-        inputs = lessons.inputs(rows, generator) | {"action": actions[rows], "action_is_pad": pad}
+        inputs = whole | lessons.inputs(rows, generator) | {"action": actions[rows]}
         policy.train()
         with shorter:
             loss, _ = policy.forward({key: value.to(target_device) for key, value in inputs.items()})

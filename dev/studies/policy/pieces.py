@@ -5,18 +5,20 @@ A piece that is there is not made again, so a command goes on where it was kille
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import demos
 import numpy as np
 import torch
-from backbone import Reader, off_by, train
+from backbone import Movable, Reader, batches, loss_of, off_by, train
 from editor_vae import round_trip
 from fit import Bank, bank
+from torch import Tensor, nn
 
 from goalreel.errors import InputError
 from goalreel.files import write_bytes
@@ -41,7 +43,7 @@ def prepare(
     Raises:
         InputError: `out` has those of other settings.
     """
-    _settle(out, {"scenes": scenes, "checks": checks, "backbone_steps": backbone_steps})
+    settle(out, {"scenes": scenes, "checks": checks, "backbone_steps": backbone_steps})
     paths = demos.make(out / "demos", seeds("train", scenes), pool, progress)
     validation = demos.make(out / "validation", seeds("validation", checks), pool, progress)
     _backbone(out / "backbone.pt", paths, validation, backbone_steps, progress)
@@ -50,7 +52,7 @@ def prepare(
     run_jobs(pool, features, "features", progress)
 
 
-def _settle(out: Path, settings: dict[str, int]) -> None:
+def settle(out: Path, settings: Mapping[str, object]) -> None:
     """Refuse a folder whose demonstrations or backbone are of other settings: they would pass for these."""
     path = out / "settings.json"
     if path.exists() and (earlier_settings := json.loads(path.read_text())) != settings:
@@ -77,17 +79,18 @@ def save_state(path: Path, value: object) -> None:
     write_bytes(path, packed.getvalue())
 
 
+def read_state(path: Path) -> dict[str, Any]:
+    """Read what `save_state` wrote: tensors, numbers and words alone."""
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
 def _backbone(
     path: Path, parts: Sequence[Path], validation: Sequence[Path], steps: int, progress: OnProgress
 ) -> None:
     """Train it; how far it reads blocks from where they stand on unseen scenes lies beside it, in cm."""
-    torch.manual_seed(0)
-    checkpoint = torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
-    if checkpoint is None or checkpoint["done"] < steps:
-        for done, _, state in train(Reader(), demos.read(parts), steps, BATCH, RATE, checkpoint):
-            if done % KEEP_EVERY == 0 or done == steps:
-                save_state(path, state)
-            progress("backbone", done, steps)
+    train_backbone(
+        path, Reader, lambda seed: batches(demos.read(parts), BATCH, seed), loss_of, steps, progress
+    )
     result = path.with_suffix(".json")
     if not result.exists():
         unseen = demos.read(validation)
@@ -99,10 +102,28 @@ def _backbone(
         write_bytes(result, json.dumps(off).encode())
 
 
+def train_backbone[T: Movable](
+    path: Path,
+    make: Callable[[], nn.Module],
+    draw: Callable[[int], Iterator[T]],
+    loss: Callable[[Any, T], Tensor],
+    steps: int,
+    progress: OnProgress,
+) -> None:
+    """Train what `make` makes, from where its checkpoint stands; `draw` draws batches from a seed."""
+    torch.manual_seed(0)
+    checkpoint = read_state(path) if path.exists() else None
+    if checkpoint is None or checkpoint["done"] < steps:
+        for done, _, state in train(make(), draw, loss, steps, RATE, checkpoint):
+            if done % KEEP_EVERY == 0 or done == steps:
+                save_state(path, state)
+            progress("backbone", done, steps)
+
+
 def read_backbone(out: Path) -> Reader:
     """Read the backbone that `prepare` trained in `out`."""
     reader = Reader()
-    reader.load_state_dict(torch.load(out / "backbone.pt", map_location="cpu", weights_only=True)["reader"])
+    reader.load_state_dict(read_state(out / "backbone.pt")["reader"])
     return reader
 
 
@@ -117,4 +138,4 @@ def _features(out: Path, name: str, part: Path, drawn: float) -> None:
 def read_bank(folder: Path) -> Bank:
     """Read the features of all parts in a folder, in the order of the scenes."""
     parts = sorted(folder.glob("*.pt"))
-    return Bank.join([Bank(**torch.load(part, map_location="cpu", weights_only=True)) for part in parts])
+    return Bank.join([Bank(**read_state(part)) for part in parts])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from fit import Bank, Lessons, TrainedArm, fit, home, misses, save
-from pieces import CHECK_BANK, TRAINING_BANK, read_backbone, read_bank, save_state
+from pieces import CHECK_BANK, TRAINING_BANK, read_backbone, read_bank, read_state, save_state
 
 from goalreel.files import write_bytes
 
@@ -29,7 +29,7 @@ def train_policy(
     torch.set_num_threads(1)
     lessons, checks = lessons_of(read_bank(out / TRAINING_BANK)), read_bank(out / CHECK_BANK)
     path = folder / STATE
-    state = torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
+    state = read_state(path) if path.exists() else None
     curve = [] if state is None else state["curve"]
     for step, loss, policy, scale, new_state in fit(lessons, seed, steps, BATCH, RATE, state):
         if step % max(1, steps // 10) == 0 or step == steps:

@@ -7,8 +7,10 @@ them fail, so time is stretched: a control step of 1/80 s counts as 1/20 s, and 
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,11 @@ _OPPOSITE = 0.6
 """Share of a contact's force direction along the line between the fingers that counts as squeezing."""
 
 type Action = NDArray[np.float64]
+"""(4,): three directions and the gripper's effort, all within -1 .. 1; 1 closes."""
+type Observation = NDArray[np.float64]
+"""(39,), as Meta-World gives it: the hand (m), the gripper's opening, two things of the task, its goal."""
+type Steer = Callable[[Observation, Callable[[], NDArray[np.uint8]]], Action]
+"""Chooses the next action from what Meta-World observes; the function renders what the camera sees."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +57,30 @@ class BodyState:
 
 @dataclass(frozen=True)
 class SimulatedMoment:
-    """One moment before an action: (128, 128, 3) RGB, the robot's numbers, and the truth."""
+    """One moment before an action: (size, size, 3) RGB, the robot's numbers, and the truth."""
 
     picture: NDArray[np.uint8]
-    hand: NDArray[np.float64]
-    opening: float
+    observation: Observation
     action: Action
-    """What the arm does next: three directions and the gripper's effort, all within -1 .. 1; 1 closes."""
+    """What the expert wants to do next."""
     success: bool
     bodies: dict[str, BodyState]
 
+    @property
+    def hand(self) -> NDArray[np.float64]:
+        """Say where the hand is, in m."""
+        return self.observation[:3]
+
+    @property
+    def opening(self) -> float:
+        """Say how far the gripper is open: 1 is open."""
+        return float(self.observation[3])
+
 
 class Workbench:
-    """A task's table, arm and expert; with `run` an episode after the other.
+    """A task's table, arm and expert; `run` is an episode of the expert, `attempt` one of another policy.
 
-    The same task and seed give the same episode.
+    The same task and seed give the same start.
     """
 
     def __init__(self, task: str, size: int) -> None:
@@ -92,37 +108,51 @@ class Workbench:
         """Tell of each body that matters whether it can move."""
         return {name: bool(len(joints)) for name, joints in self._joints.items()}
 
-    def run(self, seed: int, ending: Ending) -> list[SimulatedMoment] | None:
-        """Record the expert and the ending; None where the expert fails."""
-        self._env.set_task(self._benchmark.train_tasks[seed % len(self._benchmark.train_tasks)])
-        observation, _ = self._env.reset()
-        self._touched = set()
+    def run(
+        self, seed: int, ending: Ending, disturb: Callable[[Action], Action] = lambda action: action
+    ) -> list[SimulatedMoment] | None:
+        """Record the expert and the ending; None where the expert fails.
+
+        What `disturb` makes of an action is carried out; recorded is what the expert wanted.
+        """
+        self._start(seed)
         frames: list[SimulatedMoment] = []
-        renderer = mujoco.Renderer(self._model, self._size, self._size)
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Constant")  # of Meta-World, about its own experts
-                success = False
-                for action in self._actions(observation, ending):
-                    frames.append(self._frame(renderer, action, success))
-                    if len(frames) > _LONGEST:
-                        return None
-                    success = self._step(action)
-        finally:
-            renderer.close()
+        success = False
+        with self._renderer() as renderer, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Constant")  # of Meta-World, about its own experts
+            for action in self._actions(ending):
+                frames.append(self._frame(renderer, action, success))
+                if len(frames) > _LONGEST:
+                    return None
+                success = self._step(disturb(action))
         return frames
+
+    def attempt(self, seed: int, steer: Steer, frames: int) -> bool:
+        """Tell whether `steer` makes Meta-World report success at the end of one of `frames` frames."""
+        self._start(seed)
+        with self._renderer() as renderer:
+            look = partial(self._picture, renderer)
+            return any(self._step(steer(self._observation, look)) for _ in range(frames))
+
+    def _renderer(self) -> closing[mujoco.Renderer]:
+        return closing(mujoco.Renderer(self._model, self._size, self._size))
+
+    def _start(self, seed: int) -> None:
+        self._env.set_task(self._benchmark.train_tasks[seed % len(self._benchmark.train_tasks)])
+        self._observation, _ = self._env.reset()
+        self._touched = set()
 
     def _step(self, action: Action) -> bool:
         info: dict[str, Any] = {}
         for _ in range(_STEPS):
-            self._observation, _, _, _, info = self._env.step(action.astype(np.float32))
+            self._observation, _, _, _, info = self._env.step(np.clip(action, -1, 1).astype(np.float32))
             self._touched |= self._touches(self._pairs())
         return bool(info["success"])
 
-    def _actions(self, observation: NDArray[np.float64], ending: Ending) -> Iterator[Action]:
+    def _actions(self, ending: Ending) -> Iterator[Action]:
         """Yield an action a frame; it is carried out before the next is asked for."""
-        self._observation, expert = observation, self._expert()
-        start = observation[:3].copy()
+        expert = self._expert()
+        start = self._observation[:3].copy()
         while True:
             action = np.clip(expert.get_action(self._observation), -1, 1).astype(np.float64)
             yield action
@@ -147,15 +177,16 @@ class Workbench:
     def _done(self) -> bool:
         return bool(self._env.evaluate_state(self._observation, np.zeros(4, np.float32))[1]["success"])
 
-    def _frame(self, renderer: mujoco.Renderer, action: Action, success: bool) -> SimulatedMoment:
+    def _picture(self, renderer: mujoco.Renderer) -> NDArray[np.uint8]:
         renderer.update_scene(self._data, camera=_CAMERA)
         renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
         renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
-        picture = renderer.render()[::-1, ::-1].copy()  # this camera hangs upside down
+        return renderer.render()[::-1, ::-1].copy()  # this camera hangs upside down
+
+    def _frame(self, renderer: mujoco.Renderer, action: Action, success: bool) -> SimulatedMoment:
         return SimulatedMoment(
-            picture=picture,
-            hand=self._observation[:3].copy(),
-            opening=float(self._observation[3]),
+            picture=self._picture(renderer),
+            observation=self._observation.copy(),
             action=action,
             success=success,
             bodies=self._states(),

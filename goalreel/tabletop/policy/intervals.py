@@ -10,6 +10,8 @@ from goalreel.tabletop.policy.rollout import Rolled
 
 type SeedEnds = Sequence[Sequence[Rolled]]
 """How tasks ended: by training seed, then by task."""
+type SeedCounts = NDArray[np.float64]
+"""Hits and how many there could be, (seeds, tasks, 2)."""
 
 
 def measure_seeds(ends: SeedEnds, measure: str) -> Measurement:
@@ -17,7 +19,7 @@ def measure_seeds(ends: SeedEnds, measure: str) -> Measurement:
 
     `length` is the number of sub-goals reached in a task.
     """
-    return _measured(_counts(ends, measure))
+    return measure_counts(_counts(ends, measure))
 
 
 def difference_of_seeds(first: SeedEnds, second: SeedEnds, measure: str) -> Measurement:
@@ -26,18 +28,10 @@ def difference_of_seeds(first: SeedEnds, second: SeedEnds, measure: str) -> Meas
     Raises:
         ValueError: they are not of the same seeds and tasks.
     """
-    first_counts, second_counts = _counts(first, measure), _counts(second, measure)
-    if first_counts.shape != second_counts.shape:
-        raise ValueError(
-            f"not the same seeds and tasks: {first_counts.shape[:2]} and {second_counts.shape[:2]}"
-        )
-    return _measured(
-        np.stack([100 * (first_counts[..., 0] - second_counts[..., 0]), first_counts[..., 1]], -1)
-    )
+    return difference_of_counts(_counts(first, measure), _counts(second, measure))
 
 
-def _counts(ends: SeedEnds, measure: str) -> NDArray[np.float64]:
-    """Hits and how many there could be, (seeds, tasks, 2)."""
+def _counts(ends: SeedEnds, measure: str) -> SeedCounts:
     match measure:
         case "reached" | "exact":
             return np.array([[(getattr(e, measure), e.goals) for e in row] for row in ends], np.float64)
@@ -46,7 +40,18 @@ def _counts(ends: SeedEnds, measure: str) -> NDArray[np.float64]:
     return np.array([[(getattr(e, measure), 1) for e in row] for row in ends], np.float64)
 
 
-def _measured(counts: NDArray[np.float64]) -> Measurement:
+def difference_of_counts(first: SeedCounts, second: SeedCounts) -> Measurement:
+    """Compute by how many points (0-100) one is ahead of two, seed by seed and task by task.
+
+    Raises:
+        ValueError: they are not of the same seeds and tasks.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"not the same seeds and tasks: {first.shape[:2]} and {second.shape[:2]}")
+    return measure_counts(np.stack([100 * (first[..., 0] - second[..., 0]), first[..., 1]], -1))
+
+
+def measure_counts(counts: SeedCounts) -> Measurement:
     """Divide the sums; the interval draws seeds and tasks again, each with all that belongs to it."""
     seeds, tasks = counts.shape[:2]
     rng = np.random.default_rng(0)
