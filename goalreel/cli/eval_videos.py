@@ -36,7 +36,7 @@ Data = Annotated[Path, typer.Option(help="The benchmark's data, as downloaded.")
 Out = Annotated[Path, typer.Option(help="Replies are kept here. Run again to resume.")]
 
 
-@with_options(models=PresetOptions("hindsight", only=("planner",)))
+@with_options(models=PresetOptions("watch", only=("planner",)))
 def wgo(
     data: Data,
     out: Out,
@@ -59,7 +59,7 @@ def wgo(
         order = WgoOrder(
             data,
             out,
-            models.load(),
+            models.load(replaced=("editor", "critic")),
             None if labeller is None else build_judge(labeller, LABELLER, concurrency=concurrency),
             None if judge is None else build_judge(judge, JUDGE, concurrency=concurrency),
             limit,

@@ -1,6 +1,6 @@
 """Which models a person chooses: a preset, and what replaces its fields."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
@@ -40,13 +40,13 @@ class ModelChoice:
         """Choose a preset; an override of None leaves the preset's value."""
         return cls(preset, {name: value for name, value in overrides.items() if value is not None})
 
-    def load(self) -> Preset:
-        """Read the preset and replace its fields.
+    def load(self, replaced: Collection[str] = ()) -> Preset:
+        """Read the preset and replace its fields. The roles in `replaced` are not asked, and need no name.
 
         Raises:
             InputError: as `presets.load`.
         """
-        return presets.load(self.preset, **self.overrides)
+        return presets.load(self.preset, replaced, **self.overrides)
 
 
 def _optional(field: FieldInfo) -> Any:

@@ -79,9 +79,17 @@ def test_wgo_is_read_as_published_and_refused_as_anything_else(tmp_path):
         "segments": (lambda folder: bench.wgo_data(folder, segments=[]), "it has no segments"),
     }
     for name, (make, why) in broken.items():
-        said_why = fails("eval", "wgo", "--data", make(tmp_path / name), "--out", tmp_path / f"{name}-out")
+        words = ("--data", make(tmp_path / name), "--out", tmp_path / f"{name}-out")
+        said_why = fails("eval", "wgo", *words, "--planner", "watch:openai:planner@http://127.0.0.1:1/v1")
         assert why in said_why
         assert len(said_why.strip().splitlines()) == 1
+
+
+def test_wgo_asks_for_a_planner_that_watches(tmp_path):
+    words = ("eval", "wgo", "--data", bench.wgo_data(tmp_path / "data"), "--out", tmp_path / "out")
+    assert "give --planner, such as --planner watch:openai:" in fails(*words)
+    for planner in ("kinematic", "rows", "openai:MODEL2@http://127.0.0.1:1/v1"):
+        assert "looks at no video: name a model that watches" in fails(*words, "--planner", planner)
 
 
 def test_segments_match_where_they_overlap_by_three_quarters():

@@ -35,6 +35,8 @@ EPISODES, SEGMENTS = 100, 743
 """Of the whole benchmark."""
 BATCH = 4
 """Episodes that are planned at once."""
+BLIND = ("kinematic", "rows")
+"""Planners that read what a video has not: the robot's numbers, or labels."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class WgoOrder:
     data: Path
     out: Path
     preset: Preset
-    """Its planner reads recordings."""
+    """Its planner looks at recordings."""
     labeller: BenchJudge | None = None
     judge: BenchJudge | None = None
     limit: int | None = None
@@ -54,7 +56,7 @@ def run_wgo(order: WgoOrder, progress: OnProgress = lambda *_: None) -> VideoBen
     """Measure a planner, and a model that labels, on the episodes that the user has.
 
     Raises:
-        InputError: the data are not there or not as published, or the planner reads no recordings.
+        InputError: the data are not there or not as published, or the planner looks at no recordings.
         DatasetError: another run works in the same folder, or a video cannot be decoded.
         UserError: a model cannot be called; what it said is kept.
     """
@@ -90,8 +92,13 @@ def run_wgo(order: WgoOrder, progress: OnProgress = lambda *_: None) -> VideoBen
 
 
 def _plans(order: WgoOrder, episodes: Sequence[WgoEpisode], progress: OnProgress) -> list[Plan | Failure]:
-    if not kinds_of(order.preset)["planner"].needs_recording:
-        raise InputError(f"--planner {order.preset.planner} reads no recordings: use watch:CHAT")
+    kind = kinds_of(order.preset)["planner"]
+    if not kind.needs_recording or kind.name in BLIND:
+        name = ModelName.parse(order.preset.planner).public()
+        raise InputError(
+            f"--planner {name} looks at no video: name a model that watches, such as "
+            "--planner watch:openai:MODEL@URL"
+        )
     recordings = {e.recording.id: e.recording for e in episodes}
     digests = {e.recording.id: e.digest for e in episodes}
     context = RecordingContext(recordings, CAMERA, cameras=(CAMERA,))
