@@ -78,7 +78,7 @@ def _plan(
     journaled = models if journal is None else models.with_journal(journal)
     planner = journaled.planner
     if models.plans_first:
-        planner = _PlanMade(planner.plan([task])[0])
+        planner = KnownPlan(planner.plan([task])[0])
         models.free_planner()
         models.prepare(roles=("editor", "critic"))
     loop: LoopArguments = {**models.provenance.preset.loop_arguments, "on_unverified": on_unverified}
@@ -96,8 +96,8 @@ def _plan(
     return attributed(board, makers(models.provenance.identities().get))
 
 
-class _PlanMade:
-    """The planner of one task whose plan is made."""
+class KnownPlan:
+    """A Planner that answers every task with one plan, which is there already."""
 
     def __init__(self, plan: Plan | Failure) -> None:
         self._plan = plan

@@ -10,14 +10,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, overload, runtime_checkable
+from typing import overload
 
 from goalreel.errors import BackendError
 from goalreel.http_abort import Abort
 from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.trio import Trio
-from goalreel.planners.agents.replan import ReplanContext
+from goalreel.planners.agents.replan import ReplanContext, plan_rest
 from goalreel.streaming.step_panel import ModelNames
 from goalreel.types import (
     ROLE_OF_STAGE,
@@ -39,13 +39,6 @@ COOL_DOWN = 10.0
 """Seconds for which a task does not call a model again that could not be called."""
 MAX_ABANDONED = 4
 """How many calls of a thread may be under way that nobody waits for. Until one ends, no other begins."""
-
-
-@runtime_checkable
-class Replanner(Protocol):
-    """A Planner that can continue a storyboard under way."""
-
-    def continue_plan(self, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]: ...
 
 
 @dataclass
@@ -206,11 +199,7 @@ class ModelCaller:
 
     async def replan(self, progress: ReplanContext) -> Plan | Failure:
         """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""
-        planner = self._trio.planner
-        if isinstance(planner, Replanner):
-            return await self._call("plan", lambda: planner.continue_plan([progress]))
-        now = progress.storyboard.task.model_copy(update={"image": progress.image})
-        return await self._call("plan", lambda: planner.plan([now]))
+        return await self._call("plan", lambda: plan_rest(self._trio.planner, [progress]))
 
     def unavailable_reason(self, stage: Stage) -> str | None:
         """Say why a model cannot be called at present; None when it can."""

@@ -1,9 +1,11 @@
 """The progress of a storyboard, from which a planner plans again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from goalreel.image import Image
-from goalreel.types import Storyboard
+from goalreel.types import Failure, Plan, Planner, Storyboard
 
 
 @dataclass(frozen=True)
@@ -21,3 +23,17 @@ class ReplanContext:
     def __post_init__(self) -> None:
         if not 0 <= self.done <= len(self.storyboard.steps):
             raise ValueError(f"{self.done} steps done, but the storyboard has {len(self.storyboard.steps)}")
+
+
+@runtime_checkable
+class Replanner(Protocol):
+    """A Planner that can continue a storyboard under way."""
+
+    def continue_plan(self, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]: ...
+
+
+def plan_rest(planner: Planner, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]:
+    """Ask for plans for the remaining steps. A planner that cannot continue plans each task anew."""
+    if isinstance(planner, Replanner):
+        return planner.continue_plan(progress)
+    return planner.plan([p.storyboard.task.model_copy(update={"image": p.image}) for p in progress])
