@@ -27,6 +27,13 @@ and `KEY_high`, its 95 % interval over tasks and training seeds together; and `c
 `episodes`, `seeds`, `words`, `form` and `policies`. With NAME:ARM=FOLDER the keys are `NAME.success` and so
 on, and `FIRST_minus_SECOND` for each two of them.
 
+The arms `open`, `gate` and `truth` carry out a storyboard of the whole preset, and the simulator does not
+say when a sub-goal is reached: nobody does, the Critic on the live view, or the simulator in its place. Their
+keys are `ARM.success`; `ARM.steps` (control steps), `ARM.looks` and `ARM.replans`, a task each;
+`ARM.false_stops`, `ARM.false_passes` and `ARM.unanswered`, shares of the looks, null where nobody looks;
+`ARM.stopped` (share of tasks that ended before their last step was reached); `gate_minus_open`,
+`truth_minus_gate` and `gate_over_open_steps`. docs/results/policy-experiments.md, part 5, says more.
+
 An arm that is given several folders has several training seeds, in their order; all arms have as many.
 
 Examples:
@@ -37,11 +44,13 @@ Examples:
 
 - `goalreel eval policy --policy with_goals --arms true,predicted --preset klein --condition new_word`
 
+- `goalreel eval policy --policy with_goals --arms open,gate,truth --json`
+
 - `goalreel eval policy --policy g:true=g0 --policy g:true=g1 --policy mix:text=m0 --policy mix:text=m1`
 """
 
 
-@with_options(models=PresetOptions("nano", only=("editor", "critic", "max_attempts")))
+@with_options(models=PresetOptions("nano", only=("planner", "editor", "critic", "max_attempts")))
 def policy(
     policies: Annotated[
         list[str],
@@ -55,8 +64,8 @@ def policy(
     arms: Annotated[
         str | None,
         typer.Option(
-            help="Of instruction, text, true, predicted, predicted_once, placebo, black, spot; "
-            f"comma-separated. [default: {ARMS}; none beside NAME:ARM=FOLDER alone]"
+            help="Of instruction, text, true, predicted, predicted_once, placebo, black, spot, open, gate, "
+            f"truth; comma-separated. [default: {ARMS}; none beside NAME:ARM=FOLDER alone]"
         ),
     ] = None,
     condition: Annotated[
@@ -85,7 +94,7 @@ def policy(
     The policy's cameras are observation.images.front, .top, .wrist and the like, its goals come by
     observation.images.subgoal, words by the task or, as a vector, by observation.environment_state; its
     actions are those of `goalreel tabletop record`, (5,), or key poses, (6,). The next sub-goal comes when
-    the simulator says that the last is reached.
+    the simulator says that the last is reached, but for the arms open and gate.
     """
     with one_line_errors("interrupted; what was done is kept: run the same command again to resume"):
         from rich.console import Console

@@ -1,14 +1,44 @@
-"""ACT policies for the simulated tabletop: lerobot's own class, small, untrained, saved as a checkpoint."""
+"""Who acts on the simulated tabletop: small untrained ACT policies, saved as checkpoints, and scripts."""
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
 
+from goalreel.tabletop.policy.acting import Acts
+from goalreel.tabletop.sim.keyposes import key_poses
 from goalreel.tabletop.sim.policy_tasks import WORDS
+
+
+class Expert:
+    """Acts by the truth; what it is told it does not hear."""
+
+    acts: Acts = "key_poses"
+
+    def __init__(self, goals):
+        self._goals, self._poses = goals, []
+
+    def reset(self):
+        self._poses = []
+
+    def act(self, env, cue):
+        if not self._poses:
+            self._poses = list(key_poses(env, next(g for g in self._goals if not env.holds(g))))
+        return self._poses.pop(0)
+
+
+class Clumsy(Expert):
+    """The expert, who lets go where it took hold."""
+
+    def act(self, env, cue):
+        if not self._poses:
+            taken = key_poses(env, self._goals[0])[0]
+            self._poses = [taken, np.array([*taken[:5], 1], np.float32)]
+        return self._poses.pop(0)
 
 
 def key_pose_policy(

@@ -17,7 +17,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from click import Context
 from support.cli import fails, goalreel
-from support.table_policies import key_pose_policy, step_policy
+from support.table_policies import Clumsy, Expert, key_pose_policy, step_policy
 from typer.main import get_command
 
 from goalreel.cli.main import app
@@ -26,14 +26,14 @@ from goalreel.evaluation.statistics import Measurement
 from goalreel.files import exclusive
 from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.tabletop.policy.acting import Acts, GoalCue, LeRobotActor
+from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
 from goalreel.tabletop.policy.arms import ARMS, SILENT, cues_of, pictures_of
+from goalreel.tabletop.policy.comparison import compare
 from goalreel.tabletop.policy.films import BANNER, SIDE
 from goalreel.tabletop.policy.intervals import difference_of_seeds, measure_seeds
 from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
-from goalreel.tabletop.policy.study import PolicyEntry, PolicyOrder, compare, measure, tasks
+from goalreel.tabletop.policy.study import PolicyEntry, PolicyOrder, measure, tasks
 from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.keyposes import key_poses
 from goalreel.tabletop.sim.policy_tasks import (
     CONDITIONS,
     sub_task,
@@ -44,33 +44,6 @@ pytestmark = pytest.mark.lab
 
 def quiet(stage, done, total):
     pass
-
-
-class Expert:
-    """Acts by the truth; what it is told it does not hear."""
-
-    acts: Acts = "key_poses"
-
-    def __init__(self, goals):
-        self._goals, self._poses = goals, []
-
-    def reset(self):
-        self._poses = []
-
-    def act(self, env, cue):
-        if not self._poses:
-            self._poses = list(key_poses(env, next(g for g in self._goals if not env.holds(g))))
-        return self._poses.pop(0)
-
-
-class Clumsy(Expert):
-    """The expert, who lets go where it took hold."""
-
-    def act(self, env, cue):
-        if not self._poses:
-            taken = key_poses(env, self._goals[0])[0]
-            self._poses = [taken, np.array([*taken[:5], 1], np.float32)]
-        return self._poses.pop(0)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +64,7 @@ def walks():
 def test_every_arm_tells_what_its_name_says(walks):
     walk = max(walks, key=lambda w: len(w.goals))
     for arm in ("instruction", "text", "true", "placebo", "black"):
-        pictures = pictures_of(arm, walks, None, 1)[walks.index(walk)]
+        pictures = pictures_of(arm, walks, None)[walks.index(walk)]
         cues = cues_of(arm, walk, pictures, with_words=True)
         assert len(cues) == len(walk.goals)
         for i, cue in enumerate(cues):
@@ -102,7 +75,7 @@ def test_every_arm_tells_what_its_name_says(walks):
                 assert cue.picture == walk.moments[i + 1].picture
             if arm == "placebo":
                 assert cue.picture not in [m.picture for m in walk.moments]
-    alone = cues_of("true", walk, pictures_of("true", walks, None, 1)[walks.index(walk)], with_words=False)
+    alone = cues_of("true", walk, pictures_of("true", walks, None)[walks.index(walk)], with_words=False)
     assert all(c.text == "" and (c.words == SILENT).all() for c in alone)
 
 
@@ -365,8 +338,8 @@ def test_the_command_knows_all_arms_and_conditions():
 
 
 def test_an_arm_that_is_none_is_named(tmp_path):
-    said = fails("eval", "policy", "--policy", "a", "--arms", "truth", "--out", tmp_path)
-    assert "no arm 'truth': choose from instruction, text" in said
+    said = fails("eval", "policy", "--policy", "a", "--arms", "guess", "--out", tmp_path)
+    assert "no arm 'guess': choose from instruction, text" in said
 
 
 @pytest.mark.parametrize(

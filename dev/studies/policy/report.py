@@ -19,8 +19,8 @@ from fit import PICK_NEAR, PLACE_NEAR
 
 from goalreel.cli.options import SPLITS
 from goalreel.evaluation.statistics import Measurement
+from goalreel.tabletop.policy.arm_tasks import ArmEnd
 from goalreel.tabletop.policy.intervals import difference_of_seeds, measure_seeds
-from goalreel.tabletop.policy.rollout import Rolled
 from goalreel.tabletop.policy.study import PolicyReport
 from goalreel.tabletop.sim.policy_tasks import CONDITIONS
 
@@ -48,7 +48,7 @@ PAIRS = {
 }
 POLICIES = {"instruction": "A0", "text": "A1", "picture": "G"}
 NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-\d+-(?P<condition>\w+)-\w+-\d+")
-type EndsBySeed = dict[int, list[Rolled]]
+type EndsBySeed = dict[int, list[ArmEnd]]
 """Training seed -> how the tasks ended."""
 type StudyEnds = dict[tuple[str, str], dict[str, EndsBySeed]]
 """(Size, condition) -> arm -> ends."""

@@ -35,9 +35,10 @@ from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.progress import OnProgress
 from goalreel.tabletop.policy.arms import GoalArm
+from goalreel.tabletop.policy.comparison import compare
 from goalreel.tabletop.policy.intervals import SeedEnds
 from goalreel.tabletop.policy.rollout import Bounds
-from goalreel.tabletop.policy.study import PolicyEntry, PolicyOrder, compare, measure
+from goalreel.tabletop.policy.study import PolicyEntry, PolicyOrder, measure
 from goalreel.tabletop.sim.splits import Split
 
 

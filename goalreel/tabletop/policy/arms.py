@@ -13,17 +13,25 @@ from goalreel.tabletop.policy.acting import GoalCue
 from goalreel.tabletop.sim.policy_tasks import WORDS, instruction, sub_task
 from goalreel.types import Storyboard
 
-type GoalArm = Literal[
-    "instruction", "text", "true", "predicted", "predicted_once", "placebo", "black", "spot"
-]
-ARMS: tuple[GoalArm, ...] = get_args(GoalArm.__value__)
+type GateArm = Literal["open", "gate", "truth"]
+GATES: tuple[GateArm, ...] = get_args(GateArm.__value__)
+"""The whole trio's storyboard, one step after the other. `open`: one try a step. `gate`: the Critic says from
+the live view when a step is reached. `truth`: the simulator says it (`goalreel/tabletop/policy/gate.py`)."""
+type GoalArm = (
+    Literal["instruction", "text", "true", "predicted", "predicted_once", "placebo", "black", "spot"]
+    | GateArm
+)
+ARMS: tuple[GoalArm, ...] = (
+    "instruction", "text", "true", "predicted", "predicted_once", "placebo", "black", "spot", *GATES
+)  # fmt: skip
 """`instruction`: all of it in words, no picture. `text`: the present sub-task in words, no picture. `true`:
 its true goal image. `predicted`: as editor and Critic make it. `predicted_once`: the editor's first attempt.
 `placebo`: the goal image of another task. `black`: no picture where there could be one. `spot`: words, and
 the coordinates where to let go, which a policy of key poses is made to use: the most that they can give."""
-PICTURED: tuple[GoalArm, ...] = ("true", "predicted", "predicted_once", "placebo")
+PICTURED: tuple[GoalArm, ...] = ("true", "predicted", "predicted_once", "placebo", *GATES)
 """They show a picture; whether the sub-task's words come with it is the caller's choice."""
-PREDICTED: tuple[GoalArm, ...] = ("predicted", "predicted_once")
+PREDICTED: tuple[GoalArm, ...] = ("predicted", "predicted_once", *GATES)
+"""They need models."""
 SILENT = np.zeros(WORDS, np.float32)
 
 
@@ -50,9 +58,7 @@ def spot_of(walk: Walk, index: int) -> tuple[float, float]:
     return float(x), float(y)
 
 
-def pictures_of(
-    arm: GoalArm, walks: Sequence[Walk], trio: Trio | None, attempts: int
-) -> list[list[Image | None]]:
+def pictures_of(arm: GoalArm, walks: Sequence[Walk], trio: Trio | None) -> list[list[Image | None]]:
     """Make the goal images of every walk's sub-goals; None where there is none.
 
     Predicted ones are a storyboard: rendered ahead, each from the one before, by the true orders, so that
@@ -67,10 +73,9 @@ def pictures_of(
             assert trio is not None
             once = arm == "predicted_once"
             critic = NoCritic() if once else trio.critic
-            planner = TruePlanner({w.task.id: w for w in walks})
-            storyboards = boards(
-                walks, planner, trio.editor, critic, 1 if once else attempts, trio.provenance.preset.keep
-            )
+            planner, preset = TruePlanner({w.task.id: w for w in walks}), trio.provenance.preset
+            attempts = 1 if once else preset.max_attempts
+            storyboards = boards(walks, planner, trio.editor, critic, attempts, preset.keep)
             return [_shown(w, b) for w, b in zip(walks, storyboards, strict=True)]
         case _:
             return [[None] * len(walk.goals) for walk in walks]

@@ -2,7 +2,7 @@
 
 import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image as Picture
 
 from goalreel.files import write_bytes
-from goalreel.tabletop.bench.scenes import Walk
 from goalreel.tabletop.policy.acting import GoalCue
-from goalreel.tabletop.policy.rollout import Actor, Bounds, roll
+from goalreel.tabletop.policy.rollout import OnStep, PolicyEnd
 from goalreel.tabletop.sim.env import Tabletop
 
 SIDE, LINE, LINES, LETTERS = 160, 13, 3, 56
@@ -24,7 +23,7 @@ EVERY = 5
 FRAME_MS, LAST_MS = 200, 1500
 
 
-def film(walk: Walk, actor: Actor, cues: Sequence[GoalCue], bounds: Bounds, path: Path) -> None:
+def film(carry_out: Callable[[OnStep], PolicyEnd], path: Path) -> None:
     """Carry out a task once more, and write it to `path`."""
     frames: list[NDArray[np.uint8]] = []
     steps = 0
@@ -35,7 +34,7 @@ def film(walk: Walk, actor: Actor, cues: Sequence[GoalCue], bounds: Bounds, path
             frames.append(_frame(env.render(env.scene.camera, SIDE), cue))
         steps += 1
 
-    end = roll(walk, actor, cues, bounds, look)
+    end = carry_out(look)
     frames[-1] = _with_text(frames[-1], "reached" if end.success else "not reached")
     # One palette for all, or colours flicker: of the first frame and the last, which show every block.
     colours = Picture.fromarray(np.vstack([frames[0], frames[-1]])).quantize(256)

@@ -5,19 +5,29 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.evaluation.statistics import DRAWS, Measurement
-from goalreel.tabletop.policy.rollout import Rolled
+from goalreel.evaluation.statistics import DRAWS, Measurement, share
+from goalreel.tabletop.policy.rollout import PolicyEnd
 
-type SeedEnds = Sequence[Sequence[Rolled]]
+type SeedEnds = Sequence[Sequence[PolicyEnd]]
 """How tasks ended: by training seed, then by task."""
 type SeedCounts = NDArray[np.float64]
 """Hits and how many there could be, (seeds, tasks, 2)."""
 
 
-def measure_seeds(ends: SeedEnds, measure: str) -> Measurement:
-    """Compute the share of tasks (`success`, `first_right`) or of sub-goals (`reached`, `exact`), 0-1.
+_TOTALS = {
+    **dict.fromkeys(("reached", "exact"), "goals"),
+    **dict.fromkeys(("false_stops", "false_passes", "unanswered"), "looks"),
+}
+"""What a measure is a share of; 1 a task for all others."""
 
-    `length` is the number of sub-goals reached in a task.
+
+def measure_seeds(ends: SeedEnds, measure: str) -> Measurement:
+    """Compute a measure of all tasks together.
+
+    - A share of tasks, 0-1: `success`, `first_right`, `stopped`.
+    - A share of sub-goals: `reached`, `exact`.
+    - A share of looks: `false_stops`, `false_passes`, `unanswered`; None where nobody looked.
+    - A number a task: `length` (sub-goals reached), `steps`, `looks`, `replans`.
     """
     return measure_counts(_counts(ends, measure))
 
@@ -31,13 +41,23 @@ def difference_of_seeds(first: SeedEnds, second: SeedEnds, measure: str) -> Meas
     return difference_of_counts(_counts(first, measure), _counts(second, measure))
 
 
+def ratio_of_seeds(first: SeedEnds, second: SeedEnds, measure: str) -> Measurement:
+    """Compute how many times as much one has of a measure as two, over the same seeds and tasks.
+
+    Raises:
+        ValueError: they are not of the same seeds and tasks.
+    """
+    first_counts, second_counts = _counts(first, measure), _counts(second, measure)
+    _check_paired(first_counts, second_counts)
+    return measure_counts(np.stack([first_counts[..., 0], second_counts[..., 0]], -1))
+
+
 def _counts(ends: SeedEnds, measure: str) -> SeedCounts:
-    match measure:
-        case "reached" | "exact":
-            return np.array([[(getattr(e, measure), e.goals) for e in row] for row in ends], np.float64)
-        case "length":
-            return np.array([[(e.reached, 1) for e in row] for row in ends], np.float64)
-    return np.array([[(getattr(e, measure), 1) for e in row] for row in ends], np.float64)
+    hits = {"length": "reached"}.get(measure, measure)
+    total = _TOTALS.get(measure)
+    return np.array(
+        [[(getattr(e, hits), getattr(e, total) if total else 1) for e in row] for row in ends], np.float64
+    )
 
 
 def difference_of_counts(first: SeedCounts, second: SeedCounts) -> Measurement:
@@ -46,9 +66,13 @@ def difference_of_counts(first: SeedCounts, second: SeedCounts) -> Measurement:
     Raises:
         ValueError: they are not of the same seeds and tasks.
     """
+    _check_paired(first, second)
+    return measure_counts(np.stack([100 * (first[..., 0] - second[..., 0]), first[..., 1]], -1))
+
+
+def _check_paired(first: SeedCounts, second: SeedCounts) -> None:
     if first.shape != second.shape:
         raise ValueError(f"not the same seeds and tasks: {first.shape[:2]} and {second.shape[:2]}")
-    return measure_counts(np.stack([100 * (first[..., 0] - second[..., 0]), first[..., 1]], -1))
 
 
 def measure_counts(counts: SeedCounts) -> Measurement:
@@ -57,7 +81,9 @@ def measure_counts(counts: SeedCounts) -> Measurement:
     rng = np.random.default_rng(0)
     rows = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=DRAWS)
     columns = rng.multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS)
+    value = share(counts.sum((0, 1)))
+    if np.isnan(value):
+        return Measurement(value=None)
     sums = np.einsum("ds,stk,dt->dk", rows, counts, columns, optimize=True)
-    low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
-    value = counts[..., 0].sum() / counts[..., 1].sum()
+    low, high = np.nanpercentile(share(sums), [2.5, 97.5])
     return Measurement(value=float(value), low=float(low), high=float(high))

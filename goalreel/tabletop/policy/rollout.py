@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -40,37 +40,49 @@ class Bounds:
     steps: int = 150
 
 
-class Rolled(BaseModel):
+class PolicyEnd(BaseModel):
     """How a task ended."""
 
     model_config = ConfigDict(frozen=True)
 
+    measures: ClassVar[tuple[str, ...]] = ("success",)
+    """What is measured of such ends (`intervals.measure_seeds`)."""
+    success: bool
+    """All sub-goals of the instruction hold at the end."""
+
+
+class Rolled(PolicyEnd):
+    """How a task ended in which the simulator said when a sub-goal was reached."""
+
+    measures: ClassVar[tuple[str, ...]] = ("success", "reached", "exact", "length", "first_right")
     reached: int
     """Sub-goals reached in their order, before the first that was not."""
     goals: int
-    success: bool
-    """All of them hold at the end."""
     exact: int
     """Sub-goals reached whose block lies within EXACT of where the true goal image shows it."""
     first_right: bool
     """The first block that a finger touched is the first sub-goal's."""
 
 
+type OnStep = Callable[[Tabletop, GoalCue], None]
+"""Sees every control step of a policy, and what it is told then."""
+
+
+def no_film(env: Tabletop, cue: GoalCue) -> None:
+    """See nothing."""
+
+
 def roll(
-    walk: Walk,
-    actor: Actor,
-    cues: Sequence[GoalCue],
-    bounds: Bounds,
-    film: Callable[[Tabletop, GoalCue], None] = lambda *_: None,
+    walk: Walk, actor: Actor, cues: Sequence[GoalCue], bounds: Bounds, on_step: OnStep = no_film
 ) -> Rolled:
-    """Carry out a task; `cues[i]` is what the actor is told of sub-goal i, and `film` sees every step.
+    """Carry out a task; `cues[i]` is what the actor is told of sub-goal i.
 
     Whether a sub-goal is reached the simulator says, alike for every arm. A policy that samples its actions
     draws the same ones whenever the task is carried out.
     """
     with torch.random.fork_rng(), Tabletop(walk.episode.scene) as env:
         torch.manual_seed(walk.seed)
-        hand = _Hand(env, cues[0], film)
+        hand = PolicyHand(env, cues[0], on_step)
         reached = exact = 0
         for goal, cue, moment in zip(walk.goals, cues, walk.moments[1:], strict=True):
             actor.reset()
@@ -90,32 +102,45 @@ def roll(
         )
 
 
-class _Hand:
+class PolicyHand:
     """Steps the environment for what it is told now, and notes which block is touched first."""
 
-    def __init__(self, env: Tabletop, cue: GoalCue, film: Callable[[Tabletop, GoalCue], None]) -> None:
-        self.env, self.cue, self._film = env, cue, film
+    def __init__(self, env: Tabletop, cue: GoalCue, on_step: OnStep) -> None:
+        self.env, self.cue, self._on_step = env, cue, on_step
         self.first: str | None = None
 
     def step(self, action: NDArray[np.float32]) -> None:
         self.env.step(action)
         if self.first is None:
             self.first = next(iter(self.env.touched()), None)
-        self._film(self.env, self.cue)
+        self._on_step(self.env, self.cue)
 
 
-def _pursue(hand: _Hand, actor: Actor, goal: SubGoal, bounds: Bounds) -> None:
-    env, cue = hand.env, hand.cue
+def _pursue(hand: PolicyHand, actor: Actor, goal: SubGoal, bounds: Bounds) -> None:
+    env = hand.env
     if actor.acts == "steps":
         for _ in range(bounds.steps):
             if env.holds(goal) and env.still(goal.object):
                 return
-            hand.step(actor.act(env, cue))
+            hand.step(actor.act(env, hand.cue))
         return
     for _ in range(bounds.tries):
         if env.holds(goal):
             return
-        actor.reset()
+        try_once(hand, actor, bounds)
+
+
+def try_once(hand: PolicyHand, actor: Actor, bounds: Bounds) -> None:
+    """Let a policy try once, and bring the arm home: key poses until one lets go, or so many control steps.
+
+    The simulator is not asked whether the sub-goal is reached.
+    """
+    env, cue = hand.env, hand.cue
+    actor.reset()
+    if actor.acts == "steps":
+        for _ in range(bounds.steps):
+            hand.step(actor.act(env, cue))
+    else:
         for _ in range(MOST_POSES):
             pose = actor.act(env, cue)
             if cue.spot is not None and pose[5] >= 0:
@@ -124,4 +149,4 @@ def _pursue(hand: _Hand, actor: Actor, goal: SubGoal, bounds: Bounds) -> None:
                 hand.step(action)
             if pose[5] >= 0:
                 break
-        go_home(env)
+    go_home(env)

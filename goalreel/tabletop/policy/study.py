@@ -1,8 +1,6 @@
 """Runs policies under arms on the same tasks, resumably, and compares them task by task."""
 
-import hashlib
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -15,6 +13,7 @@ from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
 from goalreel.evaluation.statistics import Measurement, json_line, values_table
 from goalreel.files import exclusive
+from goalreel.middleware import AskAdapter, ask_model
 from goalreel.models.journal import Journal
 from goalreel.models.load import load, recording_readers
 from goalreel.models.names import fingerprint_of
@@ -22,30 +21,15 @@ from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
 from goalreel.subgoal_camera import SubGoalForm
 from goalreel.tabletop.bench.scenes import Walk, walk_through
-from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
-from goalreel.tabletop.policy.arms import ARMS, PICTURED, PREDICTED, GoalArm, cues_of, pictures_of
+from goalreel.tabletop.policy.acting import LeRobotActor
+from goalreel.tabletop.policy.arm_tasks import ArmEnd, ArmModels, ArmTask, arm_tasks
+from goalreel.tabletop.policy.arms import GATES, PICTURED, PREDICTED, GoalArm
+from goalreel.tabletop.policy.comparison import HEADLINES, compare
 from goalreel.tabletop.policy.films import film
-from goalreel.tabletop.policy.intervals import SeedEnds, difference_of_seeds, measure_seeds
-from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
+from goalreel.tabletop.policy.rollout import Bounds, no_film
 from goalreel.tabletop.sim.policy_tasks import Condition, sample_task
 from goalreel.tabletop.sim.splits import SEEDS, Split
-from goalreel.types import Failure
-
-PAIRS: Mapping[str, tuple[GoalArm, GoalArm]] = {
-    "true_minus_text": ("true", "text"),
-    "true_minus_instruction": ("true", "instruction"),
-    "text_minus_instruction": ("text", "instruction"),
-    "predicted_minus_true": ("predicted", "true"),
-    "predicted_minus_once": ("predicted", "predicted_once"),
-    "predicted_minus_text": ("predicted", "text"),
-    "placebo_minus_text": ("placebo", "text"),
-    "black_minus_text": ("black", "text"),
-    "true_minus_spot": ("true", "spot"),
-    "spot_minus_text": ("spot", "text"),
-}
-"""What is compared, in points of success and, with `_reached` and `_exact`, of sub-goals."""
-
-HEADLINES = ("true_minus_text", "predicted_minus_true", "placebo_minus_text")
+from goalreel.types import ROLES, Failure, Role
 
 
 class PolicyTrial(BaseModel):
@@ -61,7 +45,7 @@ class PolicyTrial(BaseModel):
     tries: int
     steps: int
     shown: str
-    """Digest of the goal images."""
+    """`ArmTask.shown`."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +99,7 @@ class PolicyReport(BaseModel):
     values: dict[str, Measurement]
     seeds: int
     """Checkpoints of each entry."""
-    rolled: dict[str, list[list[Rolled]]]
+    rolled: dict[str, list[list[ArmEnd]]]
     """By entry, then by training seed, in the order of the tasks."""
 
     def as_json(self) -> str:
@@ -172,25 +156,18 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
     journal = Journal(order.out / "answers")
     with exclusive(journal.folder, order.out):
         actors = _actors(order)
-        trio = None
-        if set(arms) & set(PREDICTED):
-            if read := recording_readers(order.preset):
-                raise InputError(f"{read[0]} only reads recordings: it can predict no goal image")
-            models = load(order.preset, roles=("editor", "critic"))
-            breaker = CircuitBreaker(rule_roles(models), strict=True)
-            trio = models.with_middleware(breaker).with_journal(journal)
+        models = _models(order, arms, journal)
         walks = tasks(order.condition, order.split, order.episodes, order.first, progress)
-        rolled: dict[str, list[list[Rolled]]] = {}
+        rolled: dict[str, list[list[ArmEnd]]] = {}
         for entry in order.entries:
-            pictures = pictures_of(entry.arm, walks, trio, order.preset.max_attempts)
-            cues = [cues_of(entry.arm, w, p, order.words) for w, p in zip(walks, pictures, strict=True)]
+            entry_tasks = arm_tasks(entry.arm, walks, models, order.words, order.bounds)
             rolled[entry.name] = [
-                _one_policy(order, journal, entry, folder, actors[folder], walks, cues, progress)
+                _one_policy(order, journal, entry, folder, actors[folder], entry_tasks, progress)
                 for folder in entry.folders
             ]
             if order.films is not None:
                 actor, ended = actors[entry.folders[0]], rolled[entry.name][0]
-                _film(order, order.films, entry.name, actor, walks, cues, ended)
+                _film(order.films, entry.name, actor, entry_tasks, ended)
     return PolicyReport(
         condition=order.condition,
         split=order.split,
@@ -203,6 +180,20 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
         seeds=seeds,
         rolled=rolled,
     )
+
+
+def _models(order: PolicyOrder, arms: Collection[GoalArm], journal: Journal) -> ArmModels | None:
+    """Load the models that the arms need; None where they need none."""
+    if not set(arms) & set(PREDICTED):
+        return None
+    if read := recording_readers(order.preset):
+        raise InputError(f"{read[0]} only reads recordings: it can predict no goal image")
+    roles: Sequence[Role] = ROLES if set(arms) & set(GATES) else ("editor", "critic")
+    models = load(order.preset, roles=roles)
+    breaker = CircuitBreaker(rule_roles(models), strict=True)
+    looks = breaker(partial(ask_model, models.live_critic or models.critic))
+    trio = models.with_middleware(breaker).with_journal(journal)
+    return ArmModels(trio, models.planner, AskAdapter(looks))
 
 
 def _seeds(order: PolicyOrder) -> int:
@@ -230,67 +221,36 @@ def _one_policy(
     entry: PolicyEntry,
     folder: Path,
     actor: LeRobotActor,
-    walks: Sequence[Walk],
-    cues_of_walks: Sequence[Sequence[GoalCue]],
+    entry_tasks: Sequence[ArmTask],
     progress: OnProgress,
-) -> list[Rolled]:
+) -> list[ArmEnd]:
     """Carry out the tasks that the journal does not know."""
     name = f"policy {fingerprint_of(folder)}"
-    ended: list[Rolled] = []
-    for walk, cues in zip(walks, cues_of_walks, strict=True):
-        digest = hashlib.sha256()
-        for cue in cues:
-            digest.update(b"" if cue.picture is None else cue.picture.pixels.tobytes())
+    ended: list[ArmEnd] = []
+    for task in entry_tasks:
         trial = PolicyTrial(
             condition=order.condition,
-            seed=walk.seed,
+            seed=task.seed,
             arm=entry.arm,
             words=order.words,
             form=order.form,
             tries=order.bounds.tries,
             steps=order.bounds.steps,
-            shown=digest.hexdigest()[:16],
+            shown=task.shown,
         )
-        go = partial(roll, walk, actor, cues, order.bounds)
-        (answer,) = journal.ask(name, Rolled, lambda _, go=go: [go()], [trial])
+        (answer,) = journal.ask(
+            name, task.end_type, lambda _, task=task: [task.carry_out(actor, no_film)], [trial]
+        )
         assert not isinstance(answer, Failure)
         ended.append(answer)
-        progress(f"{order.condition}, {entry.name}", len(ended), len(walks))
+        progress(f"{order.condition}, {entry.name}", len(ended), len(entry_tasks))
     return ended
 
 
 def _film(
-    order: PolicyOrder,
-    folder: Path,
-    name: str,
-    actor: LeRobotActor,
-    walks: Sequence[Walk],
-    cues: Sequence[Sequence[GoalCue]],
-    ended: Sequence[Rolled],
+    folder: Path, name: str, actor: LeRobotActor, entry_tasks: Sequence[ArmTask], ended: Sequence[ArmEnd]
 ) -> None:
     for success, end_name in ((True, "success"), (False, "failure")):
         chosen = next((i for i, end in enumerate(ended) if end.success == success), None)
         if chosen is not None:
-            film(walks[chosen], actor, cues[chosen], order.bounds, folder / f"{name}-{end_name}.gif")
-
-
-def compare(rolled: Mapping[str, SeedEnds]) -> dict[str, Measurement]:
-    """Measure NAME.success, reached, exact, length and first_right, and differences.
-
-    `reached` is the share of sub-goals, `exact` that reached within 1.5 cm, `length` their number a
-    task. Differences are in points, over the same tasks and seeds: PAIRS, and FIRST_minus_SECOND for each
-    pair of which one has a name of its own.
-    """
-    values: dict[str, Measurement] = {}
-    for name, ends in rolled.items():
-        for measure_name in ("success", "reached", "exact", "length", "first_right"):
-            values[f"{name}.{measure_name}"] = measure_seeds(ends, measure_name)
-    pairs: dict[str, tuple[str, str]] = {key: pair for key, pair in PAIRS.items() if rolled.keys() >= {*pair}}
-    for first, second in itertools.combinations(rolled, 2):
-        if first not in ARMS or second not in ARMS:
-            pairs[f"{first}_minus_{second}"] = first, second
-    for key, (first, second) in pairs.items():
-        values[key] = difference_of_seeds(rolled[first], rolled[second], "success")
-        for measure_name in ("reached", "exact"):
-            values[f"{key}_{measure_name}"] = difference_of_seeds(rolled[first], rolled[second], measure_name)
-    return values
+            film(partial(entry_tasks[chosen].carry_out, actor), folder / f"{name}-{end_name}.gif")

@@ -135,6 +135,11 @@ class Tabletop:
         self.data.ctrl[7:9] = 0.02 * (self.grip + 1)
         mujoco.mj_step(self.model, self.data)
 
+    @property
+    def time_s(self) -> float:
+        """The simulated time since the last reset."""
+        return float(self.data.time)  # pyrefly: ignore[missing-attribute]
+
     # -- objects and predicates
 
     def layout(self) -> SceneLayout:
