@@ -3,18 +3,21 @@
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import list_items, read_table, to_numpy
+from goalreel.datasets.arrow import list_items, read_batches, read_table, to_numpy
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell, spell_numbers
 from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.layout import ROWS
 from goalreel.errors import DatasetError
 
 _SAMPLES, _FRAMES = 3, 16
@@ -33,16 +36,45 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         text = f"{text}: name them with --layout state=NAME,action=NAME"
         yield HealthIssue(kind="no_numbers", level="warning", text=text)
     for name in names:
-        parts = in_threads(partial(read_numbers, name), rows.paths)
-        if any(len(part) != int((rows.file == i).sum()) for i, part in enumerate(parts)):
+        ranges = in_threads(partial(_range, name), [rows.paths[i] for i in np.unique(rows.file)])
+        whole = [of_file for of_file in ranges if of_file is not None]
+        if len(whole) < len(ranges) or len({len(of_file.least) for of_file in whole}) != 1:
             continue  # said of the column
-        values = np.concatenate([part.reshape(len(part), -1) for part in parts])
-        bad = np.unique(rows.episode[~np.isfinite(values).all(axis=1)]).tolist()
-        if bad := sorted(set(bad) & set(chosen)):
+        not_finite = set[int]().union(*(of_file.not_finite for of_file in whole))
+        if bad := sorted(not_finite & set(chosen)):
             text = f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out"
             yield of_episodes("not_finite", "warning", f"{text}: correct it", bad)
-        if len(values) > 1:
-            yield from _still(source, name, np.ptp(values, axis=0))
+        if len(rows) > 1:
+            least = np.min([of_file.least for of_file in whole], axis=0)
+            yield from _still(source, name, np.max([of_file.most for of_file in whole], axis=0) - least)
+
+
+@dataclass(frozen=True)
+class _Range:
+    """What a column of numbers of one file holds."""
+
+    not_finite: set[int]
+    """The episodes with a number that is not finite."""
+    least: NDArray[np.floating]
+    """(dims,); NaN where a number is."""
+    most: NDArray[np.floating]
+
+
+def _range(name: str, path: Path) -> _Range | None:
+    """Read a column of numbers, a part at a time; None where the file has none, or not of one size."""
+    if name not in parquet_schema(path).names:
+        return None
+    not_finite, edges, is_empty = set[int](), list[NDArray[np.floating]](), False
+    for batch in read_batches(path, ["episode_index", name], ROWS):
+        values = _numbers(batch.column(name))
+        rows = ~np.isfinite(values).all(axis=1) | (values.shape[1] == 0)
+        not_finite.update(to_numpy(batch.column("episode_index"))[rows].tolist())
+        is_empty |= values.shape[1] == 0
+        edges += [values.min(axis=0), values.max(axis=0)] if values.shape[1] else []
+    if len({len(edge) for edge in edges}) != 1:
+        return None
+    edges += [np.full_like(edges[0], np.nan)] if is_empty else []
+    return _Range(not_finite, np.min(edges, axis=0), np.max(edges, axis=0))
 
 
 def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[HealthIssue]:
@@ -59,7 +91,10 @@ def read_numbers(name: str, path: Path) -> NDArray[np.floating]:
     """A column of numbers of one file, (rows, dims)."""
     if name not in parquet_schema(path).names:
         return np.zeros((0, 1))
-    column = read_table(path, [name])[name].combine_chunks()
+    return _numbers(read_table(path, [name])[name].combine_chunks())
+
+
+def _numbers(column: pa.Array) -> NDArray[np.floating]:
     items = to_numpy(list_items(column) if hasattr(column.type, "value_type") else column)
     valid = np.array([cell.is_valid for cell in column]) if column.null_count else np.ones(len(column), bool)
     values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)

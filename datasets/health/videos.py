@@ -1,6 +1,6 @@
 """Whether every file of every camera has the frames that meta/episodes says. Nothing is decoded."""
 
-import itertools
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -100,7 +100,7 @@ def _frame_issues(
     """Look for each row's frame where lerobot looks for it."""
     missing: list[int] = []
     off: dict[int, float] = {}
-    spans: list[tuple[float, float, int]] = []
+    read, first, last = array("q"), array("d"), array("d")
     for episode in episodes:
         times = rows.time[rows.of_episode[episode]] if episode in rows.of_episode else np.zeros(0)
         if not len(times) or not np.isfinite(times).all():
@@ -111,7 +111,9 @@ def _frame_issues(
             missing.append(episode)
         elif distance.max() >= TOLERANCE_S:
             off[episode] = float(distance.max())
-        spans.append((float(sought.min()), float(sought.max()), episode))
+        read.append(episode)
+        first.append(sought.min())
+        last.append(sought.max())
     if missing:
         yield _missing(missing, file, video, fps)
     if off:
@@ -121,9 +123,9 @@ def _frame_issues(
             f"read it with tolerance_s={np.ceil(worst * 10_500) / 10_000:g} (lerobot-train --tolerance_s)"
         )
         yield HealthIssue(kind="video_clock", level="warning", text=f"{text}: {advice}", episodes=tuple(off))
-    spans.sort()
-    leaked = [e for (_, end, _), (start, _, e) in itertools.pairwise(spans) if start < end + 0.5 / fps]
-    if leaked:
+    order = np.lexsort((last, first))
+    starts, ends = np.array(first)[order], np.array(last)[order]
+    if leaked := np.array(read)[order][1:][starts[1:] < ends[:-1] + 0.5 / fps].tolist():
         text = f"{file.path}: {spell(leaked)}: frames of the neighbouring episode leak in"
         text = f"{text}: correct from_timestamp in meta/episodes, or timestamp"
         yield HealthIssue(kind="leaked_frames", level="warning", text=text, episodes=tuple(leaked))
