@@ -2,6 +2,11 @@
 
     python benchmarks/ros.py --json                       # 640x480 and 1920x1080 at 30 Hz, 8 rounds each
     python benchmarks/ros.py --sizes 640x480 --rounds 3
+    python benchmarks/ros.py --json --new 2               # two more rounds of each size, and all until now
+
+It takes 36 minutes of a machine that does nothing else, in pieces if need be: a round is a file under --out.
+Run it again, and it measures the rounds that are missing. A change of the node, of the benchmark or of the
+settings begins anew.
 
 Three processes over DDS on loopback, with the shared-memory profile that goalreel ships: a camera, a bare
 rclpy subscriber, and the goalreel node, which carries out tasks all the while, with models that take
@@ -13,238 +18,37 @@ subscriber starts in one of two modes: one takes a quarter of a core, the other 
 
 Keys of --json, by size in `sizes`: `p99_ratio` (latency, the node's over the bare subscriber's of the round,
 geometric mean), `p99_ratio_interval` (95 %, by bootstrap over rounds), `modes` (the same by the bare
-subscriber's mode, `slow` or `fast`, with its rounds and CPU). A value a round: `p99_ms`, `bare_p99_ms`,
-`median_ms`, `bare_median_ms`, `cpu` (of one core), `bare_cpu`. Of all rounds: `received`, `bare_received`,
-`sent` (frames due, to each), `model_calls`, and together `stale_frames` (looks at a frame more than 1.5 frame
-periods older than the newest one the bare subscriber had at that moment), `looks`, `oldest_ms`. Of the worst
-round: `memory_growth_mib` (last quarter over second quarter, median), `memory_mib`. At the top: `p99_ratio`
-and `p99_ratio_interval` of the size whose interval ends highest, `stale_frames` of all sizes, `seconds` and
-`rounds`.
+subscriber's mode, `slow` or `fast`, with its rounds and CPU). A value a round: `load` (the machine's, as it
+began), `p99_ms`, `bare_p99_ms`, `median_ms`, `bare_median_ms`, `cpu` (of one core), `bare_cpu`. Of all
+rounds: `received`, `bare_received`, `sent` (frames due, to each), `model_calls`, and together `stale_frames`
+(looks at a frame more than 1.5 frame periods older than the newest one the bare subscriber had at that
+moment), `looks`, `oldest_ms`. Of the worst round: `memory_growth_mib` (last quarter over second quarter,
+median), `memory_mib`. At the top: `p99_ratio` and `p99_ratio_interval` of the size whose interval ends
+highest, `stale_frames` of all sizes, `seconds`, and `rounds`, the fewest of a size.
 """
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
-import signal
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rclpy
 from common import argument_parser, parse, report
-from numpy.typing import NDArray
-from rclpy.executors import SingleThreadedExecutor
+from parts.ros_rounds import RATE, Runner
 
-from goalreel_interfaces.msg import StoryboardProgress
-from goalreel_interfaces.srv import StartExecuteTask
+from goalreel.files import write_bytes
 
-HERE = Path(__file__).parent
-PROFILE = HERE.parent / "launch" / "fastdds_shm.xml"
-PARTS = HERE / "parts" / "ros.py"
-RATE = 30.0
-TICKS = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
-BUSY = (1, 2, 4, 5)
-"""States of a task under way: PLANNING, RENDERING, EXECUTING, PAUSED."""
-PLANNED = {2, 4}
-PATIENCE = 60.0
+ROOT = Path(__file__).parents[1]
+CODE = ("ros_pkg/goalreel_ros/goalreel_ros", "goalreel/streaming", "benchmarks/parts")
 SLOW_CPU = 0.15
 """Share of a core from which on a bare subscriber runs in its slow mode."""
 RESAMPLES = 2000
-
-
-class Usage:
-    """CPU time and memory of a process, read from /proc."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._start, self._cpu_at_start = time.monotonic(), self._cpu_seconds()
-        self.memory: list[float] = []
-        """MiB, a value a sample."""
-
-    def _cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
-    def sample(self) -> None:
-        """Note the resident memory."""
-        pages = int(Path(f"/proc/{self._pid}/statm").read_text().split()[1])
-        self.memory.append(pages * PAGE / 2**20)
-
-    def cpu(self) -> float:
-        """Compute the share of one core since the start."""
-        return (self._cpu_seconds() - self._cpu_at_start) / (time.monotonic() - self._start)
-
-    def growth(self) -> float:
-        """MiB, the last quarter of the samples over the second."""
-        quarter = len(self.memory) // 4
-        second, last = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
-        return statistics.median(last) - statistics.median(second) if quarter else 0.0
-
-
-class Load:
-    """A client that gives the node tasks."""
-
-    def __init__(self) -> None:
-        self._node = rclpy.create_node("load")
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(self._node)
-        self._start = self._node.create_client(StartExecuteTask, "/goalreel/start/execute_task")
-        self._states: list[int] = []
-        self._node.create_subscription(
-            StoryboardProgress, "/goalreel/progress", lambda m: self._states.append(m.state), 10
-        )
-
-    def close(self) -> None:
-        """Leave the graph."""
-        self._executor.shutdown()
-        self._node.destroy_node()
-
-    def wait(self, condition: Callable[[], bool]) -> None:
-        """Spin until the condition holds; end the benchmark if it does not within PATIENCE seconds."""
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            self._executor.spin_once(timeout_sec=0.1)
-            if time.monotonic() > end:
-                sys.exit("the node did not come up")
-
-    def wait_for_processes(self, subscribers: int, *, node: bool) -> None:
-        """Wait until the camera and so many subscribers have found one another."""
-        graph = self._node
-        self.wait(
-            lambda: (
-                (not node or self._start.service_is_ready())
-                and graph.count_publishers("image") == 1
-                and graph.count_subscribers("image") == subscribers
-            )
-        )
-
-    def keep_busy(self, seconds: float, usage: Usage) -> None:
-        """Start a new task whenever none is under way, until one has a plan and the time is over."""
-        end, due = time.monotonic() + seconds, 0.0
-
-        def drive() -> bool:
-            nonlocal due
-            now = time.monotonic()
-            if now >= due:
-                usage.sample()
-                due = now + 1.0
-                if not self._states or self._states[-1] not in BUSY:
-                    self._start.call_async(StartExecuteTask.Request(task="sort the blocks", max_replans=3))
-            return now >= end
-
-        self._states.clear()  # the plan, and with it a look at the camera, has to be of this time
-        while not drive():
-            self._executor.spin_once(timeout_sec=0.2)
-        self.wait(lambda: drive() and bool(PLANNED.intersection(self._states)))
-
-
-@dataclass(frozen=True)
-class Window:
-    """A time that is measured, in ns of the wall clock."""
-
-    start: int
-    end: int
-
-    def of(self, rows: list[list[int]]) -> NDArray[np.int64]:
-        """Keep (stamp, clock) in ns, (n, 2), of that time; end the benchmark if nothing is left."""
-        inside = np.array([r for r in rows if self.start <= r[0] and r[1] <= self.end], np.int64).reshape(
-            -1, 2
-        )
-        return inside if len(inside) else sys.exit("no frames arrived")
-
-
-class Runner:
-    """Runs rounds at one size, while the camera runs."""
-
-    def __init__(self, size: str, options: argparse.Namespace, folder: Path) -> None:
-        self._size, self._options, self._folder = size, options, folder
-
-    def launch(self, stack: contextlib.ExitStack, *command: str) -> subprocess.Popen[bytes]:
-        """Start a part, which the stack ends."""
-        process = subprocess.Popen([sys.executable, str(PARTS), *command])
-        stack.callback(stop, process)
-        return process
-
-    def wait_for_frames(self, load: Load, log: Path) -> None:
-        """Wait until frames arrive at a part, and for the warm-up."""
-        load.wait(log.with_suffix(".started").exists)
-        log.with_suffix(".started").unlink()
-        time.sleep(self._options.warm_up)
-
-    def run_bare(self) -> dict[str, float]:
-        """Measure the bare subscriber alone."""
-        log = self._folder / "bare.json"
-        with contextlib.ExitStack() as stack:
-            load = Load()
-            stack.callback(load.close)
-            bare = self.launch(stack, "bare", str(log))
-            load.wait_for_processes(1, node=False)
-            self.wait_for_frames(load, log)
-            start, usage = time.time_ns(), Usage(bare.pid)
-            time.sleep(self._options.seconds)
-            window, cpu = Window(start, time.time_ns()), usage.cpu()
-        ages = age(window.of(json.loads(log.read_text())["arrivals"]))
-        return {
-            "bare_p99_ms": p99(ages),
-            "bare_median_ms": float(np.median(ages)),
-            "bare_cpu": cpu,
-            "bare_received": len(ages),
-        }
-
-    def run_node(self) -> dict[str, float]:
-        """Measure the node alone, then look for old frames with the bare subscriber beside it."""
-        options, log, reference = self._options, self._folder / "node.json", self._folder / "reference.json"
-        settings = ["preset:=server", "autostart:=true", "max_replans:=3", "stall_timeout:=5.0"]
-        arguments = ["--ros-args", *(word for s in settings for word in ("-p", s))]
-        with contextlib.ExitStack() as stack:
-            load = Load()
-            stack.callback(load.close)
-            node = self.launch(stack, "node", str(log), str(options.model_seconds), *arguments)
-            load.wait_for_processes(1, node=True)
-            self.wait_for_frames(load, log)
-            start, usage = time.time_ns(), Usage(node.pid)
-            load.keep_busy(options.seconds, usage)
-            alone, cpu = Window(start, time.time_ns()), usage.cpu()
-            self.launch(stack, "bare", str(reference))
-            load.wait_for_processes(2, node=True)
-            self.wait_for_frames(load, reference)
-            start = time.time_ns()
-            load.keep_busy(options.seconds, usage)
-            together = Window(start, time.time_ns())
-        rows, bare = json.loads(log.read_text()), json.loads(reference.read_text())
-        ages, uses = age(alone.of(rows["arrivals"])), together.of(rows["uses"])
-        return {
-            "p99_ms": p99(ages),
-            "median_ms": float(np.median(ages)),
-            "cpu": cpu,
-            "received": len(ages),
-            "stale_frames": stale(uses, together.of(bare["arrivals"])),
-            "looks": len(uses),
-            "oldest_ms": float(age(uses).max()),
-            "memory_growth_mib": usage.growth(),
-            "memory_mib": usage.memory[-1],
-            "model_calls": rows["model_calls"],
-        }
-
-    def run(self) -> dict[str, Any]:
-        """Run all rounds and compute the keys of the size."""
-        rounds = []
-        with contextlib.ExitStack() as stack:
-            self.launch(stack, "camera", self._size, str(RATE))
-            for number in range(self._options.rounds):
-                parts = self.run_bare, self.run_node
-                results = [part() for part in (parts if number % 2 == 0 else reversed(parts))]
-                rounds.append({k: v for result in results for k, v in result.items()})
-        return summary(rounds) | {"sent": round(self._options.seconds * RATE * len(rounds))}
 
 
 def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -261,7 +65,7 @@ def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name, chosen in (("slow", slow), ("fast", ~slow))
         if chosen.any()
     }
-    lists = ("p99_ms", "bare_p99_ms", "median_ms", "bare_median_ms", "cpu", "bare_cpu")
+    lists = ("load", "p99_ms", "bare_p99_ms", "median_ms", "bare_median_ms", "cpu", "bare_cpu")
     sums = ("received", "bare_received", "stale_frames", "looks", "model_calls")
     maxima = ("oldest_ms", "memory_growth_mib", "memory_mib")
     return {
@@ -274,32 +78,28 @@ def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def p99(ages: NDArray[np.float64]) -> float:
-    """Compute the 99th percentile."""
-    return float(np.percentile(ages, 99))
+def saved_rounds(size: str, options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """Measure the rounds that `folder` has no file of, `options.new` at most, and read all."""
+    files = [folder / f"{size}_{number}.json" for number in range(options.rounds)]
+    missing = [number for number, file in enumerate(files) if not file.exists()][: options.new]
+    if missing:
+        with tempfile.TemporaryDirectory() as logs:
+            runner = Runner(size, options.seconds, options.warm_up, options.model_seconds, Path(logs))
+            with runner.camera():
+                for number in missing:
+                    measured = {"load": os.getloadavg()[0]} | runner.run(number)
+                    write_bytes(files[number], json.dumps(measured).encode())
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
 
 
-def age(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Compute the milliseconds between stamp and clock, (n,)."""
-    return (rows[:, 1] - rows[:, 0]) / 1e6
-
-
-def stale(uses: NDArray[np.int64], bare: NDArray[np.int64]) -> int:
-    """Count looks at a frame more than 1.5 periods older than what the bare subscriber had just then."""
-    newest = np.maximum.accumulate(bare[:, 0])
-    index = np.searchsorted(bare[:, 1], uses[:, 1], side="right") - 1
-    lag = newest[np.maximum(index, 0)] - uses[:, 0]
-    return int((lag > 1.5e9 / RATE)[index >= 0].sum())
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt a process, and kill it if that takes longer than ten seconds."""
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def folder_name(options: argparse.Namespace) -> str:
+    """Name the folder of rounds that may be combined, by their settings and the code that they measured."""
+    digest = hashlib.blake2b(digest_size=6)
+    digest.update(f"{options.seconds} {options.warm_up} {options.model_seconds}".encode())
+    for folder in CODE:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -308,21 +108,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sizes", nargs="+", default=["640x480", "1920x1080"])
     parser.add_argument("--seconds", type=float, default=15.0, help="measured, a part of a round")
     parser.add_argument("--rounds", type=int, default=8, help="a size")
+    parser.add_argument("--new", type=int, help="rounds of a size that are measured now, at most")
     parser.add_argument("--warm-up", type=float, default=2.0, help="seconds before")
     parser.add_argument("--model-seconds", type=float, default=2.0, help="of a plan and of an edit")
-    options = parse(parser, argv, sizes=["64x48"], seconds=0.5, rounds=1, warm_up=0.0, model_seconds=0.1)
+    parser.add_argument("--out", type=Path, default=Path("out/ros"), help="rounds; run again to go on")
+    smoke = {"seconds": 0.5, "rounds": 1, "warm_up": 0.0, "model_seconds": 0.1}
+    options = parse(parser, argv, sizes=["64x48"], out=None, **smoke)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ.setdefault("ROS_DOMAIN_ID", str(90 + os.getpid() % 10))
-    os.environ["FASTDDS_DEFAULT_PROFILES_FILE"] = str(PROFILE)
-    with tempfile.TemporaryDirectory() as folder, rclpy.init():
-        sizes = {size: Runner(size, options, Path(folder)).run() for size in options.sizes}
+    os.environ["FASTDDS_DEFAULT_PROFILES_FILE"] = str(ROOT / "launch" / "fastdds_shm.xml")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(rclpy.init())
+        out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = out / folder_name(options)
+        measured = {size: saved_rounds(size, options, folder) for size in options.sizes}
+    due = options.seconds * RATE
+    sizes = {size: summary(rounds) | {"sent": round(due * len(rounds))} for size, rounds in measured.items()}
     worst = max(sizes.values(), key=lambda size: size["p99_ratio_interval"][1])
     top = {
         "p99_ratio": worst["p99_ratio"],
         "p99_ratio_interval": worst["p99_ratio_interval"],
         "stale_frames": sum(s["stale_frames"] for s in sizes.values()),
         "seconds": options.seconds,
-        "rounds": options.rounds,
+        "rounds": min(map(len, measured.values())),
     }
     report(top | {"sizes": sizes}, options.json)
 

@@ -84,6 +84,8 @@ class Frame:
     received: float = 0.0
     full_size: tuple[int, int] | None = None
     """(width, height) as the camera sent it, where that differs."""
+    spacing: float = 0.0
+    """Seconds between it and the frame before; of the last three such times, the longest."""
 
     @property
     def size(self) -> tuple[int, int]:

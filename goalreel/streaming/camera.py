@@ -14,6 +14,18 @@ SILENCE = "no camera frame has arrived"
 _GOAL_REASONS: Mapping[ErrorCode, GoalReason] = {ErrorCode.NONE: "active", ErrorCode.STALE_IMAGE: "stale"}
 _LONGEST_PAUSE = 5.0
 """In periods of `track_rate`. Whoever has not polled for longer was stopped, with the whole process."""
+_LARGEST_SPACING = 0.9
+"""Share of `max_image_age`: frames that come farther apart may be too old at any moment."""
+
+
+def explain_spacing(spacing: float, max_image_age: float) -> str:
+    """Say in one line that frames come too far apart for `max_image_age`; nothing where they do not."""
+    if spacing <= _LARGEST_SPACING * max_image_age:
+        return ""
+    return (
+        f"frames come up to {spacing:.1f} s apart, too far for max_image_age, {max_image_age:g} s: "
+        f"set it to {2 * spacing:.1f} or more"
+    )
 
 
 class LiveCamera:
@@ -37,23 +49,34 @@ class LiveCamera:
         self._last_poll = -math.inf
         self._last_usable = -math.inf
         """When the newest frame that could be read arrived."""
+        self._last_fresh = -math.inf
+        """When `poll` gave a frame last."""
 
-    def poll(self) -> tuple[Frame | None, str]:
+    def poll(self, *, steady: bool = False) -> tuple[Frame | None, str]:
         """Give a fresh frame and an empty text, or None and the reason.
+
+        With `steady`, a camera that was stale is fresh again once its frames come fast enough to stay so.
 
         Raises:
             TaskEnded: there has been none for `image_timeout` seconds. They count from the newest frame, but
-                from the first poll at the earliest; after a stop of this process polling begins anew.
+                from the first poll at the earliest; after a stop of this process polling begins anew. Or
+                frames have come too far apart for `stall_timeout` seconds.
         """
-        frame, error, reason = self._read()
-        self.goal_reason = _GOAL_REASONS.get(error, "blind")
         now = time.monotonic()
         if self._polled_since is None or now - self._last_poll > _LONGEST_PAUSE / self._settings.track_rate:
             self._polled_since = now
         self._last_poll = now
+        frame, error, reason = self._read()
+        since, limit = self._last_usable, self._settings.image_timeout
+        if steady and frame is not None and self.goal_reason == "stale":
+            reason = explain_spacing(frame.spacing, self._settings.max_image_age)
+            frame, error = (None, ErrorCode.STALE_IMAGE) if reason else (frame, error)
+            since, limit = self._last_fresh, self._settings.stall_timeout
+        self.goal_reason = _GOAL_REASONS.get(error, "blind")
         if frame is not None:
+            self._last_fresh = now
             return frame, ""
-        if now - max(self._polled_since, self._last_usable) >= self._settings.image_timeout:
+        if now - max(self._polled_since, since) >= limit:
             raise TaskEnded(error, self._explain_silence() if error is ErrorCode.NO_IMAGE else reason)
         return None, reason
 

@@ -2,12 +2,17 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from goalreel.image import Image
 from goalreel.streaming.board import Frame
 from goalreel.streaming.settings import MAX_IMAGE_SIDE
+
+SPACED_FRAMES = 4
+"""Frames whose arrival times tell how far apart a camera's frames come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,8 @@ class FrameCounts:
     backwards: int = 0
     """Frames whose stamp is earlier than that of the frame before."""
     age: float | None = None
+    spacing: float = 0.0
+    """Seconds, as in Frame."""
     problem: str = ""
     """Why the newest frame could not be read, or empty."""
 
@@ -47,6 +54,7 @@ class FrameSlot[Raw]:
         self._clock = clock
         self._lock = threading.Lock()
         self._raw: tuple[int, Raw, int, str, float] | None = None
+        self._arrivals: deque[float] = deque(maxlen=SPACED_FRAMES)
         self._decoded: tuple[int, Frame | ValueError] | None = None
         self._counts = FrameCounts()
 
@@ -54,6 +62,7 @@ class FrameSlot[Raw]:
         """Replace the message. `stamp` is in ns."""
         received = self._clock()
         with self._lock:
+            self._arrivals.append(received)
             counts, backwards = self._counts, self._raw is not None and stamp < self._raw[2]
             self._counts = replace(
                 counts, received=counts.received + 1, backwards=counts.backwards + backwards
@@ -70,12 +79,13 @@ class FrameSlot[Raw]:
             if self._raw is None:
                 return None
             number, raw, stamp, frame_id, received = self._raw
+            spacing = self._spacing()
             if self._decoded is not None and self._decoded[0] == number:
                 return _or_raise(self._decoded[1])
         try:
             image = self._decode(raw)
             small = image.within(self.longest)
-            result: Frame | ValueError = Frame(small, stamp, frame_id, received, image.size)
+            result: Frame | ValueError = Frame(small, stamp, frame_id, received, image.size, spacing)
         except ValueError as e:
             result = e
         with self._lock:
@@ -92,12 +102,16 @@ class FrameSlot[Raw]:
         """Forget the frame, but not the counts."""
         with self._lock:
             self._raw = self._decoded = None
+            self._arrivals.clear()
 
     def counts(self) -> FrameCounts:
         """Give the counts, and the age of the newest frame."""
         with self._lock:
             age = None if self._raw is None else self._clock() - self._raw[4]
-            return replace(self._counts, age=age)
+            return replace(self._counts, age=age, spacing=self._spacing())
+
+    def _spacing(self) -> float:
+        return max((later - earlier for earlier, later in pairwise(self._arrivals)), default=0.0)
 
 
 def _or_raise(result: Frame | ValueError) -> Frame:

@@ -16,6 +16,7 @@ from goalreel.errors import BackendError
 from goalreel.http_abort import Abort
 from goalreel.http_client import with_retry_listener
 from goalreel.image import Image
+from goalreel.models.lazy import Lazy
 from goalreel.models.trio import Trio
 from goalreel.planners.agents.replan import ReplanContext, plan_rest
 from goalreel.streaming.step_panel import ModelNames
@@ -199,7 +200,9 @@ class ModelCaller:
 
     async def replan(self, progress: ReplanContext) -> Plan | Failure:
         """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""
-        return await self._call("plan", lambda: plan_rest(self._trio.planner, [progress]))
+        planner = self._trio.planner
+        model = planner.model if isinstance(planner, Lazy) else planner
+        return await self._call("plan", lambda: plan_rest(model, [progress]))
 
     def unavailable_reason(self, stage: Stage) -> str | None:
         """Say why a model cannot be called at present; None when it can."""

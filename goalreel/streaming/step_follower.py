@@ -156,7 +156,7 @@ class StepFollower:
             return self._hold_back(panel, doubt)
         if self._reason is None:
             self._camera.restart_timeout()
-        frame, self.message = self._camera.poll()
+        frame, self.message = self._camera.poll(steady=True)
         if self._reason != self._camera.goal_reason:
             self._publish(panel)
         return None if frame is None else self._track(panel, frame)

@@ -57,19 +57,19 @@ def case(name: str) -> object:
 
 
 @cache
-def smoke(name: str) -> dict[str, object]:
+def smoke(name: str, *options: str) -> dict[str, object]:
     """The JSON object that a benchmark prints on its last line."""
     if name in ROS:
         from support.ros import ENV
 
-        command = [sys.executable, FILES[name], "--smoke"]
+        command = [sys.executable, FILES[name], "--smoke", *options]
         child = subprocess.run(command, env={**os.environ, **ENV}, capture_output=True, text=True)
         assert child.returncode == 0, child.stderr
         output = child.stdout
     else:
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as stream:
             patch.syspath_prepend(str(BENCHMARKS))
-            importlib.import_module(name).main(["--smoke"])
+            importlib.import_module(name).main(["--smoke", *options])
         output = stream.getvalue()
     return json.loads(output.splitlines()[-1])
 
@@ -104,6 +104,17 @@ def test_every_part_of_full_size_runs():
     assert result["errors"] == {}
     assert {"plan", "edit_4b", "fp8_loop_4b", "reference_9b", "together_9b"} <= result["parts"].keys()
     assert result["parts"]["fp8_load"]["chat_gb"] < result["parts"]["load_chat"]["weights_gb"]
+
+
+@pytest.mark.process
+@pytest.mark.lab
+def test_a_round_of_the_node_is_measured_once(tmp_path):
+    pytest.importorskip("rclpy")
+    first = smoke("ros", "--out", str(tmp_path))
+    (file,) = tmp_path.rglob("*.json")
+    written = file.stat().st_mtime_ns
+    assert smoke("ros", "--out", str(tmp_path), "--new", "1") == first
+    assert file.stat().st_mtime_ns == written
 
 
 @pytest.mark.process

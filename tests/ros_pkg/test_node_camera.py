@@ -26,7 +26,7 @@ pytestmark = pytest.mark.process
 
 SUBGOAL_INFO = "goalreel/subgoal/camera_info"
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
-PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0}
+PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0, "stall_timeout": 60.0}
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +204,20 @@ def test_a_camera_that_comes_back(robot):
     until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
     robot.colour = GREEN
     assert robot.result(handle)[0] == SUCCEEDED
+
+
+def test_a_camera_that_is_too_slow_to_stay_fresh_ends_the_task_and_does_not_flap(robot, impatient, reports):
+    give(robot, {"stall_timeout": 1.0})
+    robot.film()
+    handle, goals = executing(robot)
+    robot.film(period=0.6)
+    status, result = robot.result(handle)
+    assert (status, result.error_code) == (ABORTED, ErrorCode.STALE_IMAGE)
+    assert "too far for max_image_age, 0.5 s: set it to" in result.error_msg
+    reasons = [SubGoal.REASON_ACTIVE, SubGoal.REASON_STALE, SubGoal.REASON_OVER]
+    until(lambda: [goal.reason for goal in goals][-3:] == reasons)
+    until(lambda: "too far for max_image_age" in camera(reports).message)
+    assert camera(reports).level == DiagnosticStatus.WARN
 
 
 def test_stamps_that_go_backwards_are_counted_and_do_no_harm(robot, reports):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
@@ -16,6 +16,7 @@ from support.wait import until
 from unique_identifier_msgs.msg import UUID
 from visualization_msgs.msg import Marker, MarkerArray
 
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
@@ -36,6 +37,11 @@ SUCCEEDED, CANCELED, ABORTED = (
     GoalStatus.STATUS_CANCELED,
     GoalStatus.STATUS_ABORTED,
 )
+
+
+@pytest.fixture(scope="module")
+def node_parameters(served):
+    return {"planner": f"server:{served[1]}?retries=0"}
 
 
 @pytest.fixture(scope="module")
@@ -430,6 +436,37 @@ def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
     assert step.critic.verdict == CriticVerdict.REJECTED
     assert step.critic.refined_prompt == f"carefully paint {RED}"
     assert step.goal_image.data
+
+
+def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_does_not(
+    node, robot, scripted, monkeypatch
+):
+    reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
+
+    def fail(*_: object, **__: object) -> None:
+        raise BackendError("the card fell off the bus")
+
+    with monkeypatch.context() as patch:  # the server answers 500
+        patch.setattr(scripted.planner, "complete", fail)
+        with obeying(robot) as goals:
+            status, result = robot.result(robot.send(ExecuteTask, "execute_task", task=GREEN))
+            (goal,) = (g for g in goals if g.active)
+    (line,) = result.degraded
+    assert line.startswith("the planner failed: ")
+    assert (status, result.error_code) == (SUCCEEDED, ErrorCode.NONE), "its critic saw that it is done"
+    assert line in result.error_msg
+    assert (goal.instruction, goal.degraded, len(goal.goal_image.data)) == (GREEN, [line], 0)
+    assert goal.image_status == StoryboardStep.IMAGE_UNVERIFIED
+    assert result.storyboard.degraded == state(robot).degraded == [line]
+    until(lambda: reports and warnings(reports[-1]) == {"models": line, "task": line})
+    until(lambda: any("WARN" in text and line in text for text in node.lines))
+    status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
+    assert (status, result.degraded, result.storyboard.degraded) == (SUCCEEDED, [], [])
+    until(lambda: not warnings(reports[-1]))
+
+
+def warnings(report: DiagnosticArray) -> dict[str, str]:
+    return {s.name.split()[-1]: s.message for s in report.status if s.level != DiagnosticStatus.OK}
 
 
 def test_an_empty_instruction_is_refused_and_seen_in_the_diagnostics(node, robot):

@@ -1,11 +1,12 @@
 """A storyboard made elsewhere: sent by the client or the studio, and executed by a node or refused."""
 
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from sensor_msgs.msg import CompressedImage
-from support.ros_bench import BLUE, GREEN, RED, painted, rgb, scene, seen
+from support.ros_bench import BLUE, COLOUR, GREEN, RED, painted, rgb, scene, seen
 from support.studio import made, studio
 from support.wait import until
 from unique_identifier_msgs.msg import UUID
@@ -13,13 +14,15 @@ from unique_identifier_msgs.msg import UUID
 from goalreel.claims import PERSON, Claim
 from goalreel.errors import InputError
 from goalreel.image import Image
+from goalreel.serving.pictures import to_base64
+from goalreel.serving.settings import Models
 from goalreel.streaming.board import ErrorCode
-from goalreel.types import Attempt, Failure, Step, StoryboardStep, Task, Verdict
+from goalreel.types import Attempt, Edit, Failure, Step, StoryboardStep, Task, Verdict
 from goalreel.types import Storyboard as PlannedStoryboard
-from goalreel_interfaces.action import ExecuteTask
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, SubGoal
 from goalreel_interfaces.msg import StoryboardStep as StepMessage
-from goalreel_interfaces.srv import Command, StartExecuteTask
+from goalreel_interfaces.srv import StartExecuteTask
 from goalreel_ros.client import GoalreelError
 from goalreel_ros.client.messages import storyboard_message
 from goalreel_ros.pictures import decode
@@ -35,8 +38,8 @@ def drawing(colour: str) -> Image:
     return Image(pixels)
 
 
-def shows(goal: SubGoal, colour: str) -> bool:
-    """Whether the picture of a sub-goal is that drawing, but for what JPEG loses."""
+def shows(goal: SubGoal | StepMessage, colour: str) -> bool:
+    """Whether the picture of a sub-goal or step is that drawing, but for what JPEG loses."""
     pixels = decode(goal.goal_image).pixels
     marked = pixels[3:5, -5:-3].min() > 200
     return bool(marked and np.abs(seen(pixels).astype(int) - rgb(colour)).max() < 40)
@@ -144,7 +147,14 @@ def test_a_node_refuses_what_its_parameters_do_not_allow(robot, client):
         client.execute(storyboard=plan(), storyboard_id=UUID(uuid=[1] * 16)).result(60)
 
 
-def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client):
+def check_pictures(board: Storyboard, *colours: str) -> None:
+    """Each picture is the drawing that was sent, and each step is done."""
+    assert [step.status for step in board.steps] == [StepMessage.STATUS_COMPLETED] * len(colours)
+    assert all(shows(step, colour) for step, colour in zip(board.steps, colours, strict=True))
+
+
+def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client, scripted):
+    drawn = scripted.editor.gate.calls
     accepted = Verdict(success=True, reasoning="so")
     task = client.execute(storyboard=plan(checked(), pictured(GREEN, accepted), source=False))
     first = client.wait_for_subgoal(60)
@@ -160,30 +170,71 @@ def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client):
     robot.colour = GREEN
     result = task.result(60)
     assert (result.error_code, result.storyboard.state) == (ErrorCode.NONE, Storyboard.STATE_SUCCEEDED)
+    check_pictures(result.storyboard, RED, GREEN)
+    assert scripted.editor.gate.calls == drawn
 
 
 def test_a_node_plans_the_rest_of_it_anew(robot, client):
-    task = client.execute(storyboard=plan(source=False))
-    client.wait_for_subgoal(60)
-    client.replan(f"The earlier plan for the rest: {BLUE}")
-    boards = robot.listen(Storyboard, "goalreel/storyboard")
-    until(lambda: boards and boards[-1].revision == 1 and client.subgoal().revision == 1)
-    task.cancel(60)
+    """What is done stays as it was sent; the rest is the node's own, in words and picture."""
+    sent = plan(checked(), pictured(GREEN, Verdict(success=True)), source=False)
+    task = client.execute(storyboard=sent)
+    first = client.wait_for_subgoal(60)
+    robot.colour = RED
+    assert shows(client.wait_for_subgoal(60, after=first), GREEN)
+    client.replan("the bowl was moved")
+    until(lambda: client.subgoal().active and client.subgoal().revision == 1)
+    goal = client.subgoal()
+    assert (goal.index, goal.instruction, goal.image_status) == (1, GREEN, StepMessage.IMAGE_VERIFIED)
+    assert not shows(goal, GREEN), "the node's editor sets no mark"
+    assert all("server:" in c.by for c in goal.claims), goal.claims
+    robot.colour = GREEN
+    result = task.result(60)
+    assert (result.error_code, result.storyboard.revision) == (ErrorCode.NONE, 1)
+    first, *rest = result.storyboard.steps
+    assert {step.instruction for step in rest} == {GREEN}, "the planner was told what is done"
+    assert shows(first, RED)
+    assert not any(shows(step, GREEN) for step in rest)
+    assert [c.by for c in first.claims if c.claim == "what"] == [PERSON]
 
 
-@pytest.mark.long
-def test_the_studio_sends_what_it_shows(robot, tmp_path, monkeypatch):
+class Illustrator:
+    """A studio's editor, whose pictures the node's would not paint."""
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image]:
+        return [drawing(COLOUR.findall(edit.prompt)[-1]) for edit in edits]
+
+
+def test_what_the_studio_sends_is_executed_to_the_end_with_its_pictures(
+    robot, scripted, tmp_path, monkeypatch
+):
+    until(lambda: np.ptp(scene_colour(robot)) < 40)  # else the scene is not that of the studio's picture
     boards = robot.listen(Storyboard, "goalreel/storyboard")
-    with studio(tmp_path) as page:
+    task, drawn = f"{RED} and then {GREEN}", scripted.editor.gate.calls
+    models = Models(planner=scripted.planner, editor=Illustrator(), critic=scripted.critic)
+    with studio(tmp_path, models) as page:
         assert page.get("/v1/studio").json()["execute"]["available"]
-        now = made(page, instruction="#one and #two")
+        image = f"data:image/png;base64,{to_base64(Image(scene()))}"
+        now = made(page, instruction=task, image=image)
         answer = page.post(f"/v1/storyboards/{now['id']}/execute")
         assert (answer.status_code, answer.json()) == (200, {"message": "The robot’s node executes it."})
-        until(lambda: boards and boards[-1].task == "#one and #two")
-        assert [step.instruction for step in boards[-1].steps] == [s["instruction"] for s in now["steps"]]
         monkeypatch.setattr("goalreel.studio.robot.NODE", "nobody")
         monkeypatch.setattr("goalreel.studio.robot.NODE_SECONDS", 0.1)
         nobody = page.post(f"/v1/storyboards/{now['id']}/execute")
         assert (nobody.status_code, "nobody/start" in nobody.text) == (503, True)
-    robot.call(Command, "cancel")
-    until(lambda: boards[-1].state == Storyboard.STATE_CANCELED)
+    for colour in (RED, GREEN):
+        until(lambda: boards and boards[-1].task == task and active(boards[-1]) == colour)  # noqa: B023
+        robot.colour = colour
+    until(lambda: boards[-1].state == Storyboard.STATE_SUCCEEDED)
+    check_pictures(boards[-1], RED, GREEN)
+    assert scripted.editor.gate.calls == drawn
+
+
+def scene_colour(robot) -> np.ndarray:
+    """The colour in the newest frame that the node has."""
+    handle = robot.send(GenerateStoryboard, "generate_storyboard", task=RED, text_only=True)
+    return seen(decode(robot.result(handle)[1].storyboard.source_image).pixels).astype(int)
+
+
+def active(board: Storyboard) -> str:
+    """The instruction of the active step, or nothing."""
+    return next((s.instruction for s in board.steps if s.status == StepMessage.STATUS_ACTIVE), "")

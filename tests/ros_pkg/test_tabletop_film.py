@@ -53,6 +53,13 @@ def test_the_strip_shows_each_goal_beside_the_last_camera_frame_of_its_turn(film
     assert share(pixels, RED) == 0
 
 
+def test_only_a_completed_step_is_called_reached(film):
+    before = film.strip().pixels
+    film.reached = frozenset([1])
+    changed = np.nonzero((film.strip().pixels != before).any(axis=2))
+    assert 0 < len(changed[0]) < 2000, "one word goes"
+
+
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize(

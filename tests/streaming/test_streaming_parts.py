@@ -157,6 +157,33 @@ def test_a_camera_is_lost_from_its_newest_frame_on_not_from_when_that_is_noticed
     assert lost.poll()[0] is None
 
 
+def test_a_camera_slower_than_max_image_age_stays_stale_and_the_end_says_what_to_set(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(camera, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    slot = FrameSlot(grey, lambda: clock[0])
+    live = LiveCamera(slot.newest, EngineSettings(stall_timeout=5.0, max_image_age=1.0))
+    reasons = []
+
+    def film(period: float, frames: int) -> None:
+        for _ in range(frames):
+            slot.put(3, 0, "")
+            for _ in range(round(period / 0.1)):
+                live.poll(steady=True)
+                reasons.append(live.goal_reason)
+                clock[0] += 0.1
+
+    film(0.8, 5)
+    assert set(reasons) == {"active"}, "slow, and fast enough"
+    film(1.2, 3)
+    assert reasons == sorted(reasons), "stale from its first old frame on"
+    film(0.1, 4)
+    assert reasons[-4:] == ["stale"] * 3 + ["active"]
+    with pytest.raises(TaskEnded, match=r"frames come up to 1\.2 s apart, .* 1 s: set it to 2\.4 or more"):
+        film(1.2, 9)
+    slot.put(3, 0, "")
+    assert live.poll()[0] is not None, "for a single look, one fresh frame is enough"
+
+
 def tracker(**settings: float) -> Tracker:
     return Tracker(EngineSettings(**settings), now=0.0)
 

@@ -12,6 +12,7 @@ from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
+from goalreel.streaming.camera import explain_spacing
 from goalreel.streaming.frames import FrameSlot
 from goalreel_ros.camera_graph import COMPRESSED, RAW, explain_silence, publishers
 from goalreel_ros.camera_stamps import CameraStamps
@@ -106,7 +107,11 @@ class CameraInputs:
             )
         elif counts.age is not None and counts.age > max_age and not names:
             warnings.append(f"nobody publishes {self._topic} any more")
-        warnings += [self._stamps.problem(max_age), explain_losses(self._frame_bytes, lost_share)]
+        warnings += [
+            self._stamps.problem(max_age),
+            explain_losses(self._frame_bytes, lost_share),
+            explain_spacing(counts.spacing, max_age),
+        ]
         values = {
             "topic": self._topic,
             "publishers": ", ".join(names),

@@ -72,6 +72,7 @@ def camera(
         "read": counts.read,
         "dropped": counts.dropped,
         "unreadable": counts.unreadable,
+        "longest between the last frames [s]": f"{counts.spacing:.3f}",
         "stamps going backwards": counts.backwards,
         "age of newest frame [s]": "" if counts.age is None else f"{counts.age:.3f}",
         "problem": counts.problem,

@@ -23,13 +23,15 @@ from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
 from goalreel.cli.errors import one_line_errors
-from goalreel_ros.client import GoalreelClient
+from goalreel.streaming.board import ErrorCode
+from goalreel_interfaces.msg import StoryboardStep
+from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.tabletop.film import Film, FilmFrame
 
 FPS = 10
-START = 60.0
+START = 300.0
 """Seconds for the processes to be there."""
 SPIN_SECONDS = 0.02
 TRACKING = {"track_rate": 10.0, "critic_period": 0.5, "gate": 0.3}
@@ -86,21 +88,25 @@ def main(
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     out.mkdir(parents=True, exist_ok=True)
     with one_line_errors("interrupted"), rclpy.init():
-        film, truth = _run(seed, rate, misread, preset)
+        film, truth, problem = _run(seed, rate, misread, preset)
     film.write(out / "film.mp4")
     (out / "strip.png").write_bytes(film.strip().png())
     for goal in truth["goals"]:
         typer.echo(f"{'holds' if goal['holds'] else 'DOES NOT HOLD'}: {goal['text']}")
+    if problem is not None:
+        typer.echo(f"the task ended as {problem}")
     typer.echo(f"look at {out / 'film.mp4'} and {out / 'strip.png'}")
-    raise typer.Exit(0 if all(goal["holds"] for goal in truth["goals"]) else 1)
+    ended_well = problem is None or problem.code is ErrorCode.UNVERIFIED
+    raise typer.Exit(0 if ended_well and all(goal["holds"] for goal in truth["goals"]) else 1)
 
 
-def _run(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict[str, Any]]:
-    """Run the loop, and give the film and the truth at its end.
+def _run(
+    seed: int, rate: float, misread: int, preset: str
+) -> tuple[Film, dict[str, Any], GoalreelError | None]:
+    """Run the loop, and give the film, the truth at its end, and why the task did not end well.
 
     Raises:
         TimeoutError: a process did not start in time.
-        GoalreelError: the task did not end well.
     """
     with ExitStack() as stack:
         stack.enter_context(
@@ -119,10 +125,11 @@ def _run(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict[
         stack.enter_context(process("main", **models, **TRACKING))
         client = stack.enter_context(GoalreelClient())
         client.wait_until_active(START)
-        return _film(client, watcher), watcher.truth
+        film, problem = _film(client, watcher)
+        return film, watcher.truth, problem
 
 
-def _film(client: GoalreelClient, watcher: TableWatcher) -> Film:
+def _film(client: GoalreelClient, watcher: TableWatcher) -> tuple[Film, GoalreelError | None]:
     film = Film(watcher.truth["instruction"], FPS)
     task = client.execute(film.task)
     watcher.frames.clear()
@@ -132,11 +139,19 @@ def _film(client: GoalreelClient, watcher: TableWatcher) -> Film:
         while watcher.frames:
             live = decode(watcher.frames.pop(0))
             if goal is None or picture is None:
-                film.frames.append(FilmFrame(live))
+                progress = client.progress()
+                film.frames.append(FilmFrame(live, message=progress.message if progress else ""))
             else:
                 film.frames.append(FilmFrame(live, goal.index + 1, goal.name, decode(goal.goal_image)))
-    task.result()
-    return film
+    problem = None
+    try:
+        result = task.result()
+    except GoalreelError as e:
+        result, problem = e.result, e
+    if result is not None:
+        done = StoryboardStep.STATUS_COMPLETED
+        film.reached = frozenset(s.index + 1 for s in result.storyboard.steps if s.status == done)
+    return film, problem
 
 
 if __name__ == "__main__":

@@ -17,21 +17,26 @@ STRIP = 180
 
 @dataclass(frozen=True)
 class FilmFrame:
-    """One camera frame and the active sub-goal: its number from 1 (0: none), name and picture."""
+    """One camera frame and the active sub-goal: its number from 1 (0: none), name and picture.
+
+    Without one, `message` is what the node says of its progress.
+    """
 
     live: Image
     number: int = 0
     name: str = ""
     goal: Image | None = None
+    message: str = ""
 
 
 @dataclass
 class Film:
-    """Frames in order; `fps` of them are shown per second."""
+    """Frames in order, `fps` a second. `reached` has the numbers of the completed steps."""
 
     task: str
     fps: int
     frames: list[FilmFrame] = field(default_factory=list)
+    reached: frozenset[int] = frozenset()
 
     def write(self, path: Path) -> None:
         """Write the film as MP4 (H.264)."""
@@ -52,11 +57,12 @@ class Film:
         cells = []
         for number, frame in sorted(last.items()):
             goal = (Line(f"{number}. goal", 17, INK, 1), Line(frame.name, 15, MUTED, 3))
-            cells += [Cell(frame.goal, goal), Cell(frame.live, (Line(f"{number}. reached", 17, INK, 1),))]
+            end = f"{number}. {'reached' if number in self.reached else 'not reached'}"
+            cells += [Cell(frame.goal, goal), Cell(frame.live, (Line(end, 17, INK, 1),))]
         return lay_out((Line(self.task, 20, INK, 5),), cells, 4 * (STRIP + 40), STRIP)
 
     def _page(self, frame: FilmFrame) -> Image:
-        caption = f"goal {frame.number}: {frame.name}" if frame.number else "no goal"
+        caption = f"goal {frame.number}: {frame.name}" if frame.number else frame.message
         camera = Cell(frame.live, (Line("camera", 17, INK, 1),))
         goal = Cell(frame.goal, (Line(caption, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
         return lay_out((Line(self.task, 17, INK, 5),), (camera, goal), WIDTH, CELL)
