@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from goalreel.errors import InputError
 
-type Quantize = Literal["fp8", "int8", "nf4"]
+Quantize = Literal["fp8", "int8", "nf4"]
 
 BYTES: dict[Quantize, float] = {"fp8": 1.0, "int8": 1.0, "nf4": 0.5}
 """Of a quantised weight; scales come on top, and embeddings stay as they are."""
@@ -20,8 +20,8 @@ def quantization_config(kind: str, library: Literal["transformers", "diffusers"]
     Raises:
         InputError: no such kind, or its package is not installed.
     """
-    if kind not in get_args(Quantize.__value__):
-        raise InputError(f"quantize is one of {', '.join(get_args(Quantize.__value__))}, got {kind!r}")
+    if kind not in get_args(Quantize):
+        raise InputError(f"quantize is one of {', '.join(get_args(Quantize))}, got {kind!r}")
     require_package("bitsandbytes" if kind == "nf4" else "torchao", f"quantize={kind!r}")
     module = importlib.import_module(library)
     if kind == "nf4":

@@ -26,6 +26,9 @@ Keep = Literal["best", "last"]
 """Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
 of success, else the last. `last`: always the last, as in the paper."""
 
+Mode = Literal["strict", "fast"]
+"""Which of its two prompts a Critic gets."""
+
 Background = Literal["correct", "measure", "ignore"]
 """What is done where an edit moved the background. `correct`: a little is warped back, a lot rejected.
 `measure`: it is measured and recorded. `ignore`: nothing."""

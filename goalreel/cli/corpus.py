@@ -12,6 +12,7 @@ from goalreel.cli.corpus_import import EPILOG, import_published, read_dialect
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import First, Json, PublishedDialect, PublishedPrompts, Split
 from goalreel.errors import InputError
+from goalreel.terms import Mode
 
 app = typer.Typer(
     name="corpus", help="Make training data for planner, editor and critic.", no_args_is_help=True
@@ -201,7 +202,7 @@ def filter_groups(
     ],
     out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to resume.")],
     replies: Annotated[int, typer.Option(min=2, help="Replies a row; as many as `group` in training.")] = 8,
-    mode: Annotated[Literal["strict", "fast"], typer.Option(help="As `mode` in training.")] = "strict",
+    mode: Annotated[Mode, typer.Option(help="As `mode` in training.")] = "strict",
     json_output: Json = False,
 ) -> None:
     """Keep the critiques that can teach by GRPO: the Critic is right about them sometimes, not always."""

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Collection, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import httpx2
@@ -38,6 +38,9 @@ class GeminiImages:
     """`WIDTH:HEIGHT`, or `auto`: the model chooses. None is the one of `ASPECTS` nearest to the picture."""
     size: str | None = None
     """1K, 2K or 4K, which some models draw."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """More fields of each request, such as `{"safetySettings": [...]}`. Those of `generationConfig` are added
+    to it."""
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -69,7 +72,8 @@ class GeminiImages:
         if "seed" not in refused:
             config["seed"] = edit.seed % 2**31
         content = {"role": "user", "parts": [*parts, {"text": edit.prompt}]}
-        body = {"contents": [content], "generationConfig": config}
+        config |= self.extra.get("generationConfig", {})
+        body = {**self.extra, "contents": [content], "generationConfig": config}
         model = self.model.removeprefix("models/")
         return httpx2.Request("POST", f"{self.url}/models/{model}:generateContent", json=body)
 

@@ -2,8 +2,9 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 from typing import Protocol as TypingProtocol
 
@@ -79,6 +80,8 @@ class OpenAIImages:
     """`WIDTHxHEIGHT`, or `auto`: the server chooses. None is the one of `SIZES` nearest to the picture."""
     seeded: bool = False
     """Send `seed`, which OpenAI's own API lacks."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """More fields of each request, such as `{"quality": "low"}`."""
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -108,12 +111,14 @@ class OpenAIImages:
         fields = {name: value for name, value in fields.items() if name not in refused}
         if edit.image is None:
             numbers = {k: int(fields[k]) for k in ("n", "seed") if k in fields}
-            return httpx2.Request("POST", f"{self.url}/images/generations", json={**fields, **numbers})
+            whole = {**fields, **numbers, **self.extra}
+            return httpx2.Request("POST", f"{self.url}/images/generations", json=whole)
+        more = {k: v if isinstance(v, str) else json.dumps(v) for k, v in self.extra.items()}
         sent = on_canvas(edit.image, size) if size else edit.image
         name = "image[]" if edit.references else "image"
         pictures = enumerate((sent, *edit.references))
         files = [(name, (f"picture{n}.png", picture.png(), "image/png")) for n, picture in pictures]
-        return httpx2.Request("POST", f"{self.url}/images/edits", data=fields, files=files)
+        return httpx2.Request("POST", f"{self.url}/images/edits", data={**fields, **more}, files=files)
 
     def _size(self, edit: Edit, refused: Collection[str]) -> Size | None:
         """The size to ask for, in whose shape the picture goes out; None where the server chooses."""
@@ -225,4 +230,6 @@ def read_picture(reply: Mapping[str, object], field: str) -> Image:
         raise ValueError(f"no {field} in it")
     if encoded.startswith("data:"):
         encoded = encoded.partition(",")[2]
-    return Image.decode(base64.b64decode(encoded.encode(), validate=True))
+    # Some servers break lines, use the alphabet of addresses, or leave the padding out.
+    text = re.sub(r"[\s=]", "", encoded).replace("-", "+").replace("_", "/")
+    return Image.decode(base64.b64decode(text.encode() + b"=" * (-len(text) % 4), validate=True))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from queue import LifoQueue
+from typing import Any
 
 import httpx2
 
@@ -151,7 +152,11 @@ class RemoteEditor:
 
     def _fetch(self, address: str) -> Image:
         """A picture that the server stores; the key stays here."""
-        status, body = self._send(httpx2.Request("GET", address))
+        request = httpx2.Request("GET", address)
+        try:
+            status, body = self._send(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as e:
+            raise ValueError(f"its picture cannot be fetched from {request.url.netloc.decode()}: {e}") from e
         if status != 200:
             raise ValueError(f"its picture cannot be fetched: {status}")
         return Image.decode(body)
@@ -220,13 +225,14 @@ def remote_editor(
     size: str | None = None,
     aspect: str | None = None,
     headers: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> RemoteEditor:
     """Make the editor that `KIND:REST` names.
 
     `openai` and `gemini` are followed by MODEL@URL (MODEL alone is the service's own), `server` and
     `interleavethinker` by URL. The key comes from the environment: as `openai_endpoint` and `gemini_endpoint`
     say; GOALREEL_TOKEN, then GOALREEL_API_KEY for `server`; GOALREEL_API_KEY for `interleavethinker`.
-    `headers` are as for `OpenAIChat`.
+    `headers` and `extra` are as for `OpenAIChat`; `server` and `interleavethinker` have no more fields.
 
     Raises:
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
@@ -238,10 +244,10 @@ def remote_editor(
             raise InputError(f"an editor is named {kind}:MODEL@URL, or {kind}:MODEL for the service's own")
         if kind == "openai":
             endpoint = openai_endpoint(url, api_version, headers)
-            protocol = OpenAIImages(endpoint.address, model, size=size)
+            protocol = OpenAIImages(endpoint.address, model, size=size, extra=extra or {})
         else:
             endpoint = gemini_endpoint(url, headers)
-            protocol = GeminiImages(endpoint.address, model, aspect=aspect, size=size)
+            protocol = GeminiImages(endpoint.address, model, aspect=aspect, size=size, extra=extra or {})
     elif kind == "server":
         endpoint = at(("GOALREEL_TOKEN", "GOALREEL_API_KEY"))
         protocol = goalreel_server(endpoint.address)

@@ -172,6 +172,7 @@ def _register_remote(
             size=getattr(options, "size", None),
             aspect=getattr(options, "aspect", None),
             headers=options.header,
+            extra=getattr(options, "extra", None),
         )
 
 

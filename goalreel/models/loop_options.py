@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from goalreel.settings import READ_ONLY, Panel, Settings
-from goalreel.terms import Background, Keep, References
+from goalreel.terms import Background, Keep, Mode, References
 
 if TYPE_CHECKING:
     from goalreel.loop import LoopArguments
@@ -21,7 +21,7 @@ class LoopOptions(Settings):
     """The options of the loop. Commands, node parameters and servers take them from here."""
 
     critic_mode: Annotated[
-        Literal["strict", "fast"],
+        Mode,
         Field(
             description="Which of its two prompts the critic gets: strict suits "
             "Critic-8B, fast suits Critic-SFT-8B.",

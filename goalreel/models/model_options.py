@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, Json
 
 from goalreel.http_headers import read_headers
+from goalreel.quantization import Quantize
 from goalreel.terms import Frozen
 
 
@@ -70,7 +71,7 @@ class HfOptions(DialectOptions):
     """`0` puts system text before the user's. Default: 1, and 0 where the chat template refuses the role."""
     processor: str | None = None
     """The folder or repository to take the processor from. Default: the checkpoint."""
-    quantize: Literal["fp8", "int8", "nf4"] | None = None
+    quantize: Quantize | None = None
     """Store weights as `fp8`, `int8` or `nf4`; needs `goalreel[quantize]`."""
     offload: Annotated[Literal["model"] | None, Runtime] = None
     """`model` keeps the weights in the machine's memory between calls."""
@@ -128,7 +129,7 @@ class EditorOptions(ModelOptions):
     """`model` keeps one part on the GPU at a time; `sequential` one layer, which is slow."""
     vae_tiling: bool | None = None
     """`1` encodes and decodes in tiles: less memory, faint seams."""
-    quantize: Literal["fp8", "int8", "nf4"] | None = None
+    quantize: Quantize | None = None
     """Store weights as `fp8`, `int8` or `nf4`; needs `goalreel[quantize]`, and `nf4` a GPU."""
     variant: str | None = None
     """Of the weights' files, such as `fp16`."""
@@ -158,6 +159,8 @@ class OpenAIEditorOptions(RemoteEditorOptions):
 
     size: Annotated[str, Field(pattern=r"^([1-9]\d{1,3}x[1-9]\d{1,3}|auto)$")] | None = None
     """Of the pictures, such as `1536x1024`, or `auto`. Default: the size nearest to the source's shape."""
+    extra: Json[dict[str, Any]] | None = None
+    """More fields of each request, as JSON: `{"quality":"low"}`."""
 
 
 class GeminiEditorOptions(RemoteEditorOptions):
@@ -167,6 +170,8 @@ class GeminiEditorOptions(RemoteEditorOptions):
     """The pictures' aspect ratio, such as `16:9`, or `auto`. Default: the nearest to the source's."""
     size: Literal["1K", "2K", "4K"] | None = None
     """`1K`, `2K` or `4K`, of models that draw it."""
+    extra: Json[dict[str, Any]] | None = None
+    """More fields of each request, as JSON, such as `safetySettings`."""
 
 
 def _fields(*, runtime: bool) -> Iterator[str]:

@@ -37,6 +37,8 @@ _ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|[\\/\"'bfnrt])")
 _WORD = re.compile(r"[^\W_]+|[^\x00-\x7f\s“”‘’]")
 """A word, or a sign such as an emoji; curly quotes are JSON's own to json-repair."""
 _QUOTE, _QUOTED = re.compile("[\"'“”‘’]"), re.compile(r"""\\(["'])""")
+_OPENING = re.compile(r"\s*[<\[◁](think|thinking|thought|reasoning)[>\]▷]", re.IGNORECASE)
+"""Of thoughts, in the forms of various models."""
 _LEFT_OVER = re.compile(r'"\s*[}\]]')
 """After an answer: the end of a text that contains a bracket."""
 _ESCAPED = 'write quotes within a text as \\"'
@@ -117,13 +119,15 @@ def read_model[M: BaseModel](
 
 def _split(text: str, key: str) -> tuple[str, str] | Problem:
     """(thinking, the rest). The opening tag may be missing: some chat templates write it themselves."""
-    opens = text.lstrip().startswith("<think>")
+    if opening := _OPENING.match(text):
+        closing = re.compile(rf"[<\[◁]/{opening[1]}[>\]▷]", re.IGNORECASE)
+        text = f"<think>{closing.sub('</think>', text[opening.end() :], count=1)}"
     thinking, closing_tag, rest = text.partition("</think>")
-    if closing_tag and not opens and _has_answer(thinking, key):
+    if closing_tag and not opening and _has_answer(thinking, key):
         return Problem("it answers before the thinking ends")
     if not closing_tag:
         thinking, answer_tag, rest = text.partition("<answer>")
-        if opens and not answer_tag:
+        if opening and not answer_tag:
             return Problem("it ended before the thinking did")
         if not answer_tag:
             thinking, rest = "", text

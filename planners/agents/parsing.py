@@ -9,6 +9,7 @@ commas, unescaped quotes and a missing bracket before `</answer>`. It never gues
   backwards is a Problem, for a step may be missing.
 - A step may be words alone: no prompt, but an auxiliary text. Its first words replace a missing name.
 - A verdict is one `true` or `false`. Anything else, or two that differ, is a Problem.
+- A reply that repeats the form, as small models do, is a Problem, never the verdict in the form.
 """
 
 import re
@@ -24,6 +25,10 @@ MAX_STEPS = 40
 """The default limit of a plan."""
 PASSING = 5
 """The lowest score that an accepted picture may have."""
+FORM_PROMPT = "the whole prompt anew, or null"
+"""Stands for the prompt in the form that a Critic is shown."""
+_FORM_PROMPTS = (FORM_PROMPT, "the whole prompt anew, or the present one")
+"""And in that of the dialect `interleavethinker`."""
 
 _NOTHING = ("none", "null", "n/a")
 _NAME_WORDS, _NAME_LENGTH = 5, 60
@@ -171,6 +176,8 @@ def parse_verdict(reply: str) -> Verdict | Problem:
     if isinstance(answer, Problem):
         return answer
     read, thinking = answer
+    if read.refine_prompt in _FORM_PROMPTS:
+        return Problem("it repeats the form: write the prompt itself, or null")
     success, scores = read.previous_step_success, read.scores
     semantics = min(scores.success, scores.over_editing) if scores else None
     quality = min(scores.naturalness, scores.artefacts) if scores else None

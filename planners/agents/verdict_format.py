@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalreel.planners.agents.json_reply import Problem
-from goalreel.planners.agents.parsing import parse_verdict, verdict_schema
+from goalreel.planners.agents.parsing import FORM_PROMPT, parse_verdict, verdict_schema
 from goalreel.planners.chat.conversation import TokenReply
 from goalreel.planners.chat.token_probability import probability_of_yes
 from goalreel.types import Verdict
@@ -13,7 +13,7 @@ from goalreel.types import Verdict
 DECIMALS = 3
 """Of a probability. What lies behind them is a model's rounding, which another batch size changes."""
 
-_VERDICT = '{"previous_step_success": false, "refine_prompt": "the whole prompt anew, or null"%s}'
+_VERDICT = f'{{"previous_step_success": false, "refine_prompt": "{FORM_PROMPT}"%s}}'
 _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 
 

@@ -85,7 +85,7 @@ def _quality(candidate: Candidate) -> Question[_Mark]:
 def _question(
     turn: str, values: dict[str, Any], images: Sequence[Image], names: Sequence[str]
 ) -> Question[_Mark]:
-    example = json.dumps({"reasoning": "...", **dict.fromkeys(names, 0)})
+    example = json.dumps(_form(names))
 
     def correction(problem: Problem) -> str:
         return plain(render("viescore/again", {"problem": problem.message, "example": example}))
@@ -94,10 +94,17 @@ def _question(
     return Question((Message("user", interleave(text, images)),), partial(_read, names), correction)
 
 
+def _form(names: Sequence[str]) -> dict[str, Any]:
+    """The form of an answer, as a model is shown it."""
+    return {"reasoning": "...", **dict.fromkeys(names, 0)}
+
+
 def _read(names: Sequence[str], reply: str) -> _Mark | Problem:
     answer = read_answer(reply, names[0], ("reasoning", *names))
     if isinstance(answer, Problem):
         return answer
+    if answer.value == _form(names):
+        return Problem("it repeats the form")
     missing = [name for name in names if name not in answer.value]
     if missing:
         return Problem(f'"{missing[0]}" is missing')

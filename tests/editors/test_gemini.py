@@ -1,6 +1,7 @@
 """Gemini's image API against a loopback server that speaks its JSON: what is sent, read and refused."""
 
 import base64
+import json
 
 import httpx2
 import numpy as np
@@ -262,6 +263,13 @@ def test_no_key_for_google_is_one_line(monkeypatch):
 def test_an_option_that_does_not_fit_is_one_line(option):
     with pytest.raises(InputError, match=rf"^gemini:m: {option.partition('=')[0]} is wrong"):
         build_editor(f"gemini:m?{option}")
+
+
+def test_more_fields_are_added_to_a_request():
+    extra = {"safetySettings": [{"category": "c"}], "generationConfig": {"temperature": 0.5}}
+    body = json.loads(GeminiImages("http://h/v1beta", "m", extra=extra).request(edit()).read())
+    assert body["safetySettings"] == [{"category": "c"}]
+    assert body["generationConfig"].items() >= {"temperature": 0.5, "seed": edit().seed}.items()
 
 
 def test_a_model_may_be_named_as_google_lists_it():

@@ -151,6 +151,24 @@ def test_openai_draws_from_text(server):
     }
 
 
+def test_more_fields_go_with_each_request(server):
+    server.reply = echo
+    name = f'openai:painter@{server.url}/v1?extra={{"quality":"low","steps":4,"hd":true}}'
+    assert all(isinstance(a, Image) for a in build_editor(name).edit([edit(image=picture(64, 64)), edit()]))
+    sent = {path: fields for path, fields, _ in server.requests}
+    edited, drawn = (sent[f"/v1/images/{kind}"] for kind in ("edits", "generations"))
+    assert (edited["quality"], edited["steps"], edited["hd"]) == (b"low", b"4", b"true")
+    assert (drawn["quality"], drawn["steps"], drawn["hd"]) == ("low", 4, True)
+
+
+def test_base64_as_various_servers_write_it(server):
+    data = picture(8, 8).png()
+    texts = [base64.encodebytes(data), base64.urlsafe_b64encode(data), base64.b64encode(data).rstrip(b"=")]
+    for text in texts:
+        server.reply = lambda path, fields, text=text: (200, {"data": [{"b64_json": text.decode()}]}, {})
+        assert openai(server).edit([edit()]) == [picture(8, 8)]
+
+
 def test_a_goalreel_server_gets_the_seed_and_the_picture_as_it_is(server):
     server.reply = echo
     editor = remote_editor("server", server.url + "/", patience=HASTE)
@@ -328,6 +346,13 @@ def test_a_picture_that_the_server_stores_is_fetched_from_its_own_host(server):
     posted, fetched = server.requests
     assert posted[2]["Authorization"] == f"Bearer {KEY}"
     assert fetched[2]["Authorization"] is None
+
+
+def test_a_stored_picture_that_is_out_of_reach_is_no_server_that_is_down(server):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+    server.reply = lambda path, fields: (200, {"data": [{"url": f"http://{place}/x.png"}]}, {})
+    assert f"its picture cannot be fetched from {place}: " in message(openai(server))
 
 
 def test_a_redirect_within_the_host_is_followed_and_none_to_another(server):

@@ -170,6 +170,10 @@ def test_doctor_says_whether_a_preset_fits_and_asks_no_model(tiny_models, monkey
         r"first \(serve and rollout: 0\.6 GB\): fits in 24\.0 GB\n",
         fits.stdout,
     ), fits.stdout
+    tiny_editor = ("--editor", f"flux2-klein-4b@{tiny_models['editor']}")
+    beside = invoke("doctor", "--models", "klein-vllm", *tiny_editor, "--gpu", "24")
+    assert beside.stdout.startswith("memory: planner a server, editor "), beside.output
+    assert beside.stdout.endswith("fits in 24.0 GB\n")
     published = invoke("doctor", "--models", "klein", "--gpu", "24", "--json")
     assert published.exit_code == 1
     memory = json.loads(published.stdout)["memory"]

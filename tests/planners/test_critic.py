@@ -1,6 +1,7 @@
 """The Critic agent on a scripted chat: what the model is shown, and that doubt is never an acceptance."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.build import build_critic
 from goalreel.planners.agents.critic import ChatCritic, question
-from goalreel.planners.agents.dialects import OwnDialect
+from goalreel.planners.agents.dialects import OWN, OwnDialect, interleavethinker
+from goalreel.planners.agents.dialects.observed import ObservedDialect
 from goalreel.planners.chat.conversation import NoReply, cut_off
 from goalreel.types import Candidate, Failure, Verdict
 
@@ -127,6 +129,21 @@ def test_a_draft_in_a_reply_that_was_cut_off_is_no_verdict():
     assert isinstance(failure, Failure)
     assert "cut off at its length limit" in failure.message
     assert failure.reply == draft.cut_off
+
+
+def repeat_the_form(conversations) -> list[str]:
+    """What a small model answers: the form that stands last in the question."""
+    return [re.findall(r"<answer>.*?</answer>", words(c))[-1] for c in conversations]
+
+
+@pytest.mark.parametrize("scores", [False, True])
+@pytest.mark.parametrize("dialect", [OWN, interleavethinker(), ObservedDialect()], ids=lambda d: d.name)
+def test_the_form_repeated_is_no_verdict(dialect, scores):
+    if scores and not dialect.scored:
+        pytest.skip("it has no scores")
+    critic = ChatCritic(ScriptedChat(*[repeat_the_form] * 3), dialect=dialect, scores=scores)
+    (answer,) = critic.judge([candidate()])
+    assert isinstance(answer, Failure), "no order to draw the words of the form"
 
 
 def test_a_rejection_without_a_prompt_is_a_rejection():

@@ -13,6 +13,7 @@ from goalreel.planners.agents.parsing import MAX_STEPS, parse_plan, parse_verdic
 from goalreel.types import Plan, Step, Verdict
 
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
+# Those named smollm2 are what SmolLM2-135M-Instruct wrote (dev/smollm2.py), before it repeats itself.
 WHY = {
     "plan-bad-answer-before-thinking-ends": "before the thinking ends",
     "plan-bad-a-verdict": 'no JSON object with "execution_plan"',
@@ -29,6 +30,8 @@ WHY = {
     "plan-bad-out-of-order": "step 3 follows step 1",
     "plan-bad-plan-is-text": "execution_plan: Input should be a valid list",
     "plan-bad-refusal": "no JSON object",
+    "plan-bad-smollm2-list": "no JSON object",
+    "plan-bad-smollm2-sentence": "no JSON object",
     "plan-bad-stray-quote-hides-a-step": "instruction: Field required",
     "plan-bad-string-number": "execution_plan.0.step_number",
     "plan-bad-template-echoed": "execution_plan.0.instruction",
@@ -40,6 +43,7 @@ WHY = {
     "plan-bad-two-plans": "2 answers that differ",
     "verdict-bad-answer-before-thinking-ends": "before the thinking ends",
     "verdict-bad-cut-off": "cut off",
+    "verdict-bad-form-repeated": "repeats the form",
     "verdict-bad-injected-answer": "before the thinking ends",
     "verdict-bad-list": "valid boolean",
     "verdict-bad-maybe": "valid boolean",
@@ -52,9 +56,13 @@ WHY = {
     "verdict-bad-score-contradicts": "below 5",
     "verdict-bad-score-missing": "scores.over_editing: Field required",
     "verdict-bad-score-out-of-range": "scores.success",
+    "verdict-bad-smollm2-both": "no JSON object",
+    "verdict-bad-smollm2-succeeded": "no JSON object",
+    "verdict-bad-smollm2-yes-in-words": "no JSON object",
     "verdict-bad-true-or-false": "not valid near",
     "verdict-bad-two-answers": "2 answers that differ",
     "verdict-bad-unclosed-thinking": "before the thinking did",
+    "verdict-bad-unclosed-thinking-in-other-tags": "before the thinking did",
 }
 STEP = {"step_number": 1, "step_name": "a", "instruction": "b", "prompt": "c", "auxiliary_text": None}
 

@@ -51,6 +51,13 @@ def test_the_order_is_judged_from_both_pictures_and_the_look_from_the_result_alo
     assert "drawer" not in look
 
 
+def test_the_form_repeated_is_no_score():
+    def repeat_the_form(conversations):
+        return [words(c)[words(c).rindex("{") :] for c in conversations]
+
+    assert VieScore(ScriptedChat(*[repeat_the_form] * 3)).score([candidate()]) == [None]
+
+
 def test_a_picture_made_from_nothing_has_nothing_to_keep():
     chat = ScriptedChat([GOOD], [marks(success=6)], [CLEAN, CLEAN])
     made, edited = VieScore(chat).score([candidate(source=False), candidate()])

@@ -5,11 +5,11 @@ from typing import Literal, Protocol
 from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.agents.verdict_format import VerdictFormat
 from goalreel.planners.chat.conversation import Conversation
+from goalreel.terms import Mode
 from goalreel.types import Candidate, Task
 
 type DialectName = Literal["own", "interleavethinker"]
 """The dialects that a user can name."""
-type Mode = Literal["strict", "fast"]
 
 
 class Dialect(Protocol):
