@@ -170,6 +170,11 @@ class _Containers:
                 container.close()
             self._changed.notify_all()
 
+    def close_idle(self) -> None:
+        """Close all that nobody uses."""
+        with self._changed:
+            self._close(range(len(self._idle)))
+
     def _close(self, numbers: Iterable[int]) -> None:
         """Close some of the idle containers."""
         for i in sorted(numbers, reverse=True):
@@ -185,6 +190,11 @@ def _opened(path: Path) -> InputContainer:
 
 _containers = _Containers(4)
 os.register_at_fork(after_in_child=_containers.forget)
+
+
+def close_idle_videos() -> None:
+    """Close the video files that are kept open and not in use, whose lists of frames may be large."""
+    _containers.close_idle()
 
 
 def opened(path: Path, *, is_new: bool = False) -> AbstractContextManager[InputContainer]:

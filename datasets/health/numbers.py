@@ -98,7 +98,7 @@ def _numbers(column: pa.Array) -> NDArray[np.floating]:
     items = to_numpy(list_items(column) if hasattr(column.type, "value_type") else column)
     valid = np.array([cell.is_valid for cell in column]) if column.null_count else np.ones(len(column), bool)
     values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)
-    values[valid] = items.reshape(valid.sum(), -1)
+    values[valid] = items.reshape(valid.sum(), values.shape[1])
     return values
 
 

@@ -14,6 +14,7 @@ from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.links import check_links
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.video import close_idle_videos
 from goalreel.datasets.writing import meta
 from goalreel.datasets.writing.camera import make_video, prune
 from goalreel.datasets.writing.card import CARD, write_card
@@ -118,6 +119,7 @@ def _steps(
     stats = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
     parts.clear()
     prune(job, files)
+    close_idle_videos()
     for path in episodes:
         target = job.out / path.relative_to(root)
         write = partial(meta.write_episodes, path, target, placed, stats, job)

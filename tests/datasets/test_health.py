@@ -247,6 +247,12 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         READ,
     ),
     "a state that is empty": (start("observation.state", None), "columns", "warning", READ),
+    "states that are all empty": (
+        column(DATA, "observation.state", lambda old: [None] * len(old)),
+        "columns",
+        "warning",
+        READ,
+    ),
     "an action that never changes": (
         column(DATA, "action", lambda old: [[0.0] * 4] * len(old)),
         "constant",

@@ -94,6 +94,8 @@ def test_threads_take_turns_at_a_large_file(video_dataset, tmp_path, monkeypatch
     path = video(tmp_path / "in")
     files = [f for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
     assert [str(f.readlink()) for f in files].count(str(path)) == 1
+    reading.close_idle_videos()
+    assert str(path) not in [str(f.readlink()) for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
     with reading.opened(path, is_new=True), pytest.raises(DatasetError, match="decoding failed"):
         raise DatasetError("decoding failed")
     assert episode.frames(FRONT, [0]) == every[:1]
