@@ -18,8 +18,9 @@ from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, colour_doubts, name_by_colour
 from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.kinematic.scene_change import see_touch
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.touches import Touch, explain, find_touches
+from goalreel.planners.kinematic.touches import Touch, explain, find_touches, is_one_touch
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -91,6 +92,9 @@ class KinematicPlanner:
         motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
         contacts: Sequence[Cycle | Touch] | None = explain(clauses, grasps, motion)
+        if self._camera is not None and is_one_touch(clauses, grasps) and not _has_start(contacts):
+            touch = see_touch(recording, self._camera, motion)
+            contacts = contacts if touch is None else [touch]
         if contacts is not None:
             grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
         idle = contacts is not None and not grasps and not _may_grasp(clauses, recording, layout)
@@ -163,6 +167,11 @@ def check(recording: Recording) -> None:
             raise Unsegmentable(
                 f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
             )
+
+
+def _has_start(contacts: Sequence[Cycle | Touch] | None) -> bool:
+    """Whether it is seen from the motion when the hand is at the thing."""
+    return contacts is not None and all(isinstance(c, Cycle) or c.start is not None for c in contacts)
 
 
 def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:

@@ -89,6 +89,16 @@ def explain(
     return contacts
 
 
+def is_one_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle]) -> bool:
+    """Whether the words ask for one contact without a grasp, and the hand makes no grasp."""
+    return (
+        len(clauses) == 1
+        and clauses[0].kind == "act"
+        and not clauses[0].grasps
+        and (_is_plain(clauses[0]) and not grasps)
+    )
+
+
 def _find(means: Sequence[Means], motion: ArmMotion, start: int, end: int) -> list[Touch]:
     """Find the touches of clauses in a row; none where some are presses and others are not."""
     if "press" in means:

@@ -1,0 +1,98 @@
+"""A touch that only the pictures show: a drawn arm, and a drawn door that it shuts on its way."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from support.arms import Motions
+
+from goalreel.image import Image
+from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.planners.kinematic.arms import read_arms
+from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.kinematic.scene_change import find_changes
+from goalreel.types import Task
+
+N, AT = 60, 30
+"""Frames, and the frame at which the hand is at the door."""
+JOINTS = ("a.pos", "b.pos", "c.pos", "gripper.pos")
+
+
+@dataclass(frozen=True)
+class Film(Motions):
+    """A recording of joints, whose hand goes straight through the picture; `door` is its left edge."""
+
+    door: tuple[int, ...] = ()
+    decoded: list[int] = field(default_factory=list)
+
+    def frames(self, camera, indices):
+        self.decoded.extend(indices)
+        return [Image(self.paint(i), frame=f"{camera}#{i}") for i in indices]
+
+    def paint(self, i):
+        rows, columns = np.indices((96, 128))
+        picture = np.full((96, 128, 3), (150, 120, 90), np.int16)
+        picture[(rows // 8 + columns // 8) % 2 == 0] += 12
+        left = self.door[i]
+        picture[40:80, left : left + 14] = (40, 60, 110)
+        hand = hand_at(i)
+        picture[:60, hand - 5 : hand + 5] = (230, 232, 235)
+        picture += np.random.default_rng(i).normal(0, 3, picture.shape).astype(np.int16)
+        return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+def hand_at(i):
+    return 15 + round(1.5 * i)
+
+
+def film(instruction, door):
+    """The joints grow evenly, so the motion alone shows no contact."""
+    even = np.linspace(0, 1, N)
+    state = np.stack([even, 0.5 * even, -even, np.ones(N)], axis=1).astype(np.float32)
+    return Film(instruction, state, JOINTS, door=tuple(door))
+
+
+PUSHED = [max(65, hand_at(i) + 5) for i in range(N)]
+"""The hand meets the door at frame 30, and pushes it."""
+STILL = [65] * N
+BY_ITSELF = [65 + (20 if i >= 20 else 0) for i in range(N)]
+"""It falls shut while the hand is still far away."""
+
+
+def plan(recording, camera="front"):
+    planner = KinematicPlanner({"it": recording}, camera=camera)
+    return planner.plan([Task(id="it", instruction=recording.instruction)])[0]
+
+
+def test_a_door_that_is_shut_on_the_way_is_seen():
+    recording = film("close the door", PUSHED)
+    found = plan(recording)
+    assert [step.name for step in found.steps] == ["reach for the door", "close the door"]
+    assert abs(found.segments[1].start - AT) <= 4
+    assert not any(step.doubts for step in found.steps)
+
+
+@pytest.mark.parametrize("door", [STILL, BY_ITSELF], ids=["nothing moves", "it moves by itself"])
+def test_what_the_arm_is_not_seen_to_move_stays_in_doubt(door):
+    found = plan(film("close the door", door))
+    assert [step.name for step in found.steps] == ["close the door"]
+    assert found.steps[0].doubts
+
+
+def test_a_thing_that_moves_by_itself_is_not_at_the_arm():
+    recording = film("close the door", BY_ITSELF)
+    motion = read_arms(recording, find_layout(recording)).motion
+    changes = find_changes(recording, "front", motion)
+    assert changes
+    assert not any(change.at_arm for change in changes)
+    assert abs(changes[0].start - 20) <= 2
+
+
+@pytest.mark.parametrize(
+    "instruction", ["put the cup in the box", "close the door, then press the button", "wipe the table"]
+)
+def test_pictures_are_not_decoded_where_they_could_not_tell(instruction):
+    recording = film(instruction, PUSHED)
+    assert plan(recording).steps[0].doubts
+    assert recording.decoded == []
+    assert plan(film("close the door", PUSHED), camera=None).steps[0].doubts
