@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 EPILOG = (
     "Keys of `--json`: `cut_f1`, `cut_precision`, `cut_recall` (within 0.5 s of where contact begins or "
     "ends, the last retreat joined), `false_claims` (share of the names that the simulator contradicts), "
-    "`coverage` (share of its contacts with a true name), each a number in 0-1 or null, with `KEY_low` and "
-    "`KEY_high`, its 95 % bootstrap interval over episodes; `cuts`, `true_cuts`, `names`, `false_names`, "
-    "`contacts`, `contacts_named`, `asked`, `inverted`, `failures`, `tasks`, `episodes` (counts), `split`, "
+    "`coverage` (share of its contacts with a true name), `observed_untrue` (share of the observed goal "
+    "images at whose frame it contradicts the step's words), `observed_early` (those true within 0.5 s), "
+    "each a number in 0-1 or null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval over episodes; "
+    "`cuts`, `true_cuts`, `names`, `false_names`, `observed`, `contacts`, "
+    "`contacts_named`, `asked`, `inverted`, `failures`, `tasks`, `episodes` (counts), `split`, "
     "`tolerance_s` and, with `--details`, `untrue` and `unnamed`.\n\n"
     "Examples:\n\n"
     "- `goalreel eval metaworld --json`\n\n"
@@ -28,6 +30,8 @@ _ROWS = {
     "cut_recall": "... recall",
     "false_claims": "names that the simulator contradicts",
     "coverage": "contacts with a true name",
+    "observed_untrue": "observed goal images that it contradicts",
+    "observed_early": "... and that are true within 0.5 s",
 }
 
 
@@ -84,6 +88,7 @@ def _show(report: "MetaWorldReport", details: bool) -> None:
     console.print(
         f"{report.episodes} episodes of {report.tasks} tasks ({report.split}); {report.false_names} of "
         f"{report.names} names untrue; {report.contacts_named} of {report.contacts} contacts named; "
+        f"{report.observed} observed goal images; "
         f"{report.asked} recordings whose run asks for the closed end, {report.inverted} inverted, "
         f"{report.failures} without a plan; "
         f"within {report.tolerance_s} s"

@@ -195,6 +195,19 @@ def test_an_untrue_name_covers_no_contact():
     assert (len(score.false), len(score.missed)) == (1, 1)
 
 
+def test_observed_goal_images_are_judged_at_their_frames():
+    steps = (
+        NamedStep("grasp the puck", 0, 30),
+        NamedStep("put the puck on the shelf", 21, 39),  # the hand lets go in the next frame
+        NamedStep("put the puck on the shelf", 21, 30),
+        NamedStep("ponder the puck", 0, 30),
+    )
+    score = score_episode(Annotation(cuts=(), names=(), observed=steps), SPEC, PLACED, FPS)
+    assert (score.observed, score.observed_untrue, score.observed_early) == (3, 1, 1)
+    report = make_report("develop", 1, [score])
+    assert (report.observed, report.observed_untrue.value) == (3, pytest.approx(1 / 3))
+
+
 def test_the_split_is_fixed():
     splits = {split: split_tasks(split) for split in ("develop", "choose", "report")}
     assert [len(names) for names in splits.values()] == [30, 10, 10]

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from goalreel.evaluation.metaworld.truth import read_truth
 from goalreel.evaluation.metaworld.written_names import NamedStep
 from goalreel.evaluation.written_names import written_names
 from goalreel.progress import OnProgress
+from goalreel.types import Storyboard
 
 
 def cache_folder() -> Path:
@@ -101,4 +102,13 @@ def _read_annotation(out: Path, index: int) -> Annotation:
         cuts=tuple(start for start in starts if start > 0),
         names=tuple(NamedStep(text, segment.start, segment.end) for text, segment in names),
         failed=board.failure is not None,
+        observed=tuple(_observed(board)),
     )
+
+
+def _observed(board: Storyboard) -> Iterator[NamedStep]:
+    for step in board.steps:
+        image = step.goal_image
+        if step.status == "observed" and step.segment is not None and image is not None and image.frame:
+            frame = int(image.frame.rpartition("#")[2])
+            yield NamedStep(step.step.name, step.segment.start, frame + 1)

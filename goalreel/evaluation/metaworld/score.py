@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
 from goalreel.evaluation.metaworld.tasks import TaskSpec
 from goalreel.evaluation.metaworld.truth import RecordingTruth, contact_cuts, contacts
-from goalreel.evaluation.metaworld.written_names import NamedStep, judge
+from goalreel.evaluation.metaworld.written_names import NamedStep, can_read, judge
 from goalreel.evaluation.segmentation import boundary_counts
 from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.evaluation.written_names import Contact
@@ -27,6 +27,8 @@ class Annotation:
     """The sub-task rows that say something else than the instruction."""
     failed: bool = False
     """There is no plan."""
+    observed: tuple[NamedStep, ...] = ()
+    """The steps whose goal image is *observed*, up to the frame of that image, whether named or in doubt."""
 
 
 class ScoreDetail(BaseModel):
@@ -54,6 +56,10 @@ class EpisodeScore:
     contacts: int
     missed: tuple[ScoreDetail, ...]
     failed: bool = False
+    observed: int = 0
+    """Steps with an observed goal image whose words the benchmark reads."""
+    observed_untrue: int = 0
+    observed_early: int = 0
     asked: bool = False
     """The run stopped to ask which end of the gripper is closed, and was told."""
     inverted: bool = False
@@ -75,12 +81,18 @@ class MetaWorldReport(BaseModel):
     cut_recall: Measurement
     false_claims: Measurement
     """Share of the names that the simulator contradicts."""
+    observed_untrue: Measurement
+    """Share of the observed goal images at whose frame the simulator contradicts the step's words."""
+    observed_early: Measurement
+    """Share of those at which it does so, and does not within the tolerance."""
     coverage: Measurement
     """Share of the contacts during which a name is true of the body that is touched."""
     cuts: int
     true_cuts: int
     names: int
     false_names: int
+    observed: int
+    """Steps with an observed goal image whose words the benchmark reads."""
     contacts: int
     contacts_named: int
     asked: int
@@ -133,7 +145,28 @@ def score_episode(
             if not _is_named(touch, true, TOLERANCE_S * fps)
         ),
         failed=annotation.failed,
+        **_count_observed(annotation.observed, spec, episode, fps),
     )
+
+
+def _count_observed(
+    steps: Sequence[NamedStep], spec: TaskSpec, episode: RecordingTruth, fps: float
+) -> dict[str, int]:
+    """Count what the simulator says at the frames of observed goal images."""
+
+    def is_true(step: NamedStep, later: int) -> bool:
+        end = min(max(step.start + 1, step.end + later), len(episode))
+        return not judge(replace(step, end=end), spec, episode, fps, slack_s=0.0).contradiction
+
+    readable = [step for step in steps if can_read(step.name, spec)]
+    contradicted = [step for step in readable if not is_true(step, 0)]
+    slack = round(TOLERANCE_S * fps)
+    early = [step for step in contradicted if any(is_true(step, d) for d in range(-slack, slack + 1))]
+    return {
+        "observed": len(readable),
+        "observed_untrue": len(contradicted) - len(early),
+        "observed_early": len(early),
+    }
 
 
 def _is_named(touch: Contact, true: Sequence[tuple[NamedStep, frozenset[str]]], slack: float) -> bool:
@@ -164,6 +197,8 @@ def make_report(split: str, tasks: int, scores: Sequence[EpisodeScore]) -> MetaW
         cut_precision=with_interval([(m, p) for m, p, _ in cuts], share),
         cut_recall=with_interval([(m, t) for m, _, t in cuts], share),
         false_claims=with_interval([(len(score.false), score.names) for score in scores], share),
+        observed_untrue=with_interval([(s.observed_untrue, s.observed) for s in scores], share),
+        observed_early=with_interval([(s.observed_early, s.observed) for s in scores], share),
         coverage=with_interval(
             [(score.contacts - len(score.missed), score.contacts) for score in scores], share
         ),
@@ -171,6 +206,7 @@ def make_report(split: str, tasks: int, scores: Sequence[EpisodeScore]) -> MetaW
         true_cuts=true,
         names=names,
         false_names=false,
+        observed=sum(score.observed for score in scores),
         contacts=touches,
         contacts_named=touches - missed,
         asked=sum(score.asked for score in scores),

@@ -13,7 +13,7 @@ import numpy as np
 from goalreel.evaluation.metaworld.tasks import TaskSpec
 from goalreel.evaluation.metaworld.truth import BodyTruth, RecordingTruth, moved
 
-_SLACK = 0.5
+_SLACK_S = 0.5
 """Seconds by which what is said of a segment's end may be early or late."""
 _MOVED = 0.015
 """Metres or radians from which a body counts as moved."""
@@ -84,15 +84,23 @@ class _Claim:
     """It says where the object is at the end."""
 
 
-def judge(step: NamedStep, spec: TaskSpec, episode: RecordingTruth, fps: float) -> ClaimJudgement:
-    """Compare a name with what the simulator saw in its frames."""
+def can_read(name: str, spec: TaskSpec) -> bool:
+    """Whether the benchmark's rules read every clause of a name."""
+    return not any(isinstance(_read(part, spec), str) for part in _parts(name))
+
+
+def judge(
+    step: NamedStep, spec: TaskSpec, episode: RecordingTruth, fps: float, slack_s: float = _SLACK_S
+) -> ClaimJudgement:
+    """Compare a name with what the simulator saw in its frames, whose ends may be off by `slack_s`."""
+    slack = round(slack_s * fps)
     bodies: frozenset[str] = frozenset()
     for part in _parts(step.name):
         claim = _read(part, spec)
         if isinstance(claim, str):
             return ClaimJudgement(claim, bodies)
         bodies |= claim.bodies
-        if reason := _contradiction(claim, step, episode, fps):
+        if reason := _contradiction(claim, step, episode, slack):
             return ClaimJudgement(f"{part}: {reason}", bodies)
     return ClaimJudgement("", bodies)
 
@@ -150,9 +158,8 @@ def _is_known(noun: str, spec: TaskSpec) -> bool:
     return bool(tokens) and any(word in spec.objects or word in spec.places for word in tokens)
 
 
-def _contradiction(claim: _Claim, step: NamedStep, episode: RecordingTruth, fps: float) -> str:
+def _contradiction(claim: _Claim, step: NamedStep, episode: RecordingTruth, slack: int) -> str:
     """Say why a claim is untrue; empty where it is not."""
-    slack = round(_SLACK * fps)
     start, end = step.start, min(step.end, len(episode))
     whole = slice(max(0, start - slack), end + slack + 1)
     last = slice(max(start, end - slack - 1), end + slack + 1)
