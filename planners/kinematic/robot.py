@@ -23,6 +23,7 @@ from goalreel.types import Recording
 SAMPLE = 200
 """Episodes that `infer_robot` needs at most."""
 
+_NO_HEIGHT = "no dimension is known to be a height: --layout vertical=N names one"
 _ENOUGH, _CERTAIN = 2, 5
 """How far the evidence for an end must outweigh the rest, and what it takes to be certain."""
 
@@ -156,8 +157,10 @@ def _find_arm(
     """Complete position and vertical axis; the dimensions of the `hand` are no arm."""
     field = f"{label}position"
     if layout.position:
-        value = written(layout.position)
-        return layout, [Finding(field=field, value=value, confidence="given", reason="by --layout")]
+        place = Finding(field=field, value=written(layout.position), confidence="given", reason="by --layout")
+        if layout.vertical is None:
+            return layout, [place, _height(label, None, "likely", _NO_HEIGHT)]
+        return layout, [place, _height(label, layout.vertical, "given", "by --layout")]
     source = "state" if recording.state.shape[1] else "action"
     names, dims = names_of(recording, source), values_of(recording, source).shape[1]
     position, vertical = find_position(names, dims, hand if layout.source == source else ())
@@ -166,12 +169,16 @@ def _find_arm(
     if vertical is None:
         reason = "the arm's joints, by their names" if len(names) == dims else "all the rest"
     place = Finding(field=field, value=written(position) or None, confidence=confidence, reason=reason)
-    reason = "no dimension is known to be a height" if vertical is None else "named z"
+    reason = _NO_HEIGHT if vertical is None else "named z"
     if layout.vertical is not None:
         vertical, confidence, reason = layout.vertical, "given", "by --layout"
-    value = None if vertical is None else str(vertical)
-    height = Finding(field=f"{label}vertical", value=value, confidence=confidence, reason=reason)
+    height = _height(label, vertical, confidence, reason)
     return layout.model_copy(update={"position": position, "vertical": vertical}), [place, height]
+
+
+def _height(label: str, vertical: int | None, confidence: Confidence, reason: str) -> Finding:
+    value = None if vertical is None else str(vertical)
+    return Finding(field=f"{label}vertical", value=value, confidence=confidence, reason=reason)
 
 
 def _find_closed(

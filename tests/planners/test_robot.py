@@ -355,6 +355,8 @@ def test_real_robots_are_understood_with_and_without_their_type(name, end):
         (("a", "b", "c", "gripper"), None, ("0:3", "likely"), (None, "likely")),
         ((), "gripper=3", ("0:3", "likely"), (None, "likely")),
         (("a", "b", "c", "gripper"), "vertical=1", ("0:3", "likely"), ("1", "given")),
+        ((), "gripper=3,position=0:3", ("0:3", "given"), (None, "likely")),
+        ((), "gripper=3,position=0:3,vertical=2", ("0:3", "given"), ("2", "given")),
     ],
 )
 def test_an_arm_is_certain_only_where_its_axes_are_named(names, hint, position, vertical):
@@ -364,3 +366,5 @@ def test_an_arm_is_certain_only_where_its_axes_are_named(names, hint, position, 
     robot = infer_robot([recording], Layout.parse(hint) if hint else None)
     found = {f.field: (f.value, f.confidence) for f in robot.findings}
     assert (found["position"], found["vertical"]) == (position, vertical)
+    asks = "--layout vertical=N" in next(f.reason for f in robot.findings if f.field == "vertical")
+    assert asks == (vertical[0] is None)
