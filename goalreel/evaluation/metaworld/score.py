@@ -119,6 +119,8 @@ def score_episode(
     verdicts = [(step, judge(step, spec, episode, fps)) for step in annotation.names]
     true = [(step, verdict.bodies) for step, verdict in verdicts if not verdict.contradiction]
 
+    observed, observed_untrue, observed_early = _count_observed(annotation.observed, spec, episode, fps)
+
     def detail(what: str, start: int, end: int) -> ScoreDetail:
         return ScoreDetail(
             task=episode.task,
@@ -145,14 +147,16 @@ def score_episode(
             if not _is_named(touch, true, TOLERANCE_S * fps)
         ),
         failed=annotation.failed,
-        **_count_observed(annotation.observed, spec, episode, fps),
+        observed=observed,
+        observed_untrue=observed_untrue,
+        observed_early=observed_early,
     )
 
 
 def _count_observed(
     steps: Sequence[NamedStep], spec: TaskSpec, episode: RecordingTruth, fps: float
-) -> dict[str, int]:
-    """Count what the simulator says at the frames of observed goal images."""
+) -> tuple[int, int, int]:
+    """Count observed goal images, those that the simulator contradicts at their frame, and early ones."""
 
     def is_true(step: NamedStep, later: int) -> bool:
         end = min(max(step.start + 1, step.end + later), len(episode))
@@ -162,11 +166,7 @@ def _count_observed(
     contradicted = [step for step in readable if not is_true(step, 0)]
     slack = round(TOLERANCE_S * fps)
     early = [step for step in contradicted if any(is_true(step, d) for d in range(-slack, slack + 1))]
-    return {
-        "observed": len(readable),
-        "observed_untrue": len(contradicted) - len(early),
-        "observed_early": len(early),
-    }
+    return len(readable), len(contradicted) - len(early), len(early)
 
 
 def _is_named(touch: Contact, true: Sequence[tuple[NamedStep, frozenset[str]]], slack: float) -> bool:
