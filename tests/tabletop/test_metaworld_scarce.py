@@ -14,6 +14,8 @@ from metaworld_demos import CHUNK, TaskDemos
 from metaworld_policy import vocabulary_of, word_vector
 from typer.testing import CliRunner
 
+from goalreel.evaluation.metaworld.tasks import tasks as all_tasks
+
 pytestmark = pytest.mark.lab
 
 TASKS = ("button-press-v3", "drawer-open-v3")
@@ -49,11 +51,8 @@ def test_only_words_of_trained_tasks_are_told():
     ] == ["the"]
 
 
-def test_what_avdc_publishes_by_task_gives_its_own_average():
-    published = metaworld_scarce.published_shares()
-    assert len(published) == 11
-    means = {key: sum(task[key] for task in published.values()) / 11 for key in ("avdc", "bc")}
-    assert means == pytest.approx({"avdc": 0.431, "bc": 0.162}, abs=0.001)
+def test_the_tasks_that_avdc_publishes_are_tasks_here():
+    assert set(metaworld_scarce.published_shares()) < set(all_tasks())
 
 
 def run(out, *words):

@@ -57,13 +57,17 @@ def test_who_is_right_needs_one_try_a_step_however_it_is_looked_at(walk, models)
     assert is_open.steps == truth.steps > 30 * len(walk.goals)
 
 
-def test_who_fails_tries_again_and_after_a_new_plan_the_task_stops(walk, models):
+def test_who_fails_tries_again_and_after_a_new_plan_the_task_stops(walk, models, monkeypatch):
+    planner, continued = models.planner, []
+    continue_plan = planner.continue_plan
+    monkeypatch.setattr(planner, "continue_plan", lambda rest: continued.append(rest) or continue_plan(rest))
     is_open, gate, truth = (carried_out(walk, models, arm, Clumsy(walk.goals), tries=2) for arm in GATES)
     assert (is_open.success, is_open.stopped) == (False, False)
     for end in (gate, truth):
         assert (end.success, end.stopped, end.replans, end.looks) == (False, True, 1, 4)
         assert (end.false_stops, end.false_passes, end.unanswered) == (0, 0, 0)
         assert end.steps > 2 * is_open.steps / len(walk.goals)
+    assert len(continued) == 2
 
 
 class Silent:

@@ -182,7 +182,7 @@ def whole_units() -> dict[str, int]:
     }
 
 
-def published_shares() -> dict[str, dict[str, float]]:
+def published_shares() -> dict[str, float]:
     """Read what AVDC publishes, by task; `avdc.yaml` says where, and what differs."""
     return yaml.safe_load((Path(__file__).parent / "avdc.yaml").read_text())
 
@@ -190,10 +190,9 @@ def published_shares() -> dict[str, dict[str, float]]:
 def _tasks_table(by_task: Mapping[str, Mapping[str, float]], arms: Sequence[str]) -> Table:
     """Success by task, in per cent, beside what AVDC publishes of the same task under other conditions."""
     published = published_shares()
-    table = Table("task", *arms, "AVDC", "AVDC's cloning", box=None)
+    table = Table("task", *arms, "AVDC", box=None)
     for task, shares in by_task.items():
-        theirs = published.get(task, {})
-        cells = [*(shares[arm] for arm in arms), theirs.get("avdc"), theirs.get("bc")]
+        cells = [*(shares[arm] for arm in arms), published.get(task)]
         table.add_row(task, *("" if cell is None else f"{100 * cell:.1f}" for cell in cells))
     return table
 
