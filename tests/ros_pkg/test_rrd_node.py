@@ -84,7 +84,7 @@ def test_the_file_has_the_sub_goals_with_their_pictures(recorded):
     for (_, blob), wanted in zip(goals, COLOURS, strict=True):
         assert shows(blob, wanted)
     words = [text for _, text in values(recorded, "subgoal/words", "TextDocument:text", "time")]
-    shown = f"1. {RED}\n\n{RED}\n\nverified\n\nwhat: by model server:"
+    shown = f"1. {RED}\n\n{RED}\n\nverified\n\nWords: by server, not checked\n"
     assert any(text.startswith(shown) for text in words)
 
 
