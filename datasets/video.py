@@ -135,7 +135,8 @@ class _Containers:
         """Close nothing and start empty, for a forked process shares its parent's position in each file."""
         self._changed = threading.Condition()
         self._idle: list[tuple[_Stamp, InputContainer]] = []
-        self._large_in_use = set[_Stamp]()
+        self._reserved = set[_Stamp]()
+        """Files that are being opened, and large ones in use."""
 
     @contextmanager
     def container(self, path: Path, *, is_new: bool = False) -> Iterator[InputContainer]:
@@ -151,24 +152,37 @@ class _Containers:
 
     def _take(self, stamp: _Stamp, is_new: bool) -> InputContainer:
         with self._changed:
-            self._changed.wait_for(lambda: stamp not in self._large_in_use)
+            self._changed.wait_for(lambda: stamp not in self._reserved)
             if is_new:
                 self._close(i for i in range(len(self._idle)) if self._idle[i][0] == stamp)
             at = next((i for i, (of, _) in enumerate(self._idle) if of == stamp), None)
-            container = _opened(stamp[0]) if at is None else self._idle.pop(at)[1]
-            if container.streams.video[0].frames > LARGE:
-                self._large_in_use.add(stamp)
+            idle = None if at is None else self._idle.pop(at)[1]
+            self._reserved.add(stamp)
+        is_large = False
+        try:
+            # Others may open other files meanwhile: it can take long.
+            container = idle or _opened(stamp[0])
+            is_large = _is_large(container)
             return container
+        finally:
+            if not is_large:
+                self._release(stamp)
+
+    def _release(self, stamp: _Stamp) -> None:
+        with self._changed:
+            self._reserved.discard(stamp)
+            self._changed.notify_all()
 
     def _give_back(self, stamp: _Stamp, container: InputContainer, is_idle: bool) -> None:
+        is_large = _is_large(container)
         with self._changed:
-            self._large_in_use.discard(stamp)
             if is_idle:
                 self._idle.append((stamp, container))
                 self._close(range(len(self._idle) - self._capacity))
             else:
                 container.close()
-            self._changed.notify_all()
+        if is_large:
+            self._release(stamp)
 
     def close_idle(self) -> None:
         """Close all that nobody uses."""
@@ -186,6 +200,10 @@ def _opened(path: Path) -> InputContainer:
     # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
     container.streams.video[0].codec_context.thread_count = 1
     return container
+
+
+def _is_large(container: InputContainer) -> bool:
+    return container.streams.video[0].frames > LARGE
 
 
 _containers = _Containers(4)

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -99,6 +100,31 @@ def test_threads_take_turns_at_a_large_file(video_dataset, tmp_path, monkeypatch
     with reading.opened(path, is_new=True), pytest.raises(DatasetError, match="decoding failed"):
         raise DatasetError("decoding failed")
     assert episode.frames(FRONT, [0]) == every[:1]
+
+
+def test_a_file_that_takes_long_to_open_holds_up_no_other(video_dataset, tmp_path, monkeypatch):
+    slow, quick = tmp_path / "slow.mp4", tmp_path / "quick.mp4"
+    for copy in (slow, quick):
+        shutil.copy(video(video_dataset), copy)
+    began, go_on, open_file = Event(), Event(), reading._opened
+
+    def open_slowly(path):
+        if path == slow:
+            began.set()
+            assert go_on.wait(60)
+        return open_file(path)
+
+    def read(path):
+        with reading.opened(path) as container:
+            return container.name
+
+    monkeypatch.setattr(reading, "_opened", open_slowly)
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(read, slow)
+        assert began.wait(60)
+        assert read(quick)
+        go_on.set()
+        assert later.result()
 
 
 @pytest.mark.parametrize("frames", [1, 2, 50])
