@@ -37,6 +37,7 @@ def test_a_task_goes_from_goal_to_goal_as_the_scene_changes(client, robot):
     assert (first.index, first.num_steps, first.instruction) == (0, 2, RED)
     assert client.goal_image.shape == (48, 64, 3)
     assert near(client.goal_image, RED)
+    until(lambda: task.feedback is not None and task.feedback.progress.num_steps == 2)
     robot.colour = RED
     second = client.wait_for_subgoal(60, after=first)
     assert second.index == 1
@@ -44,7 +45,6 @@ def test_a_task_goes_from_goal_to_goal_as_the_scene_changes(client, robot):
     robot.colour = GREEN
     board = task.result(60).storyboard
     assert board.state == Storyboard.STATE_SUCCEEDED
-    assert task.feedback.progress.num_steps == 2
     until(lambda: not client.subgoal().active)
     assert client.goal_image is None
     until(lambda: client.storyboard().state == Storyboard.STATE_SUCCEEDED)
