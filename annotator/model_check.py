@@ -9,6 +9,7 @@ from goalreel.annotator.task_input import make_task
 from goalreel.device_memory import free_memory
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
+from goalreel.frozen import Frozen
 from goalreel.image import Image
 from goalreel.models.build import (
     ChatCache,
@@ -26,7 +27,7 @@ from goalreel.planners.agents.dialects import Dialect
 from goalreel.planners.agents.json_reply import Problem
 from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply
 from goalreel.planners.chat.recording import RecordingChat, record_chat
-from goalreel.types import Candidate, Edit, Failure, Frozen, Plan, Role, Task, Verdict
+from goalreel.types import Candidate, Edit, Failure, Plan, Role, Task, Verdict
 
 INSTRUCTION = "put the red block in the blue bowl"
 SIDE = 512

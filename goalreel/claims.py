@@ -7,7 +7,8 @@ words are guesses, so each claim names its maker and its checker.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from goalreel.terms import ROLES, Frozen, Role
+from goalreel.frozen import Frozen
+from goalreel.terms import ROLES, Role
 
 if TYPE_CHECKING:
     from goalreel.details import Detail

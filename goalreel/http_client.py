@@ -13,16 +13,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from goalreel.errors import InputError
-from goalreel.http_errors import check_encoding as check_encoding
-from goalreel.http_errors import error_text as error_text
-from goalreel.http_errors import refusal_words as refusal_words
-from goalreel.http_errors import refused_field as refused_field
-from goalreel.http_errors import true_status as true_status
 from goalreel.http_headers import check_header, fill_headers, secrets
 from goalreel.http_proxies import proxy_of
-from goalreel.http_retries import is_transient as is_transient
-from goalreel.http_retries import report_retry as report_retry
-from goalreel.http_retries import retry_after_s as retry_after_s
 from goalreel.http_retries import with_retry_listener as with_retry_listener
 
 if TYPE_CHECKING:
@@ -37,9 +29,6 @@ REFUSED = frozenset({400, 413, 422})
 REDIRECTS = 5
 """How many redirects of one request are followed."""
 _CREDENTIALS = re.compile(r"//[^@/]*@")
-_AT_ADDRESS = re.compile(r"@(?=[A-Za-z][\w+.-]*://)")
-_AT_HOST = re.compile(r"(?<=.)@(?=localhost\b|\[|[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]+)+/)")
-"""An address without its scheme, which a message should speak of."""
 _NO_HOST = re.compile(r"getaddrinfo|name resolution|not known|nodename|no address", re.IGNORECASE)
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER|record layer|UNEXPECTED_MESSAGE")
 
@@ -233,18 +222,6 @@ def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[st
     """The variables of the key for an address: a service's `own` are for it, and for the user's `base`."""
     variables = () if _origin(address) == _origin(service) else ("GOALREEL_API_KEY",)
     return (*variables, *own) if _origin(address) in (_origin(base), _origin(service)) else variables
-
-
-def split_model(name: str) -> tuple[str, str | None]:
-    """Split MODEL@URL into both, the URL None where it is missing. A model's own name may hold an @, too.
-
-    >>> split_model("claude@2025@http://127.0.0.1:8000/v1")
-    ('claude@2025', 'http://127.0.0.1:8000/v1')
-    >>> split_model("@cf/meta/llama")
-    ('@cf/meta/llama', None)
-    """
-    at = _AT_ADDRESS.search(name) or _AT_HOST.search(name)
-    return (name[: at.start()], name[at.end() :]) if at else (name, None)
 
 
 def _origin(address: str) -> tuple[str, str, int] | None:

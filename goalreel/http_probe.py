@@ -7,7 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http_client import REDIRECTS, Endpoint, error_text, is_transient, true_status
+from goalreel.http_client import REDIRECTS, Endpoint
+from goalreel.http_errors import error_text, true_status
+from goalreel.http_retries import is_transient
 
 if TYPE_CHECKING:
     import httpx2

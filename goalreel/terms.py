@@ -1,16 +1,7 @@
-"""The words and defaults that settings share with the types: importing them loads no library but pydantic."""
+"""The words and defaults that settings share with the types: importing them loads no library."""
 
 from collections.abc import Mapping
 from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
-
-
-class Frozen(BaseModel):
-    """A pydantic model whose fields cannot be assigned to, and which refuses fields it does not have."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
 
 type Stage = Literal["plan", "edit", "judge"]
 """What a model is asked to do; the name of its method."""

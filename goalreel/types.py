@@ -16,11 +16,11 @@ from pydantic import Field, model_validator
 
 from goalreel.claims import Claims, claims_of
 from goalreel.details import Details
+from goalreel.frozen import Frozen
 from goalreel.image import Image
 from goalreel.terms import ROLE_OF_STAGE as ROLE_OF_STAGE
 from goalreel.terms import ROLES as ROLES
 from goalreel.terms import STAGE_OF_ROLE as STAGE_OF_ROLE
-from goalreel.terms import Frozen as Frozen
 from goalreel.terms import Role as Role
 from goalreel.terms import Stage as Stage
 

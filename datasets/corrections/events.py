@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from goalreel.details import Aspect
-from goalreel.types import Attempt, Frozen, Storyboard, Text
+from goalreel.frozen import Frozen
+from goalreel.types import Attempt, Storyboard, Text
 
 type StepId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")]
 type FrameNumber = Annotated[int, Field(ge=0, lt=2**31)]

@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 
+# Before pydantic is imported, or it looks through every installed distribution for plugins.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 gc.set_threshold(10_000)  # at Python's 700 it takes a seventh of the time that a command's imports take
 atexit.register(gc.freeze)  # else Python looks through all that the imports made once more, to free nothing
 

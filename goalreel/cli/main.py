@@ -1,7 +1,6 @@
 """The command line. Each command imports what it needs when it runs, so that `--help` answers at once."""
 
 import logging
-import os
 from typing import Annotated
 
 import typer
@@ -27,9 +26,6 @@ from goalreel.cli.corpus import app as corpus_app
 from goalreel.cli.evaluate import app as eval_app
 from goalreel.cli.tabletop import app as tabletop_app
 from goalreel.cli.train import app as train_app
-
-# Else pydantic looks through every installed distribution for plugins: a tenth of a second of each command.
-os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 app = typer.Typer(
     name="goalreel",

@@ -10,7 +10,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from goalreel.errors import InputError
-from goalreel.types import Frozen
+from goalreel.frozen import Frozen
 
 SETTINGS = "goalreel.json"
 """A checkpoint's own entry, stored beside its `model_index.json`."""

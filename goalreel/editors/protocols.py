@@ -12,7 +12,8 @@ import httpx2
 
 from goalreel.editors.canvas import from_canvas, nearest_aspect, on_canvas
 from goalreel.editors.sizes import Size
-from goalreel.http_client import Endpoint, error_text
+from goalreel.http_client import Endpoint
+from goalreel.http_errors import error_text
 from goalreel.http_probe import probe_address, probe_openai
 from goalreel.image import Image
 from goalreel.types import Edit

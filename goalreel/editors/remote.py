@@ -21,23 +21,11 @@ from goalreel.editors.protocols import (
 )
 from goalreel.errors import InputError
 from goalreel.http_abort import current_abort
-from goalreel.http_client import (
-    REDIRECTS,
-    REFUSED,
-    Endpoint,
-    check_encoding,
-    error_text,
-    gemini_endpoint,
-    is_transient,
-    openai_endpoint,
-    refusal_words,
-    refused_field,
-    report_retry,
-    retry_after_s,
-    split_model,
-    true_status,
-)
+from goalreel.http_address import split_model
+from goalreel.http_client import REDIRECTS, REFUSED, Endpoint, gemini_endpoint, openai_endpoint
 from goalreel.http_connection import PersistentConnection
+from goalreel.http_errors import check_encoding, error_text, refusal_words, refused_field, true_status
+from goalreel.http_retries import is_transient, report_retry, retry_after_s
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 

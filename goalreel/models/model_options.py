@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, Json
 
+from goalreel.frozen import Frozen
 from goalreel.http_headers import read_headers
 from goalreel.quantization import Quantize
-from goalreel.terms import Frozen
 
 
 class Runtime:

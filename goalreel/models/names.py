@@ -23,7 +23,7 @@ from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest
-from goalreel.http_client import split_model
+from goalreel.http_address import split_model
 from goalreel.http_headers import public_header
 from goalreel.models.model_options import PUBLIC_OPTIONS, RUNTIME_OPTIONS
 

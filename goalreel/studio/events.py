@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from goalreel.frozen import Frozen
 from goalreel.serving.job import JobStatus
 from goalreel.studio.edits import BoardEdit
-from goalreel.terms import Frozen, OnUnverified, Role
+from goalreel.terms import OnUnverified, Role
 from goalreel.types import Attempt, Failure, Step, Task
 
 type BoardStatus = JobStatus | Literal["interrupted"]

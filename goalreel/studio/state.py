@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Literal
 
 from goalreel.errors import InputError
+from goalreel.frozen import Frozen
 from goalreel.studio.events import BoardStatus
-from goalreel.terms import Frozen, OnUnverified, Role
+from goalreel.terms import OnUnverified, Role
 from goalreel.types import Attempt, Failure, Step, Task
 
 type EditedPart = Literal["words", "prompt"]

@@ -18,7 +18,8 @@ import openai
 
 from goalreel.errors import BackendError, InputError
 from goalreel.http_abort import run_abortable
-from goalreel.http_client import REFUSED, Endpoint, check_encoding, openai_endpoint
+from goalreel.http_client import REFUSED, Endpoint, openai_endpoint
+from goalreel.http_errors import check_encoding
 from goalreel.http_probe import probe_openai
 from goalreel.planners.chat.conversation import (
     Conversation,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import openai
 from pydantic import BaseModel, Field, ValidationError
 
-from goalreel.http_client import error_text, refusal_words, refused_field
+from goalreel.http_errors import error_text, refusal_words, refused_field
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import Message, NoReply, Token, TokenReply, cut_off, refuses_system
 from goalreel.planners.chat.token_probability import token_reply

@@ -7,7 +7,9 @@ from typing import Any
 import httpx2
 import openai
 
-from goalreel.http_client import REDIRECTS, Endpoint, error_text, is_transient, report_retry, true_status
+from goalreel.http_client import REDIRECTS, Endpoint
+from goalreel.http_errors import error_text, true_status
+from goalreel.http_retries import is_transient, report_retry
 from goalreel.planners.chat.openai_stream import is_stream, read_stream
 from goalreel.progress import begin_reply
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from goalreel.files import digest
-from goalreel.terms import Frozen
+from goalreel.frozen import Frozen
 
 if TYPE_CHECKING:
     from goalreel.types import Recording

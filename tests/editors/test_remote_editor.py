@@ -21,7 +21,7 @@ from goalreel.editors import remote
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
 from goalreel.http_abort import Abort, CallAbortedError
-from goalreel.http_client import with_retry_listener
+from goalreel.http_retries import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.build import build_editor
 from goalreel.serving.settings import Models

@@ -17,7 +17,7 @@ import pytest
 from support.chat_server import Reply, error, said
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http_client import with_retry_listener
+from goalreel.http_retries import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.build import build_chat
 from goalreel.planners.chat.conversation import Message, NoReply

@@ -8,7 +8,7 @@ from concurrent.futures import wait
 import numpy as np
 
 from goalreel.errors import BackendError
-from goalreel.http_client import report_retry
+from goalreel.http_retries import report_retry
 from goalreel.image import Image
 from goalreel.models.trio import Trio
 from goalreel.planners.agents.task_check import states_in
