@@ -65,6 +65,7 @@ _BUTTONS = frozenset(("button", "buttons", "key", "keys", "switch", "switches", 
 """Things that one presses by pushing them."""
 _COVERS = frozenset(("lid", "cover", "cap", "top"))
 """Things that close another."""
+_UPWARDS = frozenset(("up", "upward", "upwards"))
 _ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
 
 
@@ -104,6 +105,11 @@ class Clause:
     def grasps(self) -> bool:
         """Whether the hand must close on the object."""
         return self.kind != "act" or self.means == "grasp" or self.picked
+
+    @property
+    def pulls(self) -> bool:
+        """Whether the hand may as well hook on the object."""
+        return self.means in ("pull", "lift")
 
     @property
     def prompt(self) -> str:
@@ -255,7 +261,9 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
     if imperative.startswith(("push ", "flip ")) and (direction == "down" or thing.split()[-1] in _BUTTONS):
         means = "press"
     if kind == "pick" and thing.split()[-1] in FIXTURES:
-        imperative, state, kind, means = "lift {o}", "{o} has been lifted", "act", "pull"
+        imperative, state, kind, means = "lift {o}", "{o} has been lifted", "act", "lift"
+    if means == "pull" and direction in _UPWARDS:
+        means = "lift"
     tool = rest.removeprefix("with ") if kind == "act" and rest.startswith(("with the ", "with a ")) else ""
     if tool:
         means, state = "tool", state.replace(" {rest}", "")

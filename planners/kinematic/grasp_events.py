@@ -53,7 +53,7 @@ def grasp_events(
 def object_name(clause: Clause) -> str:
     """The name of the object that the hand closes on; "" where the clause does not say."""
     if (
-        not (clause.grasps or clause.means == "pull")
+        not (clause.grasps or clause.pulls)
         or PRONOUN.match(clause.object)
         or (clause.kind == "many" and not clause.several)
     ):
@@ -77,7 +77,7 @@ def _closed(clause: Clause) -> Clause:
     name = object_name(clause)
     if not name:
         return Clause("close the hand", "the gripper is closed", "act")
-    if clause.means in ("pull", "turn", "push"):  # a hook or a fist does that, too
+    if clause.pulls or clause.means in ("turn", "push"):  # a hook or a fist does that, too
         return Clause(f"reach for {name}", f"the hand is at {name}", "act", name)
     return Clause(f"grasp {name}", f"the gripper is closed on {name}", "act", name)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from goalreel.planners.kinematic.layout import Layout
+from goalreel.planners.kinematic.resistance import ArmCommand, read_command
 from goalreel.planners.kinematic.signals import (
     Curve,
     Cycle,
@@ -29,10 +30,14 @@ _SLOW = 0.4
 """Share of the arm's usual speed below which it stands."""
 _NEAR = 0.1
 """Share of the arm's extent within which two places are one."""
-_AHEAD = 0.3
-"""Share of the arm's extent that a commanded place is ahead of the state at most, as a rule."""
 _STRAIN = 0.5
 """Share of the usual command from which an arm that stands is held back by something."""
+_IN_THE_WAY, _CLEARLY = 0.3, 5.0
+"""What is in the way of an arm makes it miss so much of its usual step, and so many times its usual miss."""
+_SETS_OUT = 0.25
+"""Share of its extent that the arm moves, at first, without touching anything."""
+_APART_S = 0.5
+"""Seconds without resistance that part two contacts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,8 @@ class ArmMotion:
     cycles: tuple[Cycle, ...]
     hand: tuple[int, ...] = ()
     """The gripper's dimensions."""
-    effort: Curve | None = None
-    """How far or how fast the arm is told to go on, in any unit; None without such a command."""
+    command: ArmCommand | None = None
+    """How the arm is told to go on; None without such a command."""
 
     def __len__(self) -> int:
         return len(self.path)
@@ -188,9 +193,24 @@ class ArmMotion:
 
     def strains(self, start: int) -> bool:
         """Whether the arm is told to go on as it usually is, from `start` to the end, where it stands."""
-        if self.effort is None:
+        if self.command is None:
             return False
-        return bool(np.median(self.effort[start:]) > _STRAIN * np.percentile(self.effort, 80) > 0)
+        effort = self.command.effort
+        return bool(np.median(effort[start:]) > _STRAIN * np.percentile(effort, 80) > 0)
+
+    def resistances(self) -> list[int]:
+        """The frames from which something is in the arm's way, once it has set out, in order.
+
+        Empty where the command does not tell.
+        """
+        resistance = None if self.command is None else self.command.resistance(self.fps)
+        if resistance is None:
+            return []
+        away = np.linalg.norm(self.path - self.path[0], axis=1) > _SETS_OUT * self.extent
+        least = max(_IN_THE_WAY, _CLEARLY * float(np.median(resistance)))
+        frames = np.flatnonzero((resistance > least) & np.maximum.accumulate(away))
+        is_first = np.diff(frames, prepend=-len(self)) > _APART_S * self.fps
+        return frames[is_first].tolist()
 
     def pauses(self) -> list[tuple[int, int]]:
         """Spans of at least 0.3 s within the episode in which the arm nearly stands; longest first."""
@@ -232,8 +252,8 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     if closed is not None:
         grasps = tuple(cycles(closed, recording.fps, _command(recording, layout, closed)))
     speed = arm_speed(path, recording.fps)
-    effort = _effort(recording, layout)
-    motion = ArmMotion(recording.fps, path, speed, height, closed, grasps, layout.gripper, effort)
+    command = read_command(recording, layout)
+    motion = ArmMotion(recording.fps, path, speed, height, closed, grasps, layout.gripper, command)
     return replace(motion, cycles=tuple(_from_lift(cycle, motion) for cycle in grasps))
 
 
@@ -244,17 +264,6 @@ def _from_lift(cycle: Cycle, motion: ArmMotion) -> Cycle:
     closing = motion.closed[cycle.grasp : cycle.contact + 1]
     half = cycle.grasp + int((closing >= (closing[0] + closing[-1]) / 2).argmax())
     return replace(cycle, contact=min(cycle.contact, motion.rises(half, cycle.contact + 1)))
-
-
-def _effort(recording: Recording, layout: Layout) -> Curve | None:
-    """How far the command of a position lies ahead of the state, or the command of a velocity."""
-    place = list(layout.position)
-    if not place or min(recording.state.shape[1], recording.action.shape[1]) <= max(place):
-        return None
-    state, command = (values[:, place].astype(np.float64) for values in (recording.state, recording.action))
-    lead = np.linalg.norm(command - state, axis=1)
-    is_place = np.median(lead) < _AHEAD * np.linalg.norm(np.ptp(state, axis=0))
-    return lead if is_place else np.linalg.norm(command, axis=1)
 
 
 def _command(recording: Recording, layout: Layout, closed: Curve) -> Curve | None:

@@ -20,7 +20,7 @@ from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.scene_change import see_touch
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.touches import Touch, explain, find_touches, is_one_touch
+from goalreel.planners.kinematic.touches import Touch, explain, find_touches, is_one_touch, resisted_touch
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -29,9 +29,9 @@ class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 
     It reads the instruction, `observation.state` and `action`, never an annotation. It reads pictures only of
-    `camera`, and only where a clause names a colour, or does not name its object ("sort the blocks by
-    colour"). The segments of a plan, one for each step, cover the episode without a gap. `task.id` names the
-    recording.
+    `camera`, and only where a clause names a colour, does not name its object ("sort the blocks by colour"),
+    or asks for a touch that the motion does not show. The segments of a plan, one for each step, cover the
+    episode without a gap. `task.id` names the recording.
     """
 
     def __init__(
@@ -92,9 +92,10 @@ class KinematicPlanner:
         motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
         contacts: Sequence[Cycle | Touch] | None = explain(clauses, grasps, motion)
-        if self._camera is not None and is_one_touch(clauses, grasps) and not _has_start(contacts):
-            touch = see_touch(recording, self._camera, motion)
-            contacts = contacts if touch is None else [touch]
+        if is_one_touch(clauses, grasps):
+            known = next((c for c in contacts or () if isinstance(c, Touch)), None)
+            touch = self._time_touch(known, recording, motion)
+            contacts = None if touch is None else [touch]
         if contacts is not None:
             grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
         idle = contacts is not None and not grasps and not _may_grasp(clauses, recording, layout)
@@ -135,6 +136,12 @@ class KinematicPlanner:
             phases=tuple(phase_list),
         )
 
+    def _time_touch(self, touch: Touch | None, recording: Recording, motion: ArmMotion) -> Touch | None:
+        """Find where the only touch begins, from what the camera shows and where the arm is held back."""
+        if self._camera is not None and (touch is None or touch.start is None):
+            touch = see_touch(recording, self._camera, motion) or touch
+        return resisted_touch(touch, motion)
+
     def _cut(
         self, part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
     ) -> list[ClauseSpan]:
@@ -167,11 +174,6 @@ def check(recording: Recording) -> None:
             raise Unsegmentable(
                 f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
             )
-
-
-def _has_start(contacts: Sequence[Cycle | Touch] | None) -> bool:
-    """Whether it is seen from the motion when the hand is at the thing."""
-    return contacts is not None and all(isinstance(c, Cycle) or c.start is not None for c in contacts)
 
 
 def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:

@@ -6,7 +6,7 @@ to the thing, turns or stands there, and works on without rising. Without a heig
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ _PRESS_S = 0.5
 """Seconds that a press takes, until the hand stops or turns back."""
 _APART_S = 0.5
 """Seconds within which there is one turn or stop."""
+_SHORTLY_S = 1.0
+"""Seconds before the start that motion or pictures show, within which a held arm is at the same thing."""
 _TURN = 0.5
 """Cosine of the least turn, 60 degrees."""
 _STANDS = 0.3
@@ -66,7 +68,7 @@ def explain(
         return None
     if len(grasps) == len(clauses) and all(map(_takes, clauses, grasps, itertools.repeat(motion))):
         pairs = zip(clauses, grasps, strict=True)
-        return [g if c.grasps or c.means == "pull" else _drag(g, motion) for c, g in pairs]
+        return [g if c.grasps or c.pulls else _drag(g, motion) for c, g in pairs]
     if all(c.means == "press" for c in clauses):
         touches = find_presses(motion, 0, len(motion))
         squeezed = all(any(t.contains(g.contact) for t in touches) for g in grasps)
@@ -95,21 +97,35 @@ def is_one_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle]) -> bool:
         len(clauses) == 1
         and clauses[0].kind == "act"
         and not clauses[0].grasps
-        and (_is_plain(clauses[0]) and not grasps)
+        and not grasps
+        and _is_plain(clauses[0])
     )
+
+
+def resisted_touch(touch: Touch | None, motion: ArmMotion) -> Touch | None:
+    """Let the only touch of a recording begin where the arm first does not follow its command.
+
+    A touch whose start is known otherwise begins earlier, if the arm is held back shortly before it.
+    """
+    starts = motion.resistances()
+    if touch is None or touch.start is None:
+        return Touch(starts[0], len(motion)) if starts else touch
+    before = [start for start in starts if 0 < touch.start - start <= _SHORTLY_S * motion.fps]
+    return replace(touch, start=before[0]) if before else touch
 
 
 def _find(means: Sequence[Means], motion: ArmMotion, start: int, end: int) -> list[Touch]:
     """Find the touches of clauses in a row; none where some are presses and others are not."""
     if "press" in means:
         return find_presses(motion, start, end) if set(means) == {"press"} else []
-    return find_touches(motion, start, end, hooks="push" not in means)
+    lifts = find_lifts(motion, start, end) if set(means) == {"lift"} else []
+    return lifts or find_touches(motion, start, end, hooks="push" not in means)
 
 
 def _takes(clause: Clause, grasp: Cycle, motion: ArmMotion) -> bool:
     """Whether a grasp may be what a clause asks for: a push that drags, too."""
     is_push = clause.means in ("push", "turn")
-    return clause.grasps or clause.means == "pull" or (is_push and motion.drags(grasp, _DRAG))
+    return clause.grasps or clause.pulls or (is_push and motion.drags(grasp, _DRAG))
 
 
 def _drag(grasp: Cycle, motion: ArmMotion) -> Touch:
@@ -149,6 +165,20 @@ def find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) -
         elif _is_at_a_thing(motion, frame, start, end):
             first = frame
     return [*touches, Touch(first, end)] if first is not None and _works(motion, first, end) else touches
+
+
+def find_lifts(motion: ArmMotion, start: int, end: int) -> list[Touch]:
+    """Find where the hand goes up with a thing within [start, end): it comes down to it, and turns.
+
+    One touch at most: a hand that comes down again has lost the thing, and takes it again.
+    """
+    if motion.height is None or end - start < 2:
+        return []
+    heights, least = motion.height[start:end], 2 * _RISEN * float(np.ptp(motion.height))
+    rises = heights - np.minimum.accumulate(heights) > least
+    turn = int(heights[: int(rises.argmax())].argmin()) if rises.any() else 0
+    came_down = heights[: turn + 1].max() - heights[turn] > least
+    return [Touch(start + turn, end)] if came_down and _is_low(motion, start + turn, start, end) else []
 
 
 def find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
@@ -243,11 +273,19 @@ def _is_at_a_thing(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
     """Whether the hand is as low as it goes to work, and no longer on its way down."""
     if motion.height is None:
         return False
-    heights, height, span = motion.height[start:end], motion.height[frame], round(_APART_S * motion.fps)
+    height, span = motion.height[frame], round(_APART_S * motion.fps)
     came = motion.height[max(0, frame - span) : frame + 1].max() - height
     goes = height - motion.height[frame : min(end, frame + span + 1)].min()
-    is_low = height - heights.min() <= _LOW * np.ptp(heights)
+    is_low = _is_low(motion, frame, start, end)
     return bool(is_low and goes <= max(_RISEN * float(np.ptp(motion.height)), _STILL_DOWN * came))
+
+
+def _is_low(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
+    """Whether the hand is among the lowest places of [start, end)."""
+    if motion.height is None:
+        return False
+    heights = motion.height[start:end]
+    return bool(motion.height[frame] - heights.min() <= _LOW * np.ptp(heights))
 
 
 def _leaves(motion: ArmMotion, frame: int, end: int) -> bool:

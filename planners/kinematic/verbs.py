@@ -6,7 +6,7 @@
 from typing import Literal, NamedTuple
 
 type VerbKind = Literal["put", "pick", "many", "act"]
-type Means = Literal["grasp", "pull", "turn", "push", "press", "tool"]
+type Means = Literal["grasp", "pull", "lift", "turn", "push", "press", "tool"]
 
 
 class Verb(NamedTuple):
@@ -21,6 +21,7 @@ class Verb(NamedTuple):
 
     - `grasp`: it closes on it.
     - `pull`: it closes or hooks on it.
+    - `lift`: the same, and it goes up with it, as with a lever that stays where it is.
     - `turn`: it hooks on it (a door, a knob), or pushes along with its fingers around it.
     - `push`: it meets it on its way, or pushes along with its fingers around it.
     - `press`: it goes up to it and back.

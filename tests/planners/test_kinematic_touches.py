@@ -157,6 +157,23 @@ def test_a_handle_is_reached_where_the_hand_is_first_low():
     assert near(starts(plan), [0, arm.contacts[0]])
 
 
+def test_what_is_lifted_is_met_where_the_hand_turns_upwards():
+    """The hand rises with it, so that a rise is no end."""
+    arm = press(Arm(), A)
+    for height in (0.6, 0.1, 0.8, 0.2, 1.5):  # it loses the thing twice, and takes it again
+        arm.go(A + (B - A) * height / 8 + UP * height, 0.8, 1)
+    for instruction, name in (
+        ("lift the handle", "lift the handle"),
+        ("pull the lever up", "pull the lever up"),
+        ("pull up the blind", "pull the blind up"),
+    ):
+        plan = arm.plan(instruction)
+        assert said(plan)[1:] == [(name, "done")]
+        assert near(starts(plan), [0, arm.contacts[0]])
+        assert not any(step.doubts for step in plan.steps)
+    assert all(step.doubts for step in Arm().go(A + UP, 1, 1).plan("lift the handle").steps)
+
+
 def test_one_grasp_explains_a_pull_or_a_fold():
     arm = Arm().take(A).put(B).home()
     for instruction in ("fold the towel", "pull the tissue out of the box"):
