@@ -7,12 +7,13 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http_client import REDIRECTS, Endpoint
 from goalreel.http_errors import error_text, true_status
 from goalreel.http_retries import is_transient
 
 if TYPE_CHECKING:
     import httpx2
+
+    from goalreel.http_client import Endpoint
 
 PROBE_S = 3.0
 """Seconds for each wait of a probe: for the connection, and for each part of the reply."""
@@ -42,7 +43,7 @@ def probe(model: object) -> str | None:
     return model.probe() if isinstance(model, ServerModel) else None
 
 
-def probe_openai(endpoint: Endpoint, model: str, route: str) -> str:
+def probe_openai(endpoint: "Endpoint", model: str, route: str) -> str:
     """Check that an OpenAI-compatible server answers and serves a model. Gives a remark, or "".
 
     Args:
@@ -76,7 +77,7 @@ def probe_openai(endpoint: Endpoint, model: str, route: str) -> str:
     return message
 
 
-def probe_gemini(endpoint: Endpoint, model: str) -> str:
+def probe_gemini(endpoint: "Endpoint", model: str) -> str:
     """Check that Gemini's API answers and has a model.
 
     Raises:
@@ -89,7 +90,7 @@ def probe_gemini(endpoint: Endpoint, model: str) -> str:
     return ""
 
 
-def probe_address(endpoint: Endpoint) -> str:
+def probe_address(endpoint: "Endpoint") -> str:
     """Check that a server of no known list answers at all.
 
     Raises:
@@ -99,8 +100,10 @@ def probe_address(endpoint: Endpoint) -> str:
     return ""
 
 
-def _send(endpoint: Endpoint, method: str, path: str) -> "httpx2.Response":
+def _send(endpoint: "Endpoint", method: str, path: str) -> "httpx2.Response":
     import httpx2
+
+    from goalreel.http_client import REDIRECTS
 
     try:
         with httpx2.Client(timeout=PROBE_S, **endpoint.connection) as client:
@@ -124,7 +127,7 @@ def _send(endpoint: Endpoint, method: str, path: str) -> "httpx2.Response":
     return response
 
 
-def _check(endpoint: Endpoint, response: "httpx2.Response", refuses: bool = False) -> None:
+def _check(endpoint: "Endpoint", response: "httpx2.Response", refuses: bool = False) -> None:
     """Check the status of a reply; `refuses` is for a request that has to be refused."""
     status = response.status_code
     if status == 401 and b"scope" not in response.content:  # of a key that may not list models
@@ -133,7 +136,7 @@ def _check(endpoint: Endpoint, response: "httpx2.Response", refuses: bool = Fals
         raise BackendError(_refusal(endpoint, response))
 
 
-def _cards(endpoint: Endpoint, response: "httpx2.Response") -> list[dict[str, Any]]:
+def _cards(endpoint: "Endpoint", response: "httpx2.Response") -> list[dict[str, Any]]:
     try:
         listed = json.loads(response.content)
     except ValueError:
@@ -145,7 +148,7 @@ def _cards(endpoint: Endpoint, response: "httpx2.Response") -> list[dict[str, An
     return [card for card in data if isinstance(card, dict)] if isinstance(data, list) else []
 
 
-def _refusal(endpoint: Endpoint, response: "httpx2.Response") -> str:
+def _refusal(endpoint: "Endpoint", response: "httpx2.Response") -> str:
     status = response.status_code
     text = error_text(response.content)
     return endpoint.hide_key(f"HTTP {status} from {endpoint.address}: {text}{endpoint.advice(status)}")

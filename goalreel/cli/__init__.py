@@ -8,7 +8,7 @@ import sys
 
 # Before pydantic is imported, or it looks through every installed distribution for plugins.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-gc.set_threshold(10_000)  # at Python's 700 it takes a seventh of the time that a command's imports take
+gc.set_threshold(10_000, 50)  # Python's own, 700 and 10, take a seventh of the time of a command's imports
 atexit.register(gc.freeze)  # else Python looks through all that the imports made once more, to free nothing
 
 if sys.argv[1:2] == ["node"]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, align_contacts, split_pick
 from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
@@ -23,6 +24,9 @@ from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.touches import Touch, explain, find_touches, is_one_touch, resisted_touch
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
+
+THREADS = 2
+"""Recordings read at once: decoding and measuring pictures leave Python's lock to others."""
 
 
 class KinematicPlanner:
@@ -46,7 +50,7 @@ class KinematicPlanner:
     ) -> None:
         """
         Args:
-            recordings: the episodes by id.
+            recordings: the episodes by id; read in several threads.
             granularity: where a plan is cut.
             layout: which numbers are the gripper and the position; None finds them.
             camera: one that stands still, for objects that the instruction does not name and for the colours
@@ -67,7 +71,7 @@ class KinematicPlanner:
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
-        return [self._plan_or_failure(task) for task in tasks]
+        return map_threaded(self._plan_or_failure, tasks, THREADS)
 
     def _plan_or_failure(self, task: Task) -> Plan | Failure:
         try:

@@ -128,8 +128,8 @@ def _flips(pictures: FrameStack, arm: NDArray[np.bool_]) -> tuple[PixelMask, NDA
         np.median(np.take_along_axis(values, chosen[..., None], axis=0), axis=0).astype(np.int16)
         for chosen in (seen_first, seen_last)
     )
-    is_first = ~arm & (np.abs(values - first).max(axis=-1) < _LEVELS)
-    is_last = ~arm & (np.abs(values - last).max(axis=-1) < _LEVELS)
+    is_first = ~arm & (_most(np.abs(values - first)) < _LEVELS)
+    is_last = ~arm & (_most(np.abs(values - last)) < _LEVELS)
     until, since = (
         np.where(is_first, time, -1).max(axis=0),
         np.where(is_last, time, len(pictures)).min(axis=0),
@@ -137,7 +137,7 @@ def _flips(pictures: FrameStack, arm: NDArray[np.bool_]) -> tuple[PixelMask, NDA
     is_steady = np.minimum(is_first.sum(axis=0), is_last.sum(axis=0)) >= 3
     others = (~arm & ~is_first & ~is_last).sum(axis=0)
     is_steady &= others <= _UNSTEADY * (~arm).sum(axis=0)
-    return is_steady & (np.abs(first - last).max(axis=-1) > _LEVELS) & (until < since), since
+    return is_steady & (_most(np.abs(first - last)) > _LEVELS) & (until < since), since
 
 
 def _movements(
@@ -164,7 +164,13 @@ def _movements(
 
 
 def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> PixelMask:
-    return cv2.absdiff(a, b).max(axis=-1) > _LEVELS
+    return _most(np.asarray(cv2.absdiff(a, b))) > _LEVELS
+
+
+def _most[Level: np.generic](levels: NDArray[Level]) -> NDArray[Level]:
+    """The highest of the three channels, (..., 3) -> (...): max(axis=-1) takes ten times as long."""
+    red, green, blue = np.moveaxis(levels, -1, 0)
+    return np.maximum(np.maximum(red, green), blue)
 
 
 def _widen(mask: PixelMask) -> PixelMask:
