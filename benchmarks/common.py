@@ -5,17 +5,21 @@ Every benchmark has a `main(argv)` with two options. `--json` prints one JSON ob
 """
 
 import argparse
+import hashlib
 import json
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from goalreel.image import Image
 from goalreel.types import Candidate, Edit, Plan, Request, Stage, Step, Task, Verdict
+
+ROOT = Path(__file__).parents[1]
 
 
 def argument_parser(doc: str | None) -> argparse.ArgumentParser:
@@ -40,6 +44,19 @@ def report(result: Mapping[str, object], as_json: bool) -> None:
         return
     for key, value in result.items():
         print(f"{key:24} {value:.3f}" if isinstance(value, float) else f"{key:24} {value}")
+
+
+def code_digest(settings: str, places: Iterable[str]) -> str:
+    """Name measurements that may be combined: those with these settings, and the same code in `places`.
+
+    A place is a file, or a folder with all Python files below it; paths start from the repository.
+    """
+    digest = hashlib.blake2b(settings.encode(), digest_size=6)
+    for place in places:
+        path = ROOT / place
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 class ScriptedModels:

@@ -29,7 +29,6 @@ highest, `stale_frames` of all sizes, `seconds`, and `rounds`, the fewest of a s
 
 import argparse
 import contextlib
-import hashlib
 import json
 import os
 import tempfile
@@ -39,12 +38,11 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from common import argument_parser, parse, report
+from common import ROOT, argument_parser, code_digest, parse, report
 from parts.ros_rounds import RATE, Runner
 
 from goalreel.files import write_bytes
 
-ROOT = Path(__file__).parents[1]
 CODE = ("ros_pkg/goalreel_ros/goalreel_ros", "goalreel/streaming", "benchmarks/parts")
 SLOW_CPU = 0.15
 """Share of a core from which on a bare subscriber runs in its slow mode."""
@@ -94,12 +92,7 @@ def saved_rounds(size: str, options: argparse.Namespace, folder: Path) -> list[d
 
 def folder_name(options: argparse.Namespace) -> str:
     """Name the folder of rounds that may be combined, by their settings and the code that they measured."""
-    digest = hashlib.blake2b(digest_size=6)
-    digest.update(f"{options.seconds} {options.warm_up} {options.model_seconds}".encode())
-    for folder in CODE:
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return code_digest(f"{options.seconds} {options.warm_up} {options.model_seconds}", CODE)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -2,6 +2,9 @@
 
     python benchmarks/scale.py [--full] [--json]
 
+`--full` takes an hour, in pieces if need be: a row of the table is a file under --out. Run it again, and it
+measures the rows that are missing. A change of the code begins anew.
+
 Datasets of 64 x 64 pixels and 16 frames an episode (`parts/scale_data.py`), in one file and in several; no
 model is asked (`hindsight`). Each is measured in a process of its own, in CPU seconds, which a busy machine
 stretches less than those on the clock:
@@ -34,7 +37,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from common import argument_parser, parse, report
+from common import argument_parser, code_digest, parse, report
 from parts.scale_data import BLOCK, SIDE, fill, make
 
 from goalreel.annotator.annotate import annotate, open_dataset
@@ -48,6 +51,7 @@ from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
+from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models.load import load
 
@@ -56,8 +60,9 @@ VISIBLE = 24
 """Lines of the report's list that are on show."""
 SMALL, FULL = (
     ((1000, 1), (1000, 5), (4000, 1)),
-    ((1000, 1), (20_000, 1), (20_000, 20), (100_000, 20), (100_000, 1)),
+    ((1000, 1), (100_000, 1), (100_000, 20), (20_000, 1), (20_000, 20)),
 )
+CODE = ("annotator", "datasets", "planners", "benchmarks/parts/scale_data.py", "benchmarks/scale.py")
 
 
 def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> list[tuple[float, float]]:
@@ -210,18 +215,26 @@ def write_index(episodes: int, out: Path) -> Path:
     return out / "index.html"
 
 
-def table(sizes: Sequence[tuple[int, int]], show: Callable[[str], object]) -> list[dict[str, Any]]:
-    """Measure each (episodes, files) in a process of its own, a row each."""
+def table(
+    sizes: Sequence[tuple[int, int]], folder: Path, show: Callable[[str], object]
+) -> list[dict[str, Any]]:
+    """Read the rows that `folder` has, and measure the others, each in a process of its own."""
     rows = []
     for episodes, files in sizes:
-        with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
-            root, out = make(Path(name) / "in", episodes, files), Path(name) / "out"
-            command = [sys.executable, __file__, "--measure", str(root), str(out), str(episodes)]
-            child = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            row = json.loads(child.stdout.splitlines()[-1])
-            rows.append({"episodes": episodes, "files": files, **row})
-            show(json.dumps(rows[-1]))
+        path = folder / f"{episodes}_{files}.json"
+        if not path.is_file():
+            write_bytes(path, json.dumps(_row(episodes, files)).encode())
+        rows.append(json.loads(path.read_bytes()))
+        show(json.dumps(rows[-1]))
     return rows
+
+
+def _row(episodes: int, files: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
+        root, out = make(Path(name) / "in", episodes, files), Path(name) / "out"
+        command = [sys.executable, __file__, "--measure", str(root), str(out), str(episodes)]
+        child = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return {"episodes": episodes, "files": files, **json.loads(child.stdout.splitlines()[-1])}
 
 
 def smallest_row(episodes: int = 6, block: int = 3) -> dict[str, Any]:
@@ -236,6 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Parse, measure, print."""
     parser = argument_parser(__doc__)
     parser.add_argument("--full", action="store_true", help="up to 100,000 episodes")
+    parser.add_argument("--out", type=Path, default=Path("out/scale"), help="rows; run again to go on")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parse(parser, argv)
     if options.measure:
@@ -245,9 +259,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.smoke:
         rows = [smallest_row()]
     else:
-        rows = table(FULL if options.full else SMALL, lambda row: print(row, flush=True))
+        folder = options.out / code_digest("", CODE)
+        rows = table(FULL if options.full else SMALL, folder, lambda row: print(row, flush=True))
     single = [row for row in rows if row["files"] == 1]
-    large, near = single[-1], min(single, key=lambda row: abs(row["episodes"] - 1000))
+    large = max(single, key=lambda row: row["episodes"])
+    near = min(single, key=lambda row: abs(row["episodes"] - 1000))
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as folder:
         load_s = report_load(large["episodes"], Path(folder))
     ratio, interval = cost_ratio(large["runs_ms"], near["runs_ms"])
