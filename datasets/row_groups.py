@@ -80,8 +80,9 @@ def value_spans(path: Path, name: str) -> list[tuple[int, int] | None]:
 
 def _span(metadata: pq.FileMetaData, name: str) -> tuple[int, int] | None:
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    columns = range(metadata.num_columns)
-    at = next((i for i in columns if metadata.schema.column(i).path == name), None)
+    # Not by `metadata.schema`: the two hold one another, and wait for the garbage collector, at 6 MB a part.
+    paths = [groups[0].column(i).path_in_schema for i in range(metadata.num_columns)] if groups else []
+    at = paths.index(name) if name in paths else None
     statistics = [] if at is None else [group.column(at).statistics for group in groups]
     spans = [(s.min, s.max) for s in statistics if s is not None and s.has_min_max]
     whole = spans and len(spans) == len(groups)
