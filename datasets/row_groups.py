@@ -5,8 +5,10 @@ each. So the footer of a large file is cut here into footers of some groups, wit
 It is a struct of Thrift's compact protocol (`parquet.thrift`, `FileMetaData`).
 """
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +37,7 @@ class _Footer:
     after: bytes
 
 
-def parquet_parts(path: Path, first: int = 0) -> Iterator[pq.ParquetFile]:
+def parquet_parts(path: Path, first: int = 0) -> Generator[pq.ParquetFile]:
     """Open a file part by part, in the order of its rows, from the part `first` on; most files are one part.
 
     Of a part's metadata, `num_rows` tells of the whole file.
@@ -67,6 +69,20 @@ def row_groups(path: Path) -> Iterator[pq.RowGroupMetaData]:
     """
     for part in parquet_parts(path):
         yield from map(part.metadata.row_group, range(part.num_row_groups))
+
+
+def read_row_groups(path: Path, numbers: Iterable[int]) -> Iterator[pa.Table]:
+    """Read some row groups of a file, `numbers` counted from 0 on and ascending, one at a time.
+
+    Raises:
+        pa.ArrowException, OSError: as `parquet_parts`.
+    """
+    status = path.stat()
+    is_cut = _cut(path, status.st_mtime_ns, status.st_size) is not None
+    for part, inside in itertools.groupby(numbers, lambda number: number // GROUPS if is_cut else 0):
+        with closing(parquet_parts(path, part)) as parts:
+            file = next(parts)
+            yield from (file.read_row_group(number - part * GROUPS) for number in inside)
 
 
 def value_spans(path: Path, name: str) -> list[tuple[int, int] | None]:

@@ -4,6 +4,7 @@ An episode whose plan failed has one row, without a step. Nothing of a picture i
 reference that the records keep, "frame:CAMERA#INDEX" or the path of a PNG below OUT/meta/goalreel.
 """
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,7 +53,9 @@ SCHEMA = pa.schema(
 that attempt; `unaligned` is why the step was not found in the recording. The claims follow
 (`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated by "; ". Last are the details
 (`goalreel.details`). Null is what there is none of."""
-WRITERS = {".csv": csv.write_csv, ".parquet": parquet.write_table}
+WRITERS = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+EPISODES = 1000
+"""Whose rows are written at a time: they take 8 KB an episode until then."""
 
 
 def export_table(
@@ -70,18 +73,20 @@ def export_table(
         InputError: `out` is neither, or is a folder.
         DatasetError: the dataset was not annotated by goalreel, or is damaged; the disk is full.
     """
-    write = WRITERS.get(out.suffix)
-    if write is None or out.is_dir():
+    writer_class = WRITERS.get(out.suffix)
+    if writer_class is None or out.is_dir():
         raise InputError(f"{out}: name a file that ends in {' or '.join(WRITERS)}")
     records, done, recorded = open_annotated(dataset, source)
-    rows = []
-    for count, episode in enumerate(select(dataset, done), start=1):
-        rows += _rows(episode, records.outline(episode), recorded.fps)
-        progress("export", count, len(done))
-    table = pa.Table.from_pylist(rows, SCHEMA)
-    with atomic(out) as part:
-        write(table, part)
-    return len(rows)
+    written = 0
+    with atomic(out) as part, writer_class(part, SCHEMA) as writer:
+        for episodes in itertools.batched(enumerate(select(dataset, done), start=1), EPISODES):
+            rows = list[dict[str, object]]()
+            for count, episode in episodes:
+                rows += _rows(episode, records.outline(episode), recorded.fps)
+                progress("export", count, len(done))
+            writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+            written += len(rows)
+    return written
 
 
 def _rows(episode: int, board: Storyboard, fps: float) -> Iterator[dict[str, object]]:

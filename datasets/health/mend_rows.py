@@ -16,7 +16,7 @@ from goalreel.datasets.arrow import array, read_table
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import spell
-from goalreel.datasets.row_groups import parquet_parts, parquet_schema, row_groups
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema, read_row_groups, row_groups
 from goalreel.datasets.source import read_info
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.schema import put_column, put_field
@@ -24,15 +24,31 @@ from goalreel.datasets.writing.shards import GROUPS
 from goalreel.files import atomic
 
 
-def write_rows(path: Path, table: pa.Table) -> None:
-    """Write a data file anew, in row groups as large as before.
+def write_in_order(path: Path, order: NDArray[np.int64]) -> None:
+    """Write the rows of a data file in another order, with as many row groups as before, GROUPS at most.
+
+    One of them is in memory at a time, beside one as it was.
 
     Raises:
         DatasetError: the disk is full.
     """
-    size = next((group.num_rows for group in row_groups(path)), None)
-    with atomic(path) as tmp:
-        pq.write_table(table, tmp, compression="snappy", use_dictionary=True, row_group_size=size)
+    edges = np.cumsum([0, *(group.num_rows for group in row_groups(path))])
+    schema = parquet_schema(path).with_metadata(read_table(path, ["episode_index"]).schema.metadata)
+    with (
+        atomic(path) as tmp,
+        pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer,
+    ):
+        for rows in np.array_split(order, min(max(len(edges) - 1, 1), GROUPS)):
+            # In the order of the file first, in which the row groups are read.
+            there = np.sort(rows)
+            groups = np.searchsorted(edges, there, side="right") - 1
+            numbers = np.unique(groups).tolist()
+            tables = [
+                table.take(array(there[groups == number] - edges[number], pa.int64()))
+                for number, table in zip(numbers, read_row_groups(path, numbers), strict=True)
+            ]
+            table = pa.concat_tables(tables).take(array(np.argsort(np.argsort(rows)), pa.int64()))
+            writer.write_table(table, row_group_size=len(table))
 
 
 def set_column(rows: FrameRows, name: str, values: NDArray[np.generic]) -> None:
@@ -77,7 +93,7 @@ def sort_files(root: Path) -> Iterator[str]:
             continue
         episodes = np.unique(rows.episode[at]).tolist()
         if all(_is_whole(rows, rows.of_episode[e], lengths.get(e)) for e in episodes):
-            write_rows(path, read_table(path).take(array(order, pa.int64())))
+            write_in_order(path, order)
             yield f"{path.relative_to(root)}: rows sorted by episode and frame"
 
 

@@ -41,20 +41,31 @@ def compute_stats(root: Path) -> Iterator[str]:
 def _of_numbers(root: Path, name: str, feature: dict[str, Any]) -> Stats | None:
     """Statistics of a feature over all rows in which it is finite; None where there is no such row."""
     parts = [part for part in in_threads(partial(read_numbers, name), data_files(root)) if len(part)]
-    values = np.concatenate(parts).astype(np.float64) if parts else np.zeros((0, 1))
-    values = values[np.isfinite(values).all(axis=1)]
-    if not len(values) or values.shape[1] != int(np.prod(feature["shape"])):
+    size = int(np.prod(feature["shape"]))
+    finite = [np.isfinite(part).all(axis=1) for part in parts]
+    if not any(map(np.any, finite)) or {part.shape[1] for part in parts} != {size}:
         return None
-    quantiles = zip(QUANTILES, np.quantile(values, QUANTILES, axis=0), strict=True)
-    stats: dict[str, NDArray[np.float64]] = {
-        "min": values.min(axis=0),
-        "max": values.max(axis=0),
-        "mean": values.mean(axis=0),
-        "std": values.std(axis=0),
+    # One dimension at a time: of millions of frames all would take gigabytes.
+    dimensions = [
+        _of_dimension(
+            np.concatenate([part[ok, i] for part, ok in zip(parts, finite, strict=True)], dtype=np.float64)
+        )
+        for i in range(size)
+    ]
+    stats = {key: np.array([of[key] for of in dimensions]) for key in dimensions[0]}
+    shaped = {key: value.reshape(feature["shape"]) for key, value in stats.items()}
+    return {**shaped, "count": np.array([sum(map(np.count_nonzero, finite))])}
+
+
+def _of_dimension(values: NDArray[np.float64]) -> dict[str, float]:
+    quantiles = zip(QUANTILES, np.quantile(values, QUANTILES), strict=True)
+    return {
+        "min": values.min(),
+        "max": values.max(),
+        "mean": values.mean(),
+        "std": values.std(),
         **{f"q{int(q * 100):02d}": value for q, value in quantiles},
     }
-    shaped = {key: value.reshape(feature["shape"]) for key, value in stats.items()}
-    return {**shaped, "count": np.array([len(values)])}
 
 
 def _of_camera(source: Source, camera: str) -> Stats | None:

@@ -25,6 +25,7 @@ from support.faults import (
 )
 from support.killing import tree
 
+from goalreel.datasets import row_groups
 from goalreel.datasets.health import mend_rows
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.inspect import inspect
@@ -178,6 +179,23 @@ def test_a_column_is_written_group_by_group(tmp_path, monkeypatch):
     written = pq.ParquetFile(path)
     assert [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)] == [3, 2]
     assert written.read().equals(rows.set_column(2, "index", pa.array(number)))
+
+
+@pytest.mark.parametrize("group_rows", [1, 3, 12])
+def test_rows_are_sorted_group_by_group(group_rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(mend_rows, "GROUPS", 5)
+    monkeypatch.setattr(row_groups, "GROUPS", 2)
+    monkeypatch.setattr(row_groups, "SMALL", 0)
+    order = np.random.default_rng(0).permutation(12)
+    rows = pa.table({"episode_index": np.arange(12) // 4, "frame_index": np.arange(12) % 4})
+    rows = rows.append_column("index", pa.array(np.arange(12)))
+    rows = rows.append_column("text", pa.array([*"abcdefghijkl"])).append_column("x", pa.nulls(12))
+    path = tmp_path / "file-000.parquet"
+    pq.write_table(rows.take(order), path, row_group_size=group_rows)
+    mend_rows.write_in_order(path, np.argsort(order))
+    written = pq.ParquetFile(path)
+    assert written.read().equals(rows)
+    assert written.num_row_groups == min(12 // group_rows, 5)
 
 
 @pytest.mark.parametrize("name", LEFT)

@@ -1,5 +1,7 @@
 """Files of many row groups, read some groups at a time: the same rows come out as pyarrow reads at once."""
 
+import gc
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,7 +10,7 @@ import pytest
 from goalreel.datasets import row_groups
 from goalreel.datasets.arrow import array, read_table
 from goalreel.datasets.data_rows import read_rows
-from goalreel.datasets.row_groups import parquet_parts, parquet_schema, value_spans
+from goalreel.datasets.row_groups import parquet_parts, parquet_schema, read_row_groups, value_spans
 from goalreel.datasets.writing.schema import language_types
 from goalreel.datasets.writing.shards import episode_tables
 
@@ -92,6 +94,24 @@ def test_an_episode_is_read_from_its_part(cut, table, tmp_path):
         assert rows["action"].to_pylist() == table["action"].to_pylist()[FRAMES * episode :][:FRAMES]
         assert "text" not in rows.column_names
     assert len(read_rows(path, 300, "here")) == 0
+
+
+def test_what_was_read_of_a_part_goes_without_the_garbage_collector(cut, table, tmp_path):
+    path = tmp_path / "file.parquet"
+    pq.write_table(table, path, row_group_size=FRAMES)
+    gc.collect()
+    gc.disable()
+    try:
+        before = metadata_in_memory()
+        assert value_spans(path, "episode_index")[1] == (128, 255)
+        assert sum(len(rows) for rows in read_row_groups(path, [1, 130, 299])) == 3 * FRAMES
+        assert metadata_in_memory() == before
+    finally:
+        gc.enable()
+
+
+def metadata_in_memory() -> int:
+    return sum(type(thing) is pq.FileMetaData for thing in gc.get_objects())
 
 
 def test_parts_that_share_an_episode_are_read_together(cut, table, tmp_path):
