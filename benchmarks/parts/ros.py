@@ -10,6 +10,7 @@ frame arrives, and write what they saw on SIGINT.
 
 import array
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -38,11 +39,17 @@ def stamp_of(message: ImageMessage) -> int:
     return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
 
 
+def start() -> None:
+    """Start rclpy. SIGINT ends `spin`, and interrupts no call: within `take_message` it was a RuntimeError."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    rclpy.init()
+
+
 def spin(node: Node) -> None:
     """Spin until a signal ends the process."""
     try:
         rclpy.spin(node)
-    except (KeyboardInterrupt, ExternalShutdownException):
+    except ExternalShutdownException:
         pass
     finally:
         rclpy.try_shutdown()
@@ -60,7 +67,7 @@ def camera(size: str, rate: float) -> None:
     message = ImageMessage(height=height, width=width, encoding="rgb8", step=3 * width)
     message.header.frame_id = "camera_optical_frame"
     message.data = array.array("B", pixels.tobytes())
-    rclpy.init()
+    start()
     node = rclpy.create_node("camera")
     publisher = node.create_publisher(ImageMessage, "image", QOS)
 
@@ -76,7 +83,7 @@ def camera(size: str, rate: float) -> None:
 def bare(out: Path) -> None:
     """Receive and do nothing."""
     arrivals: list[tuple[int, int]] = []
-    rclpy.init()
+    start()
     node = rclpy.create_node("bare")
 
     def note(message: ImageMessage) -> None:
