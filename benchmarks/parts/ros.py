@@ -40,7 +40,7 @@ def stamp_of(message: ImageMessage) -> int:
 
 
 def start() -> None:
-    """Start rclpy. SIGINT ends `spin`, and interrupts no call: within `take_message` it was a RuntimeError."""
+    """Start rclpy. SIGINT ends `spin`, and no call: within `take_message` it was a RuntimeError."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     rclpy.init()
 
