@@ -180,3 +180,21 @@ def test_one_grasp_explains_a_pull_or_a_fold():
         assert not any(step.doubts for step in arm.plan(instruction).steps)
     twice = Arm().take(A).put(B).take(A).put(B).home()
     assert all(step.doubts for step in twice.plan("fold the towel").steps)
+
+
+@pytest.mark.parametrize("place", [B, C])
+def test_a_pull_may_take_several_grasps_at_one_thing(place):
+    """Taken again where it was let go, it is the same thing; elsewhere it may be another."""
+    arm = Arm().go(A + UP, 1, 1).go(A, 0.6, 1).close().go(B, 1, 0.4).open()
+    arm.go(place, 0.6, 1).close().go(place + (B - A) / 3, 1, 0.4).open().home()
+    plan = arm.plan("pull the drawer open")
+    if place is C:
+        assert all(step.doubts for step in plan.steps)
+        return
+    assert not any(step.doubts for step in plan.steps)
+    assert [name for name, _ in said(plan)] == [
+        "reach for the drawer",
+        "pull the drawer open (1 of 2)",
+        "reach for the drawer",
+        "pull the drawer open (2 of 2)",
+    ]
