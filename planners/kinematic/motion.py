@@ -34,8 +34,8 @@ _STRAIN = 0.5
 """Share of the usual command from which an arm that stands is held back by something."""
 _IN_THE_WAY, _CLEARLY = 0.3, 5.0
 """What is in the way of an arm makes it miss so much of its usual step, and so many times its usual miss."""
-_SETS_OUT = 0.25
-"""Share of its extent that the arm moves, at first, without touching anything."""
+_SETTLES_S = 1.0
+"""Seconds of a recording before which is not known how the arm was told to move."""
 _APART_S = 0.5
 """Seconds without resistance that part two contacts."""
 
@@ -199,16 +199,16 @@ class ArmMotion:
         return bool(np.median(effort[start:]) > _STRAIN * np.percentile(effort, 80) > 0)
 
     def resistances(self) -> list[int]:
-        """The frames from which something is in the arm's way, once it has set out, in order.
+        """The frames from which something is in the arm's way, after the first second, in order.
 
         Empty where the command does not tell.
         """
         resistance = None if self.command is None else self.command.resistance(self.fps)
         if resistance is None:
             return []
-        away = np.linalg.norm(self.path - self.path[0], axis=1) > _SETS_OUT * self.extent
         least = max(_IN_THE_WAY, _CLEARLY * float(np.median(resistance)))
-        frames = np.flatnonzero((resistance > least) & np.maximum.accumulate(away))
+        frames = np.flatnonzero(resistance > least)
+        frames = frames[frames >= _SETTLES_S * self.fps]
         is_first = np.diff(frames, prepend=-len(self)) > _APART_S * self.fps
         return frames[is_first].tolist()
 

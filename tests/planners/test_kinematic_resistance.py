@@ -10,8 +10,8 @@ from goalreel.types import Task
 SECONDS, MEETS_S = 5, 3.0
 
 
-def drawer(fps, told, holds=True, noise=0.0):
-    """An arm goes straight on and shuts a drawer, which all but stops it from `MEETS_S` on.
+def drawer(fps, told, meets_s=MEETS_S, noise=0.0):
+    """An arm goes straight on and shuts a drawer, which all but stops it from `meets_s` on.
 
     No turn, no stop and no picture shows where it meets the drawer.
     """
@@ -21,7 +21,7 @@ def drawer(fps, told, holds=True, noise=0.0):
     command = way * np.sin(np.pi * time / SECONDS)[:, None] * 0.2
     state, velocity = np.zeros((n, 3)), np.zeros(3)
     for i in range(1, n):
-        share = 0.1 if holds and time[i] >= MEETS_S else 1.0
+        share = 0.1 if time[i] >= meets_s else 1.0
         velocity += (command[i - 1] * share - velocity) * min(1, 8 / fps)
         state[i] = state[i - 1] + velocity / fps
     if told == "place":
@@ -51,11 +51,17 @@ def test_a_touch_begins_where_the_arm_does_not_follow(told, fps):
 @pytest.mark.parametrize(
     "recording",
     [
-        drawer(10, "velocity", holds=False),
+        drawer(10, "velocity", meets_s=SECONDS),
+        drawer(10, "velocity", meets_s=0.5),
         drawer(10, "next state"),
         drawer(30, "velocity", noise=0.003),
     ],
-    ids=["nothing is met", "the command is the next state", "it follows badly"],
+    ids=[
+        "nothing is met",
+        "it begins in the first second",
+        "the command is the next state",
+        "it follows badly",
+    ],
 )
 def test_what_the_command_does_not_tell_stays_in_doubt(recording):
     steps = plan(recording)
