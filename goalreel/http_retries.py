@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -18,16 +19,21 @@ def is_transient(status: int) -> bool:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float:
-    """The pause in seconds that a reply asks for, as a number or a date (RFC 9110, 10.2.3); 0 without one."""
-    text = headers.get("Retry-After", "")
+    """The pause in seconds that a reply asks for, 0 without one: a number or a date (RFC 9110, 10.2.3).
+
+    OpenAI's and Azure's servers may ask for milliseconds.
+    """
+    for name, unit in (("Retry-After-Ms", 1000), ("Retry-After", 1)):
+        with suppress(ValueError):
+            return _pause(float(headers.get(name, "")) / unit)
     try:
-        seconds = float(text)
+        date = parsedate_to_datetime(headers.get("Retry-After", ""))
     except ValueError:
-        try:
-            date = parsedate_to_datetime(text)
-        except ValueError:
-            return 0.0
-        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+        return 0.0
+    return _pause((date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _pause(seconds: float) -> float:
     return max(0.0, seconds) if math.isfinite(seconds) else 0.0
 
 

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Semaphore
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import httpx2
-import openai
 
 from goalreel.errors import BackendError, InputError
 from goalreel.http_abort import run_abortable
@@ -36,22 +35,13 @@ from goalreel.planners.chat.openai_format import (
     parse_completion,
     refused_argument,
 )
-from goalreel.planners.chat.openai_http import OpenAIHttpClient, explain_error
+from goalreel.planners.chat.openai_http import ChatHttpClient, ChatHttpError, explain_error
 from goalreel.progress import begin_reply
 
 log = logging.getLogger(__name__)
 
-_CONNECT_S = 10.0
-_SERVER_SIDE = (
-    openai.APIConnectionError,
-    openai.AuthenticationError,
-    openai.PermissionDeniedError,
-    openai.NotFoundError,
-    openai.RateLimitError,
-    openai.InternalServerError,
-)
-
-_REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
+_REFUSALS = frozenset({400, 403, 422})
+"""What servers say to an argument that they do not take."""
 _STREAM_REFUSALS = frozenset({405, 500, 501})
 """Besides: what servers that do not stream may say to a request for it."""
 
@@ -64,10 +54,9 @@ class _Health:
     answered: bool = False
     failed: int = 0
 
-    def dead(self, error: openai.APIError) -> bool:
+    def dead(self, error: ChatHttpError) -> bool:
         self.failed += 1
-        refused = isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
-        certain = refused or isinstance(error, openai.AuthenticationError | openai.NotFoundError)
+        certain = error.is_out_of_reach or error.status in (401, 404)
         return not self.answered and (certain or self.failed >= self.wave)
 
 
@@ -75,8 +64,8 @@ class _Health:
 class OpenAIChat:
     """A model behind an OpenAI-compatible `/v1/chat/completions`; conversations are sent concurrently.
 
-    Connection errors, 408, 409, 429 and 5xx are retried by the openai client, after `Retry-After` or with
-    growing pauses. An optional argument that a server refuses (a JSON schema, a limit of tokens, settings of
+    Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses. An
+    optional argument that a server refuses (a JSON schema, a limit of tokens, settings of
     sampling, log-probabilities, streaming) is not sent again. Where it refuses `max_tokens`,
     `max_completion_tokens` is tried, and the other way round; where it refuses the system role, system text
     goes into the user's turn.
@@ -206,19 +195,18 @@ class OpenAIChat:
                     reply = await self._ask(client, conversation, optional)
                 except UnicodeEncodeError as e:
                     return NoReply(f"the text cannot be sent: {e}")
-                except openai.APIError as e:
+                except ChatHttpError as e:
                     reply = NoReply(
-                        explain_error(e, self._endpoint, self.timeout_s),
-                        refused=getattr(e, "status_code", None) in REFUSED,
+                        explain_error(e, self._endpoint, self.timeout_s), refused=e.status in REFUSED
                     )
-                    if isinstance(e, _SERVER_SIDE):
+                    if e.is_of_server:
                         if health.dead(e):
                             raise BackendError(reply.reason) from None
                         return reply
                 health.answered = True
                 return reply
 
-        async with self._client() as client:
+        async with ChatHttpClient(self._endpoint, self.timeout_s, self.retries) as client:
             try:
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(reply_to(c)) for c in conversations]
@@ -229,32 +217,30 @@ class OpenAIChat:
         raise dead
 
     async def _ask(
-        self, client: openai.AsyncOpenAI, conversation: Conversation, optional: Mapping[str, Any]
+        self, client: ChatHttpClient, conversation: Conversation, optional: Mapping[str, Any]
     ) -> TokenReply | NoReply:
         refused = set(self._refused)
         while True:
             turns = fold_system(conversation) if SYSTEM in refused else conversation
             messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in turns]
             arguments = self._arguments(optional, refused)
-            create = client.chat.completions.with_raw_response.create
+            body = {"model": self.model, "messages": messages, **arguments, **self.extra}
             try:
-                raw = await create(
-                    model=self.model, messages=cast(Any, messages), extra_body={**arguments, **self.extra}
-                )
-            except openai.APIStatusError as e:
-                if "stream" in arguments and e.status_code in _STREAM_REFUSALS:
+                response = await client.post("/chat/completions", body)
+            except ChatHttpError as e:
+                if "stream" in arguments and e.status in _STREAM_REFUSALS:
                     refused.add("stream")
                     continue
-                if not isinstance(e, _REFUSALS):
+                if e.response is None or e.status not in _REFUSALS:
                     raise
                 has_system = SYSTEM not in refused and any(m.role == "system" for m in conversation)
                 sent = (*arguments, SYSTEM) if has_system else tuple(arguments)
-                if (name := refused_argument(e, sent, self.extra)) is None:
+                if (name := refused_argument(e.response, sent, self.extra)) is None:
                     raise
                 refused.add(name)
             else:
                 self._remember(refused)
-                return self._read(raw.http_response)
+                return self._read(response)
 
     def _remember(self, refused: set[str]) -> None:
         """Send no more what the server refused, and say so of what somebody asked for."""
@@ -303,16 +289,3 @@ class OpenAIChat:
         if isinstance(reply, NoReply):
             return replace(reply, reason=self._endpoint.hide_key(reply.reason))
         return reply
-
-    def _client(self) -> openai.AsyncOpenAI:
-        timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_S))
-        http = OpenAIHttpClient(timeout=timeout, **self._endpoint.connection)
-        http.limit_s, http.endpoint = self.timeout_s, self._endpoint
-        return openai.AsyncOpenAI(
-            api_key="none",
-            base_url=self._endpoint.address,
-            timeout=timeout,
-            max_retries=self.retries,
-            http_client=http,
-            default_query=self._endpoint.query,
-        )

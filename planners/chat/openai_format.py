@@ -7,7 +7,7 @@ from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any
 
-import openai
+import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.http_errors import error_text, refusal_words, refused_field
@@ -172,7 +172,7 @@ def _texts(tokens: Sequence[_ChosenToken]) -> Iterator[str]:
 
 
 def refused_argument(
-    error: openai.APIStatusError, sent: Collection[str], extra: Collection[str] = ()
+    response: httpx2.Response, sent: Collection[str], extra: Collection[str] = ()
 ) -> str | None:
     """The argument, of those that were `sent`, that a 400, 403 or 422 is about; None where it is about none.
 
@@ -180,7 +180,7 @@ def refused_argument(
     message speaks of arguments and names none, nor one of the `extra` fields. A 403 may be about the key:
     there is no guess.
     """
-    message = refusal_words(error.response.content)
+    message = refusal_words(response.content)
     optional = [name for name in _OPTIONAL if name in sent]
     if name := refused_field(message, optional):
         return name
@@ -189,7 +189,7 @@ def refused_argument(
     if _TOO_LONG.search(message) and optional and optional[0] in LIMITS:
         return optional[0]
     is_guess = _PARAMETER_WORDS.search(message) and not refused_field(message, extra)
-    if isinstance(error, openai.PermissionDeniedError) or not is_guess:
+    if response.status_code == 403 or not is_guess:
         return None
     return next((name for name in ("response_format", "logprobs", "stream") if name in optional), None)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import openai._base_client
 import PIL.Image
 import pyarrow.parquet as pq
 import pytest
@@ -153,7 +152,7 @@ def test_a_dead_server_is_one_line(frame, models, tmp_path, monkeypatch):
     async def at_once(seconds: float) -> None:
         """Retries need not be waited for."""
 
-    monkeypatch.setattr(openai._base_client.anyio, "sleep", at_once)
+    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", at_once)
     dead = ["--planner", "openai:planner@http://127.0.0.1:9/v1", *models[2:]]
     result = invoke("plan", frame, "tidy up", "--out", tmp_path / "p", *dead)
     assert result.exit_code == 1

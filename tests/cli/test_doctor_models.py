@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import openai._base_client
 import pytest
 from support.chat_server import ChatServer, Reply, Request, error, said
 from support.cli import fails, goalreel, invoke
@@ -35,7 +34,7 @@ def no_waiting(monkeypatch):
     async def at_once(seconds: float) -> None:
         """Retries need not be waited for."""
 
-    monkeypatch.setattr(openai._base_client.anyio, "sleep", at_once)
+    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", at_once)
 
 
 def preset(folder: Path, planner: str, editor: str, critic: str) -> str:

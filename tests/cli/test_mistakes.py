@@ -15,7 +15,7 @@ HEAVY = (
     "lerobot",
     "mujoco",
     "rosbags",
-    "openai",
+    "httpx2",
     "fastapi",
     "ray",
     "rclpy",

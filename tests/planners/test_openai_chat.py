@@ -12,7 +12,6 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import openai._base_client
 import pytest
 from support.chat_server import Reply, error, said
 
@@ -37,7 +36,7 @@ def pauses(monkeypatch) -> list[float]:
     async def pause(seconds: float) -> None:
         taken.append(seconds)
 
-    monkeypatch.setattr(openai._base_client.anyio, "sleep", pause)
+    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", pause)
     return taken
 
 
@@ -475,8 +474,8 @@ def test_the_key_goes_to_the_server_and_nowhere_else(serve, monkeypatch, caplog)
 @pytest.mark.parametrize(
     ("environment", "sent"),
     [
-        ({}, "none"),
-        ({"OPENAI_API_KEY": "a"}, "none"),
+        ({}, None),
+        ({"OPENAI_API_KEY": "a"}, None),
         ({"OPENAI_API_KEY": "a", "GOALREEL_API_KEY": "b"}, "b"),
         ({"GOALREEL_API_KEY": " b\n"}, "b"),
     ],
@@ -486,7 +485,7 @@ def test_which_key_an_address_of_your_own_gets(serve, monkeypatch, environment, 
         monkeypatch.setenv(name, value)
     server = serve(echo)
     build_chat(f"openai:m@{server.url}", role="planner").complete(ask("a"))
-    assert server.requests[0].headers["authorization"] == f"Bearer {sent}"
+    assert server.requests[0].headers.get("authorization") == (sent and f"Bearer {sent}")
 
 
 def test_the_address_of_openai_base_url_gets_openais_key(serve, monkeypatch):
@@ -525,7 +524,7 @@ def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(ser
     assert (server.requests[0].path, server.requests[0].json["model"]) == ("/v1/chat/completions", "critic")
     monkeypatch.setenv("GOALREEL_TOKEN", "token")
     build_chat(f"server:{url}", role="critic").complete(ask("a"))
-    assert [r.headers["authorization"] for r in server.requests] == ["Bearer none", "Bearer token"]
+    assert [r.headers.get("authorization") for r in server.requests] == [None, "Bearer token"]
 
 
 @pytest.mark.parametrize(

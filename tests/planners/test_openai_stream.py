@@ -2,7 +2,6 @@
 
 import json
 
-import openai._base_client
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
 
@@ -20,7 +19,7 @@ def no_pauses(monkeypatch):
     async def pause(seconds: float) -> None:
         pass
 
-    monkeypatch.setattr(openai._base_client.anyio, "sleep", pause)
+    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", pause)
     for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 

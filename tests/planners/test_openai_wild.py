@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import openai._base_client
 import pytest
 from support.chat_server import Reply, error, said
 
@@ -19,7 +18,7 @@ def environment(monkeypatch):
     async def pause(_: float) -> None:
         pass
 
-    monkeypatch.setattr(openai._base_client.anyio, "sleep", pause)
+    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", pause)
     for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
