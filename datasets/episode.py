@@ -1,7 +1,6 @@
 """One recorded episode of a LeRobot dataset: its numbers at once, its frames when asked for."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,14 +19,12 @@ from goalreel.datasets.labels import (
     read_labels,
 )
 from goalreel.datasets.numbers import NumberFeatures, dimension_names, find_numbers
+from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image, check_picture_size
 from goalreel.terms import LabelForm
 
-DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-"""lerobot's own, for an info.json that has none."""
 RATE_SLACK = 0.02
 """Share by which the rate of a video may be off its dataset's before it is called another rate."""
 
@@ -232,42 +229,6 @@ class Episode:
 def episode_id(index: int) -> str:
     """What an episode is called as a task."""
     return f"episode_{index:06d}"
-
-
-def check_template(root: Path, name: str, template: object, default: str) -> None:
-    """Check the path `name` of meta/info.json; lerobot's `default` has the fields that it may have.
-
-    Raises:
-        DatasetError: it does not say where a file is, or leads out of the dataset.
-    """
-    keys = {"chunk_index": 0, "file_index": 0} | ({"video_key": "x"} if name == "video_path" else {})
-    path = ""
-    if isinstance(template, str):
-        _check_inside(root, template, template)
-        with suppress(AttributeError, LookupError, TypeError, ValueError):
-            path = template.format(**keys)
-    # Where cameras share a file, the sub-goal camera would overwrite the others.
-    if not path or "\0" in path or ("video_key" in keys and "{video_key" not in str(template)):
-        raise DatasetError(f"{root}: meta/info.json has the {name} {template!r}: write lerobot's, {default}")
-
-
-def _check_inside(root: Path, template: str, relative: str) -> None:
-    # Not `resolve()`: in a Hugging Face cache every file is a link to a blob elsewhere.
-    if Path(relative).is_absolute() or ".." in Path(relative).parts:
-        raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
-
-
-def stored(root: Path, template: str, row: Mapping[str, Any], prefix: str, **keys: str) -> Path:
-    """Where the row of meta/episodes says that a file of the episode is.
-
-    Raises:
-        DatasetError: outside the dataset.
-    """
-    relative = template.format(
-        chunk_index=row[f"{prefix}/chunk_index"], file_index=row[f"{prefix}/file_index"], **keys
-    )
-    _check_inside(root, template, relative)
-    return root / relative
 
 
 def _instruction(

@@ -22,12 +22,12 @@ from av.error import FFmpegError
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import list_items, to_numpy
-from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
 from goalreel.datasets.recording_id import make_id, pack_id, unpack_id
 from goalreel.datasets.row_groups import parquet_parts
+from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import opened
 from goalreel.errors import DatasetError
 from goalreel.files import digest

@@ -15,12 +15,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from goalreel.datasets.data_places import locate
-from goalreel.datasets.episode import DATA_PATH, VIDEO_PATH, Episode, check_template, stored
+from goalreel.datasets.episode import Episode
 from goalreel.datasets.episode_rows import EpisodeRows, Place
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.labels import SUB_TASKS, read_texts
 from goalreel.datasets.numbers import NumberFeatures, find_numbers
 from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.stored_files import DATA_PATH, VIDEO_PATH, check_template, stored
 from goalreel.errors import DatasetError
 
 _TRIES = 10

@@ -1,5 +1,7 @@
 """The terms of goalreel as frozen types. They depend on no model, file or clock.
 
+They stand in one file, although it is long: one explains the next, in the order in which a task meets them.
+
 Every type goes to JSON and back without loss: `T.model_validate_json(x.model_dump_json()) == x`.
 Images travel inline as PNG unless the caller passes `put_image` / `get_image` in pydantic's context.
 """

@@ -26,9 +26,10 @@ from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
 from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
-from goalreel.datasets.episode import Episode, stored
+from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.stored_files import stored
 from goalreel.errors import DatasetError, UserError
 from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.planners.watch.planner import proposed

@@ -7,7 +7,6 @@ lengths agree, and a number is mended where the others leave one value for it.
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.frames import unreadable
 from goalreel.datasets.health.mend_meta import (
@@ -23,6 +22,7 @@ from goalreel.datasets.health.mend_rows import number_rows, sort_files
 from goalreel.datasets.health.mend_stats import compute_stats
 from goalreel.datasets.links import check_links
 from goalreel.datasets.source import read_info
+from goalreel.datasets.stored_files import stored
 from goalreel.datasets.writing.copies import check_apart, data_files, dataset_files, pass_file
 from goalreel.files import atomic_folder
 from goalreel.progress import OnProgress

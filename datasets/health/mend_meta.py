@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.datasets.arrow import array, read_table, to_numpy
-from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.frames import MISSING, FrameRows
 from goalreel.datasets.health.issues import spell
@@ -21,9 +20,10 @@ from goalreel.datasets.labels import read_texts
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.row_groups import count_rows, parquet_schema
 from goalreel.datasets.source import declares, read_info
+from goalreel.datasets.stored_files import VIDEO_PATH, stored
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.copies import data_files, episode_files
-from goalreel.datasets.writing.meta import VIDEO_PATH, write_json
+from goalreel.datasets.writing.meta import write_json
 from goalreel.datasets.writing.tasks import TASKS, tasks_file
 from goalreel.errors import DatasetError
 from goalreel.files import atomic, write_bytes

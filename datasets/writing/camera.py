@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.concurrency import prefetch
-from goalreel.datasets.episode import VIDEO_PATH, stored
+from goalreel.datasets.stored_files import VIDEO_PATH, stored
 from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile, ticks
 from goalreel.datasets.writing.plan import BuildPlan

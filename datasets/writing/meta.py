@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import array, list_items, read_table, read_tables, to_numpy
-from goalreel.datasets.episode import VIDEO_PATH
 from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.labels import SUB_TASKS
 from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.source import Source
+from goalreel.datasets.stored_files import VIDEO_PATH
 from goalreel.datasets.writing.copies import episode_files
 from goalreel.datasets.writing.encoder import video_info
 from goalreel.datasets.writing.layout import EpisodePlace

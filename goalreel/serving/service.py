@@ -20,7 +20,8 @@ from goalreel.planners.chat.conversation import (
     request_replies,
 )
 from goalreel.progress import OnText, reply_listener
-from goalreel.serving.batcher import BatchBounds, Batcher, CallEngine
+from goalreel.serving.batcher import BatchBounds, Batcher
+from goalreel.serving.call_engine import CallEngine
 from goalreel.serving.errors import CLIENT_GONE, ApiError
 from goalreel.serving.metrics import Metrics
 from goalreel.serving.settings import Models, ServeSettings

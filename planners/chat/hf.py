@@ -26,11 +26,9 @@ from goalreel.planners.chat.conversation import (
     TokenReply,
     Usage,
     cut_off,
-    fold_system,
-    refuses_system,
 )
 from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, ReplyRow
-from goalreel.planners.chat.hf_inputs import content, reserved, sampling
+from goalreel.planners.chat.hf_inputs import ChatTemplate, sampling
 from goalreel.planners.chat.hf_loading import load_checkpoint
 from goalreel.planners.chat.hf_tokens import row_tokens
 from goalreel.planners.chat.token_probability import token_reply
@@ -38,7 +36,7 @@ from goalreel.progress import begin_reply
 from goalreel.torch_threads import threads_for
 
 if TYPE_CHECKING:
-    from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
+    from transformers import PreTrainedModel, ProcessorMixin
 
     from goalreel.quantization import Quantize
 
@@ -95,10 +93,9 @@ class HfChat:
         self.model = model
         self.processor = processor
         self.batch_size = batch_size
-        self._folds = not system_role
         self._call_device: str | None = None
         """Where the model computes, if its weights lie elsewhere between the calls."""
-        self._reserved = reserved(processor)
+        self.template = ChatTemplate(model, processor, system_role=system_role)
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
             "pad_token_id": tokenizer.pad_token_id,
@@ -205,7 +202,7 @@ class HfChat:
     @torch.inference_mode()
     def lane(self, rows: Sequence[ReplyRow]) -> Lane:
         """Read the rows' conversations."""
-        inputs = self._inputs([row.work.request.conversation for row in rows])
+        inputs = self.template.inputs([row.work.request.conversation for row in rows])
         # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
         lane: Lane = self.model.generate(  # pyrefly: ignore[not-callable]
             **inputs.to(self.model.device, self.model.dtype),
@@ -281,38 +278,3 @@ class HfChat:
 
     def _text(self, ids: Sequence[int]) -> str:
         return self.processor.decode(ids, skip_special_tokens=True)
-
-    def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
-        for conversation in batch:
-            self._check(conversation)
-        try:
-            return self._templated([fold_system(c) for c in batch] if self._folds else batch)
-        except TemplateError as e:
-            if self._folds or not refuses_system(str(e)):
-                raise
-            log.info("the chat template refuses the system role: its text goes into the user's turn")
-            self._folds = True
-            return self._inputs(batch)
-
-    def _templated(self, batch: Sequence[Conversation]) -> "BatchFeature":
-        inputs: BatchFeature = self.processor.apply_chat_template(  # pyrefly: ignore[bad-assignment]  (tokenize: no str)
-            [content(c) for c in batch],
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
-        )
-        length = inputs["input_ids"].shape[1]
-        context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        if context is not None and length >= context:
-            raise ValueError(
-                f"the conversation has {length} tokens and the model reads {context}: use fewer images"
-            )
-        return inputs
-
-    def _check(self, conversation: Conversation) -> None:
-        """A person's text must not open a turn or an image of its own, and must be valid Unicode."""
-        for text in (p for message in conversation for p in message.parts if isinstance(p, str)):
-            text.encode()  # the tokenizer would stop the whole batch with a TypeError
-            if token := next((t for t in self._reserved if t in text), None):
-                raise ValueError(f"the text contains {token!r}, which this model reserves")

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from goalreel.datasets.episode import DATA_PATH, VIDEO_PATH
+from goalreel.datasets.stored_files import DATA_PATH, VIDEO_PATH
 from goalreel.datasets.writing import encoder, schema, stats
 from goalreel.datasets.writing.goals import Goals, GoalSpan
 from goalreel.datasets.writing.language import goal_rows

@@ -41,7 +41,7 @@ def load(path, max_new_tokens=WORDS, **settings) -> HfChat:
 @torch.inference_mode()
 def forward(chat: HfChat, conversation) -> tuple[list[int], torch.Tensor]:
     """The ids of the greedy reply and, by one pass over it all, the probabilities (ids, words)."""
-    inputs = chat._inputs([conversation])
+    inputs = chat.template.inputs([conversation])
     row = chat.row(Asked(ChatRequest(conversation)))
     chat._write([row])
     new = torch.tensor(row.ids)

@@ -6,7 +6,8 @@ from concurrent.futures import Future
 import pytest
 from support.wait import until
 
-from goalreel.serving.batcher import BatchBounds, Batcher, CallEngine, QueueFull, WorkerDead
+from goalreel.serving.batcher import BatchBounds, Batcher, QueueFull, WorkerDead
+from goalreel.serving.call_engine import CallEngine
 
 
 class Gated:

@@ -20,7 +20,7 @@ from support.studio import LATER, edit, events, finished, made, scripted, state,
 from goalreel.errors import DatasetError, InputError
 from goalreel.planners.chat.conversation import TokenReply
 from goalreel.planners.chat.openai import OpenAIChat
-from goalreel.serving.batcher import CallEngine
+from goalreel.serving.call_engine import CallEngine
 from goalreel.serving.loading import LoadingChat, LoadingModel
 from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings

@@ -169,7 +169,7 @@ def test_a_critic_is_trained_on_an_overlay_as_it_is_asked(tmp_path, overlaid):
     for row, ids, labels in zip(rows, batch["input_ids"], batch["labels"], strict=True):
         assert tokenizer.decode(ids[labels != IGNORED]) == row["messages"][-1]["content"] + "<|im_end|>"
     chat = HfChat.load(tmp_path / "nano", device="cpu", max_new_tokens=4)
-    prompt = chat._inputs([question(asked[0], dialect=OwnDialect(overlay=True)).conversation])
+    prompt = chat.template.inputs([question(asked[0], dialect=OwnDialect(overlay=True)).conversation])
     first = batch["input_ids"][0][(batch["labels"][0] == IGNORED) & (batch["attention_mask"][0] == 1)]
     assert prompt["input_ids"][0].tolist() == first.tolist()
 
