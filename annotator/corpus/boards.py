@@ -31,7 +31,7 @@ class StoredBoard:
     """SHA-256 of its record."""
     load: Callable[[], Storyboard]
     """Raises UserError if the storyboard is damaged."""
-    said: HumanVerdicts = field(default_factory=dict)
+    human_verdicts: HumanVerdicts = field(default_factory=dict)
     """What a person said of its attempts."""
 
 

@@ -92,7 +92,8 @@ def make_from_storyboards(
 
 def _asked(boards: Sequence[StoredBoard], order: RecipeOrder) -> dict[str, Any]:
     verdicts = [
-        json.dumps([[*at, v.model_dump(mode="json")] for at, v in sorted(b.said.items())]) for b in boards
+        json.dumps([[*at, v.model_dump(mode="json")] for at, v in sorted(b.human_verdicts.items())])
+        for b in boards
     ]
     parts = [
         part for board, verdict in zip(boards, verdicts, strict=True) for part in (board.digest, verdict)
@@ -144,7 +145,7 @@ def _parts(
 
     def edited(number: int, board: Storyboard) -> list[StoredEdit]:
         stored = boards[number]
-        return [edit_row(board, stored.task_id, step, stored.said) for step in chosen.edits[number]]
+        return [edit_row(board, stored.task_id, step, stored.human_verdicts) for step in chosen.edits[number]]
 
     def sequences(rejected: bool) -> _Rows:
         if order.unified:

@@ -81,7 +81,7 @@ def _score(boards: Sequence[StoredBoard], by: NamedScorer, journal: Journal) -> 
     outlines = [
         Outline(task_id=stored.task_id, dropped={"damaged": 1})
         if board is None
-        else with_edits(outline(board, stored.task_id, stored.said), board, stored.said)
+        else with_edits(outline(board, stored.task_id, stored.human_verdicts), board, stored.human_verdicts)
         for stored, board in zip(boards, loaded, strict=True)
     ]
     if by.scorer is None:

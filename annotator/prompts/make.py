@@ -68,7 +68,7 @@ class PromptReport:
         cls,
         prompts: Sequence[Prompt],
         order: PromptOrder,
-        found: Duplicates,
+        duplicates: Duplicates,
         model: str | None,
         failures: dict[str, str],
     ) -> "PromptReport":
@@ -85,7 +85,7 @@ class PromptReport:
             templates=len({each.template for each in prompts}),
             phrases=len({phrase for each in prompts for phrase in each.vocabulary.values()}),
             words=dict(sorted(words.items())),
-            duplicates={kind: found.counts[kind] for kind in ("exact", "near")},
+            duplicates={kind: duplicates.counts[kind] for kind in ("exact", "near")},
             seed=order.seed,
             model=model,
             failures=failures,
@@ -119,13 +119,13 @@ def make_prompts(
                 banks, order.sub_categories, Writer(chat[1], chat[0], journal), progress
             )
             order = replace(order, banks=banks)
-        found = Duplicates(order.similarity)
+        duplicates = Duplicates(order.similarity)
         prompts: list[Prompt] = []
-        for prompt in write_prompts(banks, order.count, order.seed, found):
+        for prompt in write_prompts(banks, order.count, order.seed, duplicates):
             prompts.append(prompt)
             if not len(prompts) % 500:
                 progress("prompts", len(prompts), order.count)
-        report = PromptReport.of(prompts, order, found, chat[0] if chat else None, failures)
+        report = PromptReport.of(prompts, order, duplicates, chat[0] if chat else None, failures)
         for domain, bank in banks.items():
             write_bank(bank, out / "banks" / f"{domain}.yaml")
         lines = (each.model_dump_json(exclude_none=True) + "\n" for each in prompts)
@@ -143,9 +143,9 @@ def _settings(order: PromptOrder, chat: tuple[str, Chat] | None) -> dict[str, An
 def _write_report(report: PromptReport, prompts: Sequence[Prompt], out: Path) -> None:
     examples: dict[str, list[str]] = {}
     for each in prompts:
-        shown = examples.setdefault(f"{each.domain}/{each.sub_category}", [])
-        if len(shown) < _SHOWN:
-            shown.append(each.prompt)
+        prompts_of = examples.setdefault(f"{each.domain}/{each.sub_category}", [])
+        if len(prompts_of) < _SHOWN:
+            prompts_of.append(each.prompt)
     style = (_HERE.parent / "report" / "report.css").read_text(encoding="utf-8")
     page = templates(_HERE).get_template("index.html.j2")
     text = page.render(report=report, examples=examples, style=style)

@@ -100,8 +100,8 @@ def write_prompts(
     banks: Mapping[str, PromptBank], count: int, seed: int = 0, duplicates: Duplicates | None = None
 ) -> Iterator[Prompt]:
     """Yield up to `count` prompts; the first ones are the same for a larger `count`."""
-    found = Duplicates() if duplicates is None else duplicates
-    turns = take_turns(_domain_prompts(domain, bank, seed, found) for domain, bank in banks.items())
+    duplicates = Duplicates() if duplicates is None else duplicates
+    turns = take_turns(_domain_prompts(domain, bank, seed, duplicates) for domain, bank in banks.items())
     return islice(turns, count)
 
 
@@ -119,17 +119,19 @@ def take_turns[T](sources: Iterable[Iterator[T]]) -> Iterator[T]:
             waiting.append(source)
 
 
-def _domain_prompts(domain: str, bank: PromptBank, seed: int, found: Duplicates) -> Iterator[Prompt]:
-    return take_turns(_part_prompts(domain, bank, name, seed, found) for name in bank.sub_categories)
+def _domain_prompts(domain: str, bank: PromptBank, seed: int, duplicates: Duplicates) -> Iterator[Prompt]:
+    return take_turns(_part_prompts(domain, bank, name, seed, duplicates) for name in bank.sub_categories)
 
 
-def _part_prompts(domain: str, bank: PromptBank, name: str, seed: int, found: Duplicates) -> Iterator[Prompt]:
+def _part_prompts(
+    domain: str, bank: PromptBank, name: str, seed: int, duplicates: Duplicates
+) -> Iterator[Prompt]:
     numbers = range(len(bank.sub_categories[name].templates))
-    return take_turns(_template_prompts(domain, bank, name, number, seed, found) for number in numbers)
+    return take_turns(_template_prompts(domain, bank, name, number, seed, duplicates) for number in numbers)
 
 
 def _template_prompts(
-    domain: str, bank: PromptBank, name: str, number: int, seed: int, found: Duplicates
+    domain: str, bank: PromptBank, name: str, number: int, seed: int, duplicates: Duplicates
 ) -> Iterator[Prompt]:
     part = bank.sub_categories[name]
     template = part.templates[number]
@@ -142,7 +144,7 @@ def _template_prompts(
             return
         chosen = _combination(combination, phrases)
         text = _fill(template, chosen)
-        if text is None or not found.admit(text):
+        if text is None or not duplicates.admit(text):
             failed += 1
             continue
         failed = 0

@@ -37,14 +37,14 @@ class StoredEdit:
 def edit_fault(board: Storyboard, number: int, human_verdicts: HumanVerdicts) -> EditFault | None:
     """Say why a step is no row for an editor; None where it is one."""
     step = board.steps[number]
-    said = None if step.chosen is None else human_verdicts.get((number, step.chosen))
+    human_verdict = None if step.chosen is None else human_verdicts.get((number, step.chosen))
     if step.step.prompt is None:
         return "words_only"
     if step.step.outcome == "failed":
         return "failed"
     if step.step.doubts:
         return "doubtful_words"
-    accepted = step.status in ACCEPTED if said is None else said.success
+    accepted = step.status in ACCEPTED if human_verdict is None else human_verdict.success
     if step.goal_image is None or not accepted:
         return "not_accepted"
     return "no_source" if source_of(board, number) is None else None

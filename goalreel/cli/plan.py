@@ -100,9 +100,9 @@ def plan(
             request = _new_task(arguments, done, seed)
         else:
             request = _remaining_task(storyboard, arguments, done, out, seed)
-        loaded = load(models.load(), roles=())
+        trio = load(models.load(), roles=())
         with live_view(replies=not json_output) as observe:
-            board = plan_task(request, out, loaded, on_unverified=on_unverified, observe=observe)
+            board = plan_task(request, out, trio, on_unverified=on_unverified, observe=observe)
         _print_result(board, out / "index.html", json_output)
 
 

@@ -26,7 +26,7 @@ MAX_UNREAD = 2000
 
 
 @dataclass(frozen=True)
-class Waiting:
+class ModelWait:
     """What a storyboard waits for."""
 
     role: Role
@@ -66,7 +66,7 @@ class StudioBoard:
         """Take what is read; `on_event` hears of every event, and `is_ending` says that streams must end."""
         self.id, self.folder, self.replay = board_id, folder, replay
         self._on_event, self._is_ending = on_event, is_ending
-        self.waiting: Waiting | None = None
+        self.waiting: ModelWait | None = None
         self.trouble = ""
         """Why its work ended without a line in the log, as with a full disk; empty if it did not."""
         self.forgotten = False
@@ -130,7 +130,7 @@ class StudioBoard:
         self.writing = piece if first else self.writing + piece
         self.tell("text", {"role": "planner", "piece": piece, "first": first})
 
-    def wait_for(self, waiting: Waiting | None) -> None:
+    def wait_for(self, waiting: ModelWait | None) -> None:
         """Note which model is asked; None: it has answered."""
         if waiting is None and self.waiting is None:
             return

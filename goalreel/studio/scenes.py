@@ -63,14 +63,14 @@ class DatasetFrames:
         Raises:
             InputError: no folder was allowed.
         """
-        found = []
+        views = []
         for path in sorted(_datasets(self._root(), MAX_DEPTH))[:MAX_DATASETS]:
             try:
                 episodes = len(_source(path).indices)
             except DatasetError:
                 continue
-            found.append(DatasetView(path=str(path.relative_to(self._root())), episodes=episodes))
-        return found
+            views.append(DatasetView(path=str(path.relative_to(self._root())), episodes=episodes))
+        return views
 
     def first_frame(self, dataset: str, episode: int, camera: str | None) -> Scene:
         """The first frame of an episode, with its instruction.

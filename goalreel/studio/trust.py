@@ -97,8 +97,8 @@ def _attempt(state: StudioState, place: int, drawn: DrawnAttempt, get_image: Get
         verdict is not None and verdict.success == opinion and not (opinion and verdict.pictures_only)
     ):
         return attempt
-    said = Verdict(success=opinion, reasoning=ACCEPTED_BY_PERSON if opinion else REFUSED_BY_PERSON)
-    return attempt.model_copy(update={"verdict": said, "failure": None})
+    verdict = Verdict(success=opinion, reasoning=ACCEPTED_BY_PERSON if opinion else REFUSED_BY_PERSON)
+    return attempt.model_copy(update={"verdict": verdict, "failure": None})
 
 
 def _claims(state: StudioState, place: int, goal: DrawnAttempt | None, claims: Claims) -> Claims:

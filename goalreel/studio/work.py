@@ -16,7 +16,7 @@ from goalreel.progress import OnText
 from goalreel.serving.loading import is_loaded
 from goalreel.serving.served_models import ServedModels
 from goalreel.serving.service import Service
-from goalreel.studio.board import StudioBoard, Waiting
+from goalreel.studio.board import ModelWait, StudioBoard
 from goalreel.studio.events import (
     BoardStatus,
     PlanFailed,
@@ -122,14 +122,14 @@ class BoardWork:
             self._board.wait_for(None)
 
     async def _plan(self, models: ServedModels) -> None:
-        board, asked = self._board, self._board.state.plan_round
+        board, plan_round = self._board, self._board.state.plan_round
         task = await asyncio.to_thread(board.task)
         with self._waiting("planner", None, None):
             answer = await models.ask(task)
         if isinstance(answer, Plan):
-            board.append(PlanMade(round=asked, steps=answer.steps))
+            board.append(PlanMade(round=plan_round, steps=answer.steps))
         elif isinstance(answer, Failure):
-            board.append(PlanFailed(round=asked, failure=answer))
+            board.append(PlanFailed(round=plan_round, failure=answer))
 
     async def _draw(self, place: int, models: ServedModels) -> None:
         step = self._board.state.steps[place].id
@@ -143,10 +143,16 @@ class BoardWork:
     @contextmanager
     def _waiting(self, role: Role, step: str | None, attempt: int | None) -> Iterator[None]:
         models, model = self.service.models, self.service.batchers[role]
-        asked = {"planner": models.planner, "editor": models.editor, "critic": models.critic}[role]
+        model_of_role = {"planner": models.planner, "editor": models.editor, "critic": models.critic}[role]
         self._board.wait_for(
-            Waiting(
-                role, step, attempt, model, lambda: is_loaded(asked), time.monotonic(), ahead=model.waiting
+            ModelWait(
+                role,
+                step,
+                attempt,
+                model,
+                lambda: is_loaded(model_of_role),
+                time.monotonic(),
+                ahead=model.waiting,
             )
         )
         try:

@@ -73,19 +73,19 @@ def network_inputs(
     try:
         pipeline(prompt=prompt, image=picture, generator=generator, **arguments)
     except _NetworkReached as reached:
-        given = dict(reached.arguments)
+        arguments = dict(reached.arguments)
     else:
         raise InputError(f"{type(pipeline).__name__} cannot be trained here: it has no transformer to reach")
     finally:
         hook.remove()
         del pipeline.encode_prompt, pipeline.prepare_latents
-    hidden, timestep = given.pop("hidden_states"), given.pop("timestep")
+    hidden, timestep = arguments.pop("hidden_states"), arguments.pop("timestep")
     if not lengths or hidden.shape[1] != 2 * lengths[0] or not 0.9 <= float(timestep.flatten()[0]) <= 1:
         raise InputError(
             f"{type(pipeline).__name__} cannot be trained here: it does not see its source beside what it "
             "draws, in the same size"
         )
-    return NetworkInputs(given, hidden[:, lengths[0] :])
+    return NetworkInputs(arguments, hidden[:, lengths[0] :])
 
 
 def velocity_error(
@@ -100,7 +100,7 @@ def velocity_error(
     place = placement(edit.source.size, size or entry.size, entry.multiple, entry.square)
     encoded: list[Any] = []
     with torch.no_grad():
-        given = network_inputs(editor, edit.source, edit.prompt, place, encoded)
+        inputs = network_inputs(editor, edit.source, edit.prompt, place, encoded)
         goal = edit.target.resized(edit.source.size)
         target = network_inputs(editor, goal, edit.prompt, place, encoded).source
     generator = torch.Generator("cpu").manual_seed(seed)
@@ -109,7 +109,7 @@ def velocity_error(
     noise = torch.randn(target.shape, generator=generator).to(target)
     noisy = (1 - level) * target + level * noise
     network = editor.pipeline.transformer
-    hidden = torch.cat([noisy, given.source], 1).to(network.dtype)
+    hidden = torch.cat([noisy, inputs.source], 1).to(network.dtype)
     timestep = torch.full((1,), float(level), device=hidden.device, dtype=hidden.dtype)
-    velocity = network(hidden_states=hidden, timestep=timestep, **given.arguments)[0][:, : target.shape[1]]
+    velocity = network(hidden_states=hidden, timestep=timestep, **inputs.arguments)[0][:, : target.shape[1]]
     return torch.nn.functional.mse_loss(velocity.float(), (noise - target).float())

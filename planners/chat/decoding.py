@@ -87,7 +87,7 @@ class ReplyRow:
 
 
 @dataclass(eq=False)
-class Asked:
+class LocalWork:
     """A request of one who waits in this thread, and its reply once there is one."""
 
     request: ChatRequest

@@ -27,7 +27,7 @@ from goalreel.planners.chat.conversation import (
     Usage,
     cut_off,
 )
-from goalreel.planners.chat.decoding import Asked, Lane, RecordScores, ReplyRow
+from goalreel.planners.chat.decoding import Lane, LocalWork, RecordScores, ReplyRow
 from goalreel.planners.chat.hf_inputs import ChatTemplate, sampling
 from goalreel.planners.chat.hf_loading import load_checkpoint
 from goalreel.planners.chat.hf_tokens import row_tokens
@@ -253,7 +253,7 @@ class HfChat:
         return BackendError(f"the model failed on {self.model.device}: {first_line(error)[:300]}")
 
     def _replies(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        works = [Asked(request) for request in requests]
+        works = [LocalWork(request) for request in requests]
         done = 0
         with self.on_device(), threads_for([self.model]):
             while done < len(works):

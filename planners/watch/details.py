@@ -37,7 +37,7 @@ class _Reply(BaseModel):
 
 
 @dataclass(frozen=True)
-class Watched:
+class PlannedRecording:
     """A plan and the recording that it was read off."""
 
     recording: Recording
@@ -47,7 +47,7 @@ class Watched:
 
 def describe(
     chat: Chat,
-    watched: Sequence[Watched],
+    watched: Sequence[PlannedRecording],
     cameras: Sequence[str],
     names: Collection[DetailName],
     replies: int,
@@ -103,7 +103,7 @@ def _schema() -> dict[str, Any]:
 
 
 def _question(
-    watched: Watched, at: int, keys: Sequence[str], cameras: Sequence[str]
+    watched: PlannedRecording, at: int, keys: Sequence[str], cameras: Sequence[str]
 ) -> Question[Details] | Failure:
     step, segment = watched.plan.steps[at], (watched.plan.segments or ())[at]
     try:

@@ -18,7 +18,7 @@ from goalreel.planners.chat.interleave import interleave, plain
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.proposals import Cue, Proposal, proposals
 from goalreel.planners.watch.contact_sheet import CONTACTS, TILES, contact_sheet, moments
-from goalreel.planners.watch.details import Watched, describe
+from goalreel.planners.watch.details import PlannedRecording, describe
 from goalreel.planners.watch.exemplars import Exemplar, likest
 from goalreel.planners.watch.parsing import parse_watch_reply, snap, watch_schema
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
@@ -88,7 +88,7 @@ class WatchPlanner:
             first = False
         if self._details:
             watched = {
-                i: Watched(w.recording, w.instruction, plan)
+                i: PlannedRecording(w.recording, w.instruction, plan)
                 for i, w in enumerate(watches)
                 if isinstance(w, _Watch) and isinstance(plan := answers[i], Plan)
             }

@@ -331,7 +331,7 @@ def test_what_a_person_said_reaches_the_rows(tmp_path):
     verdict = HumanVerdict(
         success=False, reasoning="It leans.", refined_prompt="straighten it", correction="wrong_picture"
     )
-    boards[0] = replace(boards[0], said={(1, 1): verdict})
+    boards[0] = replace(boards[0], human_verdicts={(1, 1): verdict})
     make_from_storyboards(boards, RecipeOrder(scorer_of("critic")), tmp_path / "out")
     trusted = [r for r in read_rows(tmp_path / "out/sft", JUDGEMENTS) if r.critique.trust]
     trusted += [r for r in read_rows(tmp_path / "out/rl", CRITIQUES) if r.trust]

@@ -11,7 +11,7 @@ from support import tiny
 
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import ChatRequest, Message, NoReply, TokenChat
-from goalreel.planners.chat.decoding import Asked
+from goalreel.planners.chat.decoding import LocalWork
 from goalreel.planners.chat.hf import HfChat
 
 WORDS = 24
@@ -42,7 +42,7 @@ def load(path, max_new_tokens=WORDS, **settings) -> HfChat:
 def forward(chat: HfChat, conversation) -> tuple[list[int], torch.Tensor]:
     """The ids of the greedy reply and, by one pass over it all, the probabilities (ids, words)."""
     inputs = chat.template.inputs([conversation])
-    row = chat.row(Asked(ChatRequest(conversation)))
+    row = chat.row(LocalWork(ChatRequest(conversation)))
     chat._write([row])
     new = torch.tensor(row.ids)
     ids = torch.cat([inputs["input_ids"], new[None]], 1)

@@ -8,9 +8,9 @@ from collections import defaultdict
 from support.places import ROOT
 
 SHARED = {
-    "PixelMask": "the same alias in two rooms of one floor, which may not import from one another",
+    "PixelMask": "the same alias in two packages of one layer, which may not import from one another",
 }
-"""The names that several rooms use, and why that misleads nobody. The list is exact."""
+"""The names that several packages use, and why that misleads nobody. The list is exact."""
 
 
 def public() -> dict[str, list[str]]:

@@ -148,8 +148,10 @@ def _labels(episodes: Sequence[WgoEpisode], asker: Asker, progress: OnProgress) 
     labels: list[list[str | None]] = []
     for episode in episodes:
         name = episode.recording.id
-        asked = [(name, label_inquiry(episode.recording, s.start_sec, s.end_sec)) for s in episode.segments]
-        labels.append(asker.ask(asked))
+        inquiries = [
+            (name, label_inquiry(episode.recording, s.start_sec, s.end_sec)) for s in episode.segments
+        ]
+        labels.append(asker.ask(inquiries))
         progress("labels", len(labels), len(episodes))
     return labels
 

@@ -67,8 +67,8 @@ def even_spans(length_s: float, parts: int) -> list[Span]:
 
 def wgo_values(scores: Sequence[WgoScore]) -> dict[str, Measurement]:
     """Compute the benchmark's measures, 0-1, with intervals over episodes."""
-    found = [(len(s.matches), s.predicted, s.gold) for s in scores]
-    values = _three("segment", found)
+    counts = [(len(s.matches), s.predicted, s.gold) for s in scores]
+    values = _three("segment", counts)
     values["even_segment_f1"] = with_interval([(2 * s.even, 2 * s.gold) for s in scores], share)
     labelled = [s.labelled for s in scores if s.labelled is not None]
     if labelled:
