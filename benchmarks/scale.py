@@ -1,27 +1,28 @@
 """What an episode costs in a small and in a large dataset: time, memory and files; and how the report opens.
 
     python benchmarks/scale.py [--full] [--json]
+    python benchmarks/scale.py --full --json --new 2    # two more runs, and all until now
 
-`--full` takes an hour, in pieces if need be: a row of the table is a file under --out. Run it again, and it
-measures the rows that are missing. A change of the code begins anew.
+`--full` takes more than an hour of one core, in pieces if need be: a run is a file under --out. Run it again,
+and it measures the runs that are missing. A change of the code begins anew.
 
 Datasets of 64 x 64 pixels and 16 frames an episode (`parts/scale_data.py`), in one file and in several; no
-model is asked (`hindsight`). Each is measured in a process of its own, in CPU seconds, which a busy machine
-stretches less than those on the clock:
+model is asked (`hindsight`). Each is measured REPEATS times, the sizes in turn, a run in a process of its
+own, in CPU seconds, which a busy machine stretches less than those on the clock:
 
 - `annotate_ms`: an episode, from the 21st to the last at either end, of SAMPLE episodes from both ends of the
-  dataset; the median of REPEATS such runs. The same number of episodes whatever the size;
-- `once_ms`: the rest of such a run, shared by all episodes: the dataset's metadata, the list of a video's
-  frames, the fingerprints of the episodes of two data files at most; the median again;
-- `build_ms`: the dataset written from records of all its episodes, an episode; the median of REPEATS builds.
-  Records of others than the samples are copies;
-- `runs_ms`: the sum of the three of each repeat; `episode_ms` is their median.
+  dataset, other ones in each run; the median of the runs. The same number of episodes whatever the size;
+- `once_ms`: the rest of such an annotation, shared by all episodes: the dataset's metadata, the list of a
+  video's frames, the fingerprints of the episodes of two data files at most; the median again;
+- `build_ms`: the dataset written from records of all its episodes, an episode; the median again. Records of
+  others than the first are copies;
+- `runs_ms`: the sum of the three of each run; `episode_ms` is their median.
 
 Keys of --json: `cost_ratio` (`episode_ms`, the largest dataset over the one nearest to 1,000 episodes, both
 in one file), `cost_ratio_interval` (the middle 90 % of the ratios of each run of the one to each of the
 other), `memory_growth_mb` (between the same two, peak memory), `peak_rss_mb` (the largest of all),
-`report_load_s` (the report's index with as many episodes as
-the largest, opened in headless Chromium; null without selenium), and `table`, a row a dataset.
+`report_load_s` (the report's index with as many episodes as the largest, opened in headless Chromium; null
+without selenium), and `table`, a row a dataset, with the number of its `runs`.
 """
 
 import argparse
@@ -51,13 +52,13 @@ from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
-from goalreel.files import write_bytes
+from goalreel.files import atomic_folder, write_bytes
 from goalreel.image import Image
 from goalreel.models.load import load
+from goalreel.progress import OnProgress
 
 SAMPLE, WARM, REPEATS = 200, 20, 3
-VISIBLE = 24
-"""Lines of the report's list that are on show."""
+VISIBLE = 24  # lines of the list in the report
 SMALL, FULL = (
     ((1000, 1), (1000, 5), (4000, 1)),
     ((1000, 1), (100_000, 1), (100_000, 20), (20_000, 1), (20_000, 20)),
@@ -65,33 +66,42 @@ SMALL, FULL = (
 CODE = ("annotator", "datasets", "planners", "benchmarks/parts/scale_data.py", "benchmarks/scale.py")
 
 
-def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> list[tuple[float, float]]:
-    """CPU seconds of each run over some episodes at both ends: what it does once, and an episode."""
-    indices = Source.open(root).indices
+type Size = tuple[int, int]
+"""Episodes, and the data files that they are in."""
+
+
+def prepare(folder: Path, episodes: int, files: int, block: int = BLOCK) -> None:
+    """Make a dataset and the records of its episodes, unless they are there."""
+    if folder.is_dir():
+        return
+    with atomic_folder(folder) as part:
+        root, records = make(part / "in", episodes, files, block), part / "records"
+        _record(root, records, range(block))
+        fill(root, records, block)
+
+
+def samples(indices: Sequence[int], number: int, sample: int, repeats: int) -> list[int]:
+    """The episodes of a run: as many from either end of the dataset, in turn."""
     half = len(indices) // 2
     ends = [i for pair in zip(indices[:half], reversed(indices), strict=False) for i in pair]
     size = min(sample, len(ends) // repeats)
-    return [_annotate(root, out, ends[i * size : (i + 1) * size]) for i in range(repeats)]
+    return ends[number * size : (number + 1) * size]
+
+
+def _record(
+    root: Path, out: Path, episodes: Sequence[int], progress: OnProgress = lambda stage, done, total: None
+) -> None:
+    """Write the records of episodes one after the other, so that each one's time is its own."""
+    source, options = open_dataset(root), Options()
+    models = load("hindsight", recordings=options.recorded(source))
+    limits, shard = Limits(in_flight=1), Shard(1, 1)
+    annotate(source, out, models, options, episodes=episodes, limits=limits, shard=shard, progress=progress)
 
 
 def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]:
-    """CPU seconds of a run without its episodes, and of an episode; the first WARM of an end do not count.
-
-    The episodes go one after the other, so that each one's time is its own.
-    """
+    """CPU seconds of a run without its episodes, and of an episode; the first WARM of an end do not count."""
     start, ends = time.process_time(), list[tuple[int, float]]()
-    source, options = open_dataset(root), Options()
-    models = load("hindsight", recordings=options.recorded(source))
-    annotate(
-        source,
-        out,
-        models,
-        options,
-        episodes=episodes,
-        limits=Limits(in_flight=1),
-        shard=Shard(1, 1),
-        progress=lambda _, done, total: ends.append((done, time.process_time())),
-    )
+    _record(root, out, episodes, lambda _, done, total: ends.append((done, time.process_time())))
     # In order: those of the first end, then those of the last, which may have a data file of its own to read.
     half = len(ends) // 2
     parts = [part[min(WARM, half // 2) :] for part in (ends[:half], ends[half:])]
@@ -99,23 +109,13 @@ def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]
     return time.process_time() - start - each * ends[-1][0], each
 
 
-def build_all(out: Path) -> float:
-    """CPU seconds of writing the dataset from its records."""
+def _build(root: Path, records: Path, out: Path) -> float:
+    """CPU seconds of writing the dataset `out` from the records alone."""
+    for name in (FOLDER, LOCAL):
+        shutil.copytree(records / name, out / name)
     start = time.process_time()
-    build_records(out)
+    build_records(out, root)
     return time.process_time() - start
-
-
-def repeat_build(out: Path, count: int) -> list[float]:
-    """CPU seconds of each of so many builds from the records alone."""
-    seconds = [build_all(out)]
-    for i in range(1, count):
-        copy = out.parent / f"copy-{i}"
-        shutil.copytree(out / FOLDER, copy / FOLDER)
-        shutil.copytree(out / LOCAL, copy / LOCAL)
-        seconds.append(build_all(copy))
-        shutil.rmtree(copy)
-    return seconds
 
 
 def cost_ratio(large: Sequence[float], small: Sequence[float]) -> tuple[float, list[float]]:
@@ -125,29 +125,36 @@ def cost_ratio(large: Sequence[float], small: Sequence[float]) -> tuple[float, l
 
 
 def measure(
-    root: Path,
-    out: Path,
-    episodes: int,
-    sample: int = SAMPLE,
-    repeats: int = REPEATS,
-    block: int = BLOCK,
+    folder: Path, out: Path, number: int, episodes: int, sample: int = SAMPLE, repeats: int = REPEATS
 ) -> dict[str, Any]:
-    """Measure one row of the table; the peak is this process's."""
-    samples = annotate_samples(root, out, sample, repeats)
+    """Measure a run on what `prepare` made in `folder`, and write `out`; the peak is this process's."""
+    root = folder / "in"
+    chosen = samples(Source.open(root).indices, number, sample, repeats)
+    once, each = _annotate(root, out.with_name("samples"), chosen)
     annotate_mb = _peak_mb()
-    fill(root, out, block)
-    builds = repeat_build(out, repeats)
-    runs = [each + (once + build) / episodes for (once, each), build in zip(samples, builds, strict=True)]
-    once, each = (median(part) for part in zip(*samples, strict=True))
+    build = _build(root, folder / "records", out)
     return {
-        "annotate_ms": round(1000 * each, 2),
-        "once_ms": round(1000 * once / episodes, 2),
-        "build_ms": round(1000 * median(builds) / episodes, 2),
-        "episode_ms": round(1000 * median(runs), 2),
-        "runs_ms": [round(1000 * run, 2) for run in runs],
+        "annotate_ms": 1000 * each,
+        "once_ms": 1000 * once / episodes,
+        "build_ms": 1000 * build / episodes,
         "annotate_peak_mb": annotate_mb,
         "peak_rss_mb": _peak_mb(),
         "out_files": sum(p.is_file() for p in out.rglob("*")),
+    }
+
+
+def summary(size: Size, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Make a row of the table from the runs of a dataset."""
+    parts = ("annotate_ms", "once_ms", "build_ms")
+    sums = [round(sum(run[name] for name in parts), 2) for run in runs]
+    return {
+        "episodes": size[0],
+        "files": size[1],
+        "runs": len(runs),
+        **{name: round(median(run[name] for run in runs), 2) for name in parts},
+        "episode_ms": median(sums),
+        "runs_ms": sums,
+        **{name: max(run[name] for run in runs) for name in ("annotate_peak_mb", "peak_rss_mb", "out_files")},
     }
 
 
@@ -216,52 +223,60 @@ def write_index(episodes: int, out: Path) -> Path:
 
 
 def table(
-    sizes: Sequence[tuple[int, int]], folder: Path, show: Callable[[str], object]
+    sizes: Sequence[Size], folder: Path, new: int | None, show: Callable[[str], object]
 ) -> list[dict[str, Any]]:
-    """Read the rows that `folder` has, and measure the others, each in a process of its own."""
-    rows = []
-    for episodes, files in sizes:
-        path = folder / f"{episodes}_{files}.json"
-        if not path.is_file():
-            write_bytes(path, json.dumps(_row(episodes, files)).encode())
-        rows.append(json.loads(path.read_bytes()))
-        show(json.dumps(rows[-1]))
-    return rows
-
-
-def _row(episodes: int, files: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
-        root, out = make(Path(name) / "in", episodes, files), Path(name) / "out"
-        command = [sys.executable, __file__, "--measure", str(root), str(out), str(episodes)]
+    """Read the runs that `folder` has, and measure others, `new` at most, each in a process of its own."""
+    files = {(size, n): folder / f"{size[0]}_{size[1]}_{n}.json" for n in range(REPEATS) for size in sizes}
+    missing = [key for key, path in files.items() if not path.is_file()][:new]
+    for size, number in missing:
+        data = folder / f"{size[0]}_{size[1]}"
+        prepare(data, *size)
+        command = [sys.executable, __file__, "--measure", str(data), str(number), str(size[0])]
         child = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return {"episodes": episodes, "files": files, **json.loads(child.stdout.splitlines()[-1])}
+        line = child.stdout.splitlines()[-1]
+        write_bytes(files[size, number], line)
+        show(f"{size[0]} episodes, {size[1]} files, run {number}: {line.decode()}")
+        if all(files[size, n].is_file() for n in range(REPEATS)):
+            shutil.rmtree(data)
+    measured = {size: [path for (of, _), path in files.items() if of == size] for size in sizes}
+    runs = {
+        size: [json.loads(p.read_bytes()) for p in paths if p.is_file()] for size, paths in measured.items()
+    }
+    return [summary(size, of_size) for size, of_size in runs.items() if of_size]
 
 
 def smallest_row(episodes: int = 6, block: int = 3) -> dict[str, Any]:
     """Measure a row in this process, one import for all."""
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
-        root = make(Path(name) / "in", episodes, files=1, block=block)
-        row = measure(root, Path(name) / "out", episodes, sample=episodes, repeats=1, block=block)
-    return {"episodes": episodes, "files": 1, **row}
+        folder = Path(name) / "data"
+        prepare(folder, episodes, 1, block)
+        run = measure(folder, Path(name) / "out", 0, episodes, episodes, 1)
+    return summary((episodes, 1), [run])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse, measure, print."""
     parser = argument_parser(__doc__)
     parser.add_argument("--full", action="store_true", help="up to 100,000 episodes")
-    parser.add_argument("--out", type=Path, default=Path("out/scale"), help="rows; run again to go on")
+    parser.add_argument("--out", type=Path, default=Path("out/scale"), help="runs; run again to go on")
+    parser.add_argument("--new", type=int, help="runs that are measured now, at most")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parse(parser, argv)
     if options.measure:
-        root, out, episodes = options.measure
-        report(measure(Path(root), Path(out), int(episodes)), as_json=True)
+        folder, number, episodes = options.measure
+        with tempfile.TemporaryDirectory(prefix="run-", dir=folder) as work:
+            run = measure(Path(folder), Path(work) / "out", int(number), int(episodes))
+        report(run, as_json=True)
         return
     if options.smoke:
         rows = [smallest_row()]
     else:
         folder = options.out / code_digest("", CODE)
-        rows = table(FULL if options.full else SMALL, folder, lambda row: print(row, flush=True))
+        sizes = FULL if options.full else SMALL
+        rows = table(sizes, folder, options.new, lambda line: print(line, flush=True))
     single = [row for row in rows if row["files"] == 1]
+    if not single:
+        raise SystemExit("no run was measured yet: leave out --new, or raise it")
     large = max(single, key=lambda row: row["episodes"])
     near = min(single, key=lambda row: abs(row["episodes"] - 1000))
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as folder:
