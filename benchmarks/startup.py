@@ -8,6 +8,7 @@ encoder, options and threads. It draws no border, plans, judges and writes nothi
 and numpy. The default dataset is ../shared/data/droid_new_setup.
 
 Keys of --json: `annotate_over_floor`, the ratio of the medians; `annotate_s` and `floor_s`, those medians;
+`annotate_cpu_s` and `floor_cpu_s`, the least processor time, which a busy machine tells, too;
 `frames_decoded` and `frames_encoded`; `start_s`, the median wall time of `goalreel --help`, and of
 `annotate`, `build`, `show`, `review` and `export` with `--help`; `turns`.
 """
@@ -63,19 +64,26 @@ def measure(dataset: Path, work: Path, turns: int, commands: Sequence[str]) -> d
     """Time both sides and the start of the commands in turn."""
     workload = record_workload(dataset, work / "recorded")
     (work / "workload.json").write_text(json.dumps(workload))
-    annotate, floor = [], []
+    annotate, floor, annotate_cpu, floor_cpu = list[float](), list[float](), list[float](), list[float]()
     start: dict[str, list[float]] = {"goalreel": [], **{name: [] for name in commands}}
     for turn in range(turns):
         out = work / f"out{turn}"
-        annotate.append(seconds("-c", GOALREEL, "annotate", dataset, "--out", out))
-        floor.append(seconds(FLOOR, work / "workload.json", work / f"floor{turn}.mp4"))
+        for walls, cpus, command in (
+            (annotate, annotate_cpu, ("-c", GOALREEL, "annotate", dataset, "--out", out)),
+            (floor, floor_cpu, (FLOOR, work / "workload.json", work / f"floor{turn}.mp4")),
+        ):
+            wall, cpu = seconds(*command)
+            walls.append(wall)
+            cpus.append(cpu)
         for name, times in start.items():
-            times.append(seconds("-c", GOALREEL, *([] if name == "goalreel" else [name]), "--help"))
+            times.append(seconds("-c", GOALREEL, *([] if name == "goalreel" else [name]), "--help")[0])
     medians = {name: statistics.median(times) for name, times in start.items()}
     return {
         "annotate_over_floor": round(statistics.median(annotate) / statistics.median(floor), 2),
         "annotate_s": round(statistics.median(annotate), 3),
         "floor_s": round(statistics.median(floor), 3),
+        "annotate_cpu_s": round(min(annotate_cpu), 2),
+        "floor_cpu_s": round(min(floor_cpu), 2),
         "frames_decoded": sum(len(pts) for pts in workload["frames"].values()),
         "frames_encoded": sum(count for *_, count in workload["runs"]),
         "start_s": {name: round(median, 3) for name, median in medians.items()},
@@ -83,14 +91,16 @@ def measure(dataset: Path, work: Path, turns: int, commands: Sequence[str]) -> d
     }
 
 
-def seconds(*arguments: object) -> float:
-    """Wall time of a Python process, its start included, with bytecode as an installed package has it."""
+def seconds(*arguments: object) -> tuple[float, float]:
+    """Wall and processor time of a Python process with its start, and with bytecode as once installed."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    start = time.perf_counter()
+    start, before = time.perf_counter(), os.times()
     command = [sys.executable, *map(str, arguments)]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - start
+    after = os.times()
+    cpu = after.children_user - before.children_user + after.children_system - before.children_system
+    return time.perf_counter() - start, cpu
 
 
 def record_workload(dataset: Path, out: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.hands import Confidence
 from goalreel.planners.kinematic.robot import Finding
 
-THREADS = 2
+THREADS = 3
 """Cameras read at once: decoding leaves Python's lock to others."""
 EPISODES = 3
 """The first ones, so that a dataset that grows keeps its camera."""
