@@ -20,9 +20,9 @@ own, in CPU seconds, which a busy machine stretches less than those on the clock
 
 Keys of --json: `cost_ratio` (`episode_ms`, the largest dataset over the one nearest to 1,000 episodes, both
 in one file), `cost_ratio_interval` (the middle 90 % of the ratios of each run of the one to each of the
-other), `memory_growth_mb` (between the same two, peak memory), `peak_rss_mb` (the largest of all),
-`report_load_s` (the report's index with as many episodes as the largest, opened in headless Chromium; null
-without selenium), and `table`, a row a dataset, with the number of its `runs`.
+other), `memory_growth_mb` (between the same two, peak memory; the three are null until both have a run),
+`peak_rss_mb` (the largest of all), `report_load_s` (the report's index with as many episodes as the largest,
+opened in headless Chromium; null without selenium), and `table`, a row a dataset, with its number of `runs`.
 """
 
 import argparse
@@ -282,10 +282,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as folder:
         load_s = report_load(large["episodes"], Path(folder))
     ratio, interval = cost_ratio(large["runs_ms"], near["runs_ms"])
+    has_both = large is not near
     result = {
-        "cost_ratio": ratio,
-        "cost_ratio_interval": interval,
-        "memory_growth_mb": large["peak_rss_mb"] - near["peak_rss_mb"],
+        "cost_ratio": ratio if has_both else None,
+        "cost_ratio_interval": interval if has_both else None,
+        "memory_growth_mb": large["peak_rss_mb"] - near["peak_rss_mb"] if has_both else None,
         "peak_rss_mb": max(row["peak_rss_mb"] for row in rows),
         "report_load_s": load_s,
         "table": rows,
