@@ -38,7 +38,6 @@ def doubts(
         unread: the `hand_doubts`.
         explained: each clause, acts among them, has one contact (`touches.explain`).
     """
-    explained = explained or _pulls_again(clauses, grasps, motion)
     reasons = (*_of_words(clauses, explained), *unread)
     if not all(motion.failed(failed.cycle) for failed in failed_grasps):
         reasons = (*reasons, "the hand carries something that counts as slipped")
@@ -124,12 +123,6 @@ def _counts(clause: Clause, grasps: int) -> bool:
     numbers = (int(word) if word.isdecimal() else _COUNTS.get(word) for word in tokens)
     number = next((n for n in numbers if n is not None), None)
     return clause.several and (grasps > 1 if number is None else grasps == number)
-
-
-def _pulls_again(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> bool:
-    """Whether the hand pulls at one thing several times: it takes it where it let go."""
-    is_one = len(clauses) == 1 and clauses[0].kind == "act" and clauses[0].pulls
-    return is_one and len(grasps) > 1 and _again(grasps, motion, len(grasps) - 1)
 
 
 def _again(grasps: Sequence[Cycle], motion: ArmMotion, surplus: int) -> bool:

@@ -21,7 +21,7 @@ from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.scene_change import see_touch
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.touches import Touch, explain, find_touches, is_one_touch, resisted_touch
+from goalreel.planners.kinematic.touches import Touch, explain, find_touches, held_back, is_one_touch
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -96,15 +96,17 @@ class KinematicPlanner:
         motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
         contacts: Sequence[Cycle | Touch] | None = explain(clauses, grasps, motion)
-        if is_one_touch(clauses, grasps):
-            known = next((c for c in contacts or () if isinstance(c, Touch)), None)
-            touch = self._time_touch(known, recording, motion)
-            contacts = None if touch is None else [touch]
+        if self._camera is not None and is_one_touch(clauses, grasps) and not _has_start(contacts):
+            touch = see_touch(recording, self._camera, motion)
+            contacts = contacts if touch is None else [touch]
+        is_explained = contacts is not None
+        if not is_explained and is_one_touch(clauses, grasps):
+            contacts = held_back(clauses[0], motion)
         if contacts is not None:
             grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
-        idle = contacts is not None and not grasps and not _may_grasp(clauses, recording, layout)
+        idle = is_explained and not grasps and not _may_grasp(clauses, recording, layout)
         unread = tuple(hand_doubts(arms, layout, idle))
-        reasons = doubts(clauses, grasps, failed_grasps, motion, unread, contacts is not None)
+        reasons = doubts(clauses, grasps, failed_grasps, motion, unread, is_explained)
         late = list(end_doubts(clauses, grasps, motion, returns))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
@@ -140,12 +142,6 @@ class KinematicPlanner:
             phases=tuple(phase_list),
         )
 
-    def _time_touch(self, touch: Touch | None, recording: Recording, motion: ArmMotion) -> Touch | None:
-        """Find where the only touch begins, from what the camera shows and where the arm is held back."""
-        if self._camera is not None and (touch is None or touch.start is None):
-            touch = see_touch(recording, self._camera, motion) or touch
-        return resisted_touch(touch, motion)
-
     def _cut(
         self, part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
     ) -> list[ClauseSpan]:
@@ -178,6 +174,11 @@ def check(recording: Recording) -> None:
             raise Unsegmentable(
                 f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
             )
+
+
+def _has_start(contacts: Sequence[Cycle | Touch] | None) -> bool:
+    """Whether it is seen from the motion when the hand is at the thing."""
+    return contacts is not None and all(isinstance(c, Cycle) or c.start is not None for c in contacts)
 
 
 def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:

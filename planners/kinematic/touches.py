@@ -6,7 +6,7 @@ to the thing, turns or stands there, and works on without rising. Without a heig
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ _PRESS_S = 0.5
 """Seconds that a press takes, until the hand stops or turns back."""
 _APART_S = 0.5
 """Seconds within which there is one turn or stop."""
-_SHORTLY_S = 1.0
-"""Seconds before the start that motion or pictures show, within which a held arm is at the same thing."""
 _TURN = 0.5
 """Cosine of the least turn, 60 degrees."""
 _STANDS = 0.3
@@ -102,24 +100,22 @@ def is_one_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle]) -> bool:
     )
 
 
-def resisted_touch(touch: Touch | None, motion: ArmMotion) -> Touch | None:
-    """Let the only touch of a recording begin where the arm first does not follow its command.
+def held_back(clause: Clause, motion: ArmMotion) -> list[Touch] | None:
+    """Find the only touch of a recording, whose way and pictures show none; None where nothing tells of it.
 
-    A touch whose start is known otherwise begins earlier, if the arm is held back shortly before it.
+    A lift begins where the hand turns upwards, and others where the arm first does not follow its command.
+    That is good enough to cut there, and not to say what was done.
     """
-    starts = motion.resistances()
-    if touch is None or touch.start is None:
-        return Touch(starts[0], len(motion)) if starts else touch
-    before = [start for start in starts if 0 < touch.start - start <= _SHORTLY_S * motion.fps]
-    return replace(touch, start=before[0]) if before else touch
+    if clause.means == "lift" and (lifts := find_lifts(motion, 0, len(motion))):
+        return lifts
+    return [Touch(start, len(motion)) for start in motion.resistances()[:1]] or None
 
 
 def _find(means: Sequence[Means], motion: ArmMotion, start: int, end: int) -> list[Touch]:
     """Find the touches of clauses in a row; none where some are presses and others are not."""
     if "press" in means:
         return find_presses(motion, start, end) if set(means) == {"press"} else []
-    lifts = find_lifts(motion, start, end) if set(means) == {"lift"} else []
-    return lifts or find_touches(motion, start, end, hooks="push" not in means)
+    return find_touches(motion, start, end, hooks="push" not in means)
 
 
 def _takes(clause: Clause, grasp: Cycle, motion: ArmMotion) -> bool:

@@ -152,7 +152,7 @@ class _Drawing:
             ink = colour if line == 0 else _WHITE
             number = panel.index * (_NAME_LINES + 1) + line
             yield self._text("text", number, text, x, y + line * leading, ink)
-        y += (len(lines) - 1 + _SMALL) * leading
+        y += (len(lines) - 1 + (1 + _SMALL) / 2) * leading
         for line, text in enumerate(self._claims(panel)):
             number = panel.index * _CLAIM_LINES + line
             yield self._text("claims", number, text, x, y + line * _SMALL * leading, _MUTED, _SMALL)
