@@ -145,8 +145,11 @@ def _moves(episode: Episode, window: range) -> bool:
 
 
 def _kind(changes: Sequence[float]) -> str:
-    """Half, frozen or whole, by how much each frame differs from the one before."""
-    even, odd = float(np.median(changes[::2])), float(np.median(changes[1::2]))
+    """Half, frozen or whole, by how much each frame differs from the one before.
+
+    By the lower quarter, since the keyframes of a still picture differ a little from the frames between them.
+    """
+    even, odd = float(np.quantile(changes[::2], 0.25)), float(np.quantile(changes[1::2], 0.25))
     if max(even, odd) < _STILL:
         return "frozen"
     return "half" if min(even, odd) < _SAME * max(even, odd) else "whole"

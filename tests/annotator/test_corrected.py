@@ -105,7 +105,7 @@ def test_what_people_said_are_rows_of_the_highest_trust_with_their_type(video_da
     changes(tmp_path / "out", lengths[0], GiveVerdict(verdict="accept"), episode=0)
     changes(tmp_path / "out", lengths[1], FlagIssue(step="0", issue="wrong_picture", on=True), episode=1)
     changes(tmp_path / "out", lengths[2], GiveVerdict(verdict="reject"), episode=2)
-    said = [board.said for board in find_boards([tmp_path / "out"])]
+    said = [board.human_verdicts for board in find_boards([tmp_path / "out"])]
     assert {v.correction for v in said[0].values()} == {"accepted"}
     assert all(v.success for v in said[0].values())
     assert {at: (v.success, v.correction) for at, v in said[1].items()} == {(0, 0): (False, "wrong_picture")}
