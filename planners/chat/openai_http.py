@@ -88,9 +88,8 @@ class ChatHttpClient:
         url = self._endpoint.address + route
         request = self._client.build_request("POST", url, params=self._endpoint.query or None, json=body)
         streams = bool(body.get("stream"))
-        for number in range(self._retries + 1):
-            if number:
-                report_retry(number)
+        number = 0
+        while True:
             try:
                 response = await self._send(request)
             except _LOST as e:
@@ -103,7 +102,8 @@ class ChatHttpClient:
             if number == self._retries or (response is not None and not _is_worth_another(response, streams)):
                 raise error
             await sleep(_pause_s(number, response))
-        raise AssertionError("unreachable")
+            number += 1
+            report_retry(number)
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         self._endpoint.authorize(request)

@@ -36,8 +36,6 @@ _IN_THE_WAY, _CLEARLY = 0.3, 5.0
 """What is in the way of an arm makes it miss so much of its usual step, and so many times its usual miss."""
 _SETTLES_S = 1.0
 """Seconds of a recording before which is not known how the arm was told to move."""
-_APART_S = 0.5
-"""Seconds without resistance that part two contacts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,19 +196,14 @@ class ArmMotion:
         effort = self.command.effort
         return bool(np.median(effort[start:]) > _STRAIN * np.percentile(effort, 80) > 0)
 
-    def resistances(self) -> list[int]:
-        """The frames from which something is in the arm's way, after the first second, in order.
-
-        Empty where the command does not tell.
-        """
+    def held_back(self) -> int | None:
+        """The first frame, after a second, with something in the arm's way; None where none is known."""
         resistance = None if self.command is None else self.command.resistance(self.fps)
         if resistance is None:
-            return []
+            return None
         least = max(_IN_THE_WAY, _CLEARLY * float(np.median(resistance)))
         frames = np.flatnonzero(resistance > least)
-        frames = frames[frames >= _SETTLES_S * self.fps]
-        is_first = np.diff(frames, prepend=-len(self)) > _APART_S * self.fps
-        return frames[is_first].tolist()
+        return next((int(frame) for frame in frames if frame >= _SETTLES_S * self.fps), None)
 
     def pauses(self) -> list[tuple[int, int]]:
         """Spans of at least 0.3 s within the episode in which the arm nearly stands; longest first."""

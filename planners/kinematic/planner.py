@@ -21,7 +21,7 @@ from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.scene_change import see_touch
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.touches import Touch, explain, find_touches, held_back, is_one_touch
+from goalreel.planners.kinematic.touches import Touch, explain, find_touches, guess_touch, is_one_touch
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -95,13 +95,11 @@ class KinematicPlanner:
         arms = read_arms(recording, layout)
         motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
-        contacts: Sequence[Cycle | Touch] | None = explain(clauses, grasps, motion)
-        if self._camera is not None and is_one_touch(clauses, grasps) and not _has_start(contacts):
-            touch = see_touch(recording, self._camera, motion)
-            contacts = contacts if touch is None else [touch]
+        contacts = self._explain(clauses, grasps, recording, motion)
         is_explained = contacts is not None
         if not is_explained and is_one_touch(clauses, grasps):
-            contacts = held_back(clauses[0], motion)
+            touch = guess_touch(clauses[0], motion)
+            contacts = None if touch is None else [touch]
         if contacts is not None:
             grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
         idle = is_explained and not grasps and not _may_grasp(clauses, recording, layout)
@@ -141,6 +139,16 @@ class KinematicPlanner:
             segments=tuple(_segment(p) for p, _ in pieces),
             phases=tuple(phase_list),
         )
+
+    def _explain(
+        self, clauses: Sequence[Clause], grasps: Sequence[Cycle], recording: Recording, motion: ArmMotion
+    ) -> Sequence[Cycle | Touch] | None:
+        """One contact for each clause, by the motion, or as the camera shows it; None where neither does."""
+        contacts = explain(clauses, grasps, motion)
+        if self._camera is None or not is_one_touch(clauses, grasps) or _has_start(contacts):
+            return contacts
+        touch = see_touch(recording, self._camera, motion)
+        return contacts if touch is None else [touch]
 
     def _cut(
         self, part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion

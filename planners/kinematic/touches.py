@@ -100,15 +100,16 @@ def is_one_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle]) -> bool:
     )
 
 
-def held_back(clause: Clause, motion: ArmMotion) -> list[Touch] | None:
-    """Find the only touch of a recording, whose way and pictures show none; None where nothing tells of it.
+def guess_touch(clause: Clause, motion: ArmMotion) -> Touch | None:
+    """Guess when the only touch of a recording begins, whose way and pictures show none.
 
     A lift begins where the hand turns upwards, and others where the arm first does not follow its command.
     That is good enough to cut there, and not to say what was done.
     """
-    if clause.means == "lift" and (lifts := find_lifts(motion, 0, len(motion))):
-        return lifts
-    return [Touch(start, len(motion)) for start in motion.resistances()[:1]] or None
+    start = _turn_upwards(motion) if clause.means == "lift" else None
+    if start is None:
+        start = motion.held_back()
+    return None if start is None else Touch(start, len(motion))
 
 
 def _find(means: Sequence[Means], motion: ArmMotion, start: int, end: int) -> list[Touch]:
@@ -163,18 +164,15 @@ def find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) -
     return [*touches, Touch(first, end)] if first is not None and _works(motion, first, end) else touches
 
 
-def find_lifts(motion: ArmMotion, start: int, end: int) -> list[Touch]:
-    """Find where the hand goes up with a thing within [start, end): it comes down to it, and turns.
-
-    One touch at most: a hand that comes down again has lost the thing, and takes it again.
-    """
-    if motion.height is None or end - start < 2:
-        return []
-    heights, least = motion.height[start:end], 2 * _RISEN * float(np.ptp(motion.height))
+def _turn_upwards(motion: ArmMotion) -> int | None:
+    """The frame at which the hand has come down to a thing, and first turns upwards."""
+    if motion.height is None:
+        return None
+    heights, least = motion.height, 2 * _RISEN * float(np.ptp(motion.height))
     rises = heights - np.minimum.accumulate(heights) > least
     turn = int(heights[: int(rises.argmax())].argmin()) if rises.any() else 0
     came_down = heights[: turn + 1].max() - heights[turn] > least
-    return [Touch(start + turn, end)] if came_down and _is_low(motion, start + turn, start, end) else []
+    return turn if came_down and _is_low(motion, turn, 0, len(motion)) else None
 
 
 def find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
