@@ -28,6 +28,8 @@ REFUSED = frozenset({400, 413, 422})
 """The server works, but it will never take this very request."""
 REDIRECTS = 5
 """How many redirects of one request are followed."""
+MAX_REPLY_BYTES = 64 * 2**20
+"""The longest body of a reply, after it is decompressed."""
 _CREDENTIALS = re.compile(r"//[^@/]*@")
 _NO_HOST = re.compile(r"getaddrinfo|name resolution|not known|nodename|no address", re.IGNORECASE)
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER|record layer|UNEXPECTED_MESSAGE")

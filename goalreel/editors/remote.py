@@ -22,7 +22,14 @@ from goalreel.editors.protocols import (
 from goalreel.errors import InputError
 from goalreel.http_abort import current_abort
 from goalreel.http_address import split_model
-from goalreel.http_client import REDIRECTS, REFUSED, Endpoint, gemini_endpoint, openai_endpoint
+from goalreel.http_client import (
+    MAX_REPLY_BYTES,
+    REDIRECTS,
+    REFUSED,
+    Endpoint,
+    gemini_endpoint,
+    openai_endpoint,
+)
 from goalreel.http_connection import PersistentConnection
 from goalreel.http_errors import check_encoding, error_text, refusal_words, refused_field, true_status
 from goalreel.http_retries import is_transient, report_retry, retry_after_s
@@ -31,7 +38,6 @@ from goalreel.types import Edit, Failure
 
 log = logging.getLogger(__name__)
 
-MAX_REPLY_BYTES = 64 * 2**20
 CONCURRENCY = 8
 """Edits in progress at once, over all calls."""
 _REFUSALS = (400, 403, 422)

@@ -18,7 +18,7 @@ from goalreel import __version__
 from goalreel.http_client import REDIRECTS, Endpoint
 from goalreel.http_errors import error_text, true_status
 from goalreel.http_retries import is_transient, report_retry, retry_after_s
-from goalreel.planners.chat.openai_stream import is_stream, read_stream
+from goalreel.planners.chat.openai_stream import is_stream, read_body, read_stream
 from goalreel.progress import begin_reply
 
 _CONNECT_S = 10.0
@@ -57,7 +57,7 @@ class ChatHttpClient:
     """Posts JSON to an endpoint. Connection errors, 408, 409, 429 and 5xx are tried again.
 
     That is after `Retry-After`, or with growing pauses. A whole reply is limited in time (`timeout_s`), where
-    httpx limits each wait.
+    httpx limits each wait, and in bytes (`MAX_REPLY_BYTES`).
     """
 
     def __init__(self, endpoint: Endpoint, timeout_s: float, retries: int) -> None:
@@ -124,8 +124,7 @@ class ChatHttpClient:
         try:
             if is_stream(response):
                 return await read_stream(response, begin_reply())
-            await response.aread()
-            return response
+            return await read_body(response)
         finally:
             await response.aclose()
 

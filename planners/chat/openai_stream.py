@@ -1,4 +1,4 @@
-"""A chat completion that a server streams, read as the whole that the same server would have sent."""
+"""A chat completion is read from its server: as one body, or as a stream that is made one body."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import httpx2
 from pydantic import BaseModel, ValidationError
 
+from goalreel.http_client import MAX_REPLY_BYTES
 from goalreel.progress import OnText
 
 
@@ -27,15 +28,36 @@ def is_stream(response: httpx2.Response) -> bool:
     return response.status_code == 200 and kind.strip().casefold() == "text/event-stream"
 
 
+async def read_body(response: httpx2.Response) -> httpx2.Response:
+    """Read a reply that comes as one body.
+
+    Raises:
+        httpx2.TransportError: the body is broken, or longer than a reply may be.
+    """
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        _check_size(len(body), response)
+    headers = response.headers.copy()
+    for name in ("Content-Encoding", "Transfer-Encoding", "Content-Length"):
+        headers.pop(name, None)
+    whole = httpx2.Response(
+        response.status_code, headers=headers, content=bytes(body), request=response.request
+    )
+    whole.next_request = response.next_request
+    return whole
+
+
 async def read_stream(response: httpx2.Response, on_text: OnText | None) -> httpx2.Response:
     """Read a stream, whose pieces `on_text` hears; an error in it is the whole reply.
 
     Raises:
-        httpx2.TransportError: the stream is broken, or ended before the reply.
+        httpx2.TransportError: the stream is broken, longer than a reply may be, or ended before the reply.
     """
     message: dict[str, Any] = {}
-    usage, reason, ended = None, None, False
+    usage, reason, ended, size = None, None, False, 0
     async for event in httpx2.EventSource(response):
+        _check_size(size := size + len(event.data), response)
         if ended := event.data.startswith("[DONE]"):
             break
         if not event.data:
@@ -73,6 +95,11 @@ def _add(message: dict[str, Any], delta: dict[str, Any]) -> str:
 
 def _whole(response: httpx2.Response, body: dict[str, Any]) -> httpx2.Response:
     return httpx2.Response(200, json=body, request=response.request)
+
+
+def _check_size(size: int, response: httpx2.Response) -> None:
+    if size > MAX_REPLY_BYTES:
+        raise _broken(response, f"more than {MAX_REPLY_BYTES // 2**20} MiB")
 
 
 def _broken(response: httpx2.Response, message: str) -> httpx2.RemoteProtocolError:

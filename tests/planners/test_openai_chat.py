@@ -1,6 +1,7 @@
 """OpenAIChat against a real HTTP server: what it sends, what it survives, and what it never lets out."""
 
 import base64
+import gzip
 import json
 import logging
 import signal
@@ -295,6 +296,29 @@ def test_a_server_that_drips_is_cut_off_too(serve):
     server = serve(drip)
     with pytest.raises(BackendError, match=r"within 0\.5 s"):
         OpenAIChat("m", server.url, timeout_s=0.5, retries=0).complete(ask("a"))
+
+
+STREAM = {"Content-Type": "text/event-stream"}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        said("a" * 5000),
+        Reply(body=gzip.compress(said("a" * 50_000).body), headers={"Content-Encoding": "gzip"}),
+        Reply(body=b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n' * 100, headers=STREAM),
+        Reply(500, b"a" * 5000),
+    ],
+    ids=["body", "compressed", "stream", "error"],
+)
+def test_a_reply_without_end_is_cut_off(serve, monkeypatch, reply):
+    monkeypatch.setattr("goalreel.planners.chat.openai_stream.MAX_REPLY_BYTES", 2**10)
+    server = serve(lambda request: reply if request.text == "b" else echo(request))
+    chat = OpenAIChat("m", server.url, retries=0)
+    well, long = chat.complete(ask("a", "b"))
+    assert well == "to a"
+    assert isinstance(long, NoReply)
+    assert "more than 0 MiB" in long.reason
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
