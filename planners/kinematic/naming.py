@@ -3,7 +3,8 @@
 Where it names their colour, the pictures may contradict it.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from goalreel.planners.kinematic.colours import HUED, NAMES
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.object_colour import FrameStack, ObjectMove, find_moved_object, sample
 from goalreel.planners.kinematic.underspecified import open_clause
+from goalreel.planners.kinematic.verbs import RELATIONS
 from goalreel.types import Recording
 
 COLOUR_NOTE = "The instruction does not name this object; its colour was seen in the recording."
@@ -23,7 +25,11 @@ _ALIKE = (
     {"pink", "purple"},
     {"purple", "blue"},
 )
-"""Hues that people or pictures may confuse."""
+"""Hues that people or pictures may confuse, unless the words of the dataset tell them apart."""
+_HUE_WORD = re.compile(
+    rf"\b({'|'.join(NAMES[code] for code in HUED)}) (?!(?:and|or|{'|'.join(RELATIONS)})\b)\w", re.IGNORECASE
+)
+"""A colour before a noun; not the fruit, as in "put the orange in the bowl"."""
 _PICTURES = 9
 """Pictures before the grasp, before the release and after it, each."""
 
@@ -42,20 +48,28 @@ def name_by_colour(
 
 
 def colour_doubts(
-    parts: Sequence[ClauseSpan], recording: Recording, motion: ArmMotion, camera: str
+    parts: Sequence[ClauseSpan],
+    recording: Recording,
+    motion: ArmMotion,
+    camera: str,
+    instructions: Sequence[str],
 ) -> Iterator[str]:
-    """Say where `camera` shows another colour than the words: of what is put somewhere, or of the place.
+    """Say where `camera` shows another colour than the words: of what is moved, or of the place.
+
+    Hues that look alike are one colour, unless some of `instructions` name the one that is seen, or a thing
+    of the other one stays where it is.
 
     Raises:
         DatasetError: the pictures cannot be read.
     """
+    names = {match[1].lower() for text in instructions for match in _HUE_WORD.finditer(text)}
     for part in parts:
         thing, place = part.clause.object, part.clause.name.partition(part.clause.object)[2].strip()
-        colour_in_words = _colour(thing) if part.clause.kind == "put" else ""
+        colour_in_words = _colour(thing) if part.clause.kind in ("put", "pick") else ""
         move = find_move(part, recording, motion, camera) if colour_in_words else None
-        if move and not _alike(colour_in_words, move.colour):
+        if move and not _alike(colour_in_words, move.colour, names, move.others):
             yield f'the camera shows that something {move.colour} is moved, and the words say "{thing}"'
-        elif move and move.target_colour and not _alike(_colour(place), move.target_colour):
+        elif move and move.target_colour and not _alike(_colour(place), move.target_colour, names):
             yield f'the camera shows that the place is {move.target_colour}, and the words say "{place}"'
 
 
@@ -65,9 +79,14 @@ def _colour(text: str) -> str:
     return hues.pop() if len(hues) == 1 else ""
 
 
-def _alike(name: str, look: str) -> bool:
-    """Whether people may give both names to one colour; true where none is named."""
-    return not name or name == look or any({name, look} <= hues for hues in _ALIKE)
+def _alike(name: str, look: str, names: Collection[str], others: Collection[str] = ()) -> bool:
+    """Whether people may call a look so; true where no colour is named.
+
+    They do not where they use both of these `names`, or where one of the `others` has the name's own look.
+    """
+    if not name or name == look:
+        return True
+    return look not in names and name not in others and any({name, look} <= hues for hues in _ALIKE)
 
 
 def _name(

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.planners.kinematic.colours import HUED, NAMES, name_colours
+from goalreel.planners.kinematic.colours import HUED, NAMES, UNSURE, name_colours
 
 type FrameStack = NDArray[np.uint8]
 """(k, height, width, 3) RGB."""
@@ -26,6 +26,8 @@ _SMALLEST_SHARE = 0.0005
 """The same as a share of the picture."""
 _PLAIN = 0.5
 """An object is named by a colour that covers at least this share of it."""
+_ABOUT = 3.0
+"""How many times a thing may be larger or smaller than another of about its size."""
 _SECTORS = 12
 _NEAR, _BEYOND = 2.5, 4.0
 """The radius of a place's surroundings, and of the area beyond them, in edges of the object."""
@@ -40,6 +42,8 @@ class ObjectMove:
     """The colour around the place that it left."""
     target_colour: str
     """The colour around the place that it reached, before it did."""
+    others: frozenset[str] = frozenset()
+    """Colours of things of about its size that stay where they are."""
 
 
 def find_moved_object(start: FrameStack, carry: FrameStack, end: FrameStack) -> ObjectMove | None:
@@ -69,7 +73,9 @@ def find_moved_object(start: FrameStack, carry: FrameStack, end: FrameStack) -> 
         return None
     if min(_share(origin, vanished & _hued(old_names)), _share(target, appeared & _hued(new_names))) < _PLAIN:
         return None
-    return ObjectMove(NAMES[code], surrounding(new_names, origin), surrounding(old_names, target))
+    same = np.where(still_old & still_new & ~changed & (old_names == new_names), old_names, UNSURE)
+    others = frozenset(NAMES[other] for other in HUED if _has_thing(same == other, int(origin.sum())))
+    return ObjectMove(NAMES[code], surrounding(new_names, origin), surrounding(old_names, target), others)
 
 
 def surrounding(colours: NDArray[np.uint8], place: PixelMask) -> str:
@@ -131,6 +137,13 @@ def _largest(mask: PixelMask) -> PixelMask:
     if count < 2:
         return mask
     return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
+
+
+def _has_thing(mask: PixelMask, size: int) -> bool:
+    """Whether a mask, (h, w), has a connected region of about `size` pixels."""
+    _, _, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    sizes = stats[1:, cv2.CC_STAT_AREA]
+    return bool(((sizes > size / _ABOUT) & (sizes < size * _ABOUT)).any())
 
 
 def _share(part: PixelMask, whole: PixelMask) -> float:

@@ -115,7 +115,9 @@ class KinematicPlanner:
         if self._granularity == "event":
             parts = cut_at_release(parts)
         if self._camera is not None and not reasons:
-            reasons = tuple(colour_doubts(parts, recording, motion, self._camera))
+            reasons = tuple(
+                colour_doubts(parts, recording, motion, self._camera, (recording.instruction, *self._words))
+            )
         named_parts = self._name_objects(parts, recording, motion)
         pieces = [
             (piece, _note(piece, arms, has_name=part is not unnamed))

@@ -77,12 +77,14 @@ def test_colours_between_two_words_have_none(rgb):
 @pytest.mark.parametrize("colour", ["red", "orange", "yellow", "green", "blue", "purple", "pink", "brown"])
 def test_what_moved_and_out_of_what_and_into_what(colour):
     rim, other = ("blue", "green") if colour in ("red", "orange", "yellow") else ("yellow", "orange")
-    rest = [bowl(rim, HERE), bowl(other, THERE), ("red" if colour != "red" else "purple", (5, 75), 8)]
-    assert find_moved_object(*scene(rest, (colour, 8))) == ObjectMove(colour, rim, other)
+    stays = "red" if colour != "red" else "purple"
+    rest = [bowl(rim, HERE), bowl(other, THERE), (stays, (5, 75), 8)]
+    assert find_moved_object(*scene(rest, (colour, 8))) == ObjectMove(colour, rim, other, frozenset({stays}))
 
 
 def test_without_bowls_nothing_surrounds():
-    assert find_moved_object(*scene([("green", (34, 20), 8)], ("red", 8))) == ObjectMove("red", "", "")
+    moved = find_moved_object(*scene([("green", (34, 20), 8)], ("red", 8)))
+    assert moved == ObjectMove("red", "", "", frozenset({"green"}))
 
 
 @pytest.mark.parametrize("colour", ["black", "white", "grey"])
@@ -230,8 +232,8 @@ class Painted:
     id, fps = "it", 10.0
     state_names, action_names = ("x", "y", "z", "gripper"), ()
 
-    def __init__(self, instruction, moved="red"):
-        before, carry, after = scene([bowl("blue", HERE), bowl("red", THERE)], (moved, 8))
+    def __init__(self, instruction, moved="red", stays=("green", (5, 75), 8)):
+        before, carry, after = scene([bowl("blue", HERE), bowl("red", THERE), stays], (moved, 8))
         self.instruction = instruction
         spans = ((before, 20, 1.0), (carry, 30, 0.2), (after, 20, 1.0))
         self.pictures = [s[i * len(s) // n] for s, n, _ in spans for i in range(n)]
@@ -294,7 +296,8 @@ def test_pictures_are_looked_at_only_where_the_words_leave_it_open():
     ("instruction", "moved", "reason"),
     [
         ("put the red block in the red bowl", "red", ""),
-        ("put the orange block in the red bowl", "red", ""),
+        ("put the orange block in the bowl", "red", ""),
+        ("put the orange block in the red bowl", "red", "something red is moved"),
         ("put the block in the bowl", "red", ""),
         ("put the green block in the red bowl", "white", ""),
         ("put the red and blue block in the red bowl", "green", ""),
@@ -308,6 +311,36 @@ def test_a_colour_that_is_clearly_another_contradicts_the_words(instruction, mov
     shown = [doubt for step in steps for doubt in step.doubts if "the camera shows" in doubt]
     assert len(shown) == len(steps) * bool(reason)
     assert all(reason in doubt for doubt in shown)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_doubted"),
+    [
+        ("pick up the red cup", True),
+        ("Take the RED, the blue and the red cups", True),
+        ("put the cup next to the blue plate", False),
+        ("put the red in the box", False),
+    ],
+)
+def test_colours_that_look_alike_are_two_where_some_words_tell_them_apart(other, is_doubted):
+    recording, layout = Painted("put the orange block in the bowl"), Layout(closed="low")
+    steps = plan(recording, "event", camera="front", words=[other], layout=layout).steps
+    shown = [any("something red is moved" in doubt for doubt in step.doubts) for step in steps]
+    assert shown == [is_doubted] * len(steps)
+
+
+@pytest.mark.parametrize(("edge", "is_doubted"), [(8, True), (20, False)])
+def test_a_thing_of_the_look_in_the_words_that_stays_contradicts_them(edge, is_doubted):
+    recording = Painted("put the orange block in the bowl", stays=("orange", (5, 70), edge))
+    steps = plan(recording, "event", camera="front", layout=Layout(closed="low")).steps
+    shown = [any("something red is moved" in doubt for doubt in step.doubts) for step in steps]
+    assert shown == [is_doubted] * len(steps)
+
+
+def test_what_is_only_picked_up_has_a_colour_too():
+    recording, layout = Painted("pick up the green block"), Layout(closed="low")
+    steps = plan(recording, "event", camera="front", layout=layout).steps
+    assert all(any("something red is moved" in doubt for doubt in step.doubts) for step in steps)
 
 
 @pytest.mark.slow
