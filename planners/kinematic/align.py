@@ -27,6 +27,10 @@ class ClauseSpan:
     outcome: StepOutcome = "done"
     touch: Touch | None = None
     """The contact without a grasp that belongs to it."""
+    note: str | None = None
+    """What else is known of it (`Step.auxiliary_text`)."""
+    doubts: tuple[str, ...] = ()
+    """Why its words may be untrue, where the motion says so of it alone."""
 
 
 def align(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:

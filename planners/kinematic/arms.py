@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from goalreel.planners.kinematic.base import find_drives
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.signals import Curve, Cycle, arm_speed
@@ -33,14 +34,16 @@ def read_arms(recording: Recording, layout: Layout) -> ArmsMotion:
         return ArmsMotion(chosen[0][1], sides, at_once)
     first, second = (m for _, m in chosen)
     path = np.concatenate([first.path, second.path], axis=1)
+    speed = arm_speed(path, recording.fps)
     motion = ArmMotion(
         fps=recording.fps,
         path=path,
-        speed=arm_speed(path, recording.fps),
+        speed=speed,
         height=None,
         closed=_either(first.closed, second.closed),
         cycles=_in_turn((*first.cycles, *second.cycles)),
         hand=(*first.hand, *second.hand),
+        drives=tuple(find_drives(recording, layout, speed)),
     )
     return ArmsMotion(motion, sides, at_once)
 

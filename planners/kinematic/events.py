@@ -43,7 +43,7 @@ def leave_and_retreat(piece: ClauseSpan) -> list[ClauseSpan]:
         return [piece]
     thing = piece.clause.object or "something"
     away = Clause(f"retreat from {thing}", f"the hand is away from {thing}", "act", thing)
-    return [replace(piece, end=end), ClauseSpan(away, end, piece.end)]
+    return [replace(piece, end=end), ClauseSpan(away, end, piece.end, note=piece.note)]
 
 
 def events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:

@@ -134,6 +134,8 @@ def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
     for cycle, after in reversed(list(itertools.pairwise(cycles))):
         if cycle.release is None or not _in_the_air(cycle, motion):
             continue
+        if motion.drives_between(cycle.contact, after.contact):
+            continue
         start, end, next_contact = (motion.path[i] for i in (cycle.contact, cycle.release, after.contact))
         stayed = np.linalg.norm(next_contact - start) < np.linalg.norm(next_contact - end)
         if stayed and motion.releases_apart(cycle, after) > _ELSEWHERE * motion.extent:

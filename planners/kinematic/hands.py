@@ -56,7 +56,8 @@ def _find_by_behaviour(recordings: Sequence[Recording], hint: Layout, sample: st
     for source in ("state", "action"):
         values = [values_of(r, source) for r in recordings]
         dims = values[0].shape[1]
-        scores = [_two_levels([v[:, i] for v in values]) for i in range(dims)]
+        base = hint.base if hint.base_source == source else ()
+        scores = [0.0 if i in base else _two_levels([v[:, i] for v in values]) for i in range(dims)]
         best = max(scores, default=0.0)
         if best < _TWO_LEVELS:
             continue

@@ -50,6 +50,10 @@ class Layout(BaseModel):
     """Features of the dataset that hold the state, joined; `observation.state` and the like if empty."""
     action: tuple[str, ...] = ()
     """Those of the action."""
+    base: tuple[NonNegativeInt, ...] = ()
+    """Dimensions of `base_source` that tell where a mobile base is, or how fast it drives."""
+    base_source: Literal["state", "action"] = "state"
+    """The feature that holds the base."""
     side: Literal["left", "right"] | None = None
     """Which hand it is, where the names tell."""
     other: "Layout | None" = None
@@ -81,7 +85,7 @@ class Layout(BaseModel):
                 first, slash, second = value.partition("/")
                 for hand, part in zip(hands, (first, second if slash else first), strict=True):
                     if part or not slash:
-                        hand[key] = _indices(part) if key in ("gripper", "position") else part
+                        hand[key] = _indices(part) if key in ("gripper", "position", "base") else part
             layout = cls.model_validate(hands[0])
             second = cls.model_validate(hands[1])
         except ValueError as e:
@@ -95,7 +99,16 @@ class Layout(BaseModel):
     def __str__(self) -> str:
         """The text that `parse` reads, but for what is open."""
         parts: list[str] = []
-        for key in ("gripper", "position", "vertical", "closed", "threshold", "source"):
+        for key in (
+            "gripper",
+            "position",
+            "vertical",
+            "closed",
+            "threshold",
+            "source",
+            "base",
+            "base_source",
+        ):
             values = [written(getattr(hand, key)) for hand in self.hands]
             if any(value not in ("", "state") for value in values):
                 parts.append(f"{key}={'/'.join(values if len(set(values)) > 1 else values[:1])}")
@@ -137,6 +150,8 @@ def check_layout(recording: Recording, layout: Layout) -> None:
         source = recording.state if hand.source == "state" else recording.action
         _check(hand.gripper, source.shape[1], f"gripper (in {hand.source})")
         _check((*hand.position, *_optional(hand.vertical)), body.shape[1], "position")
+        driven = recording.state if hand.base_source == "state" else recording.action
+        _check(hand.base, driven.shape[1], f"base (in {hand.base_source})")
 
 
 def _optional(index: int | None) -> tuple[int, ...]:
@@ -182,9 +197,11 @@ def _axis(name: str) -> str | None:
     return parts[-1] if parts[-1] in ("x", "y", "z") and not _NOT_A_PLACE & set(parts) else None
 
 
-def find_position(names: Sequence[str], dims: int, hand: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """(x, y, z) and z by name, else the joints of the arm with the hand and no vertical."""
-    joints = [i for i in range(dims) if i not in hand]
+def find_position(
+    names: Sequence[str], dims: int, hand: Sequence[int], base: Sequence[int] = ()
+) -> tuple[tuple[int, ...], int | None]:
+    """(x, y, z) and z by name, else the joints of the arm with the hand and no vertical; never the base."""
+    joints = [i for i in range(dims) if i not in hand and i not in base]
     if len(names) != dims:
         return tuple(joints), None
     side = side_of(names[hand[0]]) if hand else ""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from goalreel.planners.kinematic.base import find_drives
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.resistance import ArmCommand, read_command
 from goalreel.planners.kinematic.signals import (
@@ -53,6 +54,8 @@ class ArmMotion:
     """The gripper's dimensions."""
     command: ArmCommand | None = None
     """How the arm is told to go on; None without such a command."""
+    drives: tuple[tuple[int, int], ...] = ()
+    """Frames [start, end) in which a mobile base drives and the arm stands."""
 
     def __len__(self) -> int:
         return len(self.path)
@@ -71,8 +74,14 @@ class ArmMotion:
     def failed(self, cycle: Cycle) -> bool:
         """Whether a grasp carried nothing, or hardly anything in a second: it closed on air or slipped."""
         end = len(self) if cycle.release is None else cycle.release
+        if self.drives_between(cycle.contact, end):
+            return False
         short = end - cycle.contact <= self.fps
         return self.carry_distance(cycle) < (3 * _CARRY if short else _CARRY) * self.extent
+
+    def drives_between(self, start: int, end: int) -> bool:
+        """Whether the base takes the arm elsewhere: then its places cannot be compared."""
+        return any(start < b and a < end for a, b in self.drives)
 
     def closure(self, cycle: Cycle) -> Curve:
         """How closed the hand is from contact to release, 0-1; never empty."""
@@ -90,8 +99,13 @@ class ArmMotion:
         return self.retreat_end(start, second.grasp)
 
     def apart(self, first: Cycle, second: Cycle) -> float:
-        """Distance from a release to the next grasp: small when the same object is grasped again."""
+        """Distance from a release to the next grasp: small when the same object is grasped again.
+
+        Infinite where the base drives between them.
+        """
         release = len(self) - 1 if first.release is None else first.release
+        if self.drives_between(release, second.grasp):
+            return float("inf")
         return float(np.linalg.norm(self.path[second.grasp] - self.path[release]))
 
     def _stop(self, cycle: Cycle) -> int:
@@ -246,7 +260,8 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
         grasps = tuple(cycles(closed, recording.fps, _command(recording, layout, closed)))
     speed = arm_speed(path, recording.fps)
     command = read_command(recording, layout)
-    motion = ArmMotion(recording.fps, path, speed, height, closed, grasps, layout.gripper, command)
+    drives = tuple(find_drives(recording, layout, speed))
+    motion = ArmMotion(recording.fps, path, speed, height, closed, grasps, layout.gripper, command, drives)
     return replace(motion, cycles=tuple(_from_lift(cycle, motion) for cycle in grasps))
 
 

@@ -102,7 +102,8 @@ def find_move(part: ClauseSpan, recording: Recording, motion: ArmMotion, camera:
     """Find the object that a part's grasps moved, from the pictures of `camera`.
 
     They are taken before its first grasp (from the previous release), until its last release, and after it
-    (until the next grasp). None where the object is not sure, or was never released.
+    (until the next grasp). None where the object is not sure, or was never released, or the camera may have
+    been driven elsewhere.
     """
     if not part.cycles:
         return None
@@ -112,7 +113,7 @@ def find_move(part: ClauseSpan, recording: Recording, motion: ArmMotion, camera:
     start = max((c.free or 0 for c in motion.cycles if c.grasp < first.grasp), default=0)
     end = min((c.grasp for c in motion.cycles if c.grasp > last.grasp), default=len(motion))
     spans = ((start, first.grasp), (first.contact, last.release), (last.free, end))
-    if any(b <= a for a, b in spans):
+    if any(b <= a for a, b in spans) or motion.drives_between(start, end):
         return None
     start_pictures, carry_pictures, end_pictures = (
         _pictures(recording, camera, sample(a, b, _PICTURES)) for a, b in spans

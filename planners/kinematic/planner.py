@@ -1,6 +1,7 @@
 """The Planner that derives a plan from a recorded episode, by rules over motion and words."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, align_contacts, split_pick
 from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
 from goalreel.planners.kinematic.clauses import Clause, read, whole
+from goalreel.planners.kinematic.driving import cut_drives, drive_doubts, split_drives
 from goalreel.planners.kinematic.events import cut_at_release, events, leave_and_retreat
 from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
@@ -88,10 +90,11 @@ class KinematicPlanner:
     def _plan(self, instruction: str, recording: Recording) -> Plan:
         check(recording)
         request, returns = split_return(instruction)
-        clauses = read(request)
+        layout = find_layout(recording, self._layout)
+        request, destinations = split_drives(request) if layout.base else (request, [])
+        clauses = read(request) or ([whole(instruction)] if destinations else [])
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
-        layout = find_layout(recording, self._layout)
         arms = read_arms(recording, layout)
         motion = arms.motion
         grasps, failed_grasps = sort_grasps(clauses, motion)
@@ -105,6 +108,7 @@ class KinematicPlanner:
         idle = is_explained and not grasps and not _may_grasp(clauses, recording, layout)
         unread = tuple(hand_doubts(arms, layout, idle))
         reasons = doubts(clauses, grasps, failed_grasps, motion, unread, is_explained)
+        reasons += tuple(drive_doubts(destinations, motion.drives, grasps))
         late = list(end_doubts(clauses, grasps, motion, returns))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
@@ -120,13 +124,13 @@ class KinematicPlanner:
             )
         named_parts = self._name_objects(parts, recording, motion)
         pieces = [
-            (piece, _note(piece, arms, has_name=part is not unnamed))
+            replace(piece, note=_note(piece, arms, has_name=part is not unnamed))
             for unnamed, part in zip(parts, named_parts, strict=True)
             for piece in self._cut(part, failed_grasps, motion)
         ]
+        pieces = cut_drives(pieces, motion.drives, destinations, instruction)
         if self._last_retreat and self._granularity == "event":
-            last, note = pieces.pop()
-            pieces += [(piece, note) for piece in leave_and_retreat(last)]
+            pieces += leave_and_retreat(pieces.pop())
         phase_list: list[MotionPhase] = []
         if reasons or late:
             phase_list = [] if unread else hand_phases(motion)
@@ -135,10 +139,10 @@ class KinematicPlanner:
             phase_list = [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in phase_parts]
         return Plan(
             steps=tuple(
-                _step(p, note, (*reasons, *(why for start, why in late if p.end > start)))
-                for p, note in pieces
+                _step(p, (*reasons, *(why for start, why in late if p.end > start), *p.doubts))
+                for p in pieces
             ),
-            segments=tuple(_segment(p) for p, _ in pieces),
+            segments=tuple(map(_segment, pieces)),
             phases=tuple(phase_list),
         )
 
@@ -147,7 +151,7 @@ class KinematicPlanner:
     ) -> Sequence[Cycle | Touch] | None:
         """One contact for each clause, by the motion, or as the camera shows it; None where neither does."""
         contacts = explain(clauses, grasps, motion)
-        if self._camera is None or not is_one_touch(clauses, grasps) or _has_start(contacts):
+        if self._camera is None or motion.drives or not is_one_touch(clauses, grasps) or _has_start(contacts):
             return contacts
         touch = see_touch(recording, self._camera, motion)
         return contacts if touch is None else [touch]
@@ -205,13 +209,13 @@ def _note(piece: ClauseSpan, arms: ArmsMotion, *, has_name: bool) -> str | None:
     return "; ".join([*notes, *([COLOUR_NOTE] if has_name else [])]) or None
 
 
-def _step(part: ClauseSpan, note: str | None, reasons: tuple[str, ...]) -> Step:
+def _step(part: ClauseSpan, reasons: tuple[str, ...]) -> Step:
     clause = part.clause
     return Step(
         name=clause.name,
         instruction=clause.state,
         prompt=clause.prompt,
-        auxiliary_text=note,
+        auxiliary_text=part.note,
         outcome=part.outcome,
         doubts=reasons,
     )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.planners.kinematic.base import find_base
 from goalreel.planners.kinematic.closed_end import closed_end
 from goalreel.planners.kinematic.commands import Evidence, HandTrace, hold_level
 from goalreel.planners.kinematic.counts import episodes_text
@@ -93,6 +94,7 @@ def infer_robot(
     sample = (
         f"{len(recordings)} of {sampled_from} episodes" if sampled_from else episodes_text(len(recordings))
     )
+    hint, base_findings = _find_base(recordings[0], hint, robot_type)
     hands: list[Hand]
     if hint.gripper:
         hands = [(h.model_copy(update={"other": None}), "given", "by --layout") for h in hint.hands]
@@ -103,12 +105,15 @@ def infer_robot(
         layout, arm_findings = _find_arm(recordings[0], hint, "", ())
         nothing = "no dimension is named so or goes between two levels"
         gripper = Finding(field="gripper", value=None, confidence="likely", reason=f"{nothing} in {sample}")
-        return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *arm_findings))
+        return Robot(
+            layout=layout.model_copy(update={"complete": True}),
+            findings=(gripper, *arm_findings, *base_findings),
+        )
     layouts, findings = _settle(
         [layout for layout, _ in robots], [f for _, arm_findings in robots for f in arm_findings]
     )
     other = layouts[1] if len(layouts) > 1 else None
-    return Robot(layout=layouts[0].model_copy(update={"other": other}), findings=tuple(findings))
+    return Robot(layout=layouts[0].model_copy(update={"other": other}), findings=(*findings, *base_findings))
 
 
 def find_layout(recording: Recording, hint: Layout | None = None) -> Layout:
@@ -118,6 +123,24 @@ def find_layout(recording: Recording, hint: Layout | None = None) -> Layout:
         Unsegmentable: an index of `hint` lies outside the recording.
     """
     return infer_robot([recording], hint).layout
+
+
+def _find_base(recording: Recording, layout: Layout, robot_type: str | None) -> tuple[Layout, list[Finding]]:
+    """Complete the mobile base; a robot without one has no finding."""
+    if layout.base:
+        return layout, [
+            Finding(field="base", value=written(layout.base), confidence="given", reason="by --layout")
+        ]
+    base, source, reason = find_base(recording, robot_type)
+    if not base:
+        return layout, []
+    confidence: Confidence = "certain" if reason.startswith("named") else "likely"
+    finding = Finding(
+        field="base", value=written(base), confidence=confidence, reason=f"{reason}, in {source}"
+    )
+    update: dict[str, object] = {"base": base, "base_source": source}
+    other = layout.other.model_copy(update=update) if layout.other else None
+    return layout.model_copy(update={**update, "other": other}), [finding]
 
 
 def _infer_hand(
@@ -163,7 +186,12 @@ def _find_arm(
         return layout, [place, _height(label, layout.vertical, "given", "by --layout")]
     source = "state" if recording.state.shape[1] else "action"
     names, dims = names_of(recording, source), values_of(recording, source).shape[1]
-    position, vertical = find_position(names, dims, hand if layout.source == source else ())
+    position, vertical = find_position(
+        names,
+        dims,
+        hand if layout.source == source else (),
+        layout.base if layout.base_source == source else (),
+    )
     confidence: Confidence = "likely" if vertical is None else "certain"
     reason = "named x, y and z"
     if vertical is None:

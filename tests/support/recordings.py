@@ -41,9 +41,13 @@ def make_dataset(
     fps: int = 10,
     task: str = "put the red block in the blue bowl",
     size: int = 48,
+    states: Sequence[np.ndarray] = (),
+    names: Sequence[str] = ("x", "y", "z", "gripper"),
     **create: object,
 ) -> Path:
     """Write a dataset through `LeRobotDataset.create`: state x, y, z, gripper; one grasp an episode.
+
+    `states` are other states, an array for each episode, of dimensions with `names`.
 
     Nothing but the robot's type tells which end of the gripper is closed: it is low.
     """
@@ -53,7 +57,7 @@ def make_dataset(
 
     Features.__setitem__ = set_feature
     picture = {"dtype": dtype, "shape": (size, size, 3), "names": ["height", "width", "channels"]}
-    numbers = {"dtype": "float32", "shape": (4,), "names": ["x", "y", "z", "gripper"]}
+    numbers = {"dtype": "float32", "shape": (len(names),), "names": list(names)}
     create.setdefault("robot_type", "koch_follower")
     dataset = LeRobotDataset.create(
         "local/test",
@@ -68,10 +72,11 @@ def make_dataset(
         rgb_encoder=RGBEncoderConfig(vcodec="h264", g=4, crf=18) if dtype == "video" else None,
         **create,
     )
-    for episode, length in enumerate(lengths):
+    for episode, length in enumerate([len(state) for state in states] or lengths):
         for i in range(length):
             grip = 0.0 if length // 3 <= i < 2 * length // 3 else 1.0
-            state = np.array([0.1 * i, 0.05 * episode, np.sin(i / 3), grip], np.float32)
+            values = states[episode][i] if states else [0.1 * i, 0.05 * episode, np.sin(i / 3), grip]
+            state = np.array(values, np.float32)
             pictures = {f"observation.images.{c}": moving_square(i, episode, size) for c in cameras}
             dataset.add_frame({**pictures, "observation.state": state, "action": state, "task": task})
         dataset.save_episode(parallel_encoding=False)  # forks otherwise, with threads alive
