@@ -3,9 +3,10 @@
 Timestamps follow lerobot v3.0: one file holds many episodes, and a frame is found by its presentation time.
 """
 
+import itertools
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ import av
 import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError
+from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
@@ -24,6 +26,8 @@ from goalreel.errors import DatasetError
 
 LARGE = 1 << 18
 """Frames of a file from which on it is open once at a time."""
+_SKIPPING = ("h264", "hevc")
+"""FFmpeg's decoders that can leave out single frames; libdav1d leaves out all of a kind or none."""
 
 
 def ffmpeg_url(path: Path) -> str:
@@ -249,21 +253,37 @@ def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]
 def _walk(
     container: InputContainer, index: VideoIndex, targets: list[int]
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """Decode forward, jumping ahead whenever a keyframe lies between here and the next wanted frame."""
-    stream = container.streams.video[0]
-    position, upcoming = None, None
+    """Decode each target from its keyframe on, those with one keyframe together."""
     reformatter = VideoReformatter()  # a frame's own would set up the conversion anew for each
     key_indices = np.maximum(np.searchsorted(index.keyframes, targets, side="right") - 1, 0)
-    for target, key in zip(targets, index.keyframes[key_indices].tolist(), strict=True):
-        if position is None or key > position:
-            container.seek(key, stream=stream, backward=True)
-            upcoming = container.decode(stream)
-        for frame in upcoming or ():
-            position = frame.pts
-            if position == target and frame.is_corrupt:
+    keys = dict(zip(targets, index.keyframes[key_indices].tolist(), strict=True))
+    for key, group in itertools.groupby(targets, keys.__getitem__):
+        container.seek(key, stream=container.streams.video[0], backward=True)
+        wanted = set(group)
+        undecoded = len(wanted)
+        for frame in _decoded(container, wanted):
+            if frame.pts not in wanted:
+                continue
+            if frame.is_corrupt:
                 return  # a decoder conceals damage by inventing pixels; a goal image must not be invented
-            if position == target:
-                yield target, np.asarray(reformatter.reformat(frame, format="rgb24").to_ndarray(), np.uint8)
+            yield frame.pts, np.asarray(reformatter.reformat(frame, format="rgb24").to_ndarray(), np.uint8)
+            undecoded -= 1
+        if undecoded:
+            return
+
+
+def _decoded(container: InputContainer, wanted: Set[int]) -> Iterator[VideoFrame]:
+    """Decode from here to the last `wanted` frame. Frames that it does not need may be left out."""
+    stream = container.streams.video[0]
+    decoder, unread = stream.codec_context, set(wanted)
+    try:
+        for packet in container.demux(stream):
+            if decoder.name in _SKIPPING:
+                decoder.skip_frame = "DEFAULT" if packet.pts in wanted else "NONREF"
+            unread.discard(packet.pts)
+            yield from stream.decode(packet)
+            if not unread:
+                yield from stream.decode()  # the frames that it holds back for their order
                 break
-            if position is not None and position > target:
-                return
+    finally:
+        decoder.skip_frame = "DEFAULT"

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
+import cv2
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -426,3 +427,34 @@ def test_the_header_of_a_video_tells_what_its_packets_tell(codec, movflags, tmp_
     assert np.array_equal(index.keyframes, np.sort(packets["pts"][packets["key"]]))
     assert index.time_base == pytest.approx(unit)
     assert index.size in (None, (64, 64))
+
+
+RANDOM_ACCESS = {
+    "h264": {"x264-params": "bframes=4:b-pyramid=none:keyint=20:open-gop=1"},
+    "hevc": {"x265-params": "bframes=4:b-pyramid=0:keyint=20:log-level=none"},
+    "vp9": {"lag-in-frames": "16", "auto-alt-ref": "1", "cpu-used": "8"},
+    "libaom-av1": {"cpu-used": "8", "g": "20"},
+}
+
+
+@pytest.mark.parametrize("codec", RANDOM_ACCESS)
+def test_a_frame_alone_is_as_among_all_frames(codec, tmp_path):
+    import av
+
+    path, chance = tmp_path / "video.mp4", np.random.default_rng(0)
+    ground = cv2.GaussianBlur(chance.integers(0, 255, (96, 160, 3), np.uint8), (0, 0), 4)
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream(codec, rate=30, options=RANDOM_ACCESS[codec])
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for i in range(60):
+            picture = np.ascontiguousarray(ground[i // 3 : i // 3 + 64, i : i + 96])
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        out.mux(stream.encode())
+    index = reading.VideoIndex.read(path)
+    frames = reading.decode(index, index.pts.tolist())
+    assert list(frames) == index.pts.tolist()
+    for count in (1, 2, 7) * 10:
+        chosen = chance.choice(index.pts, count, replace=False).tolist()
+        some = reading.decode(index, chosen)
+        assert sorted(some) == sorted(chosen)
+        assert all(np.array_equal(some[at], frames[at]) for at in chosen)
