@@ -55,9 +55,10 @@ class DifferenceCritic:
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Answer i judges candidate i; without a source by the picture alone."""
-        return map_threaded(self._judge, candidates, THREADS)
+        return map_threaded(self.judge_one, candidates, THREADS)
 
-    def _judge(self, candidate: Candidate) -> Verdict:
+    def judge_one(self, candidate: Candidate) -> Verdict:
+        """Judge one candidate, as `judge` does."""
         image = candidate.image.pixels
         if fault := self._exposure_fault(image):
             return Verdict(success=False, reasoning=fault, semantics=0.0, quality=0.0, pictures_only=True)

@@ -4,11 +4,12 @@ A few rules of physics, without a model, recognise a frame that cannot show what
 tell whether it shows the right thing: a block beside its target is accepted.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
+from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.kinematic.arms import read_arms
@@ -17,7 +18,7 @@ from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.planner import check
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.recorded.difference import DifferenceCritic, edges
+from goalreel.planners.recorded.difference import THREADS, DifferenceCritic, edges
 from goalreel.types import Candidate, Recording, Recordings, Verdict
 
 NEAR = 0.05
@@ -48,16 +49,18 @@ class MotionCritic:
     """
 
     def __init__(self, recordings: Recordings, layout: Layout | None = None) -> None:
+        """`recordings` are the episodes by id; they are read in several threads."""
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._layout = layout
         self._pixels = DifferenceCritic()
-        self._motions: OrderedDict[str, ArmMotion | None] = OrderedDict()
+        self._motion = lru_cache(CACHE_SIZE)(self._read_motion)
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Answer i judges candidate i."""
-        return [self._decide(c, v) for c, v in zip(candidates, self._pixels.judge(candidates), strict=True)]
+        return map_threaded(self._judge, candidates, THREADS)
 
-    def _decide(self, candidate: Candidate, verdict: Verdict) -> Verdict:
+    def _judge(self, candidate: Candidate) -> Verdict:
+        verdict = self._pixels.judge_one(candidate)
         goal, source = _place(candidate.image), _place(candidate.source)
         if not verdict.success or goal is None or source is None or source[1] >= goal[1]:
             return verdict
@@ -71,7 +74,7 @@ class MotionCritic:
         return verdict.model_copy(update={"success": False, "reasoning": reason})
 
     def _fault(self, recording: Recording, camera: str, start: int, goal: int) -> str | None:
-        motion = self._motion(recording)
+        motion = self._motion(recording.id)
         if motion is None or goal >= len(motion) or not motion.extent:
             return None
         if any(cycle.contact <= goal < _release(cycle, len(motion)) for cycle in motion.cycles):
@@ -125,18 +128,15 @@ class MotionCritic:
             return None
         return "Cannot see: what the hand holds is moving at full speed, and the picture is blurred."
 
-    def _motion(self, recording: Recording) -> ArmMotion | None:
-        if recording.id not in self._motions:
-            try:
-                check(recording)
-                layout = find_layout(recording, self._layout)
-                is_read = all(hand.closed or not hand.gripper for hand in layout.hands)
-                self._motions[recording.id] = read_arms(recording, layout).motion if is_read else None
-            except Unsegmentable:
-                self._motions[recording.id] = None
-            if len(self._motions) > CACHE_SIZE:
-                self._motions.popitem(last=False)
-        return self._motions[recording.id]
+    def _read_motion(self, recording_id: str) -> ArmMotion | None:
+        recording = self._open(recording_id)
+        try:
+            check(recording)
+            layout = find_layout(recording, self._layout)
+            is_read = all(hand.closed or not hand.gripper for hand in layout.hands)
+            return read_arms(recording, layout).motion if is_read else None
+        except Unsegmentable:
+            return None
 
 
 def _place(image: Image | None) -> tuple[str, int] | None:
