@@ -73,10 +73,11 @@ def file_lock(lock: Path, busy: str, *, shared: bool = False, wait: bool = False
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on a clean exit it becomes `path`, durably and at once.
 
-    The old file, if any, is replaced and never written into: it may be a hard link into another dataset.
+    The old file, if any, is replaced and never written into: it may be a hard link into another dataset. One
+    that is not `durable` may be empty or gone after a power cut.
 
     Raises:
         DatasetError: the disk is full; nothing is left behind.
@@ -87,9 +88,11 @@ def atomic(path: Path) -> Iterator[Path]:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             yield tmp
-            _sync(tmp)
+            if durable:
+                _sync(tmp)
             tmp.replace(path)
-            _sync(path.parent)
+            if durable:
+                _sync(path.parent)
         finally:
             tmp.unlink(missing_ok=True)
 
@@ -131,11 +134,11 @@ def _empty(folder: Path) -> None:
             path.unlink()
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write atomically; a file that already holds `data` is not touched."""
+def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write as `atomic` does; a file that already holds `data` is not touched."""
     if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
         return
-    with atomic(path) as tmp:
+    with atomic(path, durable=durable) as tmp:
         tmp.write_bytes(data)
 
 

@@ -58,7 +58,7 @@ class FileMarks:
     def put(self, file: Path, made_from: str, note: dict[str, Any]) -> None:
         """Mark `file` as complete, with what it was made from and a note to give back."""
         text = json.dumps({"made_from": made_from, "content": content_digest(file), "note": note})
-        write_bytes(self.path(file), text.encode() + b"\n")
+        _write(self.path(file), text)
 
     def once(self, file: Path, made_from: str, write: Callable[[], None]) -> None:
         """Let `write` make `file` unless it is there and was made from just this."""
@@ -94,4 +94,9 @@ class FileMarks:
     def put_copies(self, digests: Mapping[str, str]) -> None:
         """Note which files were passed on from IN, and what they hold."""
         text = json.dumps(dict(digests), indent=1, sort_keys=True)
-        write_bytes(self.out / MARKS / _COPIES, text.encode() + b"\n")
+        _write(self.out / MARKS / _COPIES, text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a mark. The disk is not waited for: a mark that a power cut damages only costs its file anew."""
+    write_bytes(path, text.encode() + b"\n", durable=False)
