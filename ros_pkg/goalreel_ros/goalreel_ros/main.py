@@ -1,6 +1,5 @@
 """Runs the node, and ends it cleanly on SIGINT and SIGTERM whatever it is doing."""
 
-import gc
 import logging
 import os
 import sys
@@ -10,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from goalreel.errors import first_line
+from goalreel.program import prepare_process
 from goalreel_ros.signals import StopSignal
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     """
     # rclpy's own handlers would end the context first, before the policy can be stopped.
     stop = StopSignal()
-    gc.set_threshold(10_000)  # at Python's 700 it takes a seventh of the time that importing torch takes
+    prepare_process()
     import rclpy
     from rclpy.action.server import RCLError
     from rclpy.exceptions import ParameterException
