@@ -102,7 +102,11 @@ def check(
     if merge is not None:
         other = merge if isinstance(merge, Source) else Source.open(Path(merge))
         issues += merge_issues(source, other)
-    facts: dict[str, Any] = {"dataset": str(source.root), "robot_type": source.info.get("robot_type")}
+    robot_type = source.info.get("robot_type")
+    facts: dict[str, Any] = {
+        "dataset": str(source.root),
+        "robot_type": None if robot_type is None else str(robot_type),
+    }
     facts |= {"episodes": len(selected), "fps": source.fps}
     if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
         return CheckReport(**facts, issues=tuple(issues))

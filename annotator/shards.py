@@ -61,7 +61,7 @@ def build_records(
                 _gather(folder / FOLDER, records.folder)
         records.remember(root)
         records.drop_unused_images()
-        refuse_broken(dataset, sorted(records.done()))
+        refuse_broken(dataset, sorted(records.done(corrected=True)))
         options = Options.of(settings)
         write_dataset(dataset, out, records, options, settings["camera"], overwrite, progress)
         missing = sorted(set(dataset.indices) - records.done(corrected=True))

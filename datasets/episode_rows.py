@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import read_table, sort_rows, to_numpy
+from goalreel.datasets.arrow import array, read_table, sort_rows, to_numpy
 from goalreel.datasets.row_groups import parquet_schema
 from goalreel.errors import DatasetError, first_line
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
+_WHOLE = (*_NEEDED[:2], "dataset_from_index", "dataset_to_index")
 _AT_ONCE = 1000
 type Place = tuple[int, int]
 """`data/chunk_index` and `data/file_index`."""
@@ -52,7 +53,13 @@ class EpisodeRows:
                 f"{root}: the files in meta/episodes differ in their columns ({first_line(e)})"
             ) from e
         if missing := set(_NEEDED) - set(table.column_names):
-            raise DatasetError(f"{files[0]}: misses the columns {', '.join(sorted(missing))}")
+            names = ", ".join(sorted(missing))
+            raise DatasetError(f"{files[0]}: misses the columns {names}: copy the dataset again")
+        table = _with_types(root, table)
+        if empty := table["episode_index"].null_count:
+            raise DatasetError(
+                f"{root}: meta/episodes: episode_index is empty in {empty} row(s): number them"
+            )
         return cls(sort_rows(table, "episode_index"))
 
     @property
@@ -102,3 +109,35 @@ class EpisodeRows:
     def column(self, name: str) -> list[Any]:
         """One value a row; None throughout where there is no such column."""
         return self._table[name].to_pylist() if name in self._table.column_names else [None] * len(self)
+
+
+def _with_types(root: Path, table: pa.Table) -> pa.Table:
+    """The places of episodes as whole numbers and seconds, whichever numbers hold them.
+
+    Raises:
+        DatasetError: they are no such numbers, or lerobot makes no path of them.
+    """
+    for at, field in enumerate(table.schema):
+        kind = field.type
+        if field.name in _WHOLE or field.name.endswith(("/chunk_index", "/file_index")):
+            kind = pa.int64()
+        elif field.name.startswith("videos/") and field.name.endswith("_timestamp"):
+            kind = pa.float64()
+        if field.type == kind:
+            continue
+        values = table[at].to_pylist() if _is_numeric(field.type) else ["text"]
+        values = [None if value != value else value for value in values]
+        is_whole = all(isinstance(v, int) or (isinstance(v, float) and v.is_integer()) for v in values if v)
+        of_video = field.name.startswith("videos/") and pa.types.is_floating(field.type)
+        if kind == pa.int64() and (of_video or not is_whole):
+            raise DatasetError(
+                f"{root}: meta/episodes: {field.name} is of type {field.type}: write whole numbers, as int64"
+            )
+        if "text" in values:
+            raise DatasetError(f"{root}: meta/episodes: {field.name} is of type {field.type}: write seconds")
+        table = table.set_column(at, field.name, array(values, kind))
+    return table
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)

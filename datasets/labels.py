@@ -126,7 +126,7 @@ def read_texts(path: Path, column: str) -> dict[int, str]:
     """Index -> text, of meta/tasks.parquet (`column` is task) or meta/subtasks.parquet (subtask).
 
     Raises:
-        DatasetError: the file cannot be read, or has other columns.
+        DatasetError: the file cannot be read, has other columns, or its indices are no whole numbers.
     """
     try:
         table = read_table(path)
@@ -137,7 +137,10 @@ def read_texts(path: Path, column: str) -> dict[int, str]:
     text = next((n for n in (column, "__index_level_0__") if n in table.column_names), None)
     if text is None or f"{column}_index" not in table.column_names:
         raise DatasetError(f"{path}: misses the columns {column} and {column}_index")
-    return dict(zip(table[f"{column}_index"].to_pylist(), table[text].to_pylist(), strict=True))
+    indices, texts = table[f"{column}_index"].to_pylist(), table[text].to_pylist()
+    if not all(isinstance(index, int | float) and float(index).is_integer() for index in indices):
+        raise DatasetError(f"{path}: {column}_index is no whole number in each row: number the rows from 0")
+    return {int(i): "" if t is None else str(t) for i, t in zip(indices, texts, strict=True)}
 
 
 def frame_labels(indices: NDArray[np.int64], texts: Mapping[int, str]) -> list[tuple[int, str]]:

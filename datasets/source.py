@@ -4,7 +4,6 @@ Nothing is ever written; timestamps are those of the parquet, never recomputed. 
 `lerobot.datasets` 0.6: `meta/info.json`, `meta/tasks.parquet`, `meta/episodes/**`, `data/**`, `videos/**`.
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,21 +17,15 @@ from goalreel.datasets.data_places import locate
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.episode_rows import EpisodeRows, Place
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.labels import SUB_TASKS, read_texts
+from goalreel.datasets.info_file import read_info
+from goalreel.datasets.labels import read_texts
 from goalreel.datasets.numbers import NumberFeatures, find_numbers
-from goalreel.datasets.records import FOLDER, Records
-from goalreel.datasets.stored_files import DATA_PATH, VIDEO_PATH, check_template, stored
+from goalreel.datasets.stored_files import stored
 from goalreel.errors import DatasetError
 
 _TRIES = 10
 """Episodes of which one picture is looked for."""
 _CHANNELS = (1, 3, 4)
-CONVERTERS = {
-    "v2.0": "first lerobot 0.3's lerobot/datasets/v21/convert_dataset_v20_to_v21.py, then "
-    "python -m lerobot.scripts.convert_dataset_v21_to_v30",
-    "v2.1": "python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=local/NAME --root=DIR "
-    "--push-to-hub=false",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +128,8 @@ class Source:
 
     def missing_files(self) -> dict[int, Path]:
         """Episode that is not whole -> a file of its rows, or of a camera, that is not there."""
-        videos = [name for name, feature in self.features.items() if feature["dtype"] == "video"]
+        features, template = self.features.items(), self.info["video_path"]
+        videos = [name for name, feature in features if feature["dtype"] == "video" and template]
         missing: dict[int, Path] = {}
         for camera in (None, *videos):
             prefix, template, keys = "data", self.info["data_path"], {}
@@ -207,8 +201,14 @@ class Source:
 
 
 def declared_size(feature: Mapping[str, Any]) -> tuple[int, int]:
-    """(width, height) of a camera by its shape in info.json, whether channels come first or last."""
-    shape = list(feature["shape"])
+    """(width, height) of a camera by its shape in info.json, whether channels come first or last.
+
+    Raises:
+        DatasetError: there is no such shape.
+    """
+    shape = _shape(feature)
+    if len(shape) != 3:
+        raise DatasetError(f"no picture can be read, and meta/info.json gives them the shape {shape}")
     name = next(iter(feature.get("names") or ()), None)
     if name in ("channel", "channels") or (shape[0] in _CHANNELS and shape[-1] not in _CHANNELS):
         shape = shape[1:] + shape[:1]
@@ -219,67 +219,15 @@ def declares(feature: Mapping[str, Any], size: tuple[int, int]) -> bool:
     """Tell whether info.json gives a camera this (width, height) as lerobot's `dataset_to_policy_features`
     reads it: channels are last where the third name says so, and else first.
     """
-    shape, names = list(feature["shape"]), list(feature.get("names") or ())
+    shape, names = _shape(feature), list(feature.get("names") or ())
     edges = shape[:2] if names[2:] and names[2] in ("channel", "channels") else shape[1:]
     return len(names) == 3 and edges == [size[1], size[0]]
 
 
-def read_info(root: Path) -> dict[str, Any]:
-    """Read meta/info.json.
-
-    Raises:
-        DatasetError: it is missing or damaged, or of a version or a form that goalreel does not read.
-    """
-    path = root / "meta" / "info.json"
-    if root.is_file():
-        raise DatasetError(f"{root}: is a file, and a LeRobot dataset is a folder with meta/info.json")
-    if not path.is_file():
-        raise DatasetError(f"{root}: no meta/info.json there, so it is not a LeRobot dataset")
-    try:
-        info = json.loads(path.read_text(encoding="utf-8"))
-        version, fps, features = str(info["codebase_version"]), float(info["fps"]), dict(info["features"])
-    except (ValueError, KeyError, TypeError) as e:
-        raise DatasetError(f"{path}: damaged ({e!r}): copy the dataset again") from e
-    if not version.startswith("v3."):
-        advice = CONVERTERS.get(version, "a newer goalreel may read it")
-        raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
-    if info.get("storage_format") == "lance":
-        raise DatasetError(
-            f"{path}: stored as lance, which lerobot 0.6 does not read either: convert it to parquet and mp4"
-        )
-    if fps <= 0 or not features:
-        raise DatasetError(f"{path}: fps {fps} and {len(features)} features make no dataset")
-    _check_paths(root, info)
-    _note_sub_tasks(root, info)
-    return info
-
-
-def _check_paths(root: Path, info: dict[str, Any]) -> None:
-    """Refuse names and paths that lead to files outside of a dataset made from this one.
-
-    Raises:
-        DatasetError: the name of a feature is no name of a folder; or see `check_template`.
-    """
-    for name in info["features"]:
-        if "/" in name or "\\" in name or "\0" in name or name in ("", ".", ".."):
-            raise DatasetError(f"{root}: meta/info.json has a feature {name!r}, which is no name of a folder")
-    check_template(root, "data_path", info.setdefault("data_path", DATA_PATH), DATA_PATH)
-    if info.setdefault("video_path", VIDEO_PATH) is not None:
-        check_template(root, "video_path", info["video_path"], VIDEO_PATH)
-
-
-def _note_sub_tasks(root: Path, info: dict[str, Any]) -> None:
-    """Note SUB_TASKS where the settings of a run tell of it: datasets written before have no such note."""
-    features = info["features"]
-    masks = (name.removesuffix("_is_pad") for name in features if name.endswith("_is_pad"))
-    cameras = [camera for name in masks if (camera := f"observation.images.{name}") in features]
-    folder = root / FOLDER
-    while cameras and (folder / "settings.json").is_file():
-        if Records(folder, source="").settings().get("task_per_frame"):
-            for camera in cameras:
-                features[camera]["info"] = {**(features[camera].get("info") or {}), SUB_TASKS: True}
-            return
-        folder /= "previous"
+def _shape(feature: Mapping[str, Any]) -> list[int]:
+    """What info.json says of a camera, which lerobot does not look at when it loads pictures."""
+    shape = feature.get("shape")
+    return shape if isinstance(shape, list) and all(isinstance(size, int) for size in shape) else []
 
 
 def _on_wrist(camera: str) -> bool:

@@ -35,12 +35,14 @@ def _check_inside(root: Path, template: str, relative: str) -> None:
         raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
 
 
-def stored(root: Path, template: str, row: Mapping[str, Any], prefix: str, **keys: str) -> Path:
+def stored(root: Path, template: str | None, row: Mapping[str, Any], prefix: str, **keys: str) -> Path:
     """Where the row of meta/episodes says that a file of the episode is.
 
     Raises:
-        DatasetError: outside the dataset.
+        DatasetError: outside the dataset, or nowhere.
     """
+    if template is None:
+        raise DatasetError(f"{root}: meta/info.json has no video_path: write lerobot's, {VIDEO_PATH}")
     relative = template.format(
         chunk_index=row[f"{prefix}/chunk_index"], file_index=row[f"{prefix}/file_index"], **keys
     )

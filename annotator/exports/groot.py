@@ -5,7 +5,9 @@ parquet and, of each camera, an mp4 an episode; meta/modality.json, which names 
 the cameras and the annotations; annotations are columns that index meta/tasks.jsonl.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.annotator.exports.groot_meta import DATA, VIDEO, GrootMeta
+from goalreel.datasets.episode import Episode
 from goalreel.datasets.labels import frame_labels, has_sub_tasks, joined_tasks
 from goalreel.datasets.row_groups import parquet_schema
 from goalreel.datasets.source import Source
@@ -28,10 +31,14 @@ from goalreel.errors import DatasetError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
 
+log = logging.getLogger(__name__)
+
 TASK = "annotation.human.action.task_description"
 """The instruction: the column that GR00T's own datasets have."""
 SUB_TASK = "annotation.goalreel.action.sub_task"
 """Each frame's sub-task; the instruction where none may be said."""
+_OTHER = ("image", "video", "language")
+"""What a column of a data file does not hold, or not as GR00T reads it."""
 
 
 def export_groot(
@@ -44,8 +51,9 @@ def export_groot(
     """Write the annotated `dataset` into the new folder `out` for GR00T.
 
     Videos are copied without encoding them anew where that can be (`cut_video`), and stored pictures become
-    videos. Episodes of which a file is missing are left out, and so are depth maps, language columns and
-    records. The numbers of all frames are held in memory, for exact quantiles.
+    videos. Episodes of which a file is missing, or whose numbers cannot be read, are left out; so are depth
+    maps, matrices, language columns and records. The numbers of all frames are held in memory, for exact
+    quantiles.
 
     `task_index` is each frame's task as its owner has it; with `task_per_frame` its sub-task, for readers of
     no other words.
@@ -57,6 +65,7 @@ def export_groot(
     """
     annotated = Annotated.open(dataset)
     source = annotated.source
+    columns = set(parquet_schema(data_files(source.root)[0]).names)
     for role, names in (("state", source.numbers.state), ("action", source.numbers.action)):
         if not names:
             how = f"annotate it with --layout {role}=NAME"
@@ -64,12 +73,17 @@ def export_groot(
         for name in names:
             if len(source.features[name]["shape"]) != 1:
                 raise DatasetError(f"{dataset}: {name} is no vector, and GR00T wants one")
+            if name not in columns:
+                raise DatasetError(f"{dataset}: its data files have no column {name}, the {role}")
+    total, done = len(source.rows) - len(annotated.missing), 0
     with annotated.folder(out) as part:
         export = _Export(annotated, _texts(source, annotated.goals), part, task_per_frame)
         for done, _ in enumerate(export.episodes(), start=1):
-            progress("export", done, len(source.rows) - len(annotated.missing))
+            progress("export", done, total)
+        if not done:
+            raise DatasetError(f"{dataset}: no episode can be read: goalreel check {dataset} says why")
         export.meta.write(part)
-    return annotated.exported
+    return replace(annotated.exported, episodes=done)
 
 
 def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
@@ -89,23 +103,36 @@ class _Export:
         self._source, self._goals, self._missing = source, annotated.goals, annotated.missing
         self._texts, self._root = texts, root
         self._task_per_frame = task_per_frame
-        self._dropped = {
-            name for name, f in source.features.items() if f["dtype"] in ("image", "video", "language")
-        }
-        self.meta = GrootMeta(source, {index: text for text, index in texts.items()}, (TASK, SUB_TASK))
+        numbers = {n: f for n, f in source.features.items() if f["dtype"] not in _OTHER}
+        # The statistics that its loader of N1.6 makes fail on them.
+        matrices = {name for name, feature in numbers.items() if len(feature["shape"]) != 1}
+        if matrices:
+            names = ", ".join(sorted(matrices))
+            log.warning("%s: left out, for GR00T reads vectors alone: %s", source.root, names)
+        absent = set(numbers) - set(parquet_schema(data_files(source.root)[0]).names)
+        self._dropped = set(source.features) - set(numbers) | matrices | absent
+        annotations = {index: text for text, index in texts.items()}
+        self.meta = GrootMeta(source, annotations, (TASK, SUB_TASK), self._dropped)
 
     def episodes(self) -> Iterator[int]:
         """Write the episodes in the order of the data files, and yield the index of each."""
         for path in data_files(self._source.root):
             columns = [name for name in parquet_schema(path).names if name not in self._dropped]
             for episode, table in episode_tables(path, columns):
-                if episode not in self._missing:
-                    self._write(episode, table.sort_by("frame_index"))
-                    yield episode
+                if episode in self._missing:
+                    continue
+                try:
+                    recorded = self._source.episode(episode)
+                except DatasetError as e:
+                    log.warning("%s: not exported", e)
+                    continue
+                self._write(recorded, table.sort_by("frame_index"))
+                yield episode
 
-    def _write(self, episode: int, table: pa.Table) -> None:
+    def _write(self, recorded: Episode, table: pa.Table) -> None:
+        episode = recorded.index
         goals = self._goals.get(episode)
-        task = self._tasks(table["task_index"].to_numpy(), goals)
+        task = self._tasks(table["task_index"].to_numpy().astype(np.int64), goals)
         sub_task = task if goals is None else sub_task_indices(goals, self._texts, task)
         index = sub_task if self._task_per_frame else task
         for name, values in (("task_index", index), (TASK, task), (SUB_TASK, sub_task)):
@@ -113,7 +140,6 @@ class _Export:
         table = table.replace_schema_metadata(drop_fields(table.schema, self._dropped).metadata)
         with atomic(self._root / self.meta.path(DATA, episode)) as tmp:
             pq.write_table(table, tmp, compression="snappy")
-        recorded = self._source.episode(episode)
         for camera in self._source.cameras:
             cut_video(recorded, camera, self._root / self.meta.path(VIDEO, episode, camera))
         self.meta.add(episode, table, index, goals)

@@ -1,7 +1,7 @@
 """meta/ of a dataset for GR00T: LeRobot v2.1's files, and modality.json, which says what is where."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,15 @@ _OF_V3 = ("data_files_size_in_mb", "video_files_size_in_mb")
 class GrootMeta:
     """Collects what meta/ says, episode after episode."""
 
-    def __init__(self, source: Source, texts: Mapping[int, str], annotations: Sequence[str]) -> None:
-        """`annotations`: the new columns of task indices; `texts`: what those stand for."""
+    def __init__(
+        self, source: Source, texts: Mapping[int, str], annotations: Sequence[str], dropped: Collection[str]
+    ) -> None:
+        """`annotations`: the new columns of task indices; `texts`: what those stand for; `dropped`: features
+        without a column.
+        """
         self._source = source
         self._texts = dict(source.tasks) | dict(texts)
-        self._features = _features(source, annotations)
+        self._features = _features(source, annotations, dropped)
         self._numbers = FrameNumbers(self._features)
         self._pictures = camera_stats(source, source.cameras)
         self._claims: list[str] = []
@@ -127,7 +131,9 @@ class GrootMeta:
         }
 
 
-def _features(source: Source, annotations: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _features(
+    source: Source, annotations: Sequence[str], dropped: Collection[str]
+) -> dict[str, dict[str, Any]]:
     """Describe the features as v2.1 does; GR00T's loader of N1.5 wants `channels` beside `info`."""
     features: dict[str, dict[str, Any]] = {}
     for name, feature in source.features.items():
@@ -135,7 +141,7 @@ def _features(source: Source, annotations: Sequence[str]) -> dict[str, dict[str,
             width, height = source.picture_size(name)
             names = ["height", "width", "channels"]
             features[name] = {"dtype": "video", "shape": [height, width, 3], "names": names}
-        elif feature["dtype"] not in ("image", "video", "language"):
+        elif name not in dropped:
             features[name] = {key: value for key, value in feature.items() if key != "fps"}
     return features | {name: {"dtype": "int64", "shape": [1], "names": None} for name in annotations}
 

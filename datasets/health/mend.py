@@ -20,8 +20,8 @@ from goalreel.datasets.health.mend_meta import (
 )
 from goalreel.datasets.health.mend_rows import number_rows, sort_files
 from goalreel.datasets.health.mend_stats import compute_stats
+from goalreel.datasets.info_file import read_info
 from goalreel.datasets.links import check_links
-from goalreel.datasets.source import read_info
 from goalreel.datasets.stored_files import stored
 from goalreel.datasets.writing.copies import check_apart, data_files, dataset_files, pass_file
 from goalreel.files import atomic_folder

@@ -16,10 +16,11 @@ from goalreel.datasets.health.frames import MISSING, FrameRows
 from goalreel.datasets.health.issues import spell
 from goalreel.datasets.health.mend_rows import are_together, set_column
 from goalreel.datasets.health.tables import NUMERIC, count_values
+from goalreel.datasets.info_file import read_info
 from goalreel.datasets.labels import read_texts
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.row_groups import count_rows, parquet_schema
-from goalreel.datasets.source import declares, read_info
+from goalreel.datasets.source import declares
 from goalreel.datasets.stored_files import VIDEO_PATH, stored
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.copies import data_files, episode_files
@@ -203,7 +204,7 @@ def measure_cameras(root: Path) -> Iterator[str]:
             continue
         feature = info["features"][camera]
         if len(sizes) == 1 and (size := sizes.pop()) and not declares(feature, size):
-            channels = 1 if 1 in feature["shape"] else 3
+            channels = 1 if 1 in (feature.get("shape") or ()) else 3
             feature |= {"shape": [size[1], size[0], channels], "names": ["height", "width", "channels"]}
             yield f"{_INFO}: {camera} given the size of its videos, {size[0]}x{size[1]}"
     if json.dumps(info) != text_before:

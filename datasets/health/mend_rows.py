@@ -16,8 +16,8 @@ from goalreel.datasets.arrow import array, read_table
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import spell
+from goalreel.datasets.info_file import read_info
 from goalreel.datasets.row_groups import parquet_parts, parquet_schema, read_row_groups, row_groups
-from goalreel.datasets.source import read_info
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.schema import put_column, put_field
 from goalreel.datasets.writing.shards import GROUPS

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow.types import is_floating, is_integer
 
 from goalreel.datasets.arrow import read_table, to_numpy
-from goalreel.datasets.health.frames import FrameRows, in_threads, unreadable
+from goalreel.datasets.health.frames import MISSING, NUMBERS, FrameRows, in_threads, unreadable
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
 from goalreel.datasets.links import links_out
 from goalreel.datasets.row_groups import parquet_schema, row_groups
@@ -40,10 +41,14 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
 def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     columns = set(parquet_schema(path).names)
     features = {n: f for n, f in source.features.items() if f["dtype"] != "video"}
-    if needed := {"episode_index", "timestamp", "frame_index"} - columns:
+    if needed := set(NUMBERS) - {"task_index"} - columns:
         yield HealthIssue(
             kind="columns", level="broken", text=f"{path}: has no column {_names(needed)}: {_COPY}"
         )
+    for field in parquet_schema(path):
+        if field.name in NUMBERS and not (is_integer(field.type) or is_floating(field.type)):
+            text = f"{path}: {field.name} is of type {field.type}: write numbers"
+            yield HealthIssue(kind="columns", level="broken", text=text)
     if extra := columns - features.keys():
         text = f"{path}: meta/info.json names no feature {_names(extra)}, so lerobot refuses the file"
         yield HealthIssue(
@@ -124,7 +129,7 @@ def _totals(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
         if stated == actual:
             continue
         kind = name.removeprefix("total_")
-        more = isinstance(stated, int) and stated < actual
+        more = isinstance(stated, int) and not isinstance(stated, bool) and 0 < stated < actual
         then = f"lerobot leaves out {kind}" if more else f"lerobot looks for {kind} that are not there"
         text = f"meta/info.json says {name} {stated}, and there are {actual}: {then}; write {actual}"
         yield HealthIssue(kind="totals", level="warning" if more else "broken", text=text)
@@ -178,7 +183,10 @@ def _counts(
 def _stale(
     source: Source, rows: FrameRows, chosen: Collection[int], *, is_whole: bool
 ) -> Iterator[HealthIssue]:
-    if is_whole and not np.array_equal(rows.index, np.arange(len(rows))):
+    if (rows.index == MISSING).any():
+        text = "the column index is empty in some rows, where lerobot fails: number the rows from 0 on"
+        yield HealthIssue(kind="index", level="broken", text=text)
+    elif is_whole and not np.array_equal(rows.index, np.arange(len(rows))):
         at = int(np.argmax(rows.index != np.arange(len(rows))))
         text = f"the column index is not the number of the row from row {at} on, and lerobot takes action"
         text = f"{text} chunks and earlier frames from other places: number the rows from 0 on"

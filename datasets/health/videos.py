@@ -89,7 +89,7 @@ def _file_issues(
 def _size_issues(source: Source, camera: str, size: tuple[int, int], where: Path) -> Iterator[HealthIssue]:
     feature = source.features[camera]
     if not declares(feature, size):
-        says = f"meta/info.json says shape {list(feature['shape'])}, names {feature.get('names')}"
+        says = f"meta/info.json says shape {feature.get('shape')}, names {feature.get('names')}"
         right = f"shape [{size[1]}, {size[0]}, 3], names [height, width, channels]"
         text = f"{where}: frames of {camera} are {size[0]}x{size[1]}, and {says}: write {right} there"
         yield HealthIssue(kind="camera_size", level="warning", text=text)

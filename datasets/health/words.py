@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from goalreel.datasets.arrow import read_table
-from goalreel.datasets.health.frames import MISSING, FrameRows
+from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import HealthIssue, spell
 from goalreel.datasets.label_episodes import find_labels
 from goalreel.datasets.labels import ANNOTATIONS, LABEL_FORMS, SUBTASKS
@@ -18,11 +18,13 @@ _TASKS = "meta/tasks.parquet"
 
 def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Tasks that frames have and the dataset does not, and instructions that are empty."""
-    task_indices = read_table(source.root / "meta" / "tasks.parquet")["task_index"].to_pylist()
-    if not source.info.get("total_tasks", len(task_indices)):
-        text = "meta/info.json says total_tasks 0, so lerobot reads no task: write their number"
+    task_indices = list(map(int, read_table(source.root / _TASKS)["task_index"].to_pylist()))
+    stated = source.info.get("total_tasks")
+    if not isinstance(stated, int) or stated <= 0:
+        text = f"meta/info.json says total_tasks {stated}, so lerobot reads no task"
+        text = f"{text}: write {len(task_indices)}"
         yield HealthIssue(kind="tasks", level="broken", text=text, group="Instructions")
-    beyond = (rows.task >= len(task_indices)) | (rows.task == MISSING)
+    beyond = (rows.task >= len(task_indices)) | (rows.task < -len(task_indices))
     if beyond.any():
         episodes = np.unique(rows.episode[beyond]).tolist()
         text = f"{spell(episodes)}: frames whose task_index has no row in {_TASKS}, where lerobot fails"

@@ -141,7 +141,7 @@ class BuildPlan:
         check_form(source, key, form)
         if text.progress:
             check_progress(source)
-        source.check_data(records.done() & set(source.indices))
+        source.check_data(records.done(corrected=True) & set(source.indices))
         clock = clocks(data_files(source.root), source.fps)
         chosen = sorted(records.done(corrected=True) & set(clock))
         lengths = EpisodeTable(clock.episodes, clock.rows["frames"], int)

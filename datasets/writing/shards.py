@@ -92,7 +92,7 @@ def episode_tables(path: Path, columns: Sequence[str] | None = None) -> Iterator
 
 
 def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
-    return parts[0]["episode_index"][0].as_py(), pa.concat_tables(parts).combine_chunks()
+    return int(parts[0]["episode_index"][0].as_py()), pa.concat_tables(parts).combine_chunks()
 
 
 def _pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pa.Table]:

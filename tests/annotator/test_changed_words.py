@@ -59,12 +59,15 @@ def renamed(video_dataset, tmp_path) -> tuple[Path, Path]:
     return root, out
 
 
-def test_build_keeps_what_a_person_made_and_says_what_to_annotate(renamed):
+def test_build_keeps_what_a_person_made_and_says_what_to_annotate(renamed, caplog):
     _, out = renamed
     before = words(out)
     result = invoke("build", out)
     assert result.exit_code == 1
     assert "without goal images: episodes 0,2" in result.stderr
+    warnings = [record.message for record in caplog.records if "labels have changed" in record.message]
+    assert len(warnings) == len(set(warnings)) == 3, "one for each episode"
+    assert ["person corrected are kept" in warning for warning in sorted(warnings)] == [False, True, False]
     now = words(out)
     assert now[1] == {text.replace(OLD, NEW) for text in before[1]}
     assert now[0] == now[2] == {NEW}

@@ -12,6 +12,7 @@ from typing import Literal
 import av
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +20,7 @@ from support.cli import fails, goalreel
 from support.killing import tree
 from support.recordings import make_dataset, renamed
 
+from goalreel.annotator.exports.annotated import Exported
 from goalreel.annotator.exports.groot import export_groot
 from goalreel.annotator.exports.parts import parts
 from goalreel.datasets.records import FOLDER
@@ -417,6 +419,42 @@ def test_every_task_of_an_episode_is_there_on_its_frames(annotated, video_datase
     assert groot.episodes[0].tasks == ["", "pick it up", "drop it"]
     assert groot.language(0, SUB_TASK)[:4] == ["reach the block"] * 4
     assert indexed(groot, 1) == [""] * 2 + [RECORDED] * 7
+
+
+def odd_columns(source: Path) -> Path:
+    """Indices in 32 bits, a matrix, a feature without a column, and NaN in an episode."""
+    (path,) = (source / "data").glob("*/*.parquet")
+    table = pq.read_table(path)
+    for at, field in enumerate(table.schema):
+        if field.type == pa.int64():
+            table = table.set_column(at, field.name, table[field.name].cast(pa.int32()))
+    touch = pa.array([[[1.0, 2.0]] * 2] * len(table), pa.list_(pa.list_(pa.float32())))
+    table = table.append_column("observation.touch", touch)
+    actions = table["action"].to_pylist()
+    actions[-1][0] = float("nan")
+    at = table.column_names.index("action")
+    pq.write_table(table.set_column(at, "action", pa.array(actions, table.schema.field(at).type)), path)
+    info = json.loads((source / "meta/info.json").read_text())
+    info["features"]["observation.touch"] = {"dtype": "float32", "shape": [2, 2], "names": None}
+    info["features"]["next.reward"] = {"dtype": "float32", "shape": [1], "names": None}
+    (source / "meta/info.json").write_text(json.dumps(info))
+    return source
+
+
+def test_odd_columns_are_left_out_and_said(annotated, video_dataset, tmp_path, caplog):
+    import shutil
+
+    source = odd_columns(shutil.copytree(video_dataset, tmp_path / "in"))
+    exported = export_groot(annotated(source, tmp_path / "goals", EPISODES), tmp_path / "out")
+    assert exported == Exported(episodes=2, named=2)
+    assert "for GR00T reads vectors alone: observation.touch" in caplog.text
+    assert "episode 2: action is NaN or infinite at frame 14: not exported" in caplog.text
+    groot = Groot(tmp_path / "out")
+    assert [line.episode_index for line in groot.episodes] == [0, 1]
+    numbers = {name for name, feature in groot.info.features.items() if feature["dtype"] == "float32"}
+    assert numbers == {"observation.state", "action", "timestamp"} <= set(groot.stats), "as N1.6 demands"
+    assert groot.language(0, SUB_TASK)[0] == "reach the block"
+    assert len(groot.frames(1, "subgoal")) == 9
 
 
 def test_real_recordings_of_two_robots(real_dataset, annotated, tmp_path):

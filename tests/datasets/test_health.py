@@ -47,6 +47,11 @@ def add_feature(name: str) -> Fault:
     return info(lambda i: i["features"].update({name: {"dtype": "int64", "shape": [1], "names": None}}))
 
 
+def text_column(table: pa.Table, name: str) -> pa.Table:
+    texts = pa.array([f"{value} s" for value in table[name].to_pylist()])
+    return table.set_column(table.column_names.index(name), name, texts)
+
+
 def unlink(file: str) -> Fault:
     return lambda root: (root / file).unlink()
 
@@ -81,6 +86,7 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
     ),
     "more frames than there are": (info(lambda i: i.update(total_frames=40)), "totals", "broken", FAILS),
     "fewer frames than there are": (info(lambda i: i.update(total_frames=30)), "totals", "warning", READ),
+    "no frames counted": (info(lambda i: i.update(total_frames=0)), "totals", "broken", FAILS),
     "more episodes than there are": (info(lambda i: i.update(total_episodes=4)), "totals", "broken", FAILS),
     "a hole in the episodes": (
         both(
@@ -120,6 +126,9 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         READ,
     ),
     "a stale index": (start("index", 5), "index", "warning", READ),
+    "an index that is empty": (start("index", None), "index", "broken", FAILS),
+    "no index": (table(DATA, lambda t: t.drop_columns(["index"])), "columns", "broken", FAILS),
+    "times as text": (table(DATA, lambda t: text_column(t, "timestamp")), "columns", "broken", FAILS),
     "a stale frame_index": (
         column(DATA, "frame_index", lambda o: [*range(len(o))]),
         "frame_index",
@@ -139,6 +148,8 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
     "a task_index without a task": (start("task_index", 7), "tasks", "broken", FAILS),
     "a task_index that is empty": (start("task_index", None), "tasks", "broken", FAILS),
     "no task counted": (info(lambda i: i.update(total_tasks=0)), "tasks", "broken", FAILS),
+    "no number of tasks": (info(lambda i: i.pop("total_tasks")), "tasks", "broken", FAILS),
+    "a task_index below all": (start("task_index", -7), "tasks", "broken", FAILS),
     "tasks in another order": (
         table(TASKS, lambda _: pa.table({"task_index": [1, 0], "task": ["b", "a"]})),
         "task_order",
