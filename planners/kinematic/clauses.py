@@ -5,6 +5,7 @@ Plain rules over English text, without a model. Text that no rule knows stays wo
 
 import re
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from goalreel.planners.kinematic.idioms import expand_idioms
 from goalreel.planners.kinematic.nouns import is_noun, is_place
@@ -66,6 +67,9 @@ _BUTTONS = frozenset(("button", "buttons", "key", "keys", "switch", "switches", 
 _COVERS = frozenset(("lid", "cover", "cap", "top"))
 """Things that close another."""
 _UPWARDS = frozenset(("up", "upward", "upwards"))
+_DOWNWARDS = frozenset(("down", "downward", "downwards"))
+_DIRECTED = frozenset(("push", "pull", "slide", "drag", "shove", "nudge", "tug"))
+"""Verbs with which "up" and "down" say where a thing goes; one may roll up a towel on a table."""
 _ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
 
 
@@ -96,6 +100,8 @@ class Clause:
     """
     means: Means = "grasp"
     """What the hand does to the object: "wipe the table" needs a tool, "open the door" only a push."""
+    way: Literal["", "up", "down"] = ""
+    """Where the words say that the hand takes the object to."""
     understood: bool = True
     """A rule has read every word of it."""
     unordered: bool = False
@@ -264,6 +270,9 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
         imperative, state, kind, means = "lift {o}", "{o} has been lifted", "act", "lift"
     if means == "pull" and direction in _UPWARDS:
         means = "lift"
+    way: Literal["", "up", "down"] = "up" if means == "lift" else ""
+    if imperative.split()[0] in _DIRECTED and direction in _UPWARDS | _DOWNWARDS:
+        way = "up" if direction in _UPWARDS else "down"
     tool = rest.removeprefix("with ") if kind == "act" and rest.startswith(("with the ", "with a ")) else ""
     if tool:
         means, state = "tool", state.replace(" {rest}", "")
@@ -284,7 +293,7 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
     values = {"o": thing, "rest": rest}
     name = imperative.format(**values).strip()
     state = _as_state(state.format(**values)).strip()
-    return Clause(name, state, kind, tool or thing, several, picked=bool(tool), means=means)
+    return Clause(name, state, kind, tool or thing, several, picked=bool(tool), means=means, way=way)
 
 
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:

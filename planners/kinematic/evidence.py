@@ -12,12 +12,15 @@ from goalreel.planners.kinematic.grasps import FailedGrasp, has_reached
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
+from goalreel.planners.kinematic.touches import Touch
 
 _COUNTS = {"two": 2, "both": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _AT_HOME = 0.15
 """Share of the arm's extent within which it is back where the recording begins."""
 _AGAIN = 0.1
 """Share of the arm's extent within which an object is taken again where it was set down."""
+_UPRIGHT = 0.5
+"""What a hand that takes a thing up or down does so at least, in shares of what it goes sideways."""
 
 
 def doubts(
@@ -96,6 +99,29 @@ def _of_grasps(
         yield "the hand closes on the way, where nothing is seen to be"
     if grasps and grasps[-1].release is None and not has_reached(grasps[-1], motion):
         yield "the hand closes before the arm goes anywhere, and is not seen to let go"
+
+
+def way_doubts(
+    clauses: Sequence[Clause], contacts: Sequence[Cycle | Touch], motion: ArmMotion
+) -> Iterator[str]:
+    """Say where the hand does not go up or down with the thing, and the words say so; a height must be known.
+
+    Args:
+        clauses: of the instruction.
+        contacts: one for each clause.
+        motion: of the recording.
+    """
+    for clause, contact in zip(clauses, contacts, strict=False):
+        start = contact.start if isinstance(contact, Touch) else contact.contact
+        end = contact.end if isinstance(contact, Touch) else contact.release
+        if not clause.way or motion.height is None or start is None:
+            continue
+        heights = motion.height[start : max(start + 1, len(motion) if end is None else end)]
+        rise = (heights - heights[0]) * (1 if clause.way == "up" else -1)
+        path = motion.path[start : start + len(heights)]
+        sideways = np.sqrt(np.maximum(((path - path[0]) ** 2).sum(axis=1) - rise**2, 0))
+        if rise.max() < _UPRIGHT * sideways.max():
+            yield f'the hand does not go {clause.way} with the thing, and the words say "{clause.name}"'
 
 
 def end_doubts(

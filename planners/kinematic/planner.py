@@ -12,7 +12,7 @@ from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
 from goalreel.planners.kinematic.clauses import Clause, read, whole
 from goalreel.planners.kinematic.driving import cut_drives, drive_doubts, split_drives
 from goalreel.planners.kinematic.events import cut_at_release, events, leave_and_retreat
-from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts
+from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts, way_doubts
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.hand_motion import hand_phases
 from goalreel.planners.kinematic.idioms import split_return
@@ -109,6 +109,7 @@ class KinematicPlanner:
         unread = tuple(hand_doubts(arms, layout, idle))
         reasons = doubts(clauses, grasps, failed_grasps, motion, unread, is_explained)
         reasons += tuple(drive_doubts(destinations, motion.drives, grasps))
+        reasons += tuple(way_doubts(clauses, contacts or (), motion))
         late = list(end_doubts(clauses, grasps, motion, returns))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]

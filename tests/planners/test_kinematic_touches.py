@@ -180,3 +180,28 @@ def test_one_grasp_explains_a_pull_or_a_fold():
         assert not any(step.doubts for step in arm.plan(instruction).steps)
     twice = Arm().take(A).put(B).take(A).put(B).home()
     assert all(step.doubts for step in twice.plan("fold the towel").steps)
+
+
+ALONG = np.array([0.15, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("instruction", "way"),
+    [
+        ("push the handle down", "down"),
+        ("pull the handle up", "up"),
+        ("lift the lever", "up"),
+        ("slide the lamp upwards", "up"),
+        ("push the lamp to the left", ""),
+        ("roll up the towel", ""),
+    ],
+)
+def test_a_hand_that_goes_along_contradicts_up_and_down(instruction, way):
+    """A towel may be rolled up on a table."""
+    reach = Arm().go(A - ALONG + UP, 0.8, 1).go(A - ALONG, 0.6, 1)
+    level = reach.go(A, 0.6, 1).go(A - ALONG, 0.6, 1).home().plan(instruction)
+    doubts = [doubt for step in level.steps for doubt in step.doubts]
+    assert len(doubts) == len(level.steps) * bool(way)
+    assert all(f"the hand does not go {way}" in doubt for doubt in doubts)
+    steep = Arm().go(A + UP, 1, 1).go(A, 0.6, 1).go(A + UP, 1, 1).home().plan(instruction)
+    assert not any(step.doubts for step in steep.steps)
