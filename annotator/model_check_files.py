@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from goalreel import __version__
-from goalreel.annotator.model_check import ReplyHeard, RoleTrial, Trial
+from goalreel.annotator.model_check import Trial
+from goalreel.annotator.role_check import ReplyHeard, RoleTrial
 from goalreel.files import write_bytes
 from goalreel.models.names import ModelName
 from goalreel.planners.agents.json_reply import valid

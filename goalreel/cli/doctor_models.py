@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from goalreel.annotator.model_check import RoleTrial
+    from goalreel.annotator.role_check import RoleTrial
 
 MAX_SHOWN = 4_000
 """Characters of a reply; its file has the rest."""

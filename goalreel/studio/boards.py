@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,12 +27,12 @@ from goalreel.image import Image
 from goalreel.serving.jobs import check_room
 from goalreel.serving.service import Service
 from goalreel.studio.board import StudioBoard
+from goalreel.studio.board_summary import BoardSummary
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.log import BoardFolder
 from goalreel.studio.model_sets import ModelSets
 from goalreel.studio.presets import StudioPreset
 from goalreel.studio.replay import BoardReplay
-from goalreel.studio.trust import storyboard_of
 from goalreel.studio.work import BoardWork
 from goalreel.types import ROLES, DoneStep, Role, Task
 
@@ -41,50 +40,6 @@ log = logging.getLogger(__name__)
 
 IDLE_BOARDS = 64
 """Storyboards in memory on which nobody works and which nobody watches."""
-
-
-@dataclass(frozen=True)
-class BoardSummary:
-    """A storyboard in the history."""
-
-    id: str
-    instruction: str
-    status: BoardStatus
-    created: datetime
-    names: tuple[str, ...]
-    """Of its steps."""
-    words: str
-    """All that a search looks at, in lower case."""
-    pictures: tuple[str, ...]
-    """The scene and the goal images, in order."""
-    verified: int
-    """The number of steps with a verified picture."""
-    complete: bool
-    degraded: str
-
-    @classmethod
-    def of(cls, board: StudioBoard) -> "BoardSummary":
-        """The summary of a storyboard as it stands."""
-        state = board.state
-        names = tuple(step.step.name for step in state.steps)
-        texts = [state.task.instruction, *names, *(step.step.instruction for step in state.steps)]
-        goals = [state.image, *(step.goal for step in state.steps)]
-        pictures = tuple(name for name in goals if name is not None)
-        words = "\n".join(texts).casefold()
-        record = storyboard_of(state)
-        steps = () if record is None else record.steps
-        return cls(
-            id=board.id,
-            instruction=state.task.instruction,
-            status=board.status,
-            created=state.created,
-            names=names,
-            words=words,
-            pictures=pictures,
-            verified=sum(step.accepted for step in steps),
-            complete=record is not None and record.complete,
-            degraded=board.said_trouble or ("" if record is None else record.degraded),
-        )
 
 
 class StudioBoards:
@@ -255,8 +210,8 @@ class StudioBoards:
         if self._work[board.id][1] is task:
             del self._work[board.id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            known = isinstance(error, UserError)
-            log.error("%s failed: %s", task.get_name(), error, exc_info=None if known else error)
+            is_user_error = isinstance(error, UserError)
+            log.error("%s failed: %s", task.get_name(), error, exc_info=None if is_user_error else error)
             if board.state.status == "running":
                 board.end_in_trouble(first_line(error))
 

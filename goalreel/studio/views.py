@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from goalreel.annotator.report.claim_text import claim_lines, display_name
 from goalreel.studio.board import StudioBoard
-from goalreel.studio.boards import BoardSummary
+from goalreel.studio.board_summary import BoardSummary
 from goalreel.studio.edits import RedoEdit, UndoEdit
 from goalreel.studio.events import BoardEvent, PersonsChange
 from goalreel.studio.news import change_words, picture_url

@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from trl import (
-    GRPOConfig,
-    GRPOTrainer,
-)
+from trl import GRPOTrainer
 
 from goalreel.checkpoints import located
-from goalreel.errors import BackendError, InputError, UserError, first_line
+from goalreel.errors import BackendError, InputError, UserError
 from goalreel.planners.agents.dialects import dialect
 from goalreel.scoring import Scorer
 from goalreel.training.card import write_card
 from goalreel.training.critiques import Critiques, HeldOut
+from goalreel.training.grpo_arguments import trl_arguments
 from goalreel.training.grpo_card import card
 from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, OutageSettings, RunCost, cost
 from goalreel.training.loading import adapters, freeze, load, quicken
-from goalreel.training.precision import computes_bf16
 from goalreel.training.prompt_limit import fits_in
 from goalreel.training.results import check_savable, last_checkpoint, save, tensorboard
 from goalreel.training.rewards import CriticReward, RewardWeights, summary
@@ -37,7 +34,6 @@ log = logging.getLogger(__name__)
 
 THOUGHTS = ("reasoning", "reasoning_content", "thinking")
 """Keys under which a tokenizer with a response template puts what came before the answer."""
-_PICTURES = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 _UNKNOWN = "All reward functions returned None"
 """In a warning of TRL that holds a whole row, with its pictures."""
 
@@ -177,7 +173,7 @@ def _trainer(
     logging.getLogger("trl.trainer.grpo_trainer").addFilter(_brief)
     trainer = _Trainer(
         model=model,
-        args=_arguments(config, out, model, processes().num_processes),
+        args=trl_arguments(config, out, model, processes().num_processes),
         train_dataset=rows.as_dataset(dialect(config.dialect, config.prompts), config.mode),
         processing_class=processor,
         reward_funcs=[reward_function(reward, rows, config)],
@@ -236,74 +232,6 @@ def text_of(completion: Any) -> str:
         content = "".join(part.get("text", "") for part in content)
     thought = next((message[key] for key in THOUGHTS if message.get(key)), None)
     return content if thought is None else f"<think>{thought}</think>\n{content}"
-
-
-def _arguments(config: GrpoConfig, out: Path, model: "PreTrainedModel", devices: int) -> GRPOConfig:
-    silent = _never(model)
-    every, step = config.passes(devices)
-    try:
-        return GRPOConfig(
-            output_dir=str(out / "checkpoints"),
-            seed=config.seed,
-            max_steps=config.steps or -1,
-            num_train_epochs=config.epochs or 1.0,
-            per_device_train_batch_size=config.batch_size,
-            gradient_accumulation_steps=step,
-            steps_per_generation=every,
-            num_generations=config.group,
-            max_completion_length=config.max_completion_length,
-            temperature=config.temperature,
-            top_p=config.top_p,
-            top_k=0,
-            generation_kwargs=silent if config.vllm is None else {"logit_bias": _biased(silent)},
-            learning_rate=config.learning_rate,
-            adam_beta1=config.betas[0],
-            adam_beta2=config.betas[1],
-            weight_decay=config.weight_decay,
-            max_grad_norm=config.max_grad_norm,
-            lr_scheduler_type="constant_with_warmup" if config.warmup else "constant",
-            warmup_steps=config.warmup,
-            beta=config.kl,
-            epsilon=config.clip[0],
-            epsilon_high=config.clip[1],
-            delta=config.dual_clip,
-            loss_type=config.loss,
-            scale_rewards=config.scale_rewards,
-            bf16=config.bf16 and computes_bf16(),
-            use_cpu=not torch.cuda.is_available(),
-            gradient_checkpointing=config.gradient_checkpointing,
-            logging_steps=config.log_every,
-            report_to=[],  # the TensorBoard callback is given a folder of its own
-            save_steps=config.save_every,
-            save_total_limit=config.keep,
-            **_vllm(config),
-        )
-    except ValueError as e:  # such as bf16 on a device without it
-        raise InputError(f"the trainer refuses these settings: {first_line(e)[:300]}") from e
-
-
-def _never(model: "PreTrainedModel") -> dict[str, list[int]]:
-    """Name the tokens of pictures.
-
-    One that was sampled would stand for a picture that there is not (trl#3847).
-    """
-    ids = {getattr(model.config, name, None) for name in _PICTURES}
-    return {"suppress_tokens": sorted(i for i in ids if i is not None)}
-
-
-def _biased(silent: dict[str, list[int]]) -> dict[int, float]:
-    return dict.fromkeys(silent["suppress_tokens"], -100.0)
-
-
-def _vllm(config: GrpoConfig) -> dict[str, Any]:
-    if config.vllm is None:
-        return {"use_vllm": False}
-    return {
-        "use_vllm": True,
-        "vllm_mode": "colocate",
-        "vllm_tensor_parallel_size": config.vllm.tensor_parallel,
-        "vllm_gpu_memory_utilization": config.vllm.memory,
-    }
 
 
 def _brief(record: logging.LogRecord) -> bool:
