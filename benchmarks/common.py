@@ -46,6 +46,13 @@ def report(result: Mapping[str, object], as_json: bool) -> None:
         print(f"{key:24} {value:.3f}" if isinstance(value, float) else f"{key:24} {value}")
 
 
+def interval_cell(row: Mapping[str, Any], key: str) -> str:
+    """Write a measure, `key` of a row, with its interval."""
+    if row[key] is None:
+        return "-"
+    return f"{row[key]:.2f} ({row[f'{key}_low']:.2f} - {row[f'{key}_high']:.2f})"
+
+
 def code_digest(settings: str, places: Iterable[str]) -> str:
     """Name measurements that may be combined: those with these settings, and the same code in `places`.
 

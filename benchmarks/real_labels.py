@@ -14,11 +14,11 @@ Keys of --json: `tolerance_s`, and `rows`, each with
     steps, doubtful   steps, and those of them whose words are not written (counts)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import argument_parser, parse, report
+from common import argument_parser, interval_cell, parse, report
 
 from goalreel.evaluation.real import (
     BoundaryScore,
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         counts = f"{row['matched']}, of {row['predicted']}, of {row['true']}"
-        shares = " | ".join(cell(row, key) for key in MEASURES)
+        shares = " | ".join(interval_cell(row, key) for key in MEASURES)
         print(
             f"| {row['dataset']} | {row['granularity']} | {row['retreats']} | {counts} | {shares} "
             f"| {row['doubtful']}, of {row['steps']} |"
@@ -92,15 +92,8 @@ def flatten(score: BoundaryScore, names: Measurement, written: Measurement) -> d
     """List the counts and measures of a row."""
     row: dict[str, Any] = {"matched": score.matched, "predicted": score.predicted, "true": score.true}
     for key, value in zip(MEASURES, (score.precision, score.recall, score.f1, names, written), strict=True):
-        row |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
+        row |= value.entries(key)
     return row
-
-
-def cell(row: Mapping[str, Any], key: str) -> str:
-    """Write a measure with its interval."""
-    if row[key] is None:
-        return "-"
-    return f"{row[key]:.2f} ({row[f'{key}_low']:.2f} - {row[f'{key}_high']:.2f})"
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ Keys of --json: `split`, `first_seed`, `episodes`, and `rows`, each with
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -33,7 +33,7 @@ from typing import Any
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import numpy as np
-from common import argument_parser, parse, report
+from common import argument_parser, interval_cell, parse, report
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
     for row in rows:
         counts = f"{row['episodes']} | {row['failed']} | {row['untrue']}, of {row['names']}"
-        shares = " | ".join(cell(row, key) for key in SHARES)
+        shares = " | ".join(interval_cell(row, key) for key in SHARES)
         print(f"| {row['variant']} | {counts} | {shares} | {row['inverted']} |")
 
 
@@ -157,8 +157,7 @@ def score(root: Path, out: Path, indices: Sequence[int]) -> dict[str, Any]:
     result["observed"] = totals["observed_untrue"][1]
     result |= {"names": totals["false_claims"][1], "untrue": totals["false_claims"][0]}
     for key in SHARES:
-        value = with_interval(rows[key], share)
-        result |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
+        result |= with_interval(rows[key], share).entries(key)
     return result | {"inverted": inverted, "reasons": dict(reasons)}
 
 
@@ -171,13 +170,6 @@ def is_inverted(episode: Episode, layout: Layout | None, truth: EpisodeTruth) ->
     for contact in truth.contacts:
         holds[contact.start : contact.end] = True
     return bool(closed[holds].mean() < closed[~holds].mean())
-
-
-def cell(row: Mapping[str, Any], key: str) -> str:
-    """Write a share with its interval."""
-    if row[key] is None:
-        return "-"
-    return f"{row[key]:.2f} ({row[f'{key}_low']:.2f} - {row[f'{key}_high']:.2f})"
 
 
 if __name__ == "__main__":

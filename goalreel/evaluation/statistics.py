@@ -30,6 +30,10 @@ class Measurement(BaseModel):
     low: float | None = None
     high: float | None = None
 
+    def entries(self, key: str) -> dict[str, float | None]:
+        """The value and its bounds as `key`, KEY_low and KEY_high."""
+        return {key: self.value, f"{key}_low": self.low, f"{key}_high": self.high}
+
 
 def with_interval(rows: Sequence[Sequence[float]] | Sums, statistic: Statistic) -> Measurement:
     """Compute the statistic of all rows together, with its interval over rows drawn again.
@@ -113,7 +117,7 @@ def flatten(report: BaseModel) -> dict[str, object]:
     flat: dict[str, object] = {}
     for key in type(report).model_fields:
         value = getattr(report, key)
-        flat |= _entries(key, value) if isinstance(value, Measurement) else {key: value}
+        flat |= value.entries(key) if isinstance(value, Measurement) else {key: value}
     return flat
 
 
@@ -121,12 +125,8 @@ def json_line(settings: Mapping[str, object], values: Mapping[str, Measurement])
     """Write as JSON what was measured and each value, as KEY, KEY_low and KEY_high."""
     flat = dict(settings)
     for key, measurement in values.items():
-        flat |= _entries(key, measurement)
+        flat |= measurement.entries(key)
     return json.dumps(flat)
-
-
-def _entries(key: str, measurement: Measurement) -> dict[str, object]:
-    return {key: measurement.value, f"{key}_low": measurement.low, f"{key}_high": measurement.high}
 
 
 def values_table(title: str, values: Mapping[str, Measurement], headlines: Collection[str]) -> Table:

@@ -43,7 +43,7 @@ class PublishedReport(BaseModel):
         flat = self.model_dump(exclude={"values", "unplanned"})
         flat |= {"unplanned": len(self.unplanned)}
         for key, value in self.values.items():
-            flat |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
+            flat |= value.entries(key)
         return json.dumps(flat | {f"{key}_paper": value for key, (value, _) in self.paper().items()})
 
     def table(self) -> Table:

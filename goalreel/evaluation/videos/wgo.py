@@ -164,8 +164,8 @@ def _judge_labels(
 ) -> tuple[list[WgoScore], int]:
     """Count the right labels of gold segments; a missing one is wrong."""
     judged, unjudged = [], 0
-    for episode, said, score in zip(episodes, labels, scores, strict=True):
-        pairs = [(s.subtask, label) for s, label in zip(episode.segments, said, strict=True) if label]
+    for episode, texts, score in zip(episodes, labels, scores, strict=True):
+        pairs = [(s.subtask, label) for s, label in zip(episode.segments, texts, strict=True) if label]
         marks = _same(episode, pairs, asker)
         unjudged += marks.count(None)
         judged.append(replace(score, labelled=(marks.count(True), len(episode.segments))))
