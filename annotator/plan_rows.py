@@ -180,7 +180,7 @@ class _Job:
 
     def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> list[PromptRow]:
         """Make all plans, which the journal keeps, and free the planner's memory; return what has a plan."""
-        trio, made = self._trios[0], set[str]()
+        trio, plan_ids = self._trios[0], set[str]()
         planner = trio.with_middleware(
             CircuitBreaker(rule_roles(trio)), self._journal.middleware(trio.provenance.identified().keys())
         ).planner
@@ -190,12 +190,12 @@ class _Job:
                     if isinstance(plan, Failure):
                         self.summary.failures[task.id] = plan.message
                     else:
-                        made.add(task.id)
+                        plan_ids.add(task.id)
             except BackendError as e:
                 self.summary.failures |= dict.fromkeys((task.id for task in tasks), str(e))
-            progress("first plans", len(made), len(rows))
+            progress("first plans", len(plan_ids), len(rows))
         trio.free_planner()
-        return [row for row in rows if row.id in made]
+        return [row for row in rows if row.id in plan_ids]
 
     def _boards(self, trio: Trio, rows: Mapping[str, PromptRow]) -> Iterator[None]:
         """Save each storyboard that a preset's models make."""

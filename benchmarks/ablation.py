@@ -85,8 +85,8 @@ def is_done(walk: Walk, picture: Image | None) -> bool:
     layout = look_rendered(picture, walk.episode.scene, before, walk.goals[-1].object)
     if layout is None:
         return False
-    wanted = [goal for goal in walk.goals if shown(last, goal)]
-    return all(shown(layout, goal) for goal in wanted) and not disturbed(
+    goals = [goal for goal in walk.goals if shown(last, goal)]
+    return all(shown(layout, goal) for goal in goals) and not disturbed(
         layout, first, {goal.object for goal in walk.goals}
     )
 
@@ -114,13 +114,15 @@ def measure(scenes: Sequence[Walk], journal: Journal) -> list[dict[str, object]]
     numbers = [walk.seed for walk in scenes]
     results: list[tuple[AblationRow, Measurement, list[bool]]] = []
     for row in rows:
-        made = boards(
+        storyboards = boards(
             scenes, row.planner, tuned.editor, row.critic, row.attempts, tuned.provenance.preset.keep
         )
         plans = (
-            [False] * len(made) if isinstance(row.planner, PromptPlanner) else [*map(_reaches, scenes, made)]
+            [False] * len(storyboards)
+            if isinstance(row.planner, PromptPlanner)
+            else [*map(_reaches, scenes, storyboards)]
         )
-        ends = [is_done(walk, last_picture(board)) for walk, board in zip(scenes, made, strict=True)]
+        ends = [is_done(walk, last_picture(board)) for walk, board in zip(scenes, storyboards, strict=True)]
         results.append((row, share_with_interval(zip(numbers, plans, strict=True)), ends))
     base = next(ends for row, _, ends in results if row.planner is planner and row.attempts == 1)
     return [

@@ -95,11 +95,16 @@ def seconds(*arguments: object) -> tuple[float, float]:
     """Wall and processor time of a Python process with its start, and with bytecode as once installed."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    start, before = time.perf_counter(), os.times()
+    start, start_times = time.perf_counter(), os.times()
     command = [sys.executable, *map(str, arguments)]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after = os.times()
-    cpu = after.children_user - before.children_user + after.children_system - before.children_system
+    end_times = os.times()
+    cpu = (
+        end_times.children_user
+        - start_times.children_user
+        + end_times.children_system
+        - start_times.children_system
+    )
     return time.perf_counter() - start, cpu
 
 

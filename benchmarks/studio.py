@@ -101,9 +101,9 @@ def studio(folder: Path) -> Iterator[str]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            found = next(m for line in process.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
-            urllib.request.urlopen(f"{found[1]}/v1/studio").close()
-            yield found[1]
+            address = next(m for line in process.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
+            urllib.request.urlopen(f"{address[1]}/v1/studio").close()
+            yield address[1]
         finally:
             process.terminate()
             process.communicate()

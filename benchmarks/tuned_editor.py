@@ -96,13 +96,13 @@ def draw(
 def after_vae(pictures: Sequence[Image]) -> list[Image]:
     """Draw pictures as the editor's VAE keeps them."""
     editor = NanoEditor.load(read_config("nano-editor-own", EditorConfig, model=UNTUNED))
-    size, kept = editor.config.shape.size, list[Image]()
+    size, images = editor.config.shape.size, list[Image]()
     for picture in pictures:
         pixels = torch.from_numpy(picture.resized((size, size)).pixels.copy()).permute(2, 0, 1)[None]
         codes = latent_means(editor.vae, pixels)
         decoded = editor.vae.decode(codes, return_dict=False)[0][0].clamp(-1, 1)
-        kept.append(Image(((decoded + 1) * 127.5).round().byte().permute(1, 2, 0).numpy()))
-    return kept
+        images.append(Image(((decoded + 1) * 127.5).round().byte().permute(1, 2, 0).numpy()))
+    return images
 
 
 def measure(

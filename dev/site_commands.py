@@ -71,11 +71,11 @@ def _cell(text: str) -> str:
 
 def _split(epilog: str) -> tuple[str, list[str]]:
     """Take the examples out of what is said below the options: lines of a shell, with comments."""
-    found = EXAMPLES.search(epilog)
-    if found is None:
+    match = EXAMPLES.search(epilog)
+    if match is None:
         return epilog, []
     lines = []
-    for command, remark in EXAMPLE.findall(found[1]):
+    for command, remark in EXAMPLE.findall(match[1]):
         remark = " ".join(remark.replace("`", "").split())
         lines.append(f"{command}  # {remark}" if remark else command)
-    return epilog[: found.start()].strip(), lines
+    return epilog[: match.start()].strip(), lines

@@ -45,8 +45,8 @@ def names() -> str:
             roles[kind.form, _what(kind), kind.options].append(role)
     tables: dict[str, list[str]] = defaultdict(list)
     forms: dict[type[ModelOptions], list[str]] = defaultdict(list)
-    for (form, what, options), asked in roles.items():
-        tables[" or ".join(role.title() for role in asked)].append(f"| `{form}` | {what} |")
+    for (form, what, options), kind_roles in roles.items():
+        tables[" or ".join(role.title() for role in kind_roles)].append(f"| `{form}` | {what} |")
         if options.model_fields:
             forms[options].append(f"`{form}`")
     lines: list[str] = []

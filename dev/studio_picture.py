@@ -52,8 +52,10 @@ def main(out: str) -> None:
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
             assert server.stderr is not None
             try:
-                found = next(m for line in server.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
-                picture = look(found[1], Path(folder) / "profile")
+                address = next(
+                    m for line in server.stderr if (m := re.search(r"Look at (http://\S+)/ ", line))
+                )
+                picture = look(address[1], Path(folder) / "profile")
             finally:
                 server.terminate()
                 server.communicate()

@@ -154,18 +154,18 @@ def _kind(path: Path, rows: Sequence[Any]) -> PublishedKind:
 
 def _make(kind: PublishedKind, order: ImportOrder, dropped: Path, part: range) -> list[Any]:
     """Make the rows of one shard, and write down why others are left out."""
-    faults, made = Counter[str](), []
+    faults, rows = Counter[str](), []
     for number in part:
         row = _read(order.file)[number]
         try:
             if not isinstance(row, dict):
                 raise RowFaultError("not a JSON object")
-            made.append(_MAKERS[kind](row, number, order))
+            rows.append(_MAKERS[kind](row, number, order))
         except RowFaultError as e:
             faults[str(e)] += 1
     dropped.mkdir(parents=True, exist_ok=True)
     write_bytes(dropped / f"{part.start:07d}.json", json.dumps(faults).encode())
-    return made
+    return rows
 
 
 class _Evaluation(BaseModel):
@@ -231,7 +231,7 @@ def _guide(row: Fields, number: int, order: ImportOrder) -> TalkRow:
         raise RowFaultError(f"not 1 to {MAX_STEPS} steps")
     texts = [_step_text(step) for step in steps]
     done = int(np.random.default_rng([order.seed, number]).integers(len(steps)))
-    behind = tuple(
+    done_steps = tuple(
         DoneStep(instruction=text, image=_step_picture(step, order.images))
         for text, step in zip(texts[:done], steps[:done], strict=True)
     )
@@ -239,11 +239,11 @@ def _guide(row: Fields, number: int, order: ImportOrder) -> TalkRow:
         steps=tuple(Step(name=_short(t), instruction=t, prompt=t, auxiliary_text=t) for t in texts[done:])
     )
     name = f"{order.file.stem}-{row.get('data_id') or number}"
-    asked = question(Task(id=name, instruction=plain(title), done=behind), dialect=order.dialect)
-    if isinstance(asked, Failure):
-        raise RowFaultError(asked.message)
+    query = question(Task(id=name, instruction=plain(title), done=done_steps), dialect=order.dialect)
+    if isinstance(query, Failure):
+        raise RowFaultError(query.message)
     reply = plan_reply(rest, said_in_short([step.name for step in rest.steps], done), done + 1)
-    return TalkRow(name, done, (asked.conversation, reply))
+    return TalkRow(name, done, (query.conversation, reply))
 
 
 def _step_text(step: object) -> str:

@@ -104,8 +104,8 @@ def _new_names(bank: PromptBank, answer: _Names | Failure | None, count: int) ->
 
 
 def _about_domain(domain: str, bank: PromptBank, count: int) -> _Asked:
-    known = list(bank.sub_categories)
-    values = {"domain": plain(domain), "about": plain(bank.about), "count": count, "known": known}
+    names = list(bank.sub_categories)
+    values = {"domain": plain(domain), "about": plain(bank.about), "count": count, "known": names}
     return _Asked(turn="banks/sub_categories", values=values)
 
 
@@ -122,7 +122,7 @@ def _about_sub_category(domain: str, name: str, bank: PromptBank) -> _Asked:
 
 
 def _answers[M: BaseModel](
-    writer: Writer, kind: type[M], asked: Sequence[_Asked], progress: Callable[[int, int], None]
+    writer: Writer, kind: type[M], topics: Sequence[_Asked], progress: Callable[[int, int], None]
 ) -> list[M | Failure]:
     def fresh(some: Sequence[_Asked]) -> list[M | Failure]:
         questions = [_question(kind, each) for each in some]
@@ -131,23 +131,23 @@ def _answers[M: BaseModel](
 
     answers: list[M | Failure] = []
     try:
-        for some in batched(asked, _BATCH):
+        for some in batched(topics, _BATCH):
             answers += writer.journal.ask(writer.name, kind, fresh, some)
-            progress(len(answers), len(asked))
+            progress(len(answers), len(topics))
     except BackendError as e:
         raise UserError(f"{e}: what it answered is kept, run the same command again to go on") from e
     return answers
 
 
-def _question[M: BaseModel](kind: type[M], asked: _Asked) -> Question[M]:
+def _question[M: BaseModel](kind: type[M], topic: _Asked) -> Question[M]:
     def read(reply: str) -> M | Problem:
         fields = {*kind.model_fields, "slot", "phrases"}
         answer = read_model(kind, reply, next(iter(kind.model_fields)), fields)
         if isinstance(answer, Problem):
             return answer
         if isinstance(answer[0], _Phrases):
-            known = asked.values["slots"]
-            slots = {*(known if isinstance(known, list) else ()), *_vocabulary(answer[0])}
+            bank_slots = topic.values["slots"]
+            slots = {*(bank_slots if isinstance(bank_slots, list) else ()), *_vocabulary(answer[0])}
             problems = [slot_problem(template, slots) for template in answer[0].templates]
             if all(problems):
                 return Problem(next(filter(None, problems), "it holds no template"))
@@ -156,7 +156,7 @@ def _question[M: BaseModel](kind: type[M], asked: _Asked) -> Question[M]:
     def correction(problem: Problem) -> str:
         return plain(render("banks/again", {"problem": problem.message}))
 
-    message = Message("user", (plain(render(asked.turn, asked.values)),))
+    message = Message("user", (plain(render(topic.turn, topic.values)),))
     return Question((message,), read, correction)
 
 

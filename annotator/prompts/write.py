@@ -92,8 +92,8 @@ class Duplicates:
         return True
 
 
-def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other)
+def _similarity(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / len(first | second)
 
 
 def write_prompts(

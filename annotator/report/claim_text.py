@@ -38,9 +38,9 @@ def claim_line(claim: Claim) -> str:
     >>> claim_line(Claim(by="rule")), claim_line(Claim(by="model hf:a/b?top_p=1", checked="person"))
     ('by a rule, not checked', 'by b, checked by a person')
     """
-    made = _MAKERS.get(claim.by) or f"by {_who(claim.by)}"
+    maker = _MAKERS.get(claim.by) or f"by {_who(claim.by)}"
     checker = _CHECKERS.get(claim.checked) or _who(claim.checked)
-    return f"{made}, {'not checked' if claim.checked == NOBODY else f'checked by {checker}'}"
+    return f"{maker}, {'not checked' if claim.checked == NOBODY else f'checked by {checker}'}"
 
 
 def claim_lines(claims: Claims) -> list[str]:

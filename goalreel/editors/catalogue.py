@@ -93,15 +93,15 @@ def find(name: str) -> Entry:
     return entry.model_copy(update={"repository": folder}) if folder else entry
 
 
-def takes_references(model: str, *, known: bool) -> bool:
-    """Whether a model takes several pictures a prompt: one `known` by its name here, or a pipeline's folder.
+def takes_references(model: str, *, by_name: bool) -> bool:
+    """Whether a model takes several pictures a prompt: an entry `by_name`, or a pipeline's folder.
 
     A repository that is not here yet may.
 
     Raises:
         InputError: no such entry.
     """
-    if known:
+    if by_name:
         return find(model).pipeline in REFERENCE_PIPELINES
     try:
         index = json.loads((Path(model).expanduser() / "model_index.json").read_bytes())

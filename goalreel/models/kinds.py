@@ -125,7 +125,7 @@ def _difference(spec: ModelSpec[ModelOptions]) -> "Critic":
 def _takes_references(name: ModelName) -> bool:
     from goalreel.editors.catalogue import takes_references
 
-    return takes_references(located(name.target) if name.kind else name.target, known=not name.kind)
+    return takes_references(located(name.target) if name.kind else name.target, by_name=not name.kind)
 
 
 @editors.kind(

@@ -202,11 +202,11 @@ async def export_board(board: BoardHere, name: ExportName, boards: Boards) -> Re
 @router.post("/{job_id}/corpus", responses=responses(404))
 async def add_board(board: BoardHere, boards: Boards) -> CorpusView:
     """Add it to the corpus, as it stands now."""
-    record, said = await _record(board), persons_verdicts(board.state)
+    record, verdicts = await _record(board), persons_verdicts(board.state)
     if record is None:
         raise InputError("there is no plan yet: wait until it is there")
     folder = boards.folder / "corpus"
-    report = await asyncio.to_thread(add_to_corpus, folder, board.id, record, said)
+    report = await asyncio.to_thread(add_to_corpus, folder, board.id, record, verdicts)
     return CorpusView(folder=str(folder / "rows"), storyboards=report.storyboards, rows=report.rows)
 
 

@@ -21,10 +21,12 @@ from goalreel.files import TMP, file_digest, file_lock, write_bytes
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import Storyboard
 
-_SAID: TypeAdapter[list[tuple[int, int, HumanVerdict]]] = TypeAdapter(list[tuple[int, int, HumanVerdict]])
+_VERDICTS: TypeAdapter[list[tuple[int, int, HumanVerdict]]] = TypeAdapter(list[tuple[int, int, HumanVerdict]])
 
 
-def add_to_corpus(folder: Path, board_id: str, board: Storyboard, said: HumanVerdicts) -> CorpusReport:
+def add_to_corpus(
+    folder: Path, board_id: str, board: Storyboard, human_verdicts: HumanVerdicts
+) -> CorpusReport:
     """Add a storyboard to the corpus in a folder, or replace what was added of it, and make all rows anew.
 
     What a person said of a picture has the highest trust.
@@ -39,8 +41,10 @@ def add_to_corpus(folder: Path, board_id: str, board: Storyboard, said: HumanVer
         place = folder / "boards" / board_id
         with _replacing(place) as new:
             save_storyboard(board, new)
-            verdicts = [(step, attempt, verdict) for (step, attempt), verdict in sorted(said.items())]
-            write_bytes(new / "said.json", _SAID.dump_json(verdicts, indent=1))
+            verdicts = [
+                (step, attempt, verdict) for (step, attempt), verdict in sorted(human_verdicts.items())
+            ]
+            write_bytes(new / "said.json", _VERDICTS.dump_json(verdicts, indent=1))
         stored = [_stored(path) for path in sorted(place.parent.iterdir()) if not path.name.startswith(TMP)]
         with _replacing(folder / "rows") as new:
             return make_from_storyboards(stored, RecipeOrder(scorer_of(CRITIC)), new)
@@ -48,13 +52,13 @@ def add_to_corpus(folder: Path, board_id: str, board: Storyboard, said: HumanVer
 
 def _stored(place: Path) -> StoredBoard:
     record = place / "storyboard.json"
-    return StoredBoard(place.name, file_digest(record), lambda: load_storyboard(place), _said(place))
+    return StoredBoard(place.name, file_digest(record), lambda: load_storyboard(place), _read_verdicts(place))
 
 
-def _said(place: Path) -> Mapping[tuple[int, int], HumanVerdict]:
+def _read_verdicts(place: Path) -> Mapping[tuple[int, int], HumanVerdict]:
     path = place / "said.json"
     try:
-        verdicts = _SAID.validate_json(path.read_bytes())
+        verdicts = _VERDICTS.validate_json(path.read_bytes())
     except (OSError, ValidationError) as e:
         raise DatasetError(f"{path}: is damaged: add this storyboard again") from e
     return {(step, attempt): verdict for step, attempt, verdict in verdicts}

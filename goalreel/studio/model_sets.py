@@ -71,8 +71,8 @@ class ModelSets:
 
     def _find(self, name: str) -> StudioPreset:
         if name not in self._presets:
-            there = f"there are {', '.join(self._presets)}" if self._presets else "this server has one set"
-            raise InputError(f"no preset {name!r} here: {there}; leave it out for the models of the start")
+            choices = f"there are {', '.join(self._presets)}" if self._presets else "this server has one set"
+            raise InputError(f"no preset {name!r} here: {choices}; leave it out for the models of the start")
         return self._presets[name]
 
     def _make_room(self, name: str, at_work: Collection[Service]) -> None:

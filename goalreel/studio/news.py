@@ -68,8 +68,8 @@ def change_words(edit: edits.BoardEdit) -> str:
         case edits.MoveEdit():
             return "moved a step"
         case edits.DrawEdit(variants=0):
-            again = "drew a step again" if edit.prompt is None else "drew a step by another prompt"
-            return f"{again}, and those after it" if edit.rest else again
+            text = "drew a step again" if edit.prompt is None else "drew a step by another prompt"
+            return f"{text}, and those after it" if edit.rest else text
         case edits.DrawEdit():
             return f"drew {edit.variants} variants of a step"
         case edits.ChooseEdit():

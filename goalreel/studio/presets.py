@@ -83,14 +83,14 @@ def _check_memory(name: str, preset: Preset, started: Preset) -> None:
         )
     if not needed:
         return
-    size, beside = gpu_gb(), memory_of(started).together_gb or 0.0
+    size, start_gb = gpu_gb(), memory_of(started).together_gb or 0.0
     if size is None:
         if needed > CPU_GB:
             raise InputError(f"it needs a GPU of {needed:.1f} GB, and there is none here")
-    elif needed + beside > size:
+    elif needed + start_gb > size:
         raise InputError(
             f"it needs {needed:.1f} GB of GPU memory; of {size:.1f} GB, "
-            f"the models of the start take {beside:.1f}"
+            f"the models of the start take {start_gb:.1f}"
         )
 
 

@@ -106,8 +106,8 @@ def _changed(state: StudioState, event: events.BoardEvent) -> StudioState:
         case events.Submitted():
             raise ValueError("a storyboard is submitted once")
         case events.WorkBegun():
-            begun = {"status": "running", "started": event.at, "models": what.models, "trouble": ""}
-            return _reopened(state.model_copy(update=begun), event.number, what.reopen)
+            start = {"status": "running", "started": event.at, "models": what.models, "trouble": ""}
+            return _reopened(state.model_copy(update=start), event.number, what.reopen)
         case events.WorkEnded():
             until = state.updated if what.status == "interrupted" else event.at
             worked = (until - state.started).total_seconds() if state.started else 0.0

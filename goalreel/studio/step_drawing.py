@@ -109,8 +109,8 @@ class StepDrawing:
         board, step = self._board, self._step
         ended, self._ended = self._ended, []
         for number, result in ended:
-            known = self._known(number)
-            if known is not None and known.result is not None:
+            attempt = self._earlier_attempt(number)
+            if attempt is not None and attempt.result is not None:
                 continue
             if result.image is not None:
                 name = await asyncio.to_thread(board.folder.store, result.image)
@@ -132,9 +132,9 @@ class StepDrawing:
         if isinstance(request, Edit):
             return await self._edit(request)
         assert isinstance(request, Candidate)
-        known = self._known(self._number)
-        if known is not None and known.result is not None and known.raw is not None:
-            answer = known.result.verdict or known.result.failure
+        attempt = self._earlier_attempt(self._number)
+        if attempt is not None and attempt.result is not None and attempt.raw is not None:
+            answer = attempt.result.verdict or attempt.result.failure
             if answer is not None:
                 return answer
         self._tell("judging", attempt=self._number)
@@ -142,12 +142,12 @@ class StepDrawing:
 
     async def _edit(self, request: Edit) -> Answer:
         board, step, self._number = self._board, self._step, request.attempt
-        known = self._known(request.attempt)
-        if known is not None and (known.prompt, known.seed) == (request.prompt, request.seed):
-            if known.raw is not None:
-                return await asyncio.to_thread(board.folder.load, known.raw)
-            if known.result is not None and known.result.failure is not None:
-                return known.result.failure
+        attempt = self._earlier_attempt(request.attempt)
+        if attempt is not None and (attempt.prompt, attempt.seed) == (request.prompt, request.seed):
+            if attempt.raw is not None:
+                return await asyncio.to_thread(board.folder.load, attempt.raw)
+            if attempt.result is not None and attempt.result.failure is not None:
+                return attempt.result.failure
         self._tell("drawing", attempt=request.attempt, prompt=request.prompt, seed=request.seed)
         answer = await self._ask_model(request, request.attempt)
         if isinstance(answer, Image):
@@ -167,12 +167,12 @@ class StepDrawing:
             )
         return answer
 
-    def _known(self, number: int) -> DrawnAttempt | None:
+    def _earlier_attempt(self, number: int) -> DrawnAttempt | None:
         """What the log says of an attempt of this round."""
         step = next((s for s in self._board.state.steps if s.id == self._step.id), self._step)
         place = step.place(self._step.round, number)
-        known = None if place is None else step.attempts[place]
-        return known if known is not None and known.source == self._source else None
+        attempt = None if place is None else step.attempts[place]
+        return attempt if attempt is not None and attempt.source == self._source else None
 
     def _tell(self, event: str, **data: object) -> None:
         self._board.tell(event, {"step": self._place, "id": self._step.id, **data})

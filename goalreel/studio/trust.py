@@ -116,8 +116,8 @@ def _claims(state: StudioState, place: int, goal: DrawnAttempt | None, claims: C
     if opinion is False and claims.looks is not None:
         refused = claims.looks.model_copy(update={"checked": PERSON, "doubts": (REFUSED_BY_PERSON,)})
         claims = claims.model_copy(update={"looks": refused})
-    made: set[ClaimName] = {"what"} if step.planner is None else set()
-    return claims.by_person(made, {"looks"} if opinion else set())
+    new_claims: set[ClaimName] = {"what"} if step.planner is None else set()
+    return claims.by_person(new_claims, {"looks"} if opinion else set())
 
 
 def _image(image: Image | None, get_image: GetImage) -> Image | None:

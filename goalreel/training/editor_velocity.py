@@ -50,10 +50,10 @@ def network_inputs(
         raise _NetworkReached(arguments)
 
     encoded = [] if encoded is None else encoded
-    encode, known = pipeline.encode_prompt, iter(tuple(encoded))
+    encode, values = pipeline.encode_prompt, iter(tuple(encoded))
 
     def encode_prompt(*args: Any, **options: Any) -> Any:
-        for value in known:
+        for value in values:
             return value
         encoded.append(encode(*args, **options))
         return encoded[-1]

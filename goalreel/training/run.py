@@ -90,8 +90,8 @@ def is_nano(model: str) -> bool:
     path = Path(model) / SETTINGS
     if model == "nano" or located(model) != model:
         return True
-    before = _read(path) if path.is_file() else {}
-    return "model" in before and is_nano(str(before["model"]))
+    settings = _read(path) if path.is_file() else {}
+    return "model" in settings and is_nano(str(settings["model"]))
 
 
 def _read(path: Path) -> dict[str, object]:

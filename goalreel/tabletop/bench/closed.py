@@ -91,7 +91,7 @@ def follow_all(
     """Follow the courses whose ends the journal does not know."""
     ends = []
     for course in courses:
-        (end,) = journal.ask(FOLLOWER, CourseEnd, lambda asked: [*map(follow, asked)], [course])
+        (end,) = journal.ask(FOLLOWER, CourseEnd, lambda courses: [*map(follow, courses)], [course])
         assert not isinstance(end, Failure)
         ends.append(end)
         progress(stage, len(ends), len(courses))

@@ -52,7 +52,7 @@ class LiveAnswer:
 
     seed: int
     reached: bool
-    said: bool
+    verdict: bool
     mistake: str | None = None
 
 
@@ -170,10 +170,10 @@ def measure_frames(answers: Sequence[LiveAnswer], prefix: str = "") -> dict[str,
     """
     wrong, right = ([a for a in answers if a.reached == reached] for reached in (False, True))
     return {
-        f"{prefix}false_success": share_with_interval((a.seed, a.said) for a in wrong),
-        f"{prefix}missed": share_with_interval((a.seed, not a.said) for a in right),
+        f"{prefix}false_success": share_with_interval((a.seed, a.verdict) for a in wrong),
+        f"{prefix}missed": share_with_interval((a.seed, not a.verdict) for a in right),
         f"{prefix}balanced_accuracy": balanced_accuracy_with_interval(
-            (a.seed, a.reached, a.said == a.reached) for a in answers
+            (a.seed, a.reached, a.verdict == a.reached) for a in answers
         ),
     }
 
@@ -184,7 +184,7 @@ def measure_kinds(answers: Sequence[LiveAnswer]) -> dict[str, Measurement]:
     kinds = {"underway": True, "failed": False}
     return {
         f"false_success_{kind}": share_with_interval(
-            (a.seed, a.said) for a in wrong if (a.mistake in UNDERWAY) == underway
+            (a.seed, a.verdict) for a in wrong if (a.mistake in UNDERWAY) == underway
         )
         for kind, underway in kinds.items()
     }

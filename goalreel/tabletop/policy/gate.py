@@ -120,10 +120,10 @@ class _GatedTask:
         self._picture = board_step.goal_image or self._picture
         self._hand.cue = self._cue(step, goal)
         is_open = self._rules.arm == "open"
-        before = self._view()
+        source = self._view()
         for _ in range(1 if is_open else self._rules.bounds.tries):
             try_once(self._hand, self._actor, self._rules.bounds)
-            if is_open or self._look(step, goal, index, before):
+            if is_open or self._look(step, goal, index, source):
                 return True
         return False
 
@@ -134,18 +134,18 @@ class _GatedTask:
             return GoalCue(step.name, SILENT, self._picture)
         return GoalCue(goal.text, sub_task(goal), self._picture)
 
-    def _look(self, step: Step, goal: SubGoal | None, index: int, before: Image) -> bool:
+    def _look(self, step: Step, goal: SubGoal | None, index: int, source: Image) -> bool:
         reached = goal is not None and self._env.holds(goal)
-        said = reached if self._rules.arm == "truth" else self._judge(step, index, before)
-        self._looks.append((said, reached))
-        return said
+        verdict = reached if self._rules.arm == "truth" else self._judge(step, index, source)
+        self._looks.append((verdict, reached))
+        return verdict
 
-    def _judge(self, step: Step, index: int, before: Image) -> bool:
+    def _judge(self, step: Step, index: int, source: Image) -> bool:
         """Ask the Critic, as the ROS node does."""
         candidate = Candidate(
             task_id=self._walk.task.id,
             step=index,
-            source=before,
+            source=source,
             image=self._view(),
             instruction=step.instruction,
             prompt=step.prompt or step.instruction,

@@ -79,13 +79,13 @@ def declare(node: Node) -> None:
         node.declare_parameter(parameter.name, parameter.default, describe(parameter))
 
 
-def check_names(given: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """Give the names of parameters that no node of ours has. A file for all nodes may hold those of others.
+def check_names(overrides: Collection[str], parameters: Collection[str]) -> Iterator[str]:
+    """Give the names of `overrides` that are no `parameters` of ours. A file for all nodes may hold others.
 
     Raises:
         InputError: one is so near to one of ours that it must be meant.
     """
-    for name in sorted(set(given) - set(known)):
+    for name in sorted(set(overrides) - set(parameters)):
         if near := get_close_matches(name, PARAMETERS, 1, 0.8):
             raise InputError(f"there is no parameter {name}: write {near[0]}")
         if not name.startswith("qos_overrides."):
