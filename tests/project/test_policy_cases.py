@@ -20,13 +20,16 @@ def test_one_command_fills_in_what_was_measured(tmp_path):
     world = {
         f"g_minus_a1_mix.heldout_tasks{end}": value for end, value in (("", 3), ("_low", -1), ("_high", 7))
     }
+    exact = {f"g_minus_x_exact{end}": value for end, value in (("", -11.5), ("_low", -19), ("_high", -4))}
+    (results / "exact.json").write_text(json.dumps({"episodes": 200, "seeds": 3, **exact}))
     (results / "metaworld.json").write_text(json.dumps({"tasks": 30, "positions": 25, "seeds": 3, **world}))
     page.write_text(f"before\n{cases.MARK}\nold\n{cases.END}\nafter\n")
     cases.main(results, page, figure)
     text = page.read_text()
     assert "| +21.5 (+14 to +29) | 200 x 1 | **yes**; one training seed |" in text
     assert "| +3.0 (-1 to +7) | 250 x 3 | not shown |" in text
-    assert text.count("| | | not measured yet |") == len(cases.read_rows(results)) - 2
+    assert "| -11.5 (-19 to -4) | 200 x 3 | **no**, a loss |" in text
+    assert text.count("| | | not measured yet |") == len(cases.read_rows(results)) - 3
     assert (text.partition("<")[0], text.rpartition(">")[2], "old" in text) == (
         "before\n",
         "\nafter\n",

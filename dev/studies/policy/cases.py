@@ -118,7 +118,12 @@ def _line(row: CaseRow) -> str:
 
 def _answer(gain: CaseGain, needed: float) -> str:
     asked = f", {needed:g} asked for" if needed else ""
-    answer = "**yes**" if gain.counts(needed) else f"not shown{asked}"
+    if gain.counts(needed):
+        answer = "**yes**"
+    elif gain.high < 0:
+        answer = "**no**, a loss"
+    else:
+        answer = f"not shown{asked}"
     return answer if gain.seeds > 1 else f"{answer}; one training seed"
 
 
