@@ -36,7 +36,7 @@ class EpisodeRows:
         Raises:
             DatasetError: files or columns are missing or damaged.
         """
-        files = sorted((root / "meta" / "episodes").glob("chunk-*/file-*.parquet"))
+        files = sorted((root / "meta" / "episodes").glob("*/*.parquet"))  # as lerobot does
         if not files:
             raise DatasetError(f"{root}: meta/episodes holds no parquet file: copy the dataset again")
         tables: list[pa.Table] = []
@@ -45,7 +45,10 @@ class EpisodeRows:
                 names = [n for n in parquet_schema(path).names if not n.startswith("stats/")]
                 tables.append(read_table(path, names))
             except (pa.ArrowException, OSError) as e:
-                raise DatasetError(f"{path}: not readable as parquet ({first_line(e)})") from e
+                text = f"{path}: not readable as parquet ({first_line(e)}), where lerobot fails"
+                raise DatasetError(f"{text}: remove a stray file, or copy the dataset again") from e
+            if not len(tables[-1]):
+                raise DatasetError(f"{path}: holds no episode, where lerobot fails: remove the file")
         try:
             table = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as e:

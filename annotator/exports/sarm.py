@@ -51,14 +51,18 @@ def export_sarm(
     annotated = Annotated.open(dataset)
     source, fps = annotated.source, annotated.source.fps
     lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
-    dense = {
-        e: episode_stages
-        for e, goals in annotated.goals.items()
-        if (episode_stages := stages(goals, lengths[e]))
-    }
+
+    def dense_stages(episode: int) -> tuple[SarmStage, ...]:
+        goals = annotated.goals.get(episode)
+        return stages(goals, lengths[episode]) if goals else ()
+
+    def stages_of(episode: int, prefix: str) -> Sequence[SarmStage]:
+        return dense_stages(episode) if prefix == "dense_" else (SarmStage(WHOLE, 0, lengths[episode]),)
+
+    dense = sum(bool(dense_stages(episode)) for episode in annotated.goals)
     if not dense:
         raise DatasetError(f"{dataset}: no completed step to train on, so there are no stages")
-    if without := len(lengths) - len(annotated.missing) - len(dense):
+    if without := len(lengths) - len(annotated.missing) - dense:
         log.warning(
             "%s: %d of %d episodes have no stages: SARM's dense head will learn that nothing is done in them",
             dataset,
@@ -70,35 +74,31 @@ def export_sarm(
         log.warning("%s: SARM looks for observation.state: set its state_key to %s", dataset, names)
     rewritten = episode_files(source.root)
     files = [path for path in dataset_files(source.root) if path not in rewritten]
-    sparse = {e: (SarmStage(WHOLE, 0, length),) for e, length in lengths.items()}
     with annotated.folder(out) as part:
         for done, path in enumerate(files, start=1):
             pass_file(path, part / path.relative_to(source.root), source.root)
             progress("copy", done, len(files))
         for done, path in enumerate(rewritten, start=1):
             target = part / path.relative_to(source.root)
-            rewrite(path, target, lambda table: _with_stages(table, sparse, dense, fps))
+            rewrite(path, target, lambda table: _with_stages(table, stages_of, fps))
             progress("write", done, len(rewritten))
         _write_proportions(part, "sparse", {WHOLE: 1.0})
-        _write_proportions(part, "dense", proportions(list(dense.values())))
+        _write_proportions(part, "dense", proportions(filter(None, map(dense_stages, annotated.goals))))
     return annotated.exported
 
 
 def _with_stages(
-    table: pa.Table,
-    sparse: Mapping[int, Sequence[SarmStage]],
-    dense: Mapping[int, Sequence[SarmStage]],
-    fps: float,
+    table: pa.Table, stages_of: Callable[[int, str], Sequence[SarmStage]], fps: float
 ) -> pa.Table:
-    """Rows of meta/episodes with the columns of stages, of the same types in every file."""
-    episodes = table["episode_index"].to_pylist()
+    """Rows of meta/episodes with the columns of stages, of the same types in every file.
+
+    `stages_of` gives those of an episode and a prefix; none become null.
+    """
+    episodes = map(int, table["episode_index"].to_pylist())
+    stage_lists = [{prefix: stages_of(episode, prefix) for prefix in STAGE_PREFIXES} for episode in episodes]
     for prefix in STAGE_PREFIXES:
-        stage_lists = [(dense if prefix == "dense_" else sparse).get(episode) for episode in episodes]
         for name, (kind, value) in _COLUMNS.items():
-            lists = [
-                None if episode_stages is None else [value(stage, fps) for stage in episode_stages]
-                for episode_stages in stage_lists
-            ]
+            lists = [[value(stage, fps) for stage in of[prefix]] or None for of in stage_lists]
             values = pa.array(lists, kind)
             table = put_column(table, pa.field(prefix + name, kind), pa.chunked_array([values]))
     return table

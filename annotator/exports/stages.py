@@ -34,22 +34,25 @@ def stages(goals: Goals, length: int) -> tuple[SarmStage, ...]:
     return sequence
 
 
-def proportions(episodes: Sequence[Sequence[SarmStage]]) -> dict[str, float]:
+def proportions(episodes: Iterable[Sequence[SarmStage]]) -> dict[str, float]:
     """Map each name to its share of an episode, in the order of the stages; they add up to 1.
 
     As lerobot's `compute_temporal_proportions`: the mean share of a stage in the episodes that have it, then
     scaled. The times are exact, and a stage that an episode has twice counts with both.
     """
-    shares: defaultdict[str, list[float]] = defaultdict(list)
+    shares, having = defaultdict[str, float](float), Counter[str]()
+    plans = Counter[tuple[str, ...]]()
     for episode in episodes:
         frames = Counter[str]()
         for stage in episode:
             frames[stage.name] += stage.end - stage.start
         for name, count in frames.items():
-            shares[name].append(count / frames.total())
-    mean = {name: sum(values) / len(values) for name, values in shares.items()}
+            shares[name] += count / frames.total()
+            having[name] += 1
+        plans[tuple(stage.name for stage in episode)] += 1
+    mean = {name: share / having[name] for name, share in shares.items()}
     total = sum(mean.values())
-    return {name: mean[name] / total for name in in_order([[s.name for s in e] for e in episodes])}
+    return {name: mean[name] / total for name in in_order(plans.elements())}
 
 
 def in_order(episodes: Iterable[Sequence[str]]) -> list[str]:
@@ -58,8 +61,11 @@ def in_order(episodes: Iterable[Sequence[str]]) -> list[str]:
     >>> in_order([["reach", "grasp", "place"], ["grasp", "lift", "place"]])
     ['reach', 'grasp', 'lift', 'place']
     """
-    plans = [tuple(dict.fromkeys(names)) for names in episodes]
-    pair_counts = Counter(pair for plan in plans for pair in combinations(plan, 2))
+    plans = Counter(tuple(dict.fromkeys(names)) for names in episodes)
+    pair_counts = Counter[tuple[str, str]]()
+    for plan, number in plans.items():
+        for pair in combinations(plan, 2):
+            pair_counts[pair] += number
     after: defaultdict[str, list[str]] = defaultdict(list)
     waiting = {name: 0 for plan in plans for name in plan}
     for (first, second), count in pair_counts.items():

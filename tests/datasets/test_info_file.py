@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from support.faults import DATA, EPISODES, FRONT, TASKS, Fault, column, info, table
 
@@ -50,6 +51,16 @@ REFUSED: dict[str, tuple[Fault, str]] = {
     "a video's time as text": (
         pandas_type(EPISODES, f"videos/{FRONT}/from_timestamp", "str"),
         "front/from_timestamp is of type (large_)?string: write seconds",
+    ),
+    "a stray file": (
+        lambda root: (root / EPISODES).with_name("._file-000.parquet").write_bytes(b"none"),
+        "not readable as parquet .*, where lerobot fails: remove a stray file",
+    ),
+    "a file without episodes": (
+        lambda root: pq.write_table(
+            pq.read_table(root / EPISODES)[:0], (root / EPISODES).with_name("file-001.parquet")
+        ),
+        "file-001.parquet: holds no episode, where lerobot fails: remove the file",
     ),
     "no path of videos": (info(lambda i: i.update(video_path=None)), "no video_path: write lerobot's"),
 }
