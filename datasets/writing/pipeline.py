@@ -107,6 +107,7 @@ def _steps(
 ) -> Iterator[None]:
     """Make one file after the other, skipping those that are made."""
     root, meta_folder = job.source.root, job.out / "meta"
+    close_idle_videos()  # no video is read for the data files
     for path in shards:
         _make_shard(job, path)
         yield
