@@ -126,6 +126,7 @@ def _steps(
         write = partial(meta.write_episodes, path, target, placed, stats, job)
         job.marks.once(target, everything, write)
         yield
+    stats.clear()  # those of all episodes are read again for the whole dataset's
     write_card(job)
     if job.tasks:
         tasks = partial(write_bytes, job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
