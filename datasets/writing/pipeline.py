@@ -74,8 +74,7 @@ def build(
     check_links(root, follow=follow_links)
     text = text or TextOptions()
     job = BuildPlan.prepare(source, out, records, camera, camera_key, use_unverified, text, form)
-    annotated = set(job.clock) if not job.had_camera else set(job.goals)
-    videos = arrange(job.source, job.clock, annotated, camera_key)
+    videos = arrange(job.source, job.clock, set(job.goals if job.had_camera else job.clock), camera_key)
     shards, episodes = data_files(root), episode_files(root)
     total = len(shards) + len(videos) + len(episodes) + 3
 
