@@ -13,7 +13,6 @@ from goalreel.datasets.health.tables import file_issues, link_issues, row_issues
 from goalreel.datasets.health.videos import image_issues, video_issues
 from goalreel.datasets.health.words import label_issues, task_issues
 from goalreel.datasets.source import Source
-from goalreel.datasets.video import close_idle_videos
 from goalreel.datasets.writing.copies import data_files
 from goalreel.errors import DatasetError
 from goalreel.progress import OnProgress
@@ -64,7 +63,6 @@ def refuse_broken(source: Source, episodes: Sequence[int]) -> None:
     Raises:
         DatasetError: lerobot could not read it.
     """
-    close_idle_videos()  # their lists of frames would lie in memory beside the checks' own numbers
     issues = inspect(source, episodes, thorough=False)
     levels = Counter(issue.level for issue in issues)
     see = f"goalreel check {source.root}"

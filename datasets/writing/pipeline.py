@@ -74,7 +74,8 @@ def build(
     check_links(root, follow=follow_links)
     text = text or TextOptions()
     job = BuildPlan.prepare(source, out, records, camera, camera_key, use_unverified, text, form)
-    videos = arrange(job.source, job.clock, set(job.goals if job.had_camera else job.clock), camera_key)
+    annotated = set(job.clock) if not job.had_camera else set(job.goals)
+    videos = arrange(job.source, job.clock, annotated, camera_key)
     shards, episodes = data_files(root), episode_files(root)
     total = len(shards) + len(videos) + len(episodes) + 3
 
@@ -106,7 +107,6 @@ def _steps(
 ) -> Iterator[None]:
     """Make one file after the other, skipping those that are made."""
     root, meta_folder = job.source.root, job.out / "meta"
-    close_idle_videos()  # no video is read for the data files
     for path in shards:
         _make_shard(job, path)
         yield
@@ -125,7 +125,6 @@ def _steps(
         write = partial(meta.write_episodes, path, target, placed, stats, job)
         job.marks.once(target, everything, write)
         yield
-    stats.clear()  # those of all episodes are read again for the whole dataset's
     write_card(job)
     if job.tasks:
         tasks = partial(write_bytes, job.out / TASKS, tasks_file(job.source.tasks, job.tasks))

@@ -38,12 +38,8 @@ async def read_body(response: httpx2.Response) -> httpx2.Response:
     async for part in response.aiter_bytes():
         body += part
         _check_size(len(body), response)
-    headers = response.headers.copy()
-    for name in ("Content-Encoding", "Transfer-Encoding", "Content-Length"):
-        headers.pop(name, None)
-    whole = httpx2.Response(
-        response.status_code, headers=headers, content=bytes(body), request=response.request
-    )
+    whole = httpx2.Response(response.status_code, content=bytes(body), request=response.request)
+    whole.headers = response.headers  # not before: it would decompress the body once more
     whole.next_request = response.next_request
     return whole
 
