@@ -1,6 +1,6 @@
 """`meta/episodes` of a dataset, kept as columns: as Python objects 100,000 rows would take 250 MB."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -121,25 +121,31 @@ def _with_types(root: Path, table: pa.Table) -> pa.Table:
         DatasetError: they are no such numbers, or lerobot makes no path of them.
     """
     for at, field in enumerate(table.schema):
-        kind = field.type
+        of_video = field.name.startswith("videos/")
         if field.name in _WHOLE or field.name.endswith(("/chunk_index", "/file_index")):
-            kind = pa.int64()
-        elif field.name.startswith("videos/") and field.name.endswith("_timestamp"):
-            kind = pa.float64()
+            kind, needed = pa.int64(), "whole numbers, as int64"
+        elif of_video and field.name.endswith("_timestamp"):
+            kind, needed = pa.float64(), "seconds"
+        else:
+            continue
         if field.type == kind:
             continue
-        values = table[at].to_pylist() if _is_numeric(field.type) else ["text"]
-        values = [None if value != value else value for value in values]
-        is_whole = all(isinstance(v, int) or (isinstance(v, float) and v.is_integer()) for v in values if v)
-        of_video = field.name.startswith("videos/") and pa.types.is_floating(field.type)
-        if kind == pa.int64() and (of_video or not is_whole):
-            raise DatasetError(
-                f"{root}: meta/episodes: {field.name} is of type {field.type}: write whole numbers, as int64"
-            )
-        if "text" in values:
-            raise DatasetError(f"{root}: meta/episodes: {field.name} is of type {field.type}: write seconds")
+        values = table[at].to_pylist() if _is_numeric(field.type) else None
+        if values is not None and kind == pa.int64():
+            # Of a fraction lerobot makes no path of a video.
+            values = None if of_video and pa.types.is_floating(field.type) else _whole_numbers(values)
+        if values is None:
+            raise DatasetError(f"{root}: meta/episodes: {field.name} is of type {field.type}: write {needed}")
         table = table.set_column(at, field.name, array(values, kind))
     return table
+
+
+def _whole_numbers(values: Sequence[float | None]) -> list[int | None] | None:
+    """The numbers as integers, None for NaN; None altogether where one has a fraction."""
+    numbers = [None if value is None or value != value else value for value in values]
+    if not all(value is None or float(value).is_integer() for value in numbers):
+        return None
+    return [None if value is None else int(value) for value in numbers]
 
 
 def _is_numeric(kind: pa.DataType) -> bool:

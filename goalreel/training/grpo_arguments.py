@@ -22,7 +22,7 @@ def trl_arguments(config: GrpoConfig, out: Path, model: "PreTrainedModel", devic
     Raises:
         InputError: TRL refuses the settings.
     """
-    silent = _never(model)
+    suppressed = _suppressed_tokens(model)
     every, step = config.passes(devices)
     try:
         return GRPOConfig(
@@ -38,7 +38,7 @@ def trl_arguments(config: GrpoConfig, out: Path, model: "PreTrainedModel", devic
             temperature=config.temperature,
             top_p=config.top_p,
             top_k=0,
-            generation_kwargs=silent if config.vllm is None else {"logit_bias": _biased(silent)},
+            generation_kwargs=suppressed if config.vllm is None else {"logit_bias": _biases(suppressed)},
             learning_rate=config.learning_rate,
             adam_beta1=config.betas[0],
             adam_beta2=config.betas[1],
@@ -65,7 +65,7 @@ def trl_arguments(config: GrpoConfig, out: Path, model: "PreTrainedModel", devic
         raise InputError(f"the trainer refuses these settings: {first_line(e)[:300]}") from e
 
 
-def _never(model: "PreTrainedModel") -> dict[str, list[int]]:
+def _suppressed_tokens(model: "PreTrainedModel") -> dict[str, list[int]]:
     """Name the tokens of pictures.
 
     One that was sampled would stand for a picture that there is not (trl#3847).
@@ -74,8 +74,8 @@ def _never(model: "PreTrainedModel") -> dict[str, list[int]]:
     return {"suppress_tokens": sorted(i for i in ids if i is not None)}
 
 
-def _biased(silent: dict[str, list[int]]) -> dict[int, float]:
-    return dict.fromkeys(silent["suppress_tokens"], -100.0)
+def _biases(suppressed: dict[str, list[int]]) -> dict[int, float]:
+    return dict.fromkeys(suppressed["suppress_tokens"], -100.0)
 
 
 def _vllm(config: GrpoConfig) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from support.faults import (
     truncate,
     video,
 )
-from support.recordings import make_dataset
+from support.recordings import lerobot_reads, make_dataset
 
 from goalreel.datasets.health.inspect import inspect, refuse_broken
 from goalreel.datasets.health.issues import HealthIssue, spell
@@ -303,17 +303,6 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
 def issues_of(root: Path) -> list[HealthIssue]:
     source = Source.open(root)
     return inspect(source, source.indices)
-
-
-def lerobot_reads(root: Path) -> bool:
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    try:
-        dataset = LeRobotDataset("local/test", root=root, video_backend="pyav")
-        assert [dataset[i] for i in range(len(dataset))]
-    except Exception:  # noqa: BLE001  (it fails in as many ways as datasets do)
-        return False
-    return True
 
 
 @pytest.fixture(scope="module")

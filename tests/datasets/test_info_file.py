@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from support.faults import DATA, EPISODES, FRONT, TASKS, Fault, column, info, table
+from support.recordings import lerobot_reads
 
 from goalreel.annotator.check import check
 from goalreel.datasets.source import Source
@@ -78,15 +79,6 @@ READ: dict[str, Fault] = {
 }
 
 
-def lerobot_loads(root: Path) -> bool:
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    try:
-        return len(LeRobotDataset("local/odd", root=root, video_backend="pyav")[0]) > 0
-    except Exception:  # noqa: BLE001  (it fails in as many ways as datasets do)
-        return False
-
-
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_lerobot_could_not_load_is_refused_in_one_line(name, video_dataset, tmp_path):
     fault, message = REFUSED[name]
@@ -96,7 +88,7 @@ def test_what_lerobot_could_not_load_is_refused_in_one_line(name, video_dataset,
         Source.open(root).episode(0).frames(FRONT, [0])
     report = check(root)
     assert report.count("broken")
-    assert lerobot_loads(root) == (name == "a rate that is true")
+    assert lerobot_reads(root) == (name == "a rate that is true")
 
 
 @pytest.mark.parametrize("name", READ)
@@ -109,7 +101,7 @@ def test_what_lerobot_loads_is_read(name, video_dataset, tmp_path):
     assert not report.count("broken"), report.issues
     (picture,) = Source.open(root).episode(2).frames(FRONT, [14])
     assert picture.size == (48, 48)
-    assert lerobot_loads(root)
+    assert lerobot_reads(root)
     assert json.loads((root / "meta/info.json").read_text()) == before
 
 

@@ -133,3 +133,15 @@ def storyboard(
         steps.append(StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=0))
     below = tuple(MotionPhase(name=name, segment=Segment(start=a, end=b)) for name, a, b in phases)
     return Storyboard(task=Task(id="t", instruction=instruction), steps=tuple(steps), phases=below)
+
+
+def lerobot_reads(root: Path) -> bool:
+    """Whether lerobot gives every frame of a dataset."""
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    try:
+        dataset = LeRobotDataset("local/test", root=root, video_backend="pyav")
+        assert [dataset[i] for i in range(len(dataset))]
+    except Exception:  # noqa: BLE001  (it fails in as many ways as datasets do)
+        return False
+    return True
