@@ -18,6 +18,7 @@ from typing import Any
 import json_repair
 from pydantic import BaseModel, ValidationError
 
+from goalreel.planners.agents.json_blocks import JsonBlock, find_blocks
 from goalreel.planners.agents.known_keys import quote_texts
 from goalreel.planners.agents.python_literals import RepeatedKeyError, make_dict, read_literal
 
@@ -30,7 +31,6 @@ MAX_DEPTH = 6
 quotes take it minutes. Within these limits the slowest known text takes some seconds."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
 _ENDS = r"""(?:,?\s*\}|,\s*["']?\w+["']?\s*:|\Z)"""
 _COMMENT = re.compile(r'(?<=[{}\[\],])(?:\s*(?:(?://|#)[^\n"]{0,200}\n|/\*[^*"]{0,200}\*/))+')
 _ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|[\\/\"'bfnrt])")
@@ -78,7 +78,7 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | 
         return split
     thinking, text = split
     answers, last = [], 0
-    for block in _blocks(text):
+    for block in find_blocks(text):
         if key not in block.text:
             continue
         value = _parse(block)
@@ -136,58 +136,13 @@ def _split(text: str, key: str) -> tuple[str, str] | Problem:
 
 def _has_answer(thinking: str, key: str) -> bool:
     """Whether there is an object with `key`, whole or cut off; a mention of the key alone is none."""
-    return any(re.search(rf"{key}\W{{0,4}}:", block.text) for block in _blocks(thinking))
-
-
-@dataclass(frozen=True)
-class _Block:
-    text: str
-    end: int
-    whole: bool
-
-
-def _blocks(text: str) -> Iterator[_Block]:
-    """Every outermost {...}; the last may be cut off, unless `</answer>` shows that it is complete."""
-    at = text.find("{")
-    while at >= 0:
-        end, _ = _close(text, at)
-        if end is None:
-            tag = text.find("</answer>", at)
-            whole = tag >= 0 and not _close(text[:tag], at)[1]
-            end = tag if whole else len(text)
-            yield _Block(text[at:end], end, whole)
-            return
-        yield _Block(text[at:end], end, True)
-        at = text.find("{", end)
-
-
-def _close(text: str, start: int) -> tuple[int | None, bool]:
-    """(the end of the bracket at `start`, or None; whether the text ends inside a string)."""
-    depth, quote, previous, at = 0, "", "", start
-    while at < len(text):
-        c = text[at]
-        if quote:
-            if c == "\\":
-                at += 1
-            elif c == quote and _AFTER_STRING.match(text, at + 1):
-                quote = ""
-        elif c in "\"'" and previous in ("{", "[", ",", ":"):
-            quote = c
-        elif c in "{[":
-            depth += 1
-        elif c in "}]" and (depth > 1 or c == "}"):  # otherwise it belongs to a text with quotes
-            depth -= 1
-            if depth == 0:
-                return at + 1, False
-        previous = previous if c.isspace() else c
-        at += 1
-    return None, bool(quote)
+    return any(re.search(rf"{key}\W{{0,4}}:", block.text) for block in find_blocks(thinking))
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
 
 
-def _parse(block: _Block) -> dict[str, Any] | Problem | None:
+def _parse(block: JsonBlock) -> dict[str, Any] | Problem | None:
     """Read a block that is valid JSON or a Python literal; None where it is neither."""
     if not block.whole:
         return None
@@ -218,7 +173,7 @@ def _strictly(text: str) -> object:
         return read_literal(text)
 
 
-def _repair(block: _Block, rest: str, key: str, fields: Collection[str]) -> dict[str, Any] | Problem:
+def _repair(block: JsonBlock, rest: str, key: str, fields: Collection[str]) -> dict[str, Any] | Problem:
     """Read a block that is not valid, unless its `rest` may lie behind it."""
     text = block.text
     if not block.whole:

@@ -9,11 +9,14 @@ from typing import Literal
 
 from goalreel.planners.kinematic.idioms import expand_idioms
 from goalreel.planners.kinematic.nouns import is_noun, is_place
+from goalreel.planners.kinematic.splitting import split_instruction
 from goalreel.planners.kinematic.verbs import (
     CONTAINERS,
     DIRECTIONS,
     FIXTURES,
+    RELATION_PATTERN,
     RELATIONS,
+    VERB_PATTERN,
     VERBS,
     Means,
     Verb,
@@ -21,18 +24,6 @@ from goalreel.planners.kinematic.verbs import (
 )
 
 KEEP = "Keep everything else unchanged."
-_LEAD = re.compile(
-    r"^(?:(?:please|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|now|then|finally|lastly|last|also|and"
-    r"|you should|(?:can|could|would) you(?: please)?|(?:i|we) (?:want|need|would like) you to"
-    r"|your task is to)\b[,:]?\s*)+",
-    re.IGNORECASE,
-)
-_STRONG = re.compile(
-    r"\s*(?:;|\.(?=\s|$)"
-    r"|,?\s*\b(?:and then|then|after that|afterwards|followed by|finally|lastly|next(?! to))\b[,:]?)\s*",
-    re.IGNORECASE,
-)
-_WEAK = re.compile(r"\s*(?:,\s*and\b|,|\band\b|&)\s*", re.IGNORECASE)
 _DETERMINER = re.compile(
     r"^(?:the|a|an|one|two|three|four|five|six|all|every|each|both|any|some|my|your|its|this|that|these|those"
     r"|it|them|\d+(?=\s))\b",
@@ -46,15 +37,11 @@ _SEVERAL = re.compile(
     re.IGNORECASE,
 )
 PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
-_VERB = re.compile(rf"^({'|'.join(sorted(VERBS, key=len, reverse=True))})\b\s*", re.IGNORECASE)
-_RELATION = re.compile(
-    rf"\b({'|'.join(sorted(map(re.escape, RELATIONS), key=len, reverse=True))})\b", re.IGNORECASE
-)
 _WAY = "|".join(sorted(DIRECTIONS))
 _DIRECTION = re.compile(
     rf"^({_WAY})\s+(?=(?:the|a|an|your|this|that)\b)"
     rf"|(?<!\bthe)(?<!\bto)\s+({_WAY})$"
-    rf"|\s+(?!in|over|left|right|out of|away from)({_WAY})(?=\s+(?:{_RELATION.pattern}))",
+    rf"|\s+(?!in|over|left|right|out of|away from)({_WAY})(?=\s+(?:{RELATION_PATTERN.pattern}))",
     re.IGNORECASE,
 )
 """Such as in "push down the lever", "slide the door open" and "pull the plate back out of the rack"."""
@@ -134,7 +121,7 @@ def read(instruction: str) -> list[Clause]:
     ['put the red block in the bowl', 'close the drawer']
     """
     clauses: list[Clause] = []
-    for text in _split(expand_idioms(" ".join(instruction.split()))):
+    for text in split_instruction(expand_idioms(" ".join(instruction.split()))):
         clause = _clause(text, clauses)
         if clauses and clauses[-1].kind == "pick" and (joined := _join_pick(clauses[-1], clause)):
             clauses[-1] = joined
@@ -178,48 +165,9 @@ def whole(instruction: str) -> Clause:
     return replace(_unread(" ".join(instruction.split())), means="tool")
 
 
-def _split(text: str) -> list[str]:
-    parts: list[str] = []
-    for strong in _STRONG.split(text):
-        core = _LEAD.sub("", strong).strip(" .,!?:")
-        if core:
-            parts += _split_weak(core)
-    return parts
-
-
-def _split_weak(text: str) -> list[str]:
-    """Cut at commas and "and", but only where a new clause starts there."""
-    parts: list[str] = []
-    for piece in _WEAK.split(text):
-        core = _LEAD.sub("", piece).strip()
-        if not core:
-            continue
-        if not parts or _VERB.match(core):
-            parts.append(core)
-        elif completed := _complete(parts[-1], core):
-            parts[-1:] = completed
-        else:
-            parts[-1] += f" and {core}"
-    return parts
-
-
-def _complete(first: str, second: str) -> list[str] | None:
-    """Complete "put A in B and C in D", and "put A and C in D", into two clauses each."""
-    verb = _VERB.match(first)
-    if not verb or VERBS[verb[1].lower()].kind != "put":
-        return None
-    relation = _RELATION.search(second)
-    if not relation or relation.start() == 0:
-        return None
-    if _RELATION.search(first, verb.end()):
-        return [first, f"{verb[1]} {second}"]
-    things = first[verb.end() :].split(" and ")
-    return [f"{verb[1]} {thing} {second[relation.start() :]}" for thing in things] + [f"{verb[1]} {second}"]
-
-
 def _clause(text: str, clauses: list[Clause]) -> Clause:
     """Parse one clause; the earlier `clauses` tell what "it" is."""
-    match = _VERB.match(text)
+    match = VERB_PATTERN.match(text)
     if not match:
         return _unread(text)
     verb = VERBS[match[1].lower()]
@@ -322,7 +270,7 @@ def _as_state(state: str) -> str:
 
 def _object_and_rest(text: str) -> tuple[str, str]:
     """("the red block", "in the yellow bowl"): with a plain preposition and the missing articles."""
-    match = _RELATION.search(text)
+    match = RELATION_PATTERN.search(text)
     if not match:
         return text.strip(), ""
     target = text[match.end() :].strip()

@@ -3,6 +3,7 @@
 `{o}` is the object with its article, `{rest}` what follows it ("in the yellow bowl").
 """
 
+import re
 from typing import Literal, NamedTuple
 
 type VerbKind = Literal["put", "pick", "many", "act"]
@@ -96,6 +97,8 @@ VERBS: dict[str, Verb] = {
     "tidy": Verb("many", "tidy {o} {rest}", "{o} is tidy {rest}"),
     "unpack": Verb("many", "unpack {o} {rest}", "{o} is empty {rest}"),
 }
+VERB_PATTERN = re.compile(rf"^({'|'.join(sorted(VERBS, key=len, reverse=True))})\b\s*", re.IGNORECASE)
+"""A clause that starts with a verb of the table."""
 
 _DIRECTIONS = (
     "open shut closed in out up down back away aside sideways forward forwards backward backwards left right "
@@ -131,3 +134,6 @@ RELATIONS: dict[str, str] = {
     "toward": "towards",
 }
 """Preposition -> the plain one; longer ones are tried first."""
+RELATION_PATTERN = re.compile(
+    rf"\b({'|'.join(sorted(map(re.escape, RELATIONS), key=len, reverse=True))})\b", re.IGNORECASE
+)
