@@ -7,9 +7,10 @@ import numpy as np
 
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.align import ClauseSpan, align, align_contacts, split_pick
+from goalreel.planners.kinematic.align import ClauseSpan, split_pick
 from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
 from goalreel.planners.kinematic.clauses import Clause, read, whole
+from goalreel.planners.kinematic.contacts import find_any_contacts, find_contacts
 from goalreel.planners.kinematic.driving import cut_drives, drive_doubts, split_drives
 from goalreel.planners.kinematic.events import cut_at_release, events, leave_and_retreat
 from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts, way_doubts
@@ -21,9 +22,6 @@ from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, colour_doubts, name_by_colour
 from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
-from goalreel.planners.kinematic.scene_change import see_touch
-from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.touches import Touch, explain, find_touches, guess_touch, is_one_touch
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -97,37 +95,27 @@ class KinematicPlanner:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         arms = read_arms(recording, layout)
         motion = arms.motion
-        grasps, failed_grasps = sort_grasps(clauses, motion)
-        contacts = self._explain(clauses, grasps, recording, motion)
-        is_explained = contacts is not None
-        if not is_explained and is_one_touch(clauses, grasps):
-            touch = guess_touch(clauses[0], motion)
-            contacts = None if touch is None else [touch]
-        if contacts is not None:
-            grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
-        idle = is_explained and not grasps and not _may_grasp(clauses, recording, layout)
+        hand = find_contacts(clauses, recording, motion, self._camera)
+        idle = hand.explained and not hand.grasps and not _may_grasp(clauses, recording, layout)
         unread = tuple(hand_doubts(arms, layout, idle))
-        reasons = doubts(clauses, grasps, failed_grasps, motion, unread, is_explained)
-        reasons += tuple(drive_doubts(destinations, motion.drives, grasps))
-        reasons += tuple(way_doubts(clauses, contacts or (), motion))
-        late = list(end_doubts(clauses, grasps, motion, returns))
+        reasons = (
+            *doubts(clauses, hand.grasps, hand.failed_grasps, motion, unread, hand.explained),
+            *drive_doubts(destinations, motion.drives, hand.grasps),
+            *way_doubts(clauses, hand.contacts or (), motion),
+        )
+        late = list(end_doubts(clauses, hand.grasps, motion, returns))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
-            grasps, failed_grasps = sort_grasps(clauses, motion)
-            touches = [] if grasps or failed_grasps else find_touches(motion, 0, len(motion))
-            contacts = touches if len(touches) == 1 else None
-        parts = align_contacts(clauses, contacts, motion) if contacts else align(clauses, grasps, motion)
+            hand = find_any_contacts(clauses[0], motion)
+        parts = hand.align(clauses, motion)
         if self._granularity == "event":
             parts = cut_at_release(parts)
-        if self._camera is not None and not reasons:
-            reasons = tuple(
-                colour_doubts(parts, recording, motion, self._camera, (recording.instruction, *self._words))
-            )
+        reasons = reasons or self._colour_doubts(parts, recording, motion)
         named_parts = self._name_objects(parts, recording, motion)
         pieces = [
             replace(piece, note=_note(piece, arms, has_name=part is not unnamed))
             for unnamed, part in zip(parts, named_parts, strict=True)
-            for piece in self._cut(part, failed_grasps, motion)
+            for piece in self._cut(part, hand.failed_grasps, motion)
         ]
         pieces = cut_drives(pieces, motion.drives, destinations, instruction)
         if self._last_retreat and self._granularity == "event":
@@ -136,8 +124,7 @@ class KinematicPlanner:
         if reasons or late:
             phase_list = [] if unread else hand_phases(motion)
         elif self._with_phases:
-            phase_parts = [piece for part in named_parts for piece in phases(part, failed_grasps, motion)]
-            phase_list = [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in phase_parts]
+            phase_list = _phases(named_parts, hand.failed_grasps, motion)
         return Plan(
             steps=tuple(
                 _step(p, (*reasons, *(why for start, why in late if p.end > start), *p.doubts))
@@ -147,16 +134,6 @@ class KinematicPlanner:
             phases=tuple(phase_list),
         )
 
-    def _explain(
-        self, clauses: Sequence[Clause], grasps: Sequence[Cycle], recording: Recording, motion: ArmMotion
-    ) -> Sequence[Cycle | Touch] | None:
-        """One contact for each clause, by the motion, or as the camera shows it; None where neither does."""
-        contacts = explain(clauses, grasps, motion)
-        if self._camera is None or motion.drives or not is_one_touch(clauses, grasps) or _has_start(contacts):
-            return contacts
-        touch = see_touch(recording, self._camera, motion)
-        return contacts if touch is None else [touch]
-
     def _cut(
         self, part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
     ) -> list[ClauseSpan]:
@@ -164,12 +141,23 @@ class KinematicPlanner:
             return split_pick(part, motion)
         return (events if self._granularity == "event" else phases)(part, failed_grasps, motion)
 
+    def _colour_doubts(
+        self, parts: list[ClauseSpan], recording: Recording, motion: ArmMotion
+    ) -> tuple[str, ...]:
+        if self._camera is None:
+            return ()
+        return tuple(colour_doubts(parts, recording, motion, self._camera, self._texts(recording)))
+
     def _name_objects(
         self, parts: list[ClauseSpan], recording: Recording, motion: ArmMotion
     ) -> list[ClauseSpan]:
         if self._camera is None:
             return parts
-        return name_by_colour(parts, recording, motion, self._camera, (recording.instruction, *self._words))
+        return name_by_colour(parts, recording, motion, self._camera, self._texts(recording))
+
+    def _texts(self, recording: Recording) -> tuple[str, ...]:
+        """The instructions whose nouns name objects."""
+        return recording.instruction, *self._words
 
 
 def check(recording: Recording) -> None:
@@ -189,11 +177,6 @@ def check(recording: Recording) -> None:
             raise Unsegmentable(
                 f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
             )
-
-
-def _has_start(contacts: Sequence[Cycle | Touch] | None) -> bool:
-    """Whether it is seen from the motion when the hand is at the thing."""
-    return contacts is not None and all(isinstance(c, Cycle) or c.start is not None for c in contacts)
 
 
 def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:
@@ -224,3 +207,10 @@ def _step(part: ClauseSpan, reasons: tuple[str, ...]) -> Step:
 
 def _segment(part: ClauseSpan) -> Segment:
     return Segment(start=part.start, end=part.end)
+
+
+def _phases(
+    parts: Sequence[ClauseSpan], failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
+) -> list[MotionPhase]:
+    pieces = [piece for part in parts for piece in phases(part, failed_grasps, motion)]
+    return [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in pieces]
