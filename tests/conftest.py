@@ -169,6 +169,18 @@ def _policy(thread: int) -> int | None:
         return None
 
 
+@pytest.fixture
+def retry_pauses(monkeypatch) -> list[float]:
+    """The pauses before a chat model is asked again, in seconds: noted, and not waited for."""
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", note)
+    return pauses
+
+
 @pytest.fixture(scope="session")
 def video_dataset(tmp_path_factory) -> Path:
     """Three episodes, two cameras, one file each. Read only."""

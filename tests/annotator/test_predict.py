@@ -148,11 +148,7 @@ def test_plan_from_text_alone(models, tmp_path):
     assert board.complete
 
 
-def test_a_dead_server_is_one_line(frame, models, tmp_path, monkeypatch):
-    async def at_once(seconds: float) -> None:
-        """Retries need not be waited for."""
-
-    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", at_once)
+def test_a_dead_server_is_one_line(frame, models, tmp_path, retry_pauses):
     dead = ["--planner", "openai:planner@http://127.0.0.1:9/v1", *models[2:]]
     result = invoke("plan", frame, "tidy up", "--out", tmp_path / "p", *dead)
     assert result.exit_code == 1

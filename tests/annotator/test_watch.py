@@ -101,8 +101,7 @@ def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, ca
     assert any(message.startswith("watching 1 episode(s)") for message in caplog.messages)
 
 
-def test_a_dead_server_stops_the_run(sharded_dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr("openai._base_client.BaseClient._calculate_retry_timeout", lambda *_: 0.0)
+def test_a_dead_server_stops_the_run(sharded_dataset, tmp_path, retry_pauses):
     with ChatServer(lambda _: error(500, "down")) as server:
         result = run(sharded_dataset, tmp_path / "out", server, "--batch-size", "1")
     assert result.exit_code == 1

@@ -29,14 +29,6 @@ def editor():
         yield f"server:{url}"
 
 
-@pytest.fixture
-def no_waiting(monkeypatch):
-    async def at_once(seconds: float) -> None:
-        """Retries need not be waited for."""
-
-    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", at_once)
-
-
 def preset(folder: Path, planner: str, editor: str, critic: str) -> str:
     text = f"# mine\nplanner: {planner}\neditor: {editor}\ncritic: {critic}\nmax_attempts: 1\n"
     (folder / "mine.yaml").write_text(text)
@@ -155,7 +147,7 @@ def no_completion(request: Request) -> Reply:
 
 
 @pytest.mark.parametrize("answer", [nothing, no_completion])
-def test_a_server_that_says_nothing(editor, answer, tmp_path, no_waiting):
+def test_a_server_that_says_nothing(editor, answer, tmp_path, retry_pauses):
     with ChatServer(answer) as server:
         mine = preset(tmp_path, f"openai:p@{server.url}", editor, f"openai:c@{server.url}")
         result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
@@ -165,7 +157,7 @@ def test_a_server_that_says_nothing(editor, answer, tmp_path, no_waiting):
     assert not list((tmp_path / "out").glob("plan-*.txt"))
 
 
-def test_a_dead_server(tmp_path, no_waiting):
+def test_a_dead_server(tmp_path, retry_pauses):
     dead = "http://127.0.0.1:9"
     mine = preset(tmp_path, f"openai:p@{dead}/v1", "hindsight", f"openai:c@{dead}/v1")
     result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")

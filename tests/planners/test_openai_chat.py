@@ -28,17 +28,9 @@ SCHEMA = {"type": "object", "properties": {"success": {"type": "boolean"}}}
 
 
 @pytest.fixture(autouse=True)
-def pauses(monkeypatch) -> list[float]:
-    """The pauses between attempts, which are recorded and not waited for."""
+def environment(monkeypatch, retry_pauses):
     for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    taken: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        taken.append(seconds)
-
-    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", pause)
-    return taken
 
 
 def ask(*texts: str):
@@ -187,11 +179,11 @@ def test_a_refusal_of_pictures_is_asked_once(serve):
 # What it survives.
 
 
-def test_an_error_that_comes_as_a_200_is_one(serve, pauses):
+def test_an_error_that_comes_as_a_200_is_one(serve, retry_pauses):
     body = {"error": {"message": "Provider returned error", "code": 429}}
     server = serve(failing([Reply(body=json.dumps(body).encode())]))
     assert OpenAIChat("m", server.url).complete(ask("a")) == ["to a"]
-    assert len(pauses) == 1
+    assert len(retry_pauses) == 1
     body["error"]["code"] = "overloaded"
     server = serve(lambda _: Reply(body=json.dumps(body).encode()))
     (reply,) = OpenAIChat("m", server.url).complete(ask("a"))
@@ -223,21 +215,21 @@ def test_an_answer_among_the_thoughts_is_none_and_says_where_it_lies(serve, fiel
 
 
 @pytest.mark.parametrize("header", [{"Retry-After": "7"}, {"retry-after-ms": "7000"}])
-def test_429_waits_as_long_as_the_server_says(serve, pauses, header):
+def test_429_waits_as_long_as_the_server_says(serve, retry_pauses, header):
     server = serve(failing([error(429, "slow down", **header)] * 2))
     assert OpenAIChat("m", server.url).complete(ask("a")) == ["to a"]
-    assert pauses == [7.0, 7.0]
+    assert retry_pauses == [7.0, 7.0]
 
 
-def test_5xx_is_tried_again_with_growing_pauses(serve, pauses):
+def test_5xx_is_tried_again_with_growing_pauses(serve, retry_pauses):
     server = serve(failing([Reply(500), Reply(502, b"<html>"), Reply(503), Reply(504)]))
     heard = []
     said = with_retry_listener(lambda: OpenAIChat("m", server.url).complete(ask("a")), heard.append)
     assert said == ["to a"]
     assert heard == [1, 2, 3, 4]
-    assert len(pauses) == 4
-    assert pauses == sorted(pauses)
-    assert pauses[-1] > 2 * pauses[0] > 0
+    assert len(retry_pauses) == 4
+    assert retry_pauses == sorted(retry_pauses)
+    assert retry_pauses[-1] > 2 * retry_pauses[0] > 0
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -329,13 +321,13 @@ def test_a_conversation_that_the_server_refuses_is_told_so(serve, status):
     assert refused == NoReply(f"HTTP {status} from {server.url}: not this", refused=True)
 
 
-def test_no_server_at_all(pauses):
+def test_no_server_at_all(retry_pauses):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         with pytest.raises(BackendError, match=r"cannot reach http.*: is the server running"):
             OpenAIChat("m", url, retries=2).complete(ask("a", "b"))
-    assert 2 <= len(pauses) <= 4
+    assert 2 <= len(retry_pauses) <= 4
 
 
 MALFORMED = (

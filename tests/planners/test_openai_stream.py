@@ -15,11 +15,7 @@ ROLE = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, 
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    async def pause(seconds: float) -> None:
-        pass
-
-    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", pause)
+def environment(monkeypatch, retry_pauses):
     for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 

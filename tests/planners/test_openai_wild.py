@@ -14,11 +14,7 @@ KEY = "sk-top-secret-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    async def pause(_: float) -> None:
-        pass
-
-    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", pause)
+def environment(monkeypatch, retry_pauses):
     for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
