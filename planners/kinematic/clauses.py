@@ -4,11 +4,13 @@ Plain rules over English text, without a model. Text that no rule knows stays wo
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from goalreel.planners.kinematic.ambiguity import PRONOUN, find_antecedent, is_ambiguous
+from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.idioms import expand_idioms
-from goalreel.planners.kinematic.nouns import is_noun, is_place
+from goalreel.planners.kinematic.nouns import DETERMINER, is_noun, is_place, is_plural, singular
 from goalreel.planners.kinematic.splitting import split_instruction
 from goalreel.planners.kinematic.verbs import (
     CONTAINERS,
@@ -16,27 +18,14 @@ from goalreel.planners.kinematic.verbs import (
     FIXTURES,
     RELATION_PATTERN,
     RELATIONS,
+    RELEASES,
     VERB_PATTERN,
     VERBS,
-    Means,
     Verb,
-    VerbKind,
 )
 
-KEEP = "Keep everything else unchanged."
-_DETERMINER = re.compile(
-    r"^(?:the|a|an|one|two|three|four|five|six|all|every|each|both|any|some|my|your|its|this|that|these|those"
-    r"|it|them|\d+(?=\s))\b",
-    re.IGNORECASE,
-)
-_NAMED = re.compile(r"^\w+(?:'s|s')\s|\s(?:\d+|[A-Z])$")
-"""No article goes before "Anna's cup", "block 2" and "box A"."""
-_SEVERAL = re.compile(
-    r"^(?:(?:all|every|each|both|two|three|four|five|six|these|those|them|some)\b"
-    r"|(?:the |\w+ )*\w+[^s\Wiu]s$)",
-    re.IGNORECASE,
-)
-PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
+_NAMED = re.compile(r"^\w+(?:'s|s')\s|(?:\d|\s[A-Z])$")
+"""No article goes before "Anna's cup", "block 2", "box A" and "obj1"."""
 _WAY = "|".join(sorted(DIRECTIONS))
 _DIRECTION = re.compile(
     rf"^({_WAY})\s+(?=(?:the|a|an|your|this|that)\b)"
@@ -53,65 +42,17 @@ _BUTTONS = frozenset(("button", "buttons", "key", "keys", "switch", "switches", 
 """Things that one presses by pushing them."""
 _COVERS = frozenset(("lid", "cover", "cap", "top"))
 """Things that close another."""
+_OUTER = _COVERS | {"label", "sticker", "tape", "cork", "handle"}
+"""Things that are on a container, and not in it."""
 _UPWARDS = frozenset(("up", "upward", "upwards"))
 _DOWNWARDS = frozenset(("down", "downward", "downwards"))
+_SIDEWAYS = frozenset(("aside", "sideways", "forward", "forwards", "backward", "backwards", "left", "right"))
+_TO_A_SIDE = ("to the left", "to the right", "towards ", "next to ", "around ")
+_ALONG = frozenset(("push", "slide", "drag", "shove", "nudge", "sweep", "roll"))
+"""Verbs with which a thing goes along what it lies on, unless the words say otherwise."""
 _DIRECTED = frozenset(("push", "pull", "slide", "drag", "shove", "nudge", "tug"))
 """Verbs with which "up" and "down" say where a thing goes; one may roll up a towel on a table."""
 _ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
-
-
-def sentence(text: str) -> str:
-    """`text` with a capital in front, but for a name that has a capital of its own.
-
-    >>> sentence("put it down"), sentence("iPad: put it down")
-    ('Put it down', 'iPad: put it down')
-    """
-    first, _, _ = text.partition(" ")
-    return f"{text[0].upper()}{text[1:]}" if first.islower() else text
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """One request. `name` is its label, `state` what a camera sees when it is done."""
-
-    name: str
-    state: str
-    kind: VerbKind
-    object: str = ""
-    several: bool = False
-    """It is about more than one object, so it takes more than one grasp."""
-    picked: bool = False
-    """The instruction names the picking up as a separate step ("pick X and place it").
-
-    With `tool` it names what the hand takes for it ("wipe the table with the sponge"): that is the `object`.
-    """
-    means: Means = "grasp"
-    """What the hand does to the object: "wipe the table" needs a tool, "open the door" only a push."""
-    way: Literal["", "up", "down"] = ""
-    """Where the words say that the hand takes the object to."""
-    understood: bool = True
-    """A rule has read every word of it."""
-    unordered: bool = False
-    """It is one of several that the instruction names in one breath ("put A and B in C")."""
-
-    @property
-    def grasps(self) -> bool:
-        """Whether the hand must close on the object."""
-        return self.kind != "act" or self.means == "grasp" or self.picked
-
-    @property
-    def pulls(self) -> bool:
-        """Whether the hand may as well hook on the object."""
-        return self.means in ("pull", "lift")
-
-    @property
-    def prompt(self) -> str:
-        """The clause as an edit of a picture.
-
-        >>> read("place blue cube into the bowl")[0].prompt
-        'Put the blue cube in the bowl. Keep everything else unchanged.'
-        """
-        return f"{sentence(self.name)}. {KEEP}"
 
 
 def read(instruction: str) -> list[Clause]:
@@ -121,18 +62,25 @@ def read(instruction: str) -> list[Clause]:
     ['put the red block in the bowl', 'close the drawer']
     """
     clauses: list[Clause] = []
-    for text in split_instruction(expand_idioms(" ".join(instruction.split()))):
-        clause = _clause(text, clauses)
-        if clauses and clauses[-1].kind == "pick" and (joined := _join_pick(clauses[-1], clause)):
+    for text, unordered in split_instruction(expand_idioms(" ".join(instruction.split()))):
+        clause = replace(_clause(text, clauses), unordered=unordered)
+        if clauses and (joined := _join(clauses[-1], clause)):
             clauses[-1] = joined
         else:
             clauses.append(clause)
     return _with_order(clauses, instruction)
 
 
-def _join_pick(pick: Clause, clause: Clause) -> Clause | None:
-    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing."""
+def _join(pick: Clause, clause: Clause) -> Clause | None:
+    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing.
+
+    So is "take X from Y" with where it is put.
+    """
     understood = pick.understood and clause.understood
+    if pick.name.startswith("take ") and pick.kind == clause.kind == "put" and clause.object == pick.object:
+        return replace(clause, picked=True, understood=understood)
+    if pick.kind != "pick":
+        return None
     if clause.kind in ("put", "pick") and clause.object == pick.object:
         return replace(clause, picked=clause.kind == "put", understood=understood)
     if clause.kind != "act" or not clause.object:
@@ -148,10 +96,12 @@ def _join_pick(pick: Clause, clause: Clause) -> Clause | None:
 
 def _with_order(clauses: list[Clause], instruction: str) -> list[Clause]:
     """Mark the clauses whose common target the instruction names only once."""
-    targets = [clause.name.split()[-1] if clause.kind == "put" else "" for clause in clauses]
+    targets = [clause.name.split()[-1] if clause.kind in ("put", "many") else "" for clause in clauses]
     text = instruction.lower()
     return [
-        replace(clause, unordered=bool(target) and text.count(target.lower()) < targets.count(target))
+        replace(clause, unordered=clause.unordered or text.count(target.lower()) < targets.count(target))
+        if target
+        else clause
         for clause, target in zip(clauses, targets, strict=True)
     ]
 
@@ -175,16 +125,21 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
         means, end = _clause(purpose[1], clauses), _clause(purpose[2], clauses)
         if means.understood and end.understood:
             return replace(means, name=f"{means.name} to {end.name}", state=end.state)
-    antecedent = _antecedent(verb, clauses)
+    it = find_antecedent(verb, clauses)
     text, direction = _cut_direction(text[match.end() :]) if verb.kind == "act" else (text[match.end() :], "")
-    thing, rest = _object_and_rest(re.sub(r"\s+(?:up|down)$", "", text))
-    thing = antecedent if PRONOUN.match(thing) and antecedent else _with_article(thing)
-    if antecedent:
-        rest = re.sub(r"\b(?:it|them)$", antecedent, rest)
+    if verb.kind == "pick":
+        text = text.removesuffix(" up")
+    elif verb.imperative == "put {o} {rest}" and text.endswith(" down"):
+        verb, text = VERBS["put down"], text.removesuffix(" down")
+    noun, rest = _object_and_rest(text)
+    is_clear = it.is_clear(noun, rest) and not is_ambiguous(match[1].lower(), verb, noun, rest)
+    thing = it.thing if PRONOUN.match(noun) and it.thing else _with_article(noun)
+    if it.thing:
+        rest = re.sub(r"\b(?:it|them)$", it.thing, rest)
     if not thing:
         return _unread(text)
     clause = _make_clause(verb, thing, rest, direction)
-    return replace(clause, understood=is_noun(thing) and (not rest or is_place(rest)))
+    return replace(clause, understood=is_clear and is_noun(thing) and (not rest or is_place(rest)))
 
 
 def _cut_direction(text: str) -> tuple[str, str]:
@@ -202,29 +157,27 @@ def _unread(text: str) -> Clause:
     return Clause(text, f'"{text}" is done', "act", understood=False)
 
 
-def _antecedent(verb: Verb, clauses: list[Clause]) -> str:
-    """The object that "it" means: of the previous clause, or for "close it" of the last act."""
-    objects = [c.object for c in clauses if c.kind == "act" and c.object]
-    if verb.kind == "act" and objects:
-        return objects[-1]
-    return clauses[-1].object if clauses else ""
-
-
 def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
     imperative, state, kind, means = verb.imperative, verb.state, verb.kind, verb.means
     if imperative.startswith(("push ", "flip ")) and (direction == "down" or thing.split()[-1] in _BUTTONS):
         means = "press"
-    if kind == "pick" and thing.split()[-1] in FIXTURES:
+    if kind == "pick" and singular(thing.split()[-1]) in FIXTURES:
         imperative, state, kind, means = "lift {o}", "{o} has been lifted", "act", "lift"
     if means == "pull" and direction in _UPWARDS:
         means = "lift"
-    way: Literal["", "up", "down"] = "up" if means == "lift" else ""
+    way: Literal["", "up", "down", "sideways"] = "up" if means == "lift" else ""
     if imperative.split()[0] in _DIRECTED and direction in _UPWARDS | _DOWNWARDS:
         way = "up" if direction in _UPWARDS else "down"
+    elif means in ("push", "pull") and (direction in _SIDEWAYS or rest.startswith(_TO_A_SIDE)):
+        way = "sideways"
+    elif imperative.split()[0] in _ALONG and not direction and not rest.startswith(("in ", "out of ")):
+        way = "sideways" if means in ("push", "pull") else way
     tool = rest.removeprefix("with ") if kind == "act" and rest.startswith(("with the ", "with a ")) else ""
     if tool:
         means, state = "tool", state.replace(" {rest}", "")
         imperative = imperative if "{rest}" in imperative else f"{imperative} {{rest}}"
+    if kind == "act" and rest and "{rest}" not in imperative:
+        imperative = f"{imperative} {{rest}}"
     if direction and "{rest}" in imperative:
         imperative = imperative.replace("{o}", f"{{o}} {direction}")
         state = f"{{o}} is {_ENDS[direction]}" if direction in _ENDS else state
@@ -234,7 +187,7 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
         rest = ""
     elif state == "{o} is" or (not rest and state.startswith("{o} is {rest}")):
         state = f"{{o}} has been {_participle(imperative.split()[0])}"
-    several = bool(_SEVERAL.match(thing))
+    several = is_plural(thing)
     if kind in ("put", "pick") and several:
         kind = "many"
         state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
@@ -247,7 +200,10 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
     """Write each way of putting in one form, whatever the verb of the instruction."""
     if rest.startswith("from ") and " to " not in rest and rest.split()[-1].removesuffix("s") in CONTAINERS:
-        rest = f"out of {_with_article(rest.removeprefix('from '))}"
+        relation = "off" if thing.split()[-1] in _OUTER else "out of"
+        rest = f"{relation} {_with_article(rest.removeprefix('from '))}"
+    if imperative.split()[0] in RELEASES and rest.startswith(("in ", "on ")):
+        imperative = "put {o} {rest}"
     if imperative.split()[0] not in ("put", "move", "take"):
         return imperative, rest
     if rest.startswith(("out of", "off", "from", "away")) and " to " not in rest:
@@ -282,7 +238,7 @@ def _object_and_rest(text: str) -> tuple[str, str]:
 
 def _with_article(noun: str) -> str:
     """The noun with an article, unless it has one, or is named otherwise."""
-    if determiner := _DETERMINER.match(noun):
+    if determiner := DETERMINER.match(noun):
         return determiner[0].lower() + noun[determiner.end() :]
     return noun if not noun or _NAMED.search(noun) else f"the {noun}"
 
@@ -291,5 +247,6 @@ def _participle(verb: str) -> str:
     irregular = {verb: verb for verb in ("put", "hit", "cut", "spread")} | {
         "take": "taken", "slide": "slid", "drag": "dragged", "tug": "tugged", "sweep": "swept",
         "chop": "chopped", "scrub": "scrubbed", "draw": "drawn", "tip": "tipped", "throw": "thrown",
+        "drop": "dropped",
     }  # fmt: skip
     return irregular.get(verb, verb + ("d" if verb.endswith("e") else "ed"))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from goalreel.planners.kinematic.align import ClauseSpan, align, align_contacts
-from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.scene_change import see_touch

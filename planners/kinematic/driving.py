@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.align import ClauseSpan
-from goalreel.planners.kinematic.clauses import Clause, read, whole
+from goalreel.planners.kinematic.clause import Clause
+from goalreel.planners.kinematic.clauses import read, whole
 from goalreel.planners.kinematic.counts import times_text
 from goalreel.planners.kinematic.nouns import is_noun
 from goalreel.planners.kinematic.signals import Cycle

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goalreel.planners.kinematic.align import ClauseSpan
-from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.grasp_events import grasp_events, push_clause
 from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion

@@ -5,22 +5,39 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from goalreel.planners.kinematic.align import ClauseSpan
 from goalreel.planners.kinematic.arms import ArmsMotion
-from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.counts import times_text
-from goalreel.planners.kinematic.grasps import FailedGrasp, has_reached
+from goalreel.planners.kinematic.grasps import FailedGrasp, has_reached, in_the_air
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import ArmMotion
+from goalreel.planners.kinematic.nouns import NUMBERS
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.touches import Touch
 
-_COUNTS = {"two": 2, "both": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_COUNTS = NUMBERS | {"both": 2}
+_PAIR_WORDS = (
+    "scissors glasses sunglasses goggles pants trousers jeans shorts pliers tweezers tongs headphones "
+    "chopsticks earphones grapes"
+)
+_PAIRS = frozenset(_PAIR_WORDS.split())
+"""Nouns in the plural of which a hand may take all at once."""
 _AT_HOME = 0.15
 """Share of the arm's extent within which it is back where the recording begins."""
 _AGAIN = 0.1
 """Share of the arm's extent within which an object is taken again where it was set down."""
 _UPRIGHT = 0.5
-"""What a hand that takes a thing up or down does so at least, in shares of what it goes sideways."""
+"""What a hand that takes a thing up or down does so at least, in shares of what it goes sideways.
+
+The same for a hand that takes it sideways.
+"""
+_SAME_PLACE = 0.03
+"""Share of the arm's extent within which a thing is where it was taken."""
+_ELSEWHERE = 0.2
+"""Share of the arm's extent beyond which a thing is not where the hand let go of it."""
+_AS_CLOSED = 0.1
+"""Share of the hand's range by which two holds of one thing may differ."""
 
 
 def doubts(
@@ -99,6 +116,24 @@ def _of_grasps(
         yield "the hand closes on the way, where nothing is seen to be"
     if grasps and grasps[-1].release is None and not has_reached(grasps[-1], motion):
         yield "the hand closes before the arm goes anywhere, and is not seen to let go"
+    if motion.cycles and _brings_something(motion.cycles[0], motion):
+        yield "the hand is closed at the start as on a thing, and opens elsewhere than where it grasps next"
+
+
+def _brings_something(first: Cycle, motion: ArmMotion) -> bool:
+    """Whether the hand may hold a thing from the start, and set it down before its first grasp.
+
+    It must be about as closed as in that grasp, and open down there, away from both places.
+    """
+    if motion.closed is None or motion.height is None:
+        return False
+    hold = float(np.median(motion.closure(first)))
+    if motion.closed[0] < hold - _AS_CLOSED or motion.closed[0] > hold + _AS_CLOSED:
+        return False
+    opens = int((motion.closed < hold / 2).argmax())
+    place, low = motion.path[opens], motion.height.min() + np.ptp(motion.height) / 3
+    away = min(float(np.linalg.norm(place - motion.path[frame])) for frame in (0, first.grasp))
+    return 0 < opens < first.grasp and motion.height[opens] < low and away > _AT_HOME * motion.extent
 
 
 def way_doubts(
@@ -116,12 +151,58 @@ def way_doubts(
         end = contact.end if isinstance(contact, Touch) else contact.release
         if not clause.way or motion.height is None or start is None:
             continue
-        heights = motion.height[start : max(start + 1, len(motion) if end is None else end)]
-        rise = (heights - heights[0]) * (1 if clause.way == "up" else -1)
-        path = motion.path[start : start + len(heights)]
-        sideways = np.sqrt(np.maximum(((path - path[0]) ** 2).sum(axis=1) - rise**2, 0))
-        if rise.max() < _UPRIGHT * sideways.max():
+        span = slice(start, max(start + 1, len(motion) if end is None else end))
+        rise = (motion.height[span] - motion.height[start]) * (-1 if clause.way == "down" else 1)
+        away = motion.path[span] - motion.path[start]
+        sideways = np.sqrt(np.maximum((away**2).sum(axis=1) - rise**2, 0)).max()
+        if clause.way == "sideways":
+            is_shown = sideways >= _UPRIGHT * np.abs(rise).max()
+        else:
+            is_shown = rise.max() >= _UPRIGHT * sideways
+        if not is_shown:
             yield f'the hand does not go {clause.way} with the thing, and the words say "{clause.name}"'
+
+
+def place_doubts(parts: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[str]:
+    """Say where things are taken or set down elsewhere than the words let them be."""
+    for part in parts:
+        clause = part.clause
+        place = clause.name.partition(clause.object)[2] if clause.kind in ("put", "many") else ""
+        if clause.kind in ("put", "many") and not clause.name.startswith(("put ", "drop ", "pick up ")):
+            place = clause.name
+        if place and part.cycles and _returns(part.cycles[0], part.cycles[-1], motion):
+            yield f'the hand sets down a thing where it took it, and the words say "{clause.name}"'
+    for part, following in itertools.pairwise(part for part in parts if part.cycles):
+        first, second, thing = part.cycles[-1], following.cycles[0], following.clause.object
+        is_same = part.clause.object == thing and not following.clause.several
+        if is_same and motion.apart(first, second) > _ELSEWHERE * motion.extent:
+            yield f"the hand takes {thing} elsewhere than where it let go of it, if the words are true"
+        elif not is_same and (_takes_again(first, second, motion) or _loses(first, second, motion)):
+            yield "the hand takes again what it had, and the words name another thing"
+
+
+def _returns(first: Cycle, last: Cycle, motion: ArmMotion) -> bool:
+    """Whether the hand lets go in the last of several grasps where the first of them took hold."""
+    if last.release is None or last.let_go is None or motion.drives_between(first.contact, last.release):
+        return False
+    away = motion.path[last.release : last.let_go + 1] - motion.path[first.contact]
+    return bool(np.linalg.norm(away, axis=1).min() < _SAME_PLACE * motion.extent)
+
+
+def _takes_again(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
+    """Whether the second grasp is where the first let go."""
+    if first.release is None or first.let_go is None or motion.drives_between(first.release, second.contact):
+        return False
+    away = motion.path[first.release : first.let_go + 1] - motion.path[second.contact]
+    return bool(np.linalg.norm(away, axis=1).min() < _SAME_PLACE * motion.extent)
+
+
+def _loses(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
+    """Whether the first grasp opens in the air, and the second is where it took hold."""
+    if not in_the_air(first, motion) or motion.drives_between(first.contact, second.contact):
+        return False
+    away = np.linalg.norm(motion.path[second.contact] - motion.path[first.contact])
+    return bool(away < _SAME_PLACE * motion.extent)
 
 
 def end_doubts(
@@ -144,10 +225,17 @@ def end_doubts(
 
 
 def _counts(clause: Clause, grasps: int) -> bool:
-    """Whether a clause about several objects asks for so many grasps: "the two cups", or any number."""
+    """Whether a clause about several objects asks for so many grasps: "the two cups", or any number.
+
+    Of cups that are stacked one may stay where it is.
+    """
     tokens = clause.object.lower().split()
+    if tokens[-1] in _PAIRS:
+        return False
     numbers = (int(word) if word.isdecimal() else _COUNTS.get(word) for word in tokens)
     number = next((n for n in numbers if n is not None), None)
+    if number is not None and clause.name == f"stack {clause.object}":
+        return False
     return clause.several and (grasps > 1 if number is None else grasps == number)
 
 

@@ -1,13 +1,18 @@
 """Describe each closing of the hand, and no more than the motion shows."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.align import ClauseSpan, StepOutcome, pick_up, put_down
-from goalreel.planners.kinematic.clauses import PRONOUN, Clause
+from goalreel.planners.kinematic.ambiguity import PRONOUN
+from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
+
+_OF_ALL = {"all": "the", "both": "the two"}
+_ALL = re.compile(rf"^({'|'.join(_OF_ALL)})(?: of)?(?: the)?(?= )", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,9 @@ def object_name(clause: Clause) -> str:
         or (clause.kind == "many" and not clause.several)
     ):
         return ""
-    return f"one of {clause.object}" if clause.kind == "many" else clause.object
+    if clause.kind != "many":
+        return clause.object
+    return f"one of {_ALL.sub(lambda match: _OF_ALL[match[1].lower()], clause.object)}"
 
 
 def push_clause(clause: Clause) -> Clause:
@@ -97,6 +104,7 @@ def _done(clause: Clause, cycle: Cycle, k: int, times: int) -> Clause:
         return replace(clause, name=counted, state=clause.state if k == times else f'"{counted}" is done')
     if cycle.release is None and clause.kind != "pick":
         return Clause(f"carry {name}", f"{name} is held in the gripper", "act", name)
-    if k < times or (clause.kind == "pick" and cycle.release is not None):
+    is_pick = clause.kind == "pick" or clause.name.startswith("pick up ")
+    if k < times or (is_pick and cycle.release is not None):
         return put_down(name)
     return clause

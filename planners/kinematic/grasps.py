@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 
@@ -132,7 +132,7 @@ def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
     box is no slip. Without a height there is no such evidence.
     """
     for cycle, after in reversed(list(itertools.pairwise(cycles))):
-        if cycle.release is None or not _in_the_air(cycle, motion):
+        if cycle.release is None or not in_the_air(cycle, motion):
             continue
         if motion.drives_between(cycle.contact, after.contact):
             continue
@@ -143,7 +143,7 @@ def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
     return None
 
 
-def _in_the_air(cycle: Cycle, motion: ArmMotion) -> bool:
+def in_the_air(cycle: Cycle, motion: ArmMotion) -> bool:
     """Whether the hand opens up where it has risen to; False without a height."""
     if motion.height is None or cycle.release is None:
         return False

@@ -13,13 +13,29 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_NUMBERS = "two three four five six seven eight nine ten eleven twelve"
+NUMBERS = {word: number for number, word in enumerate(_NUMBERS.split(), 2)}
 _DETERMINERS = _words(
-    "the a an one two three four five six all every each both any some my your its this that these those"
+    f"the a an one all every each both any some another my your its this that these those {_NUMBERS}"
 )
+DETERMINER = re.compile(rf"^(?:{'|'.join(sorted(_DETERMINERS))}|it|them|\d+(?=\s))\b", re.IGNORECASE)
+"""What a noun begins with that needs no article."""
 _ARTICLES = frozenset(("the", "a", "my", "your"))
+_SINGLE = _words("the a an my your its this that these those another")
+"""Determiners of which a noun has one at most."""
 _THINGS = _words("cover hammer plug screw lock switch tap brush roll hook spray paint press stack load touch")
 """Verbs that are things behind an article: "the lock", "the red switch"."""
-_ADJECTIVES = _words("open empty clean closed lower upper")
+_ADJECTIVES = _words(
+    "open empty clean closed lower upper full high low wide narrow big small large long short tall fast slow "
+    "straight vertical horizontal dry wet hot cold"
+)
+"""Before a noun, and never its last word."""
+_POSTMODIFIERS = _words(
+    "facing standing lying sitting leaning pointing containing filled labelled labeled marked named called "
+    "placed located touching"
+)
+"""Behind a noun they begin a text that no rule reads; in front of one they are adjectives."""
+_SIDES = frozenset(("left", "right"))
 _OTHERS = _words(
     "and or but then to from until while so which who is are was be it them him her i you we not no if when "
     "where there here with without by for at as before after again once only also please using use up down "
@@ -29,18 +45,27 @@ _OTHERS = _words(
     "twice thrice times now soon later today tomorrow first last ok okay ready instead "
     "being been held having "
     "near past along across around upon within below beneath beyond per via than like because unless while "
+    "except excluding besides minus rest remaining others etc almost nearly halfway partway "
+    "clockwise counterclockwise counter-clockwise anticlockwise anti-clockwise upright upside closer nearer "
+    "further farther far couple pair dozen "
+    "mm cm m km inch inches foot degree degrees kg g gram grams ml l litre litres liter liters percent "
+    "seconds sec minute minutes hour hours "
     "um uh er hmm oops teh hte tha "
     # of the robot itself, and of what no hand takes
     "arm arms hand hands gripper grippers robot wrist finger fingers joint elbow effector "
-    "care turn turns look picture photo order break seat step steps action task "
+    "care turn turns look picture photo order break seat step steps action task rid nap walk speed pace "
     # of those who record
     "test demo trial attempt try success successful successfully failed failure fail done episode version "
     # of other languages
     "le la les un une des du der die das den dem ein eine el los las una lo il gli det dans et und y con "
-    "o os um uma il i"
+    "o os um uma il i sur dans avec sous auf mit von zum zur neben sobre em para ke di ka dalam dari "
+    "dan naar op het een ved med och og till nad pod "
+    "bleu vert jaune rojo azul verde amarillo rosso blu giallo rot blau gelb vermelho amarelo"
 )
 _COLOURS = _words("red green blue yellow black white grey gray brown purple pink")
 """No nouns, unlike orange."""
+_GLUED = re.compile(r"(?:in|on|to|of|into|onto|and)the")
+"""Two words of which the space is missing."""
 _MEASURE = re.compile(r"\d+(?!st$|nd$|rd$|th$)[a-z]+|v\d+")
 """Such as 10cm, or v2."""
 _LY = _words("jelly belly lily fly supply family")
@@ -53,6 +78,12 @@ _RELATION_WORDS = frozenset(word for relation in RELATIONS for word in relation.
     "right",
     "top",
 }
+_PLURAL = re.compile(
+    rf"^(?:(?:all|every|each|both|these|those|them|some|{_NUMBERS.replace(' ', '|')})\b"
+    r"|(?:the |\w+ )*(?!(?:thermos|lens|gas|canvas|atlas)$)"
+    r"(?:\w+[^s\Wiu]s|mice|children|people|men|women|feet|teeth|dice)$)",
+    re.IGNORECASE,
+)
 _OWN_COLOUR = re.compile(r" that (?:has|have) an? \w+ of (?:its|their) own colou?r$")
 _LONGEST = 4
 """Adjectives and noun together."""
@@ -77,23 +108,47 @@ def is_place(text: str) -> bool:
     (True, False)
     """
     for relation in sorted(set(RELATIONS.values()), key=len, reverse=True):
-        if text.startswith(f"{relation} "):
-            nouns = (
-                text.removeprefix(relation).split(" and ")
-                if relation == "between"
-                else [text[len(relation) :]]
-            )
-            return all(is_noun(noun.strip()) for noun in nouns)
+        if not text.startswith(f"{relation} "):
+            continue
+        noun = text[len(relation) :].strip()
+        if relation == "between":
+            nouns = noun.split(" and ")
+            return all(map(is_noun, nouns)) and (len(nouns) > 1 or is_plural(noun))
+        return is_noun(f"{noun} corner" if noun.split()[-1].lower() in _SIDES else noun)
     return False
+
+
+def is_plural(noun: str) -> bool:
+    """Whether a noun means several things.
+
+    >>> is_plural("the red blocks"), is_plural("each block"), is_plural("a glass"), is_plural("the mice")
+    (True, True, False, True)
+    """
+    return bool(_PLURAL.match(noun))
+
+
+def singular(noun: str) -> str:
+    """The singular of a regular plural, "boxes" or "blocks"; "glass" stays."""
+    if re.search(r"(?:x|ch|sh|ss)es$", noun):
+        return noun[:-2]
+    return noun[:-1] if re.search(r"[^s]s$", noun) else noun
 
 
 def _is_simple(text: str) -> bool:
     tokens = text.split()
     if len(tokens) > 1 and tokens[0] in _ARTICLES and tokens[-1] in _THINGS:
         return len(tokens) == 2 or _is_simple(f"{' '.join(tokens[:-1])} thing")
-    while tokens and (tokens[0] in _DETERMINERS or tokens[0].isdecimal()):
-        tokens = tokens[1:]
-    if not 0 < len(tokens) <= _LONGEST or tokens[-1] in _COLOURS | _ADJECTIVES:
+    begin = 0
+    while begin < len(tokens) and (tokens[begin] in _DETERMINERS or tokens[begin].isdecimal()):
+        begin += 1
+    determiners, tokens = tokens[:begin], tokens[begin:]
+    if not 0 < len(tokens) <= _LONGEST or tokens[-1] in _COLOURS | _ADJECTIVES | _SIDES:
+        return False
+    if len(determiners) > 1 and (determiners[0] in ("a", "an") or len({*determiners}) < len(determiners)):
+        return False
+    if len(_SINGLE.intersection(determiners) - {"a"}) > 1:  # "the A block" is named so
+        return False
+    if _POSTMODIFIERS.intersection(tokens[1:]) or _has_two_colours(tokens):
         return False
     # A number or a letter is the name of the last of several: "block 2", "box A".
     are_words = all(len(word) > 1 and not word.isdecimal() for word in tokens[:-1])
@@ -102,11 +157,17 @@ def _is_simple(text: str) -> bool:
     return are_words and not repeated and all(map(_is_plain, tokens[:-1] if lettered else tokens))
 
 
+def _has_two_colours(tokens: list[str]) -> bool:
+    """Whether two colours stand apart, as in "red block blue bowl"."""
+    colours = [i for i, word in enumerate(tokens) if word in _COLOURS]
+    return bool(colours) and colours[-1] - colours[0] >= len(colours)
+
+
 def _is_plain(word: str) -> bool:
     if not word.isascii() or not word.replace("-", "").replace("'", "").isalnum():
         return False
     if word in _ADJECTIVES:
         return True
-    if _MEASURE.fullmatch(word) or (word.endswith("ly") and word not in _LY):
+    if _MEASURE.fullmatch(word) or _GLUED.fullmatch(word) or (word.endswith("ly") and word not in _LY):
         return False
     return word not in _OTHERS | _VERB_WORDS | _RELATION_WORDS | _DETERMINERS

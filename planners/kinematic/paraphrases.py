@@ -3,7 +3,8 @@
 import itertools
 import re
 
-from goalreel.planners.kinematic.clauses import Clause, read
+from goalreel.planners.kinematic.clause import Clause
+from goalreel.planners.kinematic.clauses import read
 
 _VERBS = {
     "put": ("place", "set"),

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from goalreel.planners.kinematic.align import ClauseSpan
-from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.events import reach_and_act
 from goalreel.planners.kinematic.grasp_events import GraspEvent, grasp_events, object_name, push_clause
 from goalreel.planners.kinematic.grasps import FailedGrasp

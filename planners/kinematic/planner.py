@@ -9,11 +9,18 @@ from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, split_pick
 from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
-from goalreel.planners.kinematic.clauses import Clause, read, whole
+from goalreel.planners.kinematic.clause import Clause
+from goalreel.planners.kinematic.clauses import read, whole
 from goalreel.planners.kinematic.contacts import find_any_contacts, find_contacts
 from goalreel.planners.kinematic.driving import cut_drives, drive_doubts, split_drives
 from goalreel.planners.kinematic.events import cut_at_release, events, leave_and_retreat
-from goalreel.planners.kinematic.evidence import doubts, end_doubts, hand_doubts, way_doubts
+from goalreel.planners.kinematic.evidence import (
+    doubts,
+    end_doubts,
+    hand_doubts,
+    place_doubts,
+    way_doubts,
+)
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.hand_motion import hand_phases
 from goalreel.planners.kinematic.idioms import split_return
@@ -110,6 +117,7 @@ class KinematicPlanner:
         parts = hand.align(clauses, motion)
         if self._granularity == "event":
             parts = cut_at_release(parts)
+        reasons = (*reasons, *place_doubts(parts, motion))
         reasons = reasons or self._colour_doubts(parts, recording, motion)
         named_parts = self._name_objects(parts, recording, motion)
         pieces = [

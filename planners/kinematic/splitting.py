@@ -1,8 +1,9 @@
 """Split an instruction into the texts of its clauses, one request each."""
 
 import re
+from typing import NamedTuple
 
-from goalreel.planners.kinematic.verbs import RELATION_PATTERN, VERB_PATTERN, VERBS
+from goalreel.planners.kinematic.verbs import RELATION_PATTERN, RELATIONS, VERB_PATTERN, VERBS
 
 _LEAD = re.compile(
     r"^(?:(?:please|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|now|then|finally|lastly|last|also|and"
@@ -12,19 +13,30 @@ _LEAD = re.compile(
 )
 _STRONG = re.compile(
     r"\s*(?:;|\.(?=\s|$)"
-    r"|,?\s*\b(?:and then|then|after that|afterwards|followed by|finally|lastly|next(?! to))\b[,:]?)\s*",
+    r"|,?\s*(?<![\w-])(?:and then|then|after that|afterwards|followed by|finally|lastly|next(?! to))(?![\w-])"
+    r"[,:]?)\s*",
     re.IGNORECASE,
 )
-_WEAK = re.compile(r"\s*(?:,\s*and\b|,|\band\b|&)\s*", re.IGNORECASE)
+_WEAK = re.compile(r"\s*(?:,\s*and\b|,|(?<![\w-])and(?![\w-])|&)\s*", re.IGNORECASE)
+_ENDS = ("in", "on", "out of", "off", "from", "to", "to the left of", "to the right of")
+"""Relations to a single place: what follows "and" is no second one, as it is behind "between"."""
 
 
-def split_instruction(text: str) -> list[str]:
+class ClauseText(NamedTuple):
+    """The text of one clause."""
+
+    text: str
+    unordered: bool = False
+    """The instruction names it in one breath with others, and not which comes first."""
+
+
+def split_instruction(text: str) -> list[ClauseText]:
     """Split an instruction into the texts of its clauses, without the words between them.
 
-    >>> split_instruction("Please open the drawer, then put the cup and the spoon in it.")
-    ['open the drawer', 'put the cup in it', 'put the spoon in it']
+    >>> [part.text for part in split_instruction("Open the drawer, then put the cup and the spoon in it.")]
+    ['Open the drawer', 'put the cup in it', 'put the spoon in it']
     """
-    parts: list[str] = []
+    parts: list[ClauseText] = []
     for strong in _STRONG.split(text):
         core = _LEAD.sub("", strong).strip(" .,!?:")
         if core:
@@ -32,23 +44,23 @@ def split_instruction(text: str) -> list[str]:
     return parts
 
 
-def _split_weak(text: str) -> list[str]:
+def _split_weak(text: str) -> list[ClauseText]:
     """Cut at commas and "and", but only where a new clause starts there."""
-    parts: list[str] = []
+    parts: list[ClauseText] = []
     for piece in _WEAK.split(text):
         core = _LEAD.sub("", piece).strip()
         if not core:
             continue
         if not parts or VERB_PATTERN.match(core):
-            parts.append(core)
-        elif completed := _complete(parts[-1], core):
+            parts.append(ClauseText(core))
+        elif completed := _complete(parts[-1].text, core):
             parts[-1:] = completed
         else:
-            parts[-1] += f" and {core}"
+            parts[-1] = ClauseText(f"{parts[-1].text} and {core}")
     return parts
 
 
-def _complete(first: str, second: str) -> list[str] | None:
+def _complete(first: str, second: str) -> list[ClauseText] | None:
     """Complete "put A in B and C in D", and "put A and C in D", into two clauses each."""
     verb = VERB_PATTERN.match(first)
     if not verb or VERBS[verb[1].lower()].kind != "put":
@@ -56,7 +68,10 @@ def _complete(first: str, second: str) -> list[str] | None:
     relation = RELATION_PATTERN.search(second)
     if not relation or relation.start() == 0:
         return None
-    if RELATION_PATTERN.search(first, verb.end()):
-        return [first, f"{verb[1]} {second}"]
-    things = first[verb.end() :].split(" and ")
-    return [f"{verb[1]} {thing} {second[relation.start() :]}" for thing in things] + [f"{verb[1]} {second}"]
+    if before := RELATION_PATTERN.search(first, verb.end()):
+        same = RELATIONS[before[1].lower()] == RELATIONS[relation[1].lower()]
+        if not same and RELATIONS[before[1].lower()] not in _ENDS:
+            return None  # "put A between B and C on D" names one thing
+        return [ClauseText(first), ClauseText(f"{verb[1]} {second}")]
+    things = [*first[verb.end() :].split(" and "), second[: relation.start()].strip()]
+    return [ClauseText(f"{verb[1]} {thing} {second[relation.start() :]}", unordered=True) for thing in things]

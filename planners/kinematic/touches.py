@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.verbs import Means
@@ -132,7 +132,7 @@ def _drag(grasp: Cycle, motion: ArmMotion) -> Touch:
 
 def _is_plain(clause: Clause) -> bool:
     """Whether a rule has read one thing to do, without a tool."""
-    is_one = clause.understood and not clause.unordered and clause.kind != "many"
+    is_one = clause.understood and not (clause.unordered or clause.several or clause.kind == "many")
     return is_one and clause.means != "tool" and " with " not in clause.name
 
 

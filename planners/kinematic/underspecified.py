@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from goalreel.planners.kinematic.clauses import Clause, read
+from goalreel.planners.kinematic.clause import Clause
+from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.colours import NAMES
+from goalreel.planners.kinematic.nouns import singular
 from goalreel.planners.kinematic.object_colour import ObjectMove
 from goalreel.planners.kinematic.verbs import CONTAINERS
 
@@ -88,13 +90,6 @@ def open_clause(clause: Clause) -> OpenClause | None:
 def nouns(texts: Iterable[str]) -> frozenset[str]:
     """The nouns after a colour in the texts: "the red block" gives `block`."""
     return frozenset(singular(m[1].lower()) for text in texts for m in _COLOURED.finditer(text))
-
-
-def singular(noun: str) -> str:
-    """The singular of a regular plural, "boxes" or "blocks"; "glass" stays."""
-    if re.search(r"(?:x|ch|sh|ss)es$", noun):
-        return noun[:-2]
-    return noun[:-1] if re.search(r"[^s]s$", noun) else noun
 
 
 def _only(choices: frozenset[str]) -> str:

@@ -42,6 +42,8 @@ _OFF = Verb("act", "turn off {o}", "{o} is switched off", means="press")
 _DOWN = Verb("put", "put down {o}", "{o} rests on the surface, released")
 
 _PUSHES = ("slide", "push", "shove", "nudge", "sweep", "roll", "knock over", "tip over", "topple")
+RELEASES = ("drop", "throw", "toss")
+"""Verbs of letting go, which is no putting unless the words say where."""
 _PULLS = ("pull", "drag", "tug", "straighten")
 _PRESSES = {
     "press": "is pressed",
@@ -54,9 +56,8 @@ _PRESSES = {
 _TOOLS = ("hammer", "cut", "slice", "chop", "scoop", "spread", "brush", "scrub", "spray", "paint", "draw")
 
 VERBS: dict[str, Verb] = {
-    **dict.fromkeys(
-        ("put", "place", "set", "drop", "lay", "deposit", "position", "throw", "toss", "load"), _PUT
-    ),
+    **dict.fromkeys(("put", "place", "set", "lay", "deposit", "position", "load"), _PUT),
+    **{verb: Verb("put", f"{verb} {{o}} {{rest}}", "{o} is {rest}") for verb in RELEASES},
     "stack": Verb("put", "stack {o} {rest}", "{o} is {rest}"),
     "insert": Verb("put", "insert {o} {rest}", "{o} is {rest}"),
     "hang": Verb("put", "hang {o} {rest}", "{o} hangs {rest}"),
@@ -97,7 +98,7 @@ VERBS: dict[str, Verb] = {
     "tidy": Verb("many", "tidy {o} {rest}", "{o} is tidy {rest}"),
     "unpack": Verb("many", "unpack {o} {rest}", "{o} is empty {rest}"),
 }
-VERB_PATTERN = re.compile(rf"^({'|'.join(sorted(VERBS, key=len, reverse=True))})\b\s*", re.IGNORECASE)
+VERB_PATTERN = re.compile(rf"^({'|'.join(sorted(VERBS, key=len, reverse=True))})(?![\w-])\s*", re.IGNORECASE)
 """A clause that starts with a verb of the table."""
 
 _DIRECTIONS = (
@@ -107,7 +108,10 @@ _DIRECTIONS = (
 DIRECTIONS = frozenset(_DIRECTIONS.split())
 """Where a thing is pushed or pulled, without a preposition."""
 
-_FIXTURES = "lever handle door drawer window switch faucet tap knob valve crank"
+_FIXTURES = (
+    "lever handle door drawer window switch faucet tap knob valve crank blind blinds shutter gate flap hinge "
+    "latch slider joystick dial"
+)
 FIXTURES = frozenset(_FIXTURES.split())
 """Things that stay where they are: who lifts or takes one pulls at it."""
 
@@ -135,5 +139,6 @@ RELATIONS: dict[str, str] = {
 }
 """Preposition -> the plain one; longer ones are tried first."""
 RELATION_PATTERN = re.compile(
-    rf"\b({'|'.join(sorted(map(re.escape, RELATIONS), key=len, reverse=True))})\b", re.IGNORECASE
+    rf"(?<![\w-])({'|'.join(sorted(map(re.escape, RELATIONS), key=len, reverse=True))})(?![\w-])",
+    re.IGNORECASE,
 )

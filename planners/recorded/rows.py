@@ -6,7 +6,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.clauses import KEEP, read, sentence
+from goalreel.planners.kinematic.clause import KEEP, sentence
+from goalreel.planners.kinematic.clauses import read
 from goalreel.terms import LabelForm
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
