@@ -5,7 +5,7 @@ model twice. The answers of an episode are removed once its record is written, t
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from goalreel.annotator.robot import question, read_robot
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.episode import Episode
+from goalreel.datasets.free_memory import release_memory
 from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.links import check_links
 from goalreel.datasets.records import Records
@@ -109,7 +110,9 @@ def annotate(
         retries = _retries(records, sorted(done & set(selected)), models, retry)
         todo = {index: retries.get(index) for index in selected if index not in done or index in retries}
         summary.resumed = len(selected) - len(todo)
-        replaced = records.recorded() & todo.keys()
+        before = records.recorded()
+        reported, is_replaced = before - done, not before.isdisjoint(todo)
+        del before
         journal = Journal(records.answers, fingerprint.recording)
         if shard is None:  # before models are asked
             check_edits(source, out, options.subgoal_key, overwrite=overwrite)
@@ -122,6 +125,7 @@ def annotate(
             plans = corrected_plans(records, source, todo)
             job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
             annotate_episodes(job, records, journal, todo, summary, progress)
+        release_memory()
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended
         if shard:
@@ -130,10 +134,12 @@ def annotate(
             journal.remove_if_empty()
         else:
             journal.remove()
-        if replaced:
+        if is_replaced:
             records.drop_unused_images()
-        if not summary.stopped or records.done():
-            write_dataset(source, out, records, options, recorded.camera, overwrite, progress)
+        done -= todo.keys()
+        done |= records.done(records.recorded() - done, corrected=True, reported=reported)
+        if not summary.stopped or done:
+            write_dataset(source, out, records, options, recorded.camera, done, overwrite, progress)
     return summary
 
 
@@ -170,12 +176,14 @@ def write_dataset(
     records: Records,
     options: Options,
     camera: str,
+    episodes: Collection[int],
     overwrite: bool,
     progress: OnProgress,
 ) -> None:
     """Write the dataset `out` from `source` and what is recorded, with goal images of `camera`'s size.
 
-    `overwrite` writes anew what somebody changed there by hand.
+    `episodes` are those whose records count (`Records.done`). `overwrite` writes anew what somebody changed
+    there by hand.
 
     Raises:
         DatasetError: as `build`.
@@ -186,6 +194,7 @@ def write_dataset(
         records,
         camera_key=options.subgoal_key,
         camera=camera,
+        episodes=episodes,
         use_unverified=options.use_unverified,
         text=options.text,
         form=options.subgoal_form,

@@ -61,10 +61,11 @@ def build_records(
                 _gather(folder / FOLDER, records.folder)
         records.remember(root)
         records.drop_unused_images()
-        refuse_broken(dataset, sorted(records.done(corrected=True)))
+        done = records.done(corrected=True)
+        missing = sorted(set(dataset.indices) - done)
+        refuse_broken(dataset, sorted(done))
         options = Options.of(settings)
-        write_dataset(dataset, out, records, options, settings["camera"], overwrite, progress)
-        missing = sorted(set(dataset.indices) - records.done(corrected=True))
+        write_dataset(dataset, out, records, options, settings["camera"], done, overwrite, progress)
     if not missing:
         Journal(records.answers).remove()
     return missing

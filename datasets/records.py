@@ -23,7 +23,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -60,8 +60,6 @@ class Records(RecordFiles):
     """What the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
     recordings: Mapping[int, str] | None = None
     """Episode -> what names its recording (`recording_id`); None where the records are only read."""
-    _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-    """The warnings that `done` has given: it is asked several times in a run."""
 
     @classmethod
     @contextmanager
@@ -141,36 +139,40 @@ class Records(RecordFiles):
         numbers = (path.stem.removeprefix("episode_") for path in paths)
         return {int(number) for number in numbers if number.isdecimal()}
 
-    def done(self, among: Collection[int] | None = None, *, corrected: bool = False) -> set[int]:
+    def done(
+        self,
+        among: Collection[int] | None = None,
+        *,
+        corrected: bool = False,
+        reported: Collection[int] = (),
+    ) -> set[int]:
         """Episodes, or those `among` them, with a whole record of the recording, and its words, as it is now.
 
-        Any other record is reported, once. Whole is a JSON object whose pictures are all there; whether it
-        is a storyboard shows when it is read. With `corrected`, an episode whose words alone have changed
-        counts too where a person has corrected its steps: these stay.
+        Any other record is reported, but for those that were `reported` before. Whole is a JSON object whose
+        pictures are all there; whether it is a storyboard shows when it is read. With `corrected`, an episode
+        whose words alone have changed counts too where a person has corrected its steps: these stay.
+        Each record is read, so the answer is to be passed on.
         """
         episodes, recorded = set(), self.recorded()
         for episode in sorted(recorded if among is None else recorded.intersection(among)):
             try:
                 self._check(episode)
             except DatasetError as e:
-                self._warn(f"{error_line(e)}; the episode will be annotated again")
+                if episode not in reported:
+                    log.warning("%s; the episode will be annotated again", error_line(e))
                 continue
             if self.outdated(episode):
                 of_recording = self.is_of_recording(episode)
                 what = "instruction or labels have" if of_recording else "recording has"
                 text = f"{self.path(episode)}: its {what} changed"
                 if corrected and of_recording and self._has_steps_of_person(episode):
-                    self._warn(f"{text}; the steps that a person corrected are kept")
+                    log.warning("%s; the steps that a person corrected are kept", text)
                 else:
-                    self._warn(f"{text}: goalreel annotate makes it anew")
+                    if episode not in reported:
+                        log.warning("%s: goalreel annotate makes it anew", text)
                     continue
             episodes.add(episode)
         return episodes
-
-    def _warn(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            log.warning("%s", text)
 
     def outdated(self, episode: int) -> bool:
         """Tell whether an episode's record tells of another recording, or of other words, than the dataset

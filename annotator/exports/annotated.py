@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from goalreel.annotator.robot import stored_layout
+from goalreel.datasets.episode_table import EpisodeTable
 from goalreel.datasets.links import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -56,8 +59,8 @@ class Annotated:
             if len(missing) == total:
                 raise DatasetError(f"{text}: copy the dataset again")
             log.warning("%s: only the complete episodes are exported", text)
-        lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
-        done = sorted((records.done() & set(lengths)) - set(missing))
+        lengths = EpisodeTable(source.rows.indices, np.array(source.rows.column("length")), int)
+        done = sorted(e for e in records.done() if e in lengths and e not in missing)
         if not done:
             raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
         use_unverified = bool(records.settings().get("use_unverified"))

@@ -8,14 +8,16 @@ of; the sparse one is the whole episode, called "task", as in lerobot's own auto
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.annotator.exports.stages import SarmStage, proportions, stages
+from goalreel.datasets.arrow import array
 from goalreel.datasets.labels import STAGE_PREFIXES, WHOLE
+from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import dataset_files, episode_files, pass_file
 from goalreel.datasets.writing.meta import rewrite
 from goalreel.datasets.writing.schema import put_column
@@ -49,57 +51,77 @@ def export_sarm(
             written yet or is damaged; the disk is full.
     """
     annotated = Annotated.open(dataset)
-    source, fps = annotated.source, annotated.source.fps
-    lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
-
-    def dense_stages(episode: int) -> tuple[SarmStage, ...]:
-        goals = annotated.goals.get(episode)
-        return stages(goals, lengths[episode]) if goals else ()
-
-    def stages_of(episode: int, prefix: str) -> Sequence[SarmStage]:
-        return dense_stages(episode) if prefix == "dense_" else (SarmStage(WHOLE, 0, lengths[episode]),)
-
-    dense = sum(bool(dense_stages(episode)) for episode in annotated.goals)
+    episodes = _StagesOf(annotated)
+    dense = sum(bool(episodes.dense(episode)) for episode in annotated.goals)
     if not dense:
         raise DatasetError(f"{dataset}: no completed step to train on, so there are no stages")
-    if without := len(lengths) - len(annotated.missing) - dense:
+    _warn(dataset, annotated, dense)
+    with annotated.folder(out) as part:
+        _copy_files(annotated.source.root, part, progress)
+        _write_episodes(annotated.source, part, episodes, progress)
+        _write_proportions(part, "sparse", {WHOLE: 1.0})
+        _write_proportions(part, "dense", proportions(filter(None, map(episodes.dense, annotated.goals))))
+    return annotated.exported
+
+
+class _StagesOf:
+    """The stages of an episode of an annotated dataset, made when they are asked for."""
+
+    def __init__(self, annotated: Annotated) -> None:
+        self._goals, self._rows = annotated.goals, annotated.source.rows
+
+    def dense(self, episode: int) -> tuple[SarmStage, ...]:
+        """Its sub-tasks; none without annotation, or without one that may be said."""
+        goals = self._goals.get(episode)
+        return stages(goals, self._rows.of(episode)["length"]) if goals else ()
+
+    def sparse(self, episode: int) -> tuple[SarmStage, ...]:
+        """All of it as one."""
+        return (SarmStage(WHOLE, 0, self._rows.of(episode)["length"]),)
+
+
+def _warn(dataset: Path, annotated: Annotated, dense: int) -> None:
+    """Say of how many episodes lerobot learns nothing, and what it does not find by itself."""
+    whole, state = len(annotated.source.rows) - len(annotated.missing), annotated.source.numbers.state
+    if without := whole - dense:
         log.warning(
             "%s: %d of %d episodes have no stages: SARM's dense head will learn that nothing is done in them",
             dataset,
             without,
-            len(lengths) - len(annotated.missing),
+            whole,
         )
-    if source.numbers.state not in ((), ("observation.state",)):
-        names = " or ".join(source.numbers.state)
+    if state not in ((), ("observation.state",)):
+        names = " or ".join(state)
         log.warning("%s: SARM looks for observation.state: set its state_key to %s", dataset, names)
-    rewritten = episode_files(source.root)
-    files = [path for path in dataset_files(source.root) if path not in rewritten]
-    with annotated.folder(out) as part:
-        for done, path in enumerate(files, start=1):
-            pass_file(path, part / path.relative_to(source.root), source.root)
-            progress("copy", done, len(files))
-        for done, path in enumerate(rewritten, start=1):
-            target = part / path.relative_to(source.root)
-            rewrite(path, target, lambda table: _with_stages(table, stages_of, fps))
-            progress("write", done, len(rewritten))
-        _write_proportions(part, "sparse", {WHOLE: 1.0})
-        _write_proportions(part, "dense", proportions(filter(None, map(dense_stages, annotated.goals))))
-    return annotated.exported
 
 
-def _with_stages(
-    table: pa.Table, stages_of: Callable[[int, str], Sequence[SarmStage]], fps: float
-) -> pa.Table:
-    """Rows of meta/episodes with the columns of stages, of the same types in every file.
+def _copy_files(root: Path, out: Path, progress: OnProgress) -> None:
+    """Pass on all files but those of meta/episodes; a record an episode, they are not listed at once."""
+    rewritten = frozenset(episode_files(root))
+    total = sum(path not in rewritten for path in dataset_files(root))
+    files = (path for path in dataset_files(root) if path not in rewritten)
+    for done, path in enumerate(files, start=1):
+        pass_file(path, out / path.relative_to(root), root)
+        progress("copy", done, total)
 
-    `stages_of` gives those of an episode and a prefix; none become null.
-    """
-    episodes = map(int, table["episode_index"].to_pylist())
-    stage_lists = [{prefix: stages_of(episode, prefix) for prefix in STAGE_PREFIXES} for episode in episodes]
+
+def _write_episodes(source: Source, out: Path, episodes: _StagesOf, progress: OnProgress) -> None:
+    files = episode_files(source.root)
+    for done, path in enumerate(files, start=1):
+        target = out / path.relative_to(source.root)
+        rewrite(path, target, lambda table: _with_stages(table, episodes, source.fps))
+        progress("write", done, len(files))
+
+
+def _with_stages(table: pa.Table, episodes: _StagesOf, fps: float) -> pa.Table:
+    """Rows of meta/episodes with the columns of stages, of the same types in every file; none become null."""
+    indices = [int(index) for index in table["episode_index"].to_pylist()]
     for prefix in STAGE_PREFIXES:
+        stages_of = episodes.dense if prefix == "dense_" else episodes.sparse
+        stage_lists = [stages_of(index) for index in indices]
         for name, (kind, value) in _COLUMNS.items():
-            lists = [[value(stage, fps) for stage in of[prefix]] or None for of in stage_lists]
-            values = pa.array(lists, kind)
+            lists = [[value(stage, fps) for stage in of_episode] or None for of_episode in stage_lists]
+            values = array(lists, kind)
             table = put_column(table, pa.field(prefix + name, kind), pa.chunked_array([values]))
     return table
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from goalreel.datasets.free_memory import release_memory
 from goalreel.datasets.health.clocks import clock_issues
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import HealthIssue, by_level
@@ -64,6 +65,7 @@ def refuse_broken(source: Source, episodes: Sequence[int]) -> None:
         DatasetError: lerobot could not read it.
     """
     issues = inspect(source, episodes, thorough=False)
+    release_memory()
     levels = Counter(issue.level for issue in issues)
     see = f"goalreel check {source.root}"
     if levels["broken"]:

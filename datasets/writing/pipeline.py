@@ -4,13 +4,14 @@ A pure function: run twice it changes no byte, killed and run again it ends with
 goes first and comes last, so a half-built OUT is no dataset.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from goalreel.datasets.episode_table import EpisodeTable
+from goalreel.datasets.free_memory import release_memory
 from goalreel.datasets.links import check_links
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -46,6 +47,7 @@ def build(
     *,
     camera: str | None = None,
     camera_key: str = SUBGOAL,
+    episodes: Collection[int] | None = None,
     use_unverified: bool = False,
     text: TextOptions | None = None,
     form: SubGoalForm = DEFAULT_FORM,
@@ -58,7 +60,8 @@ def build(
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
     their size. The new camera `camera_key` shows, on every frame of a step, that step's goal in `form`
     (`goalreel.subgoal_camera.in_form`), with what `camera` saw then as the live frame. Frames without one are
-    black, and True in the column `BuildPlan.pad_key`. Steps without an accepted picture have no sub-task row
+    black, and True in the column `BuildPlan.pad_key`. `episodes` are those whose records count (None: those
+    that are `Records.done`). Steps without an accepted picture have no sub-task row
     either, unless `use_unverified`. An episode of `source` that has sub-task rows already keeps all its
     language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
     written, and where. `overwrite` writes anew what somebody changed in `out`. `follow_links` takes
@@ -73,11 +76,11 @@ def build(
     check_apart(root, out)
     check_links(root, follow=follow_links)
     text = text or TextOptions()
-    job = BuildPlan.prepare(source, out, records, camera, camera_key, use_unverified, text, form)
+    job = BuildPlan.prepare(source, out, records, camera, camera_key, episodes, use_unverified, text, form)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)
     videos = arrange(job.source, job.clock, annotated, camera_key)
-    shards, episodes = data_files(root), episode_files(root)
-    total = len(shards) + len(videos) + len(episodes) + 3
+    shards, meta_files = data_files(root), episode_files(root)
+    total = len(shards) + len(videos) + len(meta_files) + 3
 
     with records.reviewing():  # what a review page is storing is no leftover
         sweep(out)
@@ -92,7 +95,7 @@ def build(
     drop_gone(job.source, out, camera_key, job.marks)
     besides = {CARD, *([TASKS] if text.task_per_frame else []), *([PROGRESS_FILE] if job.progress else [])}
     pass_on(root, out, besides)
-    for done, _ in enumerate(_steps(job, shards, videos, episodes, placed, everything), start=1):
+    for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
         if progress:
             progress(done, total)
 
@@ -101,14 +104,17 @@ def _steps(
     job: BuildPlan,
     shards: list[Path],
     videos: list[VideoFile],
-    episodes: list[Path],
+    meta_files: list[Path],
     placed: EpisodeTable[EpisodePlace],
     everything: str,
 ) -> Iterator[None]:
     """Make one file after the other, skipping those that are made."""
     root, meta_folder = job.source.root, job.out / "meta"
+    close_idle_videos()
+    release_memory()
     for path in shards:
         _make_shard(job, path)
+        release_memory()
         yield
     parts, files = list[Stats](), set[Path]()
     for video in videos:
@@ -120,10 +126,12 @@ def _steps(
     parts.clear()
     prune(job, files)
     close_idle_videos()
-    for path in episodes:
+    release_memory()
+    for path in meta_files:
         target = job.out / path.relative_to(root)
         write = partial(meta.write_episodes, path, target, placed, stats, job)
         job.marks.once(target, everything, write)
+        release_memory()
         yield
     write_card(job)
     if job.tasks:

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -121,6 +121,7 @@ class BuildPlan:
         records: Records,
         camera: str | None,
         key: str,
+        episodes: Collection[int] | None,
         use_unverified: bool,
         text: TextOptions,
         form: SubGoalForm,
@@ -141,9 +142,10 @@ class BuildPlan:
         check_form(source, key, form)
         if text.progress:
             check_progress(source)
-        source.check_data(records.done(corrected=True) & set(source.indices))
+        done = records.done(corrected=True) if episodes is None else episodes
+        source.check_data(done)
         clock = clocks(data_files(source.root), source.fps)
-        chosen = sorted(records.done(corrected=True) & set(clock))
+        chosen = sorted(episode for episode in done if episode in clock)
         lengths = EpisodeTable(clock.episodes, clock.rows["frames"], int)
         goals = read_goals(records, chosen, lengths, use_unverified, lambda e: source.episode(e).instruction)
         size = source.picture_size(key if feature else name, chosen)

@@ -75,6 +75,15 @@ def test_build_keeps_what_a_person_made_and_says_what_to_annotate(renamed, caplo
     assert _pictures(out)[1]
 
 
+def test_annotate_says_once_what_has_changed(renamed, caplog):
+    root, out = renamed
+    goalreel("annotate", root, "--out", out, "--episodes", "0")
+    changed = [record.message for record in caplog.records if "labels have changed" in record.message]
+    assert len(changed) == len(set(changed)) == 4
+    kept = [message for message in changed if "person corrected are kept" in message]
+    assert ["episode_000001" in message for message in kept] == [True]
+
+
 def _pictures(out: Path) -> dict[int, bool]:
     """Episode -> whether it has a goal image."""
     frames = pd.read_parquet(out / "data/chunk-000/file-000.parquet")
