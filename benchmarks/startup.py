@@ -126,7 +126,7 @@ def record_workload(dataset: Path, out: Path) -> dict[str, Any]:
         app(["annotate", str(dataset), "--out", str(out)], standalone_mode=False)
     source = open_dataset(dataset)
     records = Records(out / "meta" / "goalreel", source=source.fingerprint().shared)
-    build = BuildPlan.prepare(source, out, records, None, SUBGOAL, False, TextOptions(), "bordered")
+    build = BuildPlan.prepare(source, out, records, None, SUBGOAL, None, False, TextOptions(), "bordered")
     runs = [run for index in build.clock for run in episode_runs(build, source, index)]
     return {
         "frames": {path: sorted(pts) for path, pts in frames.items()},
