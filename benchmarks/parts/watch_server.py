@@ -61,7 +61,7 @@ def _watch(text: str) -> str:
     start, end = map(int, _SPAN.findall(text)[-1])
     contacts = [(int(frame), _NAMES[cue]) for frame, cue in _CONTACT.findall(text)]
     spans = [
-        {"start": a, "end": b, "name": name, "state": f"{name} is done"}
+        {"start": a, "end": b, "name": name, "state": f"{name} is done", "outcome": "done", "agrees": True}
         for (a, _), (b, name) in pairwise([(start, ""), *contacts, (end, "move away")])
     ]
     return f"<think>felt</think><answer>{json.dumps({'segments': spans})}</answer>"

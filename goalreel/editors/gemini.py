@@ -20,6 +20,7 @@ ASPECTS: tuple[Size, ...] = (
     (1, 1), (2, 3), (3, 2), (3, 4), (4, 3), (4, 5), (5, 4), (9, 16), (16, 9), (21, 9)
 )  # fmt: skip
 """The aspect ratios that all of its image models draw."""
+_NATURAL_ENDS = ("", "STOP", "FINISH_REASON_UNSPECIFIED")
 _REFUSALS = ("SAFETY", "PROHIBITED", "RECITATION", "BLOCKLIST", "SPII", "NO_IMAGE", "IMAGE_OTHER")
 """What a `finishReason` holds where the model will not draw this."""
 
@@ -104,7 +105,7 @@ class GeminiImages:
 
 def _picture(body: bytes) -> Image:
     reply = read_object(body)
-    if reply.get("error") and not reply.get("candidates"):
+    if reply.get("error"):
         raise ValueError(error_text(body))
     if reason := _mapping(reply.get("promptFeedback")).get("blockReason"):
         raise Refusal(f"the prompt was refused: {reason}")
@@ -117,16 +118,17 @@ def _picture(body: bytes) -> Image:
     pictures = [
         data for part in texts if (data := _mapping(part.get("inlineData") or part.get("inline_data")))
     ]
-    if pictures:
-        return read_picture(pictures[-1], "data")
     reason = str(candidate.get("finishReason") or "")
+    if pictures and reason in _NATURAL_ENDS:
+        return read_picture(pictures[-1], "data")
     messages = [candidate.get("finishMessage"), *(part.get("text") for part in texts)]
     text = " ".join(" ".join(map(str, filter(None, messages))).split())[:200]
     if any(word in reason for word in _REFUSALS):
         raise Refusal(f"the model refused to draw it: {': '.join(filter(None, (reason, text)))}")
-    if text and reason in ("", "STOP"):
+    if text and reason in _NATURAL_ENDS:
         raise Refusal(f"the model drew nothing and said: {text}")
-    raise ValueError(f"no picture in it{f' ({reason})' if reason else ''}")
+    what = "its picture did not end by itself" if pictures else "no picture in it"
+    raise ValueError(f"{what}{f' ({reason})' if reason else ''}")
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -150,7 +150,7 @@ class OpenAIImages:
     def _first(self, body: bytes) -> dict[str, Any]:
         reply = read_object(body)
         data = reply.get("data")
-        if reply.get("error") and not data:
+        if reply.get("error"):
             raise ValueError(error_text(body))
         first = data[0] if isinstance(data, list) and data else None
         return first if isinstance(first, dict) else {}
@@ -199,7 +199,7 @@ class InterleaveThinkerServer:
     ) -> Image:
         """Decode a reply's `edited_image`, in the source's shape."""
         reply = read_object(body)
-        if reply.get("success") is False:
+        if reply.get("success") is False or reply.get("error"):
             raise ValueError(str(reply.get("error") or "it says that it failed"))
         picture = read_picture(reply, "edited_image")
         return picture if edit.image is None else from_canvas(picture, edit.image.size, SIZES[0])

@@ -1,6 +1,7 @@
 """The part of the OpenAI chat protocol that we use: conversations out, replies in; no connection, no key."""
 
 import base64
+import json
 import math
 import re
 from codecs import BOM_UTF8
@@ -39,6 +40,8 @@ class _Message(BaseModel):
     refusal: str | None = None
     reasoning: Any = None
     reasoning_content: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
 
     @property
     def text(self) -> str:
@@ -64,6 +67,7 @@ class _Choice(BaseModel):
     message: _Message
     finish_reason: str | None = None
     logprobs: Any = None
+    error: Any = None
 
 
 class _Usage(BaseModel):
@@ -93,6 +97,7 @@ class _Completion(BaseModel):
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
+    error: Any = None
 
 
 def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[str, Any]:
@@ -105,11 +110,13 @@ def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[s
 def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply | NoReply:
     """Read the answer in the body of a reply, with its tokens where the server gave readable ones.
 
-    A reply that did not end by itself is a NoReply: its text may be a draft. Of a server that does not say
-    why a reply ended, one of `max_tokens` tokens or more was cut off.
+    A reply that did not end by itself is a NoReply: its text may be a draft. So is one that calls a tool or
+    refuses, whatever else it says. Of a server that does not say why a reply ended, one of `max_tokens`
+    tokens or more was cut off.
 
     Raises:
-        ValueError: the body is no chat completion, or has no text; the message quotes the server.
+        ValueError: the body is no chat completion, tells an error, or has no text; the message quotes the
+            server.
     """
     try:
         completion = _Completion.model_validate_json(body.removeprefix(BOM_UTF8))
@@ -117,6 +124,8 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
         message = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
         raise ValueError(f"not a chat completion: {message}") from None
     choice = completion.choices[0]
+    if error := completion.error or choice.error:
+        raise ValueError(f"an error came with it: {error_text(json.dumps({'error': error}).encode())}")
     text = choice.message.text
     reason = choice.finish_reason
     tokens = completion.usage.completion_tokens if completion.usage else None
@@ -124,6 +133,10 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
         reason = "length"
     if reason and reason.casefold() not in _NATURAL_ENDS:
         return _unfinished(reason, choice.message.refusal, text)
+    if text and choice.message.refusal:
+        return NoReply(f"the model refused: {' '.join(choice.message.refusal.split())[:200]}", refused=True)
+    if choice.message.tool_calls or choice.message.function_call:
+        return NoReply("the model called a tool, and there is none: ask another model", cut_off=text or None)
     if not text:
         raise ValueError(f"the model said nothing: {choice.message.silence or reason}")
     return token_reply(text, _tokens(choice.logprobs))

@@ -14,6 +14,7 @@ class _Choice(BaseModel):
     index: int | None = None
     delta: dict[str, Any] | None = None
     finish_reason: str | None = None
+    error: Any = None
 
 
 class _Chunk(BaseModel):
@@ -66,6 +67,8 @@ async def read_stream(response: httpx2.Response, on_text: OnText | None) -> http
             return _whole(response, {"error": chunk.error})
         usage = chunk.usage or usage
         for choice in (c for c in chunk.choices or () if not c.index):
+            if choice.error:
+                return _whole(response, {"error": choice.error})
             reason = choice.finish_reason or reason
             text = _add(message, choice.delta or {})
             if text and on_text is not None:
@@ -80,6 +83,8 @@ def _add(message: dict[str, Any], delta: dict[str, Any]) -> str:
     for name in ("refusal", "reasoning", "reasoning_content"):
         if isinstance(value := delta.get(name), str):
             message[name] = message.get(name, "") + value
+    for name in ("tool_calls", "function_call"):  # that there is one is enough
+        message[name] = delta.get(name) or message.get(name)
     parts, content = message.setdefault("content", []), delta.get("content")
     if isinstance(content, list):
         parts.extend(content)

@@ -1,7 +1,8 @@
 """Parse a watching model's reply to segments, or to a Problem that the model can correct.
 
 As with plans (`agents.parsing`), faults of form are tolerated and a meaning is never guessed: segments that
-leave frames out or overlap are a Problem, and so is one that contradicts the instruction without saying how.
+leave frames out or overlap are a Problem, and so is one that contradicts the instruction without saying how,
+or does not say whether it was done and whether it agrees.
 """
 
 from collections.abc import Sequence
@@ -50,8 +51,8 @@ class _Segment(BaseModel):
     end: _Frame
     name: _Words
     state: _Words
-    outcome: Literal["done", "failed"] = "done"
-    agrees: bool = True
+    outcome: Literal["done", "failed"]
+    agrees: bool
     seen: Annotated[Text | None, BeforeValidator(nullable)] = None
 
 
@@ -88,6 +89,8 @@ def parse_watch_reply(reply: str, span: Segment, instruction: str) -> Plan | Pro
     for number, reply_segment in enumerate(replies):
         if not reply_segment.agrees and reply_segment.seen is None:
             return Problem(f'segments.{number}: "agrees" is false, but "seen" does not say what was seen')
+        if reply_segment.agrees and reply_segment.seen is not None:
+            return Problem(f'segments.{number}: "agrees" is true, but "seen" says what was seen instead')
         name = reply_segment.name.casefold().strip(". ")
         if not reply_segment.agrees and name == instruction.casefold().strip(". "):
             return Problem(

@@ -157,6 +157,10 @@ def test_names_of_the_other_spelling_are_read(server):
             "the model refused to draw it: IMAGE_RECITATION",
         ),
         (
+            said(drawn(picture(8, 8)), reason="IMAGE_SAFETY"),
+            "the model refused to draw it: IMAGE_SAFETY",
+        ),
+        (
             {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "m"},
             "the prompt was refused: PROHIBITED_CONTENT",
         ),
@@ -175,6 +179,16 @@ def test_a_refusal_is_in_the_models_own_words(server, body, says):
 @pytest.mark.parametrize(
     ("status", "body", "says"),
     [
+        (
+            200,
+            said(drawn(picture(8, 8)), reason="MAX_TOKENS"),
+            "the server's reply is unusable: its picture did not end by itself (MAX_TOKENS)",
+        ),
+        (
+            200,
+            said(drawn(picture(8, 8))) | {"error": {"message": "half of it is lost"}},
+            "the server's reply is unusable: half of it is lost",
+        ),
         (
             200,
             said({"text": "I beg"}, reason="MAX_TOKENS"),

@@ -633,6 +633,7 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(remote, tmp_path):
         ),
         ({"data": [{"url": "ftp://elsewhere/x.png"}]}, "no b64_json"),
         ({"error": {"message": "Provider returned error"}}, "Provider returned error"),
+        ({"error": {"message": "half of it is lost"}, "data": [{"b64_json": "x"}]}, "half of it is lost"),
         ({"data": "x"}, "no b64_json"),
         ({"data": [{"b64_json": "!!!"}]}, "unusable"),
         ({"data": [{"b64_json": "é"}]}, "unusable"),

@@ -393,6 +393,38 @@ def test_a_reply_that_did_not_end_by_itself_is_no_answer(serve, end, why, refuse
         assert reply.cut_off == (None if refused else VERDICT)
 
 
+CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+DRAFT = {"role": "assistant", "content": VERDICT}
+
+
+@pytest.mark.parametrize(
+    ("choice", "more", "why", "refused"),
+    [
+        ({"message": DRAFT | {"tool_calls": [CALL]}}, {}, "called a tool", False),
+        ({"message": DRAFT | {"function_call": CALL["function"]}}, {}, "called a tool", False),
+        ({"message": DRAFT | {"refusal": "I will\nnot"}}, {}, "the model refused: I will not", True),
+        ({"error": {"code": "x", "message": "lost half of it"}}, {}, "lost half of it", False),
+        ({}, {"error": {"message": "lost half of it"}}, "lost half of it", False),
+    ],
+)
+@pytest.mark.parametrize("end", ["stop", None])
+def test_a_reply_that_says_yes_and_no_is_no_answer(serve, choice, more, why, refused, end):
+    body = json.loads(said(VERDICT, finish_reason=end, **choice).body) | more
+    server = serve(lambda r: Reply(body=json.dumps(body).encode()))
+    (reply,) = OpenAIChat("m", server.url, retries=0).complete(ask("a"))
+    assert isinstance(reply, NoReply)
+    assert why in reply.reason
+    assert reply.refused is refused
+
+
+@pytest.mark.parametrize(
+    "empty", [{"tool_calls": []}, {"tool_calls": None, "refusal": None}, {"refusal": ""}]
+)
+def test_a_field_that_holds_nothing_says_nothing(serve, empty):
+    server = serve(lambda r: said(VERDICT, message=DRAFT | empty, error=None))
+    assert OpenAIChat("m", server.url).complete(ask("a")) == [VERDICT]
+
+
 @pytest.mark.parametrize("end", ["stop", "STOP", "eos_token", "end_turn", None, ""])
 def test_every_name_of_a_natural_end_is_one(serve, end):
     server = serve(lambda r: said(VERDICT, finish_reason=end))

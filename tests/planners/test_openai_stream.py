@@ -73,6 +73,12 @@ def test_a_stream_is_heard_and_read_as_a_whole(chunks, how):
         ((delta(content="Open"), delta("content_filter", refusal="no")), "content filter stopped it: no"),
         ((delta("stop", reasoning="long thoughts"),), "turn thinking off"),
         ((delta("stop"),), "said nothing"),
+        ((delta(content="Open"), delta(tool_calls=[{"index": 0}]), delta("stop")), "called a tool"),
+        (
+            (delta(content="Open"), delta(refusal="I will not"), delta("stop")),
+            "the model refused: I will not",
+        ),
+        ((delta(content="Open"), {"choices": [{"index": 0, "error": {"message": "no room"}}]}), "no room"),
     ],
 )
 def test_a_reply_that_is_not_whole_is_none(chunks, reason):

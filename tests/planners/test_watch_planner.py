@@ -26,7 +26,8 @@ ORDER = "put the red block in the blue bowl"
 
 def reply(*said: tuple, **more: object) -> str:
     """(start, end, name) a segment."""
-    spans = [{"start": a, "end": b, "name": name, "state": f"{name} is done", **more} for a, b, name in said]
+    rest = {"outcome": "done", "agrees": True, **more}
+    spans = [{"start": a, "end": b, "name": name, "state": f"{name} is done", **rest} for a, b, name in said]
     return f"<answer>{json.dumps({'segments': spans})}</answer>"
 
 
@@ -99,6 +100,9 @@ def test_a_sheet_shows_each_frame_under_its_number(episodes):
         (reply((0, 12, "a"), agrees=False), 'segments.0: "agrees" is false, but "seen" does not say'),
         (reply((0, 12, "a"), agrees=False, seen="..."), 'segments.0: "agrees" is false, but "seen" does not'),
         (reply((0, 12, ORDER.title()), agrees=False, seen="a cup"), "segments.0: the name repeats"),
+        (reply((0, 12, "a"), agrees=True, seen="a cup"), 'segments.0: "agrees" is true, but "seen" says'),
+        (reply((0, 12, "a")).replace('"agrees"', '"agree"'), "segments.0.agrees: Field required"),
+        (reply((0, 12, "a")).replace('"outcome"', '"out"'), "segments.0.outcome: Field required"),
     ],
 )
 def test_what_cannot_be_used(said, problem):
@@ -108,9 +112,11 @@ def test_what_cannot_be_used(said, problem):
 
 
 def test_what_is_forgiven():
-    said = "{'segments': [{'start': '0', 'end': 4, 'name': 'a.', 'state': 'b.', 'agrees': 'yes'}, " + (
-        "{'start': 5, 'end': 11, 'name': 'c', 'state': 'd', 'seen': 'none', 'outcome': 'failed',}]}"
+    first = "'start': '0', 'end': 4, 'name': 'a.', 'state': 'b.', 'agrees': 'yes', 'outcome': 'done'"
+    last = (
+        "'start': 5, 'end': 11, 'name': 'c', 'state': 'd', 'seen': 'none', 'agrees': 1, 'outcome': 'failed',"
     )
+    said = f"{{'segments': [{{{first}}}, {{{last}}}]}}"
     plan = parse_watch_reply(said, Segment(start=0, end=12), ORDER)
     assert told(plan) == [(0, 5, "a."), (5, 12, "c")], "an end may be the segment's last frame"
     assert [step.outcome for step in plan.steps] == ["done", "failed"]

@@ -60,7 +60,8 @@ def wgo_models(request: Request) -> Reply:
         case "planner":
             end = int(re.findall(r"the last ends at (\d+)", text_of(request))[-1])
             cuts = [(0, end // 2, "put the cup down"), (end // 2, end, "open the lid")]
-            spans = [{"start": a, "end": b, "name": c, "state": f"{c}: done"} for a, b, c in cuts]
+            rest = {"outcome": "done", "agrees": True}
+            spans = [{"start": a, "end": b, "name": c, "state": f"{c}: done", **rest} for a, b, c in cuts]
             return said(f"<answer>{json.dumps({'segments': spans})}</answer>")
         case "labeller":
             return said("I see a cup.\n**Put the cup down.**")

@@ -23,8 +23,9 @@ def segments(text: str, **more: object) -> str:
     start, end = map(int, _SPAN.findall(text)[-1])
     found = [(int(frame), NAMES[cue]) for frame, cue in _CONTACT.findall(text)]
     cuts = [(start, ""), *found, (end, "move away")]
+    rest = {"outcome": "done", "agrees": True, **more}
     spans = [
-        {"start": a, "end": b, "name": name, "state": f"{name} is done", **more}
+        {"start": a, "end": b, "name": name, "state": f"{name} is done", **rest}
         for (a, _), (b, name) in pairwise(cuts)
     ]
     return f"<think>felt</think><answer>{json.dumps({'segments': spans})}</answer>"
