@@ -57,7 +57,9 @@ def find_antecedent(verb: Verb, clauses: Sequence[Clause]) -> Antecedent:
     acts = [clause for clause in clauses if clause.kind == "act" and clause.object]
     chosen = acts[-1] if verb.kind == "act" and acts else last
     after = last.name.partition(last.object)[2].strip()
-    is_free = last.means != "tool" and (not after or after in DIRECTIONS or bool(_SOURCE.match(after)))
+    is_free = not after or after in DIRECTIONS or bool(_SOURCE.match(after))
+    if last.means == "tool" or (last.kind == "put" and after and verb.kind == "act"):
+        is_free = False  # "take the milk out of the fridge and close it"
     if chosen is not last:
         is_object = after.endswith(chosen.object)
     elif last.kind == "act":

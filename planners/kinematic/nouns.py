@@ -46,9 +46,9 @@ _OTHERS = _words(
     "being been held having "
     "near past along across around upon within below beneath beyond per via than like because unless while "
     "except excluding besides minus rest remaining others etc almost nearly halfway partway "
-    "clockwise counterclockwise counter-clockwise anticlockwise anti-clockwise upright upside closer nearer "
-    "further farther far couple pair dozen "
-    "mm cm m km inch inches foot degree degrees kg g gram grams ml l litre litres liter liters percent "
+    "counter-clockwise anti-clockwise upright upside closer nearer "
+    "further farther far couple pair dozen lot lots handful volume temperature brightness "
+    "mm cm m km oz inch inches foot degree degrees kg g gram grams ml l litre litres liter liters percent "
     "seconds sec minute minutes hour hours "
     "um uh er hmm oops teh hte tha "
     # of the robot itself, and of what no hand takes
@@ -66,8 +66,8 @@ _COLOURS = _words("red green blue yellow black white grey gray brown purple pink
 """No nouns, unlike orange."""
 _GLUED = re.compile(r"(?:in|on|to|of|into|onto|and)the")
 """Two words of which the space is missing."""
-_MEASURE = re.compile(r"\d+(?!st$|nd$|rd$|th$)[a-z]+|v\d+")
-"""Such as 10cm, or v2."""
+_MEASURE = re.compile(r"\d+(?!st$|nd$|rd$|th$)[a-z]+|v\d+|\w*clockwise\w*")
+"""Such as 10cm, v2 or clockwise90."""
 _LY = _words("jelly belly lily fly supply family")
 """Words in -ly that are no adverbs."""
 _VERB_WORDS = frozenset(word for verb in VERBS for word in verb.split()) | _words(
@@ -121,10 +121,12 @@ def is_place(text: str) -> bool:
 def is_plural(noun: str) -> bool:
     """Whether a noun means several things.
 
-    >>> is_plural("the red blocks"), is_plural("each block"), is_plural("a glass"), is_plural("the mice")
-    (True, True, False, True)
+    >>> is_plural("the red blocks"), is_plural("each block"), is_plural("the mice")
+    (True, True, True)
+    >>> is_plural("a glass"), is_plural("a bag of chips"), is_plural("two bags of rice")
+    (False, False, True)
     """
-    return bool(_PLURAL.match(noun))
+    return bool(_PLURAL.match(noun.partition(" of ")[0]))
 
 
 def singular(noun: str) -> str:
@@ -147,6 +149,8 @@ def _is_simple(text: str) -> bool:
     if len(determiners) > 1 and (determiners[0] in ("a", "an") or len({*determiners}) < len(determiners)):
         return False
     if len(_SINGLE.intersection(determiners) - {"a"}) > 1:  # "the A block" is named so
+        return False
+    if "both" in determiners and not is_plural(tokens[-1]):
         return False
     if _POSTMODIFIERS.intersection(tokens[1:]) or _has_two_colours(tokens):
         return False
