@@ -86,7 +86,9 @@ def progress_bars(*, plans: bool = False) -> Iterator[OnProgress]:
     )
     bars: dict[str, TaskID] = {}
     listener = reply_listener(written.begin) if plans and console.is_terminal else nullcontext()
-    with listener, Progress(*columns, console=console) as progress:
+    # Elsewhere the bars are written once, at the end: to draw them ten times a second takes time from the work.
+    display = Progress(*columns, console=console, auto_refresh=console.is_terminal)
+    with listener, display as progress:
 
         def update(stage: str, done: int, total: int) -> None:
             if stage not in bars:
