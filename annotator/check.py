@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -103,29 +103,39 @@ def check(
         other = merge if isinstance(merge, Source) else Source.open(Path(merge))
         issues += merge_issues(source, other)
     robot_type = source.info.get("robot_type")
-    facts: dict[str, Any] = {
-        "dataset": str(source.root),
-        "robot_type": None if robot_type is None else str(robot_type),
-    }
-    facts |= {"episodes": len(selected), "fps": source.fps}
+    report = CheckReport(
+        dataset=str(source.root),
+        robot_type=None if robot_type is None else str(robot_type),
+        episodes=len(selected),
+        fps=source.fps,
+        issues=tuple(issues),
+    )
     if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
-        return CheckReport(**facts, issues=tuple(issues))
+        return report
     robot = read_robot(source, hint, camera)
+    report = report.model_copy(update={"camera": goal_camera(robot, source), "robot": robot.findings})
+    return _with_motion(report, source, selected, robot, progress)
+
+
+def _with_motion(
+    report: CheckReport, source: Source, selected: Sequence[int], robot: Robot, progress: OnProgress
+) -> CheckReport:
+    """Add what the motions and the words of the episodes tell of each other."""
     recordings, unread = _read(source, selected)
+    issues = list(report.issues)
     reported = {episode for issue in issues for episode in issue.episodes}
     issues += [of_episodes("episode", "warning", unread[e], [e]) for e in unread if e not in reported]
     plans = _plans(recordings, robot, progress)
     issues += _motion_issues(recordings, robot, plans, len(selected))
     silent = sum(map(_is_silent, plans))
-    return CheckReport(
-        **facts,
-        camera=goal_camera(robot, source),
-        robot=robot.findings,
-        issues=tuple(by_level(issues)),
-        sampled=len(plans),
-        named=len(plans) - silent,
-        silent=silent,
-        reasons=dict(_reasons(plans).most_common()),
+    return report.model_copy(
+        update={
+            "issues": tuple(by_level(issues)),
+            "sampled": len(plans),
+            "named": len(plans) - silent,
+            "silent": silent,
+            "reasons": dict(_reasons(plans).most_common()),
+        }
     )
 
 

@@ -86,7 +86,7 @@ def progress_bars(*, plans: bool = False) -> Iterator[OnProgress]:
     )
     bars: dict[str, TaskID] = {}
     listener = reply_listener(written.begin) if plans and console.is_terminal else nullcontext()
-    # Elsewhere the bars are written once, at the end: to draw them ten times a second takes time from the work.
+    # Elsewhere only the last bars are written: to draw them ten times a second would slow the work down.
     display = Progress(*columns, console=console, auto_refresh=console.is_terminal)
     with listener, display as progress:
 
