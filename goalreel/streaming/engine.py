@@ -3,12 +3,10 @@
 import asyncio
 import concurrent.futures
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from goalreel.device_memory import free_memory
 from goalreel.models.presets import Preset
@@ -24,15 +22,15 @@ from goalreel.streaming.board import (
     Phase,
 )
 from goalreel.streaming.camera import SILENCE, LiveCamera
-from goalreel.streaming.engine_loop import EngineLoop, one_line
+from goalreel.streaming.engine_loop import EngineLoop, Loading, one_line
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.live_board import LiveBoard
-from goalreel.streaming.operator_commands import Override, PendingCommands
-from goalreel.streaming.preset_settings import attempts_of, names_of, preset_of, preset_of_task
+from goalreel.streaming.operator_commands import PendingCommands, TaskCommand
+from goalreel.streaming.preset_settings import names_of, preset_of, preset_of_task
 from goalreel.streaming.probes import Probes
-from goalreel.streaming.request import EXCERPT_LENGTH, BoardListener, TaskOutcome, TaskRequest
+from goalreel.streaming.request import BoardListener, TaskOutcome, TaskRequest
 from goalreel.streaming.request_checks import problem_of, too_long
-from goalreel.streaming.sent_storyboard import fit
+from goalreel.streaming.saved_boards import SavedBoards
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.step_panel import ModelNames
@@ -40,12 +38,8 @@ from goalreel.streaming.ticket import Ticket
 
 log = logging.getLogger(__name__)
 
-type TaskCommand = Literal["pause", "resume", "replan", "cancel"]
 type OnPhase = Callable[[Phase], None]
-type Loading = Literal["unloaded", "loading", "ready", "failed"]
 
-MAX_SAVED_BOARDS = 8
-"""Storyboards that can still be executed by their id."""
 NOT_ACTIVE: CodedText = (ErrorCode.NOT_ACTIVE, "the node is not active")
 DEACTIVATED: CodedText = (ErrorCode.PREEMPTED, "the node was deactivated")
 
@@ -85,7 +79,7 @@ class Engine:
         self._loop: EngineLoop | None = None
         self._active = False
         self._last_progress = BoardProgress(Board())
-        self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
+        self._saved_boards = SavedBoards()
         self._tickets: set[Ticket] = set()
         """The tickets of requests that have not ended."""
 
@@ -160,13 +154,7 @@ class Engine:
     @property
     def loading(self) -> tuple[Loading, str]:
         """The state of the models; while they load, which one; where they failed, the reason."""
-        if self._loop is None:
-            return "unloaded", ""
-        models = self._loop.models
-        if not models.done():
-            return "loading", self._loop.describe_loading()
-        error = models.exception() if not models.cancelled() else None
-        return ("ready", "") if error is None else ("failed", one_line(error))
+        return ("unloaded", "") if self._loop is None else self._loop.loading
 
     @property
     def probes(self) -> Probes | None:
@@ -214,9 +202,9 @@ class Engine:
         sent = None if request.storyboard is None else request.storyboard.id
         ticket, loop = Ticket(request.storyboard_id or sent or uuid4(), self._cancel), self._loop
         if loop is None or not self._active:
-            return _refuse(ticket, request, NOT_ACTIVE)
+            return ticket.refuse(request, NOT_ACTIVE)
         if (problem := problem_of(request, self._settings, self._preset, self._saved_boards)) is not None:
-            return _refuse(ticket, request, problem)
+            return ticket.refuse(request, problem)
         self._tickets.add(ticket)
         loop.call(self._start_execution, loop, ticket, request, on_phase)
         if not self._active:  # stopped meanwhile, so that the request will not be started
@@ -230,17 +218,7 @@ class Engine:
         execution = self._current()
         if execution is None:
             return ErrorCode.NO_TASK, f"there is no task to {command}"
-        if command == "cancel":
-            self._cancel(execution.ticket, ErrorCode.CANCELED, reason or "cancelled by an operator")
-        elif command != "replan":
-            if not execution.session.executes:
-                return ErrorCode.INVALID_REQUEST, "a storyboard that is only generated has nothing to pause"
-            self._call(execution.commands.pause, command == "pause")
-        elif execution.live.board.active is None:
-            return ErrorCode.INVALID_REQUEST, "nothing is being executed that could be re-planned"
-        else:
-            self._call(execution.commands.request_replan, reason)
-        return ErrorCode.NONE, ""
+        return execution.command(command, reason)
 
     def set_step(self, index: int, status: str) -> CodedText:
         """Go to a step, or mark the active one; `status` is active, completed, skipped or failed."""
@@ -248,31 +226,13 @@ class Engine:
         board = execution.live.board if execution is not None else None
         if execution is None or board is None or board.active is None:
             return ErrorCode.NO_TASK, "no task is being executed"
-        active, steps = board.active.index, len(board.steps)
-        if not 0 <= index < steps:
-            return ErrorCode.INVALID_REQUEST, f"there is no step {index}: there are 0 to {steps - 1}"
-        if status != "active" and index != active:
-            return ErrorCode.INVALID_REQUEST, f"step {active} is the active one, not {index}"
-        if status == "failed":
-            self._cancel(execution.ticket, ErrorCode.STEP_FAILED, f"step {index} was marked as failed")
-        elif status not in ("active", "completed", "skipped"):
-            return ErrorCode.INVALID_REQUEST, f"a step cannot be made {status}"
-        elif board.state == "planning":
-            return ErrorCode.INVALID_REQUEST, f"step {active} and what follows are being planned anew"
-        else:
-            self._call(execution.commands.request_override, Override(index, status, board.revision))
-        return ErrorCode.NONE, ""
+        return execution.set_step(index, status, board, board.active.index)
 
     # -- calls into the event loop
 
     def _current(self) -> Execution | None:
         loop = self._loop
         return None if loop is None else loop.current
-
-    def _call[*Arguments](self, function: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
-        loop = self._loop
-        if loop is not None:
-            loop.call(function, *arguments)
 
     def _cancel(self, ticket: Ticket, error: ErrorCode, message: str) -> None:
         loop = self._loop
@@ -296,19 +256,14 @@ class Engine:
         previous, commands = loop.execution, PendingCommands()
         settings = self._settings
         preset = preset_of_task(settings, self._preset)
-        board = Board(id=ticket.id, task=request.task, models=self._names)
-        if request.storyboard_id is not None:
-            board = self._saved_boards[request.storyboard_id]
-        elif request.storyboard is not None:
-            board = replace(request.storyboard, models=self._names)
-            board = fit(board, attempts_of(request.max_attempts, preset), settings.max_image_side)
+        board = self._saved_boards.first_board(request, ticket.id, self._names, settings, preset)
         live = LiveBoard(board, self._listener, self._now, on_phase, commands.wake)
         camera = LiveCamera(self._newest, settings, self._explain_silence)
         request = replace(request, task=board.task)
         session = Session(
             request, settings, preset, live, camera, loop.wait_for_models, loop.describe_loading, commands
         )
-        loop.execution = execution = Execution(ticket, session, live, commands)
+        loop.execution = execution = Execution(ticket, session, live, commands, loop.call)
         if previous is not None and not previous.ticket.done:
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")
         execution.start(previous, self._finish_execution)
@@ -327,18 +282,10 @@ class Engine:
         else:
             outcome = coroutine.result()
             if outcome.board.state == "ready":
-                self._saved_boards[ticket.id] = outcome.board
-                while len(self._saved_boards) > MAX_SAVED_BOARDS:
-                    self._saved_boards.popitem(last=False)
+                self._saved_boards.save(ticket.id, outcome.board)
             self._settle(ticket, outcome)
 
     def _settle(self, ticket: Ticket, outcome: TaskOutcome) -> None:
         self._tickets.discard(ticket)
         if not ticket.done:
             ticket.outcome.set_result(outcome)
-
-
-def _refuse(ticket: Ticket, request: TaskRequest, reason: CodedText) -> Ticket:
-    board = Board(id=ticket.id, task=request.task[:EXCERPT_LENGTH], state="failed")
-    ticket.outcome.set_result(TaskOutcome(board, *reason))
-    return ticket

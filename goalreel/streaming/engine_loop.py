@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Literal
 
 from goalreel.errors import BackendError, UserError, first_line
 from goalreel.extras import absent
@@ -20,6 +21,8 @@ from goalreel.streaming.task_end import TaskEnded
 from goalreel.types import Role
 
 log = logging.getLogger(__name__)
+
+type Loading = Literal["unloaded", "loading", "ready", "failed"]
 
 
 class EngineLoop:
@@ -125,6 +128,14 @@ class EngineLoop:
         if self.models.done():
             return self.probes.describe() if self.probes else ""
         return f"loading {self._loaded} for {time.monotonic() - self._loading[1]:.0f} s"
+
+    @property
+    def loading(self) -> tuple[Loading, str]:
+        """The state of the models; while they load, which one; where they failed, the reason."""
+        if not self.models.done():
+            return "loading", self.describe_loading()
+        error = self.models.exception() if not self.models.cancelled() else None
+        return ("ready", "") if error is None else ("failed", one_line(error))
 
     @property
     def current(self) -> Execution | None:

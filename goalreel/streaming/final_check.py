@@ -4,18 +4,32 @@ import asyncio
 
 from goalreel.image import Image
 from goalreel.planners.agents.task_check import whole_state
-from goalreel.streaming.board import Board, ErrorCode
+from goalreel.streaming.board import Board, CodedText, ErrorCode
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.task_end import TaskEnded, end_from_failure
-from goalreel.types import Candidate, Failure, Verdict
+from goalreel.types import ROLE_OF_STAGE, Candidate, Failure, Verdict
 from goalreel.wording import reader_text
 
 NOT_CHECKED = "every step was taken for done; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
+_SOLE_JUDGES = {"planner", "critic"}
 MAX_QUESTIONS = 3
 """The critic must say no this often before it counts: the arm may still be leaving the picture."""
+
+
+def end_of(board: Board, *, executes: bool, is_checked: bool) -> CodedText:
+    """Say how a task ends whose steps are all done: UNVERIFIED where a model failed that nobody stood in for.
+
+    A robot reaches the steps without an editor, but nobody else stands in for planner and critic. The task
+    `is_checked` if the critic has confirmed it as a whole.
+    """
+    failed = {ROLE_OF_STAGE[failure.stage] for failure in board.failures}
+    if not is_checked and (failed & _SOLE_JUDGES if executes else failed):
+        return ErrorCode.UNVERIFIED, board.degraded
+    not_checked = NOT_CHECKED if executes and not is_checked else ""
+    return ErrorCode.NONE, "; ".join(filter(None, (not_checked, board.degraded)))
 
 
 async def confirm_task(

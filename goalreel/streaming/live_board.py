@@ -4,10 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-from goalreel.streaming.board import Board, BoardState, Frame, Goal, GoalReason, Phase, PhaseName
+from goalreel.streaming.board import Board, BoardState, ErrorCode, Frame, Goal, GoalReason, Phase, PhaseName
 from goalreel.streaming.request import BoardListener
 from goalreel.streaming.step_panel import StepPanel
 from goalreel.types import Failure
+
+_FINAL_STATES: dict[ErrorCode, BoardState] = {
+    ErrorCode.NONE: "succeeded",
+    ErrorCode.CANCELED: "canceled",
+    ErrorCode.PREEMPTED: "canceled",
+    ErrorCode.UNVERIFIED: "unverified",
+}
 
 
 class BoardChanges(TypedDict, total=False):
@@ -67,3 +74,14 @@ class LiveBoard:
         share = sum(p.picture_is_final for p in steps) / len(steps) if steps else 0.0
         index, attempt = (panel.index, max(0, panel.attempts - 1)) if panel else (0, 0)
         self._on_phase(Phase(stage, index, len(steps), attempt, share, panel, self.board.models))
+
+    def end(self, error: ErrorCode, *, executes: bool) -> None:
+        """Publish the end of the task, to the policy too where it `executes`."""
+        state = _FINAL_STATES.get(error, "failed")
+        if (active := self.board.active) is not None:
+            status = "failed" if state == "failed" else "pending"
+            self.put_panel(replace(active, status=status, ended=self.now()))
+        is_ready = error is ErrorCode.NONE and not executes
+        self.update(state="ready" if is_ready else state)
+        if executes:
+            self.publish_goal(None, "over")

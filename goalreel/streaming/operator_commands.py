@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+type TaskCommand = Literal["pause", "resume", "replan", "cancel"]
+
 
 @dataclass(frozen=True)
 class Override:

@@ -11,29 +11,22 @@ from dataclasses import replace
 from goalreel.image import Image
 from goalreel.models.presets import Preset
 from goalreel.planners.agents.replan import ReplanContext
-from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, GoalReason
+from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Frame, GoalReason
 from goalreel.streaming.camera import POLL_SECONDS, LiveCamera
 from goalreel.streaming.closeness import changed_share
-from goalreel.streaming.final_check import NOT_CHECKED, confirm_task
+from goalreel.streaming.final_check import confirm_task, end_of
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.operator_commands import PendingCommands
-from goalreel.streaming.preset_settings import attempts_of
+from goalreel.streaming.plan_panels import panels_again, panels_of
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.step_follower import StepEnd, StepFollower
 from goalreel.streaming.step_panel import ModelNames, StepPanel
 from goalreel.streaming.task_end import TaskEnded, end_from_failure, single_step_plan
-from goalreel.types import ROLE_OF_STAGE, Failure, Plan, Storyboard, Task, Verdict
+from goalreel.types import Failure, Plan, Storyboard, Task, Verdict
 
-FINAL_STATES: dict[ErrorCode, BoardState] = {
-    ErrorCode.NONE: "succeeded",
-    ErrorCode.CANCELED: "canceled",
-    ErrorCode.PREEMPTED: "canceled",
-    ErrorCode.UNVERIFIED: "unverified",
-}
-_SOLE_JUDGES = {"planner", "critic"}
 SLOW_CALL_SECONDS = 1.0
 """A model call that takes longer is mentioned in the progress message."""
 
@@ -99,12 +92,8 @@ class Session:
         finally:
             if self._renderer is not None:
                 self._renderer.cancel()
-        # A robot reaches the steps without an editor, but nobody else stands in for planner and critic.
-        failed = {ROLE_OF_STAGE[failure.stage] for failure in self._live.board.failures}
-        if self._verdict is None and (failed if not self.executes else failed & _SOLE_JUDGES):
-            return self.end(ErrorCode.UNVERIFIED, self._live.board.degraded)
-        not_checked = NOT_CHECKED if self.executes and self._verdict is None else ""
-        return self.end(ErrorCode.NONE, "; ".join(filter(None, (not_checked, self._live.board.degraded))))
+        is_checked = self._verdict is not None
+        return self.end(*end_of(self._live.board, executes=self.executes, is_checked=is_checked))
 
     def progress(self) -> BoardProgress:
         """Give the progress at this moment. Safe from any thread."""
@@ -180,22 +169,13 @@ class Session:
         plan = await self._caller.ask(self._task(self._first_image))
         self._planning_time = time.monotonic() - start
         if isinstance(plan, Plan):
-            self._live.update(state="rendering", steps=self._panels(plan, ()))
+            steps = panels_of(plan, (), self._request, self._preset)
+            self._live.update(state="rendering", steps=steps)
             return
         step_plan = single_step_plan(plan, self._request.task, self._settings)
-        (panel,) = self._panels(step_plan, ())
+        (panel,) = panels_of(step_plan, (), self._request, self._preset)
         panel = replace(panel, image_status="unverified", created=self._live.now(), written_by="person")
         self._live.update(state="rendering", steps=(panel,), planner_failure=plan)
-
-    def _panels(self, plan: Plan, previous: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
-        """The previous panels, followed by one for each step of the plan."""
-        limit = _given(self._request.max_steps, self._preset.max_steps)
-        if len(plan.steps) > limit:
-            text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
-            raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
-        attempts = attempts_of(self._request.max_attempts, self._preset)
-        steps = enumerate(plan.steps, len(previous))
-        return (*previous, *(StepPanel(index, step, attempts) for index, step in steps))
 
     def _task(self, image: Image | None) -> Task:
         text = "\n".join(t for t in (self._request.task, self._request.auxiliary_text.strip()) if t)
@@ -273,7 +253,8 @@ class Session:
 
     async def _replan(self, renderer: Renderer, index: int, end: StepEnd) -> Frame:
         """Plan step `index` and what follows again, from the live scene."""
-        limit = _given(self._request.max_replans, self._settings.max_replans)
+        limit = self._request.max_replans
+        limit = self._settings.max_replans if limit < 0 else limit
         if self.replans >= limit and not end.by_operator:
             raise TaskEnded(
                 ErrorCode.REPLANS_EXHAUSTED, f"{end.reason}, and the limit of {limit} re-plans is reached"
@@ -293,16 +274,10 @@ class Session:
             if self._settings.on_model_failure == "fail":
                 raise end_from_failure(plan)
             self._live.update(planner_failure=plan)
-            old = board.steps[index:]
-            panels = self._panels(Plan(steps=tuple(p.step for p in old)), board.steps[:index])
-            later_panels = (
-                replace(new, written_by=p.written_by, what=p.what)
-                for new, p in zip(panels[index:], old, strict=True)
-            )
-            steps = (*panels[:index], *later_panels)
+            steps = panels_again(board.steps, index, self._request, self._preset)
         else:
             self._live.update(planner_failure=None)
-            steps = self._panels(plan, board.steps[:index])
+            steps = panels_of(plan, board.steps[:index], self._request, self._preset)
         self._live.update(state="executing", revision=board.revision + 1, source=frame, steps=steps)
         await self._render_ahead(renderer, index, frame)
         return frame
@@ -320,19 +295,6 @@ class Session:
         self._follower = None
         self._describe_waits = lambda *_: ()
         self._message = message
-        state = FINAL_STATES.get(error, "failed")
-        active = self._live.board.active
-        if active is not None:
-            status = "failed" if state == "failed" else "pending"
-            self._live.put_panel(replace(active, status=status, ended=self._live.now()))
-        is_ready = error is ErrorCode.NONE and not self.executes
-        self._live.update(state="ready" if is_ready else state)
-        if self.executes:
-            self._live.publish_goal(None, "over")
-        elapsed = time.monotonic() - self._start_time
-        times = self._planning_time, elapsed
+        self._live.end(error, executes=self.executes)
+        times = self._planning_time, time.monotonic() - self._start_time
         return TaskOutcome(self._live.board, error, message, self.replans, *times, self._verdict)
-
-
-def _given(number: int, default: int) -> int:
-    return default if number < 0 else number

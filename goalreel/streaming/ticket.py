@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Self
 from uuid import UUID
 
-from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.request import TaskOutcome
+from goalreel.streaming.board import Board, CodedText, ErrorCode
+from goalreel.streaming.request import EXCERPT_LENGTH, TaskOutcome, TaskRequest
 
 
 class Ticket:
@@ -24,6 +25,12 @@ class Ticket:
         """Whether the request has ended, well or not."""
         return self.outcome.done()
 
-    def cancel(self, reason: str = "cancelled") -> None:
-        """End the request, as CANCELED, at once; a model call under way runs to its end."""
-        self._cancel(self, ErrorCode.CANCELED, reason)
+    def refuse(self, request: TaskRequest, reason: CodedText) -> Self:
+        """End the request before anything is begun for it."""
+        board = Board(id=self.id, task=request.task[:EXCERPT_LENGTH], state="failed")
+        self.outcome.set_result(TaskOutcome(board, *reason))
+        return self
+
+    def cancel(self, reason: str = "cancelled", error: ErrorCode = ErrorCode.CANCELED) -> None:
+        """End the request, as CANCELED or another error, at once; a model call under way runs to its end."""
+        self._cancel(self, error, reason)

@@ -7,7 +7,8 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 from goalreel.streaming.board import BoardProgress
-from goalreel.streaming.engine import Engine, Loading
+from goalreel.streaming.engine import Engine
+from goalreel.streaming.engine_loop import Loading
 from goalreel.streaming.frames import FrameCounts
 from goalreel.streaming.probes import Probes
 from goalreel.streaming.request import excerpt

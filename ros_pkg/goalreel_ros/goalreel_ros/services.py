@@ -8,7 +8,8 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 
 from goalreel.streaming.board import CodedText, ErrorCode
-from goalreel.streaming.engine import Engine, TaskCommand
+from goalreel.streaming.engine import Engine
+from goalreel.streaming.operator_commands import TaskCommand
 from goalreel.streaming.request import TaskRequest
 from goalreel_interfaces.msg import StoryboardStep
 from goalreel_interfaces.srv import (
