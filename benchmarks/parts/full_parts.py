@@ -1,4 +1,4 @@
-"""The parts of `benchmarks/full_size.py`: building the models, planning, judging, editing, whole storyboards."""
+"""The parts of `benchmarks/full_size.py`: building models, planning, judging, editing, whole storyboards."""
 
 import argparse
 import tempfile
