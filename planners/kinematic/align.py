@@ -13,6 +13,7 @@ from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.touches import Touch
 
+_LET_GO = "the hand lets go of the thing, and the words only pick it up"
 type StepOutcome = Literal["done", "failed"]
 
 
@@ -163,16 +164,24 @@ def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     recording shows.
     """
     clause = part.clause
+    if clause.kind == "many" and clause.name.startswith("pick up ") and part.cycles:
+        return [part] if part.cycles[-1].release is None else [replace(part, doubts=(_LET_GO,))]
     if not part.cycles or not (clause.picked or clause.kind == "pick"):
         return [part]
     longest = max(part.cycles, key=motion.carry_distance)
     cut = longest.contact + 1
     if not part.start < cut < part.end or (clause.kind == "pick" and longest.release is None):
         return [part]
+    grasp = (grasp_of if motion.drags(longest) else pick_up)(clause.object)
     return [
-        replace(part, clause=pick_up(clause.object), end=cut),
+        replace(part, clause=grasp, end=cut),
         replace(part, clause=put_down(clause.object) if clause.kind == "pick" else clause, start=cut),
     ]
+
+
+def grasp_of(thing: str) -> Clause:
+    """The clause of closing the hand on an object, where it is not lifted."""
+    return Clause(f"grasp {thing}", f"the gripper is closed on {thing}", "act", thing)
 
 
 def pick_up(thing: str) -> Clause:

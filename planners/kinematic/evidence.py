@@ -170,6 +170,8 @@ def place_doubts(parts: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[str
         place = clause.name.partition(clause.object)[2] if clause.kind in ("put", "many") else ""
         if clause.kind in ("put", "many") and not clause.name.startswith(("put ", "drop ", "pick up ")):
             place = clause.name
+        if clause.kind == "pick" and part.cycles and all(map(motion.drags, part.cycles)):
+            yield f'the hand does not rise with the thing, and the words say "{clause.name}"'
         if place and part.cycles and _returns(part.cycles[0], part.cycles[-1], motion):
             yield f'the hand sets down a thing where it took it, and the words say "{clause.name}"'
     for part, following in itertools.pairwise(part for part in parts if part.cycles):

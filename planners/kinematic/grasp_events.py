@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from goalreel.planners.kinematic.align import ClauseSpan, StepOutcome, pick_up, put_down
+from goalreel.planners.kinematic.align import ClauseSpan, StepOutcome, grasp_of, pick_up, put_down
 from goalreel.planners.kinematic.ambiguity import PRONOUN
 from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.grasps import FailedGrasp
@@ -86,7 +86,7 @@ def _closed(clause: Clause) -> Clause:
         return Clause("close the hand", "the gripper is closed", "act")
     if clause.pulls or clause.means in ("turn", "push"):  # a hook or a fist does that, too
         return Clause(f"reach for {name}", f"the hand is at {name}", "act", name)
-    return Clause(f"grasp {name}", f"the gripper is closed on {name}", "act", name)
+    return grasp_of(name)
 
 
 def _in_vain(clause: Clause) -> Clause:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
-from goalreel.planners.kinematic.align import ClauseSpan
+from goalreel.planners.kinematic.align import ClauseSpan, grasp_of
 from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.events import reach_and_act
 from goalreel.planners.kinematic.grasp_events import GraspEvent, grasp_events, object_name, push_clause
@@ -32,8 +32,7 @@ def _marks(
     """Each phase's clause and first frame; `end` is after the event's own end where a retreat follows."""
     name = object_name(clause) or "the object"
     yield Clause(f"reach for {name}", f"the gripper is open at {name}", "act", name), start, None
-    grasp = Clause(f"grasp {name}", f"the gripper is closed on {name}", "act", name)
-    yield grasp, event.cycle.grasp, None
+    yield grasp_of(name), event.cycle.grasp, None
     if event.outcome == "failed" or clause.kind == "act":
         yield event.final_clause, event.start, event
     else:

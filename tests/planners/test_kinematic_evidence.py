@@ -16,6 +16,7 @@ TWICE = Arm().take(A).put(B).take(C).put(A).home()
 SLIP = Arm().take(A).go(A + UP, 0.6, 0.4).go(B + UP, 1, 0.4).open().take(A).put(B).home()
 
 LIFT = Arm().take(A).go(A + UP, 0.6, 0.4).go(A, 0.6, 0.4).open().home()
+DRAG = Arm().take(A).go(B, 1.5, 0.4).open().home()
 AGAIN = Arm().take(A).put(B).take(B).put(C).home()
 BRINGS = Arm()
 BRINGS.rows[0][3] = 0.4
@@ -118,6 +119,7 @@ def test_a_sentence_that_no_rule_reads_whole_stays_word_for_word(instruction):
         ("put the cup in the box and the fork in the drawer", AGAIN, "takes again what it had"),
         ("put the cup in the box and the fork in the drawer", SLIP, "takes again what it had"),
         ("put the cups in the box", AGAIN, "takes again what it had"),
+        ("pick up the cup", DRAG, "does not rise with the thing"),
         ("put the cup in the box", BRINGS, "closed at the start as on a thing"),
         ("push the cup to the left", BRINGS, "closed at the start as on a thing"),
     ],
@@ -137,6 +139,12 @@ def test_one_of_several_things_is_named_as_one(instruction, names):
     plan = TWICE.plan(instruction)
     assert doubts(plan) == ()
     assert [step.name for step in plan.steps[:2]] == names
+
+
+def test_sub_tasks_say_no_more_than_events():
+    assert "lets go of the thing" in TWICE.plan("pick up both cups", "subtask").steps[0].doubts[0]
+    dragged = DRAG.plan("pick up the cup and put it in the box", "subtask").steps
+    assert [step.name for step in dragged] == ["grasp the cup", "put the cup in the box"]
 
 
 @pytest.mark.parametrize(
