@@ -5,6 +5,7 @@ import re
 
 from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.clauses import read
+from goalreel.planners.kinematic.verbs import RELATIONS, RELEASES, VERBS
 
 _VERBS = {
     "put": ("place", "set"),
@@ -24,6 +25,15 @@ _RELATIONS = {
     "out of": ("from",),
 }
 _LEADS = ("", "please ")
+_SIDE = re.compile(r" (?:left|right|side|top|bottom|middle|cent(?:er|re)|edge|corner|end)\b")
+"""Of a thing: one puts nothing into or on top of the left."""
+_PLAIN_WORDS = {word for text in (*VERBS, *RELATIONS) for word in text.split()} - {*RELEASES, "left", "right"}
+_OTHER_WORDS = (
+    "a an the it them and then please first next now finally lastly last also after that afterwards followed "
+    "you should can could would i we want need like your task is"
+)
+_LOSABLE = frozenset((*_PLAIN_WORDS, *_OTHER_WORDS.split()))
+"""Words that a rule may replace or leave out without another meaning."""
 _VERB = re.compile(rf"^(?:{'|'.join(sorted(_VERBS, key=len, reverse=True))})\b")
 _RELATION = re.compile(rf" ({'|'.join(sorted(_RELATIONS, key=len, reverse=True))}) (?!front\b|top\b)")
 
@@ -31,7 +41,8 @@ _RELATION = re.compile(rf" ({'|'.join(sorted(_RELATIONS, key=len, reverse=True))
 def paraphrases(instruction: str, limit: int = 8) -> tuple[str, ...]:
     """The instruction and up to `limit` - 1 other wordings that parse to the very same clauses.
 
-    Only the instruction where a clause cannot be parsed, as in another language.
+    Only the instruction where a clause cannot be parsed, as in another language, or loses a word in it, and
+    where the instruction does not say which of its clauses comes first.
 
     >>> paraphrases("place the block into the bowl", 4)
     ('place the block into the bowl', 'put the block in the bowl', 'put the block into the bowl', \
@@ -40,7 +51,9 @@ def paraphrases(instruction: str, limit: int = 8) -> tuple[str, ...]:
     clauses = read(instruction)
     choices = list(itertools.zip_longest(*(_other(clause.name) for clause in clauses)))
     wordings = {instruction.strip(): None}
-    for lead, choice in itertools.product(_LEADS, choices if all(c.object for c in clauses) else ()):
+    if any(not c.understood or c.unordered for c in clauses) or _lost_words(instruction, clauses):
+        return (instruction.strip(),)
+    for lead, choice in itertools.product(_LEADS, choices):
         parts = (text or clause.name for text, clause in zip(choice, clauses, strict=True))
         text = lead + ", then ".join(parts)
         if _same(read(text), clauses):
@@ -48,16 +61,25 @@ def paraphrases(instruction: str, limit: int = 8) -> tuple[str, ...]:
     return tuple(wordings)[:limit]
 
 
+def _lost_words(instruction: str, clauses: list[Clause]) -> set[str]:
+    """The words of an instruction that count, and that no name of its clauses has."""
+    names = " ".join(clause.name for clause in clauses).casefold()
+    words = re.findall(r"[\w'-]+", instruction.casefold())
+    return {*words} - {*re.findall(r"[\w'-]+", names)} - _LOSABLE
+
+
 def _other(name: str) -> list[str]:
     """A clause's name, and the same with other verbs and prepositions."""
     verb, relation = _VERB.match(name), _RELATION.search(name)
     verbs = (verb[0], *_VERBS[verb[0]]) if verb else ("",)
     head, tail = name[: relation.start()] if relation else name, name[relation.end() :] if relation else ""
-    links = [f" {r} " for r in (relation[1], *_RELATIONS[relation[1]])] if relation else [""]
+    relations = (relation[1], *(() if _SIDE.search(tail) else _RELATIONS[relation[1]])) if relation else ()
+    links = [f" {r} " for r in relations] or [""]
     head = head[verb.end() :] if verb else head
     return [f"{v}{head}{link}{tail}" for v, link in itertools.product(verbs, links)]
 
 
 def _same(first: list[Clause], second: list[Clause]) -> bool:
     """Whether names and states agree; the number of grasps does not depend on the wording."""
-    return [(c.name, c.state) for c in first] == [(c.name, c.state) for c in second]
+    texts, others = ([(c.name, c.state, c.understood) for c in clauses] for clauses in (first, second))
+    return texts == others

@@ -91,7 +91,7 @@ def labelled_step(text: str) -> Step:
     'the cup is on the shelf'
     """
     clauses = read(text)
-    if not clauses or any(clause.state.startswith('"') for clause in clauses):
+    if not clauses or not all(clause.understood for clause in clauses):
         return Step(name=text, instruction=f'"{text}" is done', prompt=_order(text))
     state = " and ".join(clause.state for clause in clauses)
     return Step(name=text, instruction=state, prompt=clauses[0].prompt if len(clauses) == 1 else _order(text))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from goalreel.planners.recorded.rows import RowsPlanner
+from goalreel.planners.recorded.rows import RowsPlanner, labelled_step
 from goalreel.types import Failure, Task
 
 
@@ -74,3 +74,8 @@ def test_labels_that_cut_nothing_are_a_failure(labels, words):
     made = plan(*labels)
     assert isinstance(made, Failure)
     assert words in made.message
+
+
+@pytest.mark.parametrize("label", ["put the cup in the box and close it", "set the table", "move left"])
+def test_the_state_of_a_label_that_may_mean_else_is_its_own_words(label):
+    assert labelled_step(label).instruction == f'"{label}" is done'
