@@ -36,6 +36,8 @@ _SAME_PLACE = 0.03
 """Share of the arm's extent within which a thing is where it was taken."""
 _ELSEWHERE = 0.2
 """Share of the arm's extent beyond which a thing is not where the hand let go of it."""
+_STANDS = 0.4
+"""Share of the arm's usual speed below which it rests."""
 _AS_CLOSED = 0.1
 """Share of the hand's range by which two holds of one thing may differ."""
 
@@ -123,17 +125,22 @@ def _of_grasps(
 def _brings_something(first: Cycle, motion: ArmMotion) -> bool:
     """Whether the hand may hold a thing from the start, and set it down before its first grasp.
 
-    It must be about as closed as in that grasp, and open down there, away from both places.
+    It must be about as closed as in that grasp, and open away from both places: down there, or with an arm
+    that rests, where no height is known.
     """
-    if motion.closed is None or motion.height is None:
+    if motion.closed is None:
         return False
     hold = float(np.median(motion.closure(first)))
     if motion.closed[0] < hold - _AS_CLOSED or motion.closed[0] > hold + _AS_CLOSED:
         return False
     opens = int((motion.closed < hold / 2).argmax())
-    place, low = motion.path[opens], motion.height.min() + np.ptp(motion.height) / 3
+    if motion.height is None:
+        sets_down = motion.speed[opens] < _STANDS * np.percentile(motion.speed, 80)
+    else:
+        sets_down = motion.height[opens] < motion.height.min() + np.ptp(motion.height) / 3
+    place = motion.path[opens]
     away = min(float(np.linalg.norm(place - motion.path[frame])) for frame in (0, first.grasp))
-    return 0 < opens < first.grasp and motion.height[opens] < low and away > _AT_HOME * motion.extent
+    return 0 < opens < first.grasp and bool(sets_down) and away > _AT_HOME * motion.extent
 
 
 def way_doubts(
@@ -200,8 +207,9 @@ def _takes_again(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
 
 
 def _loses(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
-    """Whether the first grasp opens in the air, and the second is where it took hold."""
-    if not in_the_air(first, motion) or motion.drives_between(first.contact, second.contact):
+    """Whether the first grasp opens in the air, if that can be told, and the second is where it took hold."""
+    is_lost = motion.height is None or in_the_air(first, motion)
+    if not is_lost or motion.drives_between(first.contact, second.contact):
         return False
     away = np.linalg.norm(motion.path[second.contact] - motion.path[first.contact])
     return bool(away < _SAME_PLACE * motion.extent)

@@ -141,6 +141,23 @@ def test_one_of_several_things_is_named_as_one(instruction, names):
     assert [step.name for step in plan.steps[:2]] == names
 
 
+@pytest.mark.parametrize(
+    ("instruction", "arm", "reason"),
+    [
+        ("put the cup in the box and the fork in the drawer", SLIP, "takes again what it had"),
+        ("put the cup in the box and the fork in the drawer", AGAIN, "takes again what it had"),
+        ("put the cup in the box", LIFT, "sets down a thing where it took it"),
+        ("put the cup in the box", BRINGS, "closed at the start as on a thing"),
+    ],
+)
+def test_places_are_compared_without_a_height_too(instruction, arm, reason):
+    turned = np.array([[0.6, 0.5, -0.62], [-0.3, 0.86, 0.4], [0.74, -0.06, 0.67]])
+    state = np.array(arm.rows, np.float32)
+    state[:, :3] = state[:, :3] @ turned.T
+    recording = Motions(instruction, state, ("shoulder", "elbow", "wrist", "gripper"))
+    assert any(reason in doubt for doubt in doubts(plan_of(recording, Layout.parse("closed=low"))))
+
+
 def test_sub_tasks_say_no_more_than_events():
     assert "lets go of the thing" in TWICE.plan("pick up both cups", "subtask").steps[0].doubts[0]
     dragged = DRAG.plan("pick up the cup and put it in the box", "subtask").steps
