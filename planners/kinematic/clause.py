@@ -56,7 +56,7 @@ class Clause:
     def prompt(self) -> str:
         """The clause as an edit of a picture.
 
-        >>> read("place blue cube into the bowl")[0].prompt
+        >>> Clause("put the blue cube in the bowl", "the blue cube is in the bowl", "put").prompt
         'Put the blue cube in the bowl. Keep everything else unchanged.'
         """
         return f"{sentence(self.name)}. {KEEP}"
