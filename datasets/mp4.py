@@ -146,14 +146,19 @@ def _whole(tables: dict[bytes, memoryview], frames: int, size: int) -> NDArray[n
     same, count = struct.unpack(">II", tables[b"stsz"][4:12])
     sizes = np.full(count, same) if same else np.frombuffer(tables[b"stsz"], ">u4", count, offset=12)
     wide = b"co64" in tables
-    starts = _numbers(tables[b"co64" if wide else b"stco"], ">u8" if wide else ">u4")[:, 0]
+    places = tables[b"co64" if wide else b"stco"]
+    starts = np.frombuffer(places, ">u8" if wide else ">u4", struct.unpack(">I", places[4:8])[0], offset=8)
     first, per_chunk, _ = _numbers(tables[b"stsc"], ">u4", 3).T
-    chunk = np.repeat(per_chunk, np.diff(first, append=len(starts) + 1))
+    chunk = np.repeat(per_chunk.astype(np.uint32), np.diff(first, append=len(starts) + 1))
     if not count == chunk.sum() == frames or (chunk == 0).any():
         raise ValueError("tables of different lengths")
-    edges = np.cumsum(chunk) - chunk
-    if (starts + np.add.reduceat(sizes, edges, dtype=np.int64)).max() <= size:
+    edges = np.cumsum(chunk, dtype=np.int64)
+    edges -= chunk
+    ends = np.add.reduceat(sizes, edges, dtype=np.int64)
+    ends += starts.astype(np.int64)
+    if ends.max() <= size:
         return slice(None)
-    sizes, chunk_of = sizes.astype(np.int64), np.repeat(np.arange(len(chunk)), chunk)
+    starts, sizes = starts.astype(np.int64), sizes.astype(np.int64)
+    chunk_of = np.repeat(np.arange(len(chunk)), chunk)
     sample_starts = np.cumsum(sizes) - sizes
     return starts[chunk_of] + sample_starts - sample_starts[edges][chunk_of] + sizes <= size

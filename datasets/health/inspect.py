@@ -64,6 +64,7 @@ def refuse_broken(source: Source, episodes: Sequence[int]) -> None:
     Raises:
         DatasetError: lerobot could not read it.
     """
+    release_memory()  # of the episodes that were looked at
     issues = inspect(source, episodes, thorough=False)
     release_memory()
     levels = Counter(issue.level for issue in issues)
