@@ -27,6 +27,7 @@ from goalreel.datasets.links import check_links
 from goalreel.datasets.records import Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
+from goalreel.datasets.video import close_idle_videos
 from goalreel.datasets.writing.copies import check_apart
 from goalreel.datasets.writing.edits import check_edits
 from goalreel.datasets.writing.pipeline import build
@@ -125,6 +126,7 @@ def annotate(
             plans = corrected_plans(records, source, todo)
             job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
             annotate_episodes(job, records, journal, todo, summary, progress)
+        close_idle_videos()
         release_memory()
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended

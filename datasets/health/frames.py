@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.arrow import read_batches, to_numpy
 from goalreel.datasets.episode_table import EpisodeTable
-from goalreel.datasets.row_groups import parquet_schema
+from goalreel.datasets.row_groups import count_rows, parquet_schema
 from goalreel.datasets.writing.layout import ROWS
 from goalreel.errors import first_line
 
@@ -47,10 +47,9 @@ class FrameRows:
         paths = tuple(paths)
         columns = in_threads(_read, paths)
         file = np.repeat(np.arange(len(paths), dtype=np.int32), [len(c["timestamp"]) for c in columns])
-        nothing: dict[str, NDArray[Any]] = dict.fromkeys(NUMBERS, np.zeros(0, np.int32))
-        parts = [nothing | {"timestamp": np.zeros(0)}, *columns]
+        parts = columns or [_empty(0)]
         del columns
-        return cls(paths, file, *(np.concatenate([part.pop(name) for part in parts]) for name in NUMBERS))
+        return cls(paths, file, *(_joined([part.pop(name) for part in parts]) for name in NUMBERS))
 
     def __len__(self) -> int:
         return len(self.episode)
@@ -75,13 +74,27 @@ def in_threads[Item, Result](work: Callable[[Item], Result], items: Iterable[Ite
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
-    names = parquet_schema(path).names
-    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in NUMBERS}
+    """The columns of a file, filled batch by batch: a list of batches would be in memory beside them."""
+    names, start = parquet_schema(path).names, 0
+    columns = _empty(count_rows(path))
     for batch in read_batches(path, [n for n in NUMBERS if n in names], ROWS):
         for name in NUMBERS:
             column = batch.column(name) if name in names else None
-            parts[name].append(_values(column, len(batch), is_time=name == "timestamp"))
-    return {name: np.concatenate(parts.pop(name) or [np.zeros(0, np.int32)]) for name in NUMBERS}
+            values = _values(column, len(batch), is_time=name == "timestamp")
+            if values.itemsize > columns[name].itemsize:
+                columns[name] = columns[name].astype(values.dtype)
+            columns[name][start : start + len(batch)] = values
+        start += len(batch)
+    return columns
+
+
+def _empty(count: int) -> dict[str, NDArray[Any]]:
+    """Columns of so many rows, to be filled."""
+    return {name: np.empty(count, np.float64 if name == "timestamp" else np.int32) for name in NUMBERS}
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _values(column: pa.Array | None, rows: int, *, is_time: bool) -> NDArray[Any]:

@@ -94,14 +94,14 @@ def link_issues(source: Source) -> Iterator[HealthIssue]:
 def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Numbers of episodes and frames that do not fit together."""
     order = _row_order(source.root)
-    expected, present = set(source.indices), set(rows.of_episode)
+    expected, present = source.rows.indices, rows.of_episode.episodes
     if not np.array_equal(order, np.arange(len(order))):
         text = "lerobot takes row k of meta/episodes for episode k, and they differ"
         yield HealthIssue(kind="episode_order", level="broken", text=f"{text}: {_RENUMBER}")
-    if unknown := present - expected:
+    if unknown := set(np.setdiff1d(present, expected).tolist()):
         text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
         yield HealthIssue(kind="episode_rows", level="broken", text=text)
-    missing = expected - present
+    missing = set(np.setdiff1d(expected, present).tolist())
     if needed := missing & set(chosen):
         text = f"the data files have no row of {spell(needed)}: {_COPY}, or delete the episodes"
         yield of_episodes("episode_rows", "broken", text, needed)
