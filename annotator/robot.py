@@ -1,8 +1,8 @@
 """What a run understands of the robot before it begins: one reading for all that it does."""
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -27,12 +27,17 @@ def read_robot(source: Source, layout: Layout | None = None, camera: str | None 
     """
     layout = layout or Layout()
     source.read_numbers(layout.state, layout.action)
-    return _read_robot(source, layout.model_dump_json(), camera)
+    robots, key = _robots.setdefault(source, {}), (layout.model_dump_json(), camera)
+    if key not in robots:
+        robots[key] = _read_robot(source, layout, camera)
+    return robots[key]
 
 
-@lru_cache(maxsize=4)
-def _read_robot(source: Source, layout_json: str, camera: str | None) -> Robot:
-    layout = Layout.model_validate_json(layout_json)
+_robots = WeakKeyDictionary[Source, dict[tuple[str, str | None], Robot]]()
+"""By layout and camera; the metadata of a dataset that nobody uses any more is not held for it."""
+
+
+def _read_robot(source: Source, layout: Layout, camera: str | None) -> Robot:
     indices = source.indices
     if len(indices) > SAMPLE:
         indices = [indices[i] for i in np.linspace(0, len(indices) - 1, SAMPLE).round().astype(int).tolist()]
