@@ -19,6 +19,8 @@ from goalreel.errors import DatasetError
 from goalreel.progress import OnProgress
 
 log = logging.getLogger(__name__)
+_LARGE = 10_000
+"""Episodes of a dataset whose leftovers are worth a search for cycles: 10 MB at 100,000."""
 
 
 def inspect(
@@ -64,7 +66,7 @@ def refuse_broken(source: Source, episodes: Sequence[int]) -> None:
     Raises:
         DatasetError: lerobot could not read it.
     """
-    release_memory()  # of the episodes that were looked at
+    release_memory(cycles=len(source.rows) >= _LARGE)  # of the episodes that were looked at
     issues = inspect(source, episodes, thorough=False)
     release_memory()
     levels = Counter(issue.level for issue in issues)
