@@ -73,10 +73,13 @@ def convert(
         DatasetError: `out` holds something else, another run is at it, or a picture cannot be read.
     """
     made_from = _provenance(cuts, request)
+    workshop = out.parent / f".{out.name}.unfinished"
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         _agree(out, made_from)
+        if workshop.exists():  # of a run that was killed once `out` was in place
+            with exclusive(workshop, out):
+                shutil.rmtree(workshop)
         return
-    workshop = out.parent / f".{out.name}.unfinished"
     with exclusive(workshop, out):
         root = workshop / "dataset"
         shutil.rmtree(root, ignore_errors=True)

@@ -98,8 +98,12 @@ def test_nothing_but_the_dataset_is_left_and_the_bag_is_untouched(plain):
 def test_run_again_it_changes_nothing_and_other_settings_are_refused(plain):
     bag, source = plain
     before = {p: p.stat().st_mtime_ns for p in source.root.rglob("*")}
+    left = source.root.with_name(".out.unfinished")  # of a run that was killed when all was done
+    left.mkdir()
+    (left / "lock").touch()
     convert(bag, source.root, "--task", "tidy up", *TOPICS)
     assert {p: p.stat().st_mtime_ns for p in source.root.rglob("*")} == before
+    assert not left.exists()
     for arguments in (["--task", "other", *TOPICS], ["--task", "tidy up"]):
         result = CliRunner().invoke(app, ["bag2lerobot", str(bag), "--out", str(source.root), *arguments])
         assert result.exit_code == 1

@@ -251,12 +251,8 @@ def test_two_cameras_on_one_topic_are_a_warning_that_names_them(robot, reports):
     until(lambda: camera(reports).level == DiagnosticStatus.OK)
 
 
-def test_the_optical_frame_is_the_images_else_the_camera_infos(robot):
-    robot.film()
-    _, result = generate(robot, text_only=True)
-    assert result.storyboard.header.frame_id == "camera_optical"
-    info = CameraInfo()
-    info.header.frame_id = "info_optical"
+def film_with(robot, info: CameraInfo) -> None:
+    """Send frames without a frame_id beside `info`, until the node takes the frame_id from there."""
 
     def nameless():
         robot.info.publish(info)
@@ -265,14 +261,24 @@ def test_the_optical_frame_is_the_images_else_the_camera_infos(robot):
         return frame
 
     robot.film(nameless)
-    until(lambda: generate(robot, text_only=True)[1].storyboard.header.frame_id == "info_optical")
+    until(lambda: generate(robot, text_only=True)[1].storyboard.header.frame_id == info.header.frame_id)
+
+
+def test_the_optical_frame_is_the_images_else_the_camera_infos(robot):
+    robot.film()
+    _, result = generate(robot, text_only=True)
+    assert result.storyboard.header.frame_id == "camera_optical"
+    info = CameraInfo()
+    info.header.frame_id = "info_optical"
+    film_with(robot, info)
 
 
 def test_a_goal_has_the_camera_s_calibration_beside_it(robot):
     info = CameraInfo(width=128, height=96, distortion_model="plumb_bob", d=[0.1, 0.0, 0.0, 0.0, 0.0])
     info.k = [100.0, 0, 64, 0, 100, 48, 0, 0, 1]
+    info.header.frame_id = "calibrated_optical"
     infos, pictures = robot.listen(CameraInfo, SUBGOAL_INFO), robot.listen(RawImage, "goalreel/subgoal/image")
-    robot.film(lambda: (robot.info.publish(info), robot.frame())[1])  # 64x48
+    film_with(robot, info)  # 64x48
     handle = robot.send(ExecuteTask, "execute_task", task=RED)
     until(lambda: infos and infos[-1].k[0] and pictures and infos[-1].header == pictures[-1].header)
     robot.cancel(handle)
