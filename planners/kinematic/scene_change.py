@@ -123,7 +123,8 @@ def _mask_arm(pictures: FrameStack, soon: int) -> NDArray[np.bool_]:
 def _flips(pictures: FrameStack, arm: NDArray[np.bool_]) -> tuple[PixelMask, NDArray[np.int64]]:
     """Mark the pixels that change once and for good, (h, w), and the first picture with the last colour."""
     values, time = pictures.astype(np.int16), np.arange(len(pictures))[:, None, None]
-    seen_first, seen_last = _earliest(arm), len(pictures) - 1 - _earliest(arm[::-1])
+    seen_first = np.argsort(arm, axis=0, kind="stable")[:_SAMPLES]
+    seen_last = len(pictures) - 1 - np.argsort(arm[::-1], axis=0, kind="stable")[:_SAMPLES]
     first, last = (
         median_picture(np.take_along_axis(values, chosen[..., None], axis=0))
         for chosen in (seen_first, seen_last)
@@ -138,21 +139,6 @@ def _flips(pictures: FrameStack, arm: NDArray[np.bool_]) -> tuple[PixelMask, NDA
     others = (~arm & ~is_first & ~is_last).sum(axis=0)
     is_steady &= others <= _UNSTEADY * (~arm).sum(axis=0)
     return is_steady & (_most(np.abs(first - last)) > _LEVELS) & (until < since), since
-
-
-def _earliest(arm: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The first `_SAMPLES` pictures without the arm at each pixel, (k, h, w); then the first with it."""
-    count = min(_SAMPLES, len(arm))
-    chosen = np.zeros((count, *arm.shape[1:]), np.int64)
-    found = np.zeros(arm.shape[1:], np.int64)
-    for state in (False, True):
-        for number, mask in enumerate(arm):
-            place = np.nonzero((mask == state) & (found < count))
-            chosen[found[place], *place] = number
-            found[place] += 1
-            if (found == count).all():  # mostly after a few pictures; a sort would take seven times as long
-                return chosen
-    return chosen
 
 
 def _movements(
