@@ -76,7 +76,7 @@ def progress_bars(*, plans: bool = False) -> Iterator[OnProgress]:
     console, written = Console(stderr=True), PlanDrafts()
     note = _Note(written)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         _Rate(),

@@ -253,8 +253,7 @@ class Session:
 
     async def _replan(self, renderer: Renderer, index: int, end: StepEnd) -> Frame:
         """Plan step `index` and what follows again, from the live scene."""
-        limit = self._request.max_replans
-        limit = self._settings.max_replans if limit < 0 else limit
+        limit = self._request.max_replans if self._request.max_replans >= 0 else self._settings.max_replans
         if self.replans >= limit and not end.by_operator:
             raise TaskEnded(
                 ErrorCode.REPLANS_EXHAUSTED, f"{end.reason}, and the limit of {limit} re-plans is reached"
