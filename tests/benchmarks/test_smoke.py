@@ -22,21 +22,19 @@ FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.ste
 ROS = {"ros", "ros_ends", "ros_handover"}
 """Run in a process of their own, for they change the environment of DDS."""
 BROWSER = {"review", "scale", "studio"}
-PROCESSES = {"serve_load", "startup", "tuned_editor"}
+PROCESSES = {"serve_load", "startup"}
 LONG = {"full_size", "loop", "ray_annotate", "ros", "serve_load", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
-LAB = {"review", "ros_ends", "ros_handover", "scale", "tabletop_expert", "task_success", "watch"}
-LAB |= {"ablation", "geometry", "serve_load", "studio", "tabletop_words", "tuned_editor", "working_size"}
+LAB = {"review", "ros_ends", "ros_handover", "scale", "task_success", "watch"}
+LAB |= {"ablation", "geometry", "serve_load", "studio", "tabletop_words", "working_size"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
 NEEDS = (
-    {"full_size": "torchao", "prompts": "datasketch", "tuned_editor": "metaworld"}
+    {"full_size": "torchao", "prompts": "datasketch"}
     | dict.fromkeys(ROS, "rclpy")
     | dict.fromkeys(
         (
             "ablation",
             "ros_handover",
-            "tabletop_expert",
-            "tabletop_readback",
             "tabletop_words",
             "task_success",
             "watch",

@@ -1,16 +1,18 @@
 """What the recording itself says against a goal frame, on pictures made by hand."""
 
-import importlib
-
 import cv2
 import numpy as np
 import pytest
-from support.places import ROOT, SHARED
+from support.places import SHARED
 
+from goalreel.annotator.options import Options
+from goalreel.batch import run
+from goalreel.datasets.source import Source
 from goalreel.image import Image
+from goalreel.models.load import load
 from goalreel.planners.kinematic import Layout
 from goalreel.planners.recorded.motion_critic import MotionCritic
-from goalreel.types import Candidate
+from goalreel.types import Candidate, Task
 
 GROUND = np.random.default_rng(0).integers(60, 180, (60, 80, 3), np.uint8)
 WAY = np.concatenate([np.linspace(0, 1, 20), np.ones(10), np.linspace(1, 0.5, 15), np.full(10, 0.5)])
@@ -117,14 +119,22 @@ def test_a_rendered_picture_is_judged_by_its_pixels_alone():
 
 
 @pytest.mark.long
-def test_on_real_frames_it_accepts_what_shows_and_rejects_what_the_arm_hides(monkeypatch):
+def test_on_real_frames_it_accepts_what_shows_and_rejects_what_the_arm_hides():
     """Four episodes, looked at by eye (dev/LOG.md, 2026-11-27)."""
     root = SHARED / "droid_new_setup"
     if not root.is_dir():
         pytest.skip(f"no real episodes at {root}")
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    steps = importlib.import_module("real_critic").judged_steps(root, "event", (0, 5, 9, 11))
-    reasons = [(episode, s.status == "observed" or s.attempts[0].verdict.reasoning) for episode, s in steps]
+    source = Source.open(root)
+    context = Options().recorded(source)
+    models = load("hindsight", recordings=context)
+    reasons = []
+    for index in (0, 5, 9, 11):
+        episode = source.episode(index)
+        (first,) = episode.frames(context.camera, [0])
+        task = Task(id=episode.id, instruction=episode.instruction, image=first)
+        attempts = models.provenance.preset.max_attempts
+        (board,) = run([task], models.planner, models.editor, models.critic, max_attempts=attempts)
+        reasons += [(index, s.status == "observed" or s.attempts[0].verdict.reasoning) for s in board.steps]
     assert reasons == [(0, True)] * 2 + [(5, True)] * 2 + [(9, True)] + [(11, True)] * 4
 
 
