@@ -7,6 +7,7 @@ Every benchmark has a `main(argv)` with two options. `--json` prints one JSON ob
 import argparse
 import hashlib
 import json
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,9 @@ from goalreel.image import Image
 from goalreel.types import Candidate, Edit, Plan, Request, Stage, Step, Task, Verdict
 
 ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared/data"
+"""Datasets of real robots, where they are."""
+sys.path.append(str(ROOT / "tests"))  # what tests and benchmarks share: `support`
 
 
 def argument_parser(doc: str | None) -> argparse.ArgumentParser:

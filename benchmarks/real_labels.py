@@ -15,12 +15,10 @@ Keys of --json: `tolerance_s`, and `rows`, each with
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from common import argument_parser, interval_cell, parse, report
-
-from goalreel.evaluation.real import (
+from common import ROOT, SHARED, argument_parser, interval_cell, parse, report
+from support.real_labels import (
     BoundaryScore,
     LabelledDataset,
     boundary_score,
@@ -29,12 +27,12 @@ from goalreel.evaluation.real import (
     names_right,
     read_labels,
 )
+
 from goalreel.evaluation.statistics import Measurement
 from goalreel.planners.kinematic import Granularity
 
 GRANULARITIES: tuple[Granularity, ...] = ("event", "subtask", "phase")
-REAL = Path(__file__).parents[1] / "tests/data/real"
-SHARED = Path(__file__).parents[2] / "shared/data"
+REAL = ROOT / "tests/data/real"
 MEASURES = ("precision", "recall", "f1", "names", "written")
 UNKNOWN = Measurement(value=None, low=None, high=None)
 

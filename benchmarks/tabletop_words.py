@@ -3,7 +3,7 @@
     python benchmarks/tabletop_words.py --split test --episodes 20 --json
 
 A recording that starts with an open hand and one that starts with a closed hand are made. Each variant of
-them (goalreel/tabletop/sim/variants.py) is annotated and compared with the simulator. A name is untrue where
+them (tests/support/tabletop_variants.py) is annotated and compared with the simulator. A name is untrue where
 the simulator contradicts it (goalreel/evaluation/written_names.py); the bare instruction is no name.
 
 Keys of --json: `split`, `first_seed`, `episodes`, and `rows`, each with
@@ -21,7 +21,6 @@ Keys of --json: `split`, `first_seed`, `episodes`, and `rows`, each with
     reasons           why names are untrue (counts)
 """
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,10 +29,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import numpy as np
 from common import argument_parser, interval_cell, parse, report
+from support.tabletop_variants import VARIANTS, vary
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
@@ -55,7 +53,6 @@ from goalreel.tabletop.bench.written_names import EpisodeTruth, grasp_events, na
 from goalreel.tabletop.sim.record import quiet, record
 from goalreel.tabletop.sim.splits import SEEDS, seeds
 from goalreel.tabletop.sim.truth import read_truth
-from goalreel.tabletop.sim.variants import VARIANTS, vary
 
 cached_walk = cache(walk)
 TOLERANCE = 0.5

@@ -4,10 +4,10 @@ import json
 
 import pytest
 from support.places import DATA, SHARED
+from support.real_labels import boundary_score, cuts_of, kinematic_plans, names_right, read_labels
 
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.evaluation.real import boundary_score, cuts_of, kinematic_plans, names_right, read_labels
 from goalreel.types import Plan, Segment, Step
 
 LABELS = DATA / "real/labels.json"

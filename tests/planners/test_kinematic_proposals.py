@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from support.places import DATA
+from support.real_labels import read_labels
 
 from goalreel.datasets.source import Source
-from goalreel.evaluation.real import read_labels
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.proposals import proposals

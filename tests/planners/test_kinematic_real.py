@@ -8,9 +8,9 @@ import json
 
 import pytest
 from support.places import DATA, SHARED
+from support.real_labels import read_labels
 
 from goalreel.datasets.source import Source
-from goalreel.evaluation.real import read_labels
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.align import align
 from goalreel.planners.kinematic.clauses import read

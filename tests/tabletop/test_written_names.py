@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+from support.tabletop_variants import VARIANTS, vary
+
 from goalreel.evaluation.written_names import Contact, WrittenName, untruth
 from goalreel.image import Image
 from goalreel.tabletop.bench.scenes import walk
@@ -21,7 +23,6 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import COLOURS
 from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, Truth, read_truth, write_truth
-from goalreel.tabletop.sim.variants import VARIANTS, vary
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Verdict
 
 SEED = 30
