@@ -14,14 +14,11 @@ Keys of --json: `split`, `first`, `episodes`, and `rows`. A row has `name`, `att
 - ahead: by how many points `image` exceeds that of the fine-tuned pair with one attempt.
 """
 
-import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-
-os.environ.setdefault("MUJOCO_GL", "egl")
 
 from common import argument_parser, parse, report
 

@@ -6,8 +6,11 @@
 In a copy of each frame a part of 5 or 20 % is moved to another place, with a smear where it was; in place of
 this, `nano_edits` are the nano editor's own pictures, one for each scene. Then the whole picture is shifted,
 scaled, rotated or all three, so that the corner that moves most moves by 0 to 10 % of the longer side, and
-blurred, brightened or darkened, and made noisy. Thresholds were chosen on the datasets of `FIT` and on the
-tabletop's validation split; every other row is held out.
+blurred, brightened or darkened, and made noisy. Thresholds were chosen on the sets that `fit` names; every
+other row is held out.
+
+Keys of --json: a set for each dataset, by its folder's name; `tabletop` and `tabletop_fit`, scenes of the
+test and of the validation split; `nano_edits`; `fit`; `same_picture_px`.
 
 Of each set: `edits`; `measured`, the share that is not called not measurable; `median_px` and `p95_px`, the
 error at the picture's corners, in pixels of a picture of 640; `right`, the share of measured edits that are
@@ -18,18 +21,15 @@ the pictures of an editor that changes nothing.
 """
 
 import math
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import cv2
 import numpy as np
-from common import argument_parser, parse, report
+from common import SHARED, argument_parser, parse, report
 from numpy.typing import NDArray
 
 from goalreel.datasets.source import Source
@@ -42,7 +42,6 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.splits import Split, seeds
 from goalreel.types import Edit, Registration
 
-SHARED = Path(__file__).parents[2] / "shared/data"
 FIT = ("droid_new_setup",)
 SHARES = (0.05, 0.2)
 AMOUNTS = (0.0, 0.003, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.085, 0.1)

@@ -253,7 +253,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parse(parser, argv, tasks=1, first=2, scale=0.02, step=60.0, rejected=1.0)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ.setdefault("ROS_DOMAIN_ID", str(90 + os.getpid() % 10))
-    os.environ.setdefault("MUJOCO_GL", "egl")
     latency = Latency(options.planner, options.editor, options.critic, options.rejected)
     settings = {k: v for k, v in vars(options).items() if k not in ("json", "smoke", "tasks")}
     report(measure(options, latency) | settings, options.json)

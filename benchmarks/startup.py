@@ -27,7 +27,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from common import argument_parser, parse, report
+from common import SHARED, argument_parser, parse, report
 from numpy.typing import NDArray
 from parts.scale_data import make
 
@@ -40,8 +40,7 @@ from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.datasets.writing.text import TextOptions
 
-ROOT = Path(__file__).resolve().parents[1]
-DATASET = ROOT.parent / "shared" / "data" / "droid_new_setup"
+DATASET = SHARED / "droid_new_setup"
 FLOOR = Path(__file__).with_name("parts") / "floor.py"
 GOALREEL = "from goalreel.cli.main import app; app()"
 COMMANDS = ("annotate", "build", "show", "review", "export")

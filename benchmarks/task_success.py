@@ -16,7 +16,6 @@ confirmed), `replans`, `ends` (error code -> tasks).
 
 import hashlib
 import json
-import os
 import sys
 import tempfile
 import threading
@@ -25,8 +24,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-os.environ.setdefault("MUJOCO_GL", "egl")
 
 from common import argument_parser, parse, report
 from parts import handover

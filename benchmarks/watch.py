@@ -34,7 +34,6 @@ from typing import Any
 from unittest.mock import patch
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("MUJOCO_GL", "egl")
 
 import pyarrow.parquet as pq
 from common import argument_parser, parse, report

@@ -11,18 +11,12 @@ the tenth step against the one after the first, and of both against the frame, `
 """
 
 import math
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import numpy as np
 from common import argument_parser, parse, report
-
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.same_picture import same_picture_editor
 
 from goalreel.editors.diffusers import DiffusersEditor

@@ -2,7 +2,6 @@
 
 import argparse
 import gc
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import yaml
 from diffusers.models.autoencoders.autoencoder_kl_flux2 import AutoencoderKLFlux2
 from diffusers.models.transformers.transformer_flux2 import Flux2Transformer2DModel
 from parts.full_agents import ScriptedReplies
+from support import tiny, tiny_pipelines
 from torch import nn
 from transformers import (
     PreTrainedModel,
@@ -30,10 +30,6 @@ from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.planners.chat.hf import HfChat
-
-sys.path.append(str(Path(__file__).parents[2] / "tests"))  # its builders of tokenizers
-from support import tiny, tiny_pipelines
-
 from goalreel.tabletop.nano.language import PICTURE
 
 type Klein = Literal["klein-4b", "klein-9b"]

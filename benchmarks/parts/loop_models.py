@@ -1,15 +1,13 @@
 """The checkpoints of `benchmarks/loop.py`: tiny ones, saved and loaded."""
 
-import sys
 from pathlib import Path
+
+from support import tiny, tiny_pipelines
 
 from goalreel.editors.catalogue import Entry
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.chat.hf import HfChat
 from goalreel.types import Editor
-
-sys.path.append(str(Path(__file__).parents[2] / "tests"))  # its builders of tiny checkpoints
-from support import tiny, tiny_pipelines
 
 SIDE = 96
 TINY_CALL = Entry(
