@@ -1,7 +1,7 @@
 """The steps of people who corrected an episode are its plan when it is annotated again."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from goalreel.datasets.corrections.files import corrections_path, log_episode
@@ -12,27 +12,17 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.files import copy, write_bytes
-from goalreel.middleware import Middleware
-from goalreel.types import Answer, Ask, Plan, Request, Stage, task_id_of
+from goalreel.middleware import Middleware, use_known_answers
+from goalreel.types import Plan, task_id_of
 
 log = logging.getLogger(__name__)
 
 
 def use_corrected_plans(plans: Mapping[str, Plan]) -> Middleware:
     """Make middleware that answers with a person's plan, where `plans` (task -> plan) has one."""
-
-    def wrap(ask: Ask) -> Ask:
-        def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
-            if stage != "plan":
-                return ask(stage, requests)
-            corrected = [plans.get(task_id_of(request)) for request in requests]
-            open_tasks = [task for task, plan in zip(requests, corrected, strict=True) if plan is None]
-            answers = iter(ask(stage, open_tasks) if open_tasks else ())
-            return [plan or next(answers) for plan in corrected]
-
-        return answer
-
-    return wrap
+    return use_known_answers(
+        lambda stage, request: plans.get(task_id_of(request)) if stage == "plan" else None
+    )
 
 
 def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -> dict[int, Plan]:

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from goalreel.errors import UserError
+from goalreel.middleware import use_known_answers
 from goalreel.types import ANSWER_TYPES, Answer, Ask, Failure, Request, Stage, task_id_of
 
 log = logging.getLogger(__name__)
@@ -28,13 +30,11 @@ class CrashIsolation:
 
     def __call__(self, ask: Ask) -> Ask:
         """Return `ask` behind this isolation."""
-        return lambda stage, requests: self._ask(ask, stage, requests)
+        return use_known_answers(self._known)(partial(self._answers, ask))
 
-    def _ask(self, ask: Ask, stage: Stage, requests: Sequence[Request]) -> list[Answer]:
-        bugs = [self.bugs.get(task_id_of(request)) for request in requests]
-        unaffected = [request for request, bug in zip(requests, bugs, strict=True) if bug is None]
-        answers = iter(self._answers(ask, stage, unaffected) if unaffected else ())
-        return [Failure(stage=stage, message=bug) if bug else next(answers) for bug in bugs]
+    def _known(self, stage: Stage, request: Request) -> Failure | None:
+        bug = self.bugs.get(task_id_of(request))
+        return None if bug is None else Failure(stage=stage, message=bug)
 
     def _answers(self, ask: Ask, stage: Stage, requests: Sequence[Request]) -> list[Answer]:
         try:

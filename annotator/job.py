@@ -27,11 +27,12 @@ from goalreel.datasets.source import Source
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.image import Image
 from goalreel.loop import LoopArguments
+from goalreel.middleware import use_known_answers
 from goalreel.models.journal import Journal
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.progress import OnCount
-from goalreel.types import Answer, Ask, Failure, Plan, Request, Stage, Storyboard, Task
+from goalreel.types import Failure, Plan, Request, Stage, Storyboard, Task
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class AnnotationJob:
             self._isolation,
             journal.middleware(models.provenance.identified().keys()),
             use_corrected_plans(corrected),
-            self._keep_failures,
+            use_known_answers(self._failed_plan),
         )
         self._layout = recorded.layout
 
@@ -135,18 +136,9 @@ class AnnotationJob:
         self._trio.free_planner()
         self._trio.prepare(roles=("editor", "critic"))
 
-    def _keep_failures(self, ask: Ask) -> Ask:
-        """Middleware: a plan that failed once is not asked for again."""
-
-        def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
-            failures = [self._unplanned.get(r.id) if isinstance(r, Task) else None for r in requests]
-            open_requests = [
-                request for request, failure in zip(requests, failures, strict=True) if failure is None
-            ]
-            answers = iter(ask(stage, open_requests) if open_requests else ())
-            return [failure or next(answers) for failure in failures]
-
-        return answer
+    def _failed_plan(self, stage: Stage, request: Request) -> Failure | None:
+        """A plan that failed once is not asked for again."""
+        return self._unplanned.get(request.id) if isinstance(request, Task) else None
 
     def _through[Kept](
         self, under_way: list[tuple[Episode, Future[Kept | _Lost]]], limit: int
