@@ -245,11 +245,12 @@ def table(
     return [summary(size, of_size) for size, of_size in runs.items() if of_size]
 
 
-def smallest_row(episodes: int = 6, block: int = 3) -> dict[str, Any]:
+def smallest_row() -> dict[str, Any]:
     """Measure a row in this process, one import for all."""
+    episodes = 6
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
         folder = Path(name) / "data"
-        prepare(folder, episodes, 1, block)
+        prepare(folder, episodes, 1, block=3)
         run = measure(folder, Path(name) / "out", 0, episodes, episodes, 1)
     return summary((episodes, 1), [run])
 

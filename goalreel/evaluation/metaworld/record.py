@@ -15,7 +15,6 @@ from goalreel.errors import InputError
 from goalreel.evaluation.metaworld.sim import FPS, SimulatedMoment, Workbench
 from goalreel.evaluation.metaworld.tasks import Ending, tasks, wording
 from goalreel.evaluation.metaworld.truth import BodyTruth, RecordingTruth, TaskTruth, write_truth
-from goalreel.progress import OnCount
 
 _TRIES = 6
 """How many starts an expert is given for one recording."""
@@ -23,10 +22,8 @@ _STATE = ("x", "y", "z", "gripper")
 _ACTION = ("dx", "dy", "dz", "gripper")
 
 
-def record_task(
-    out: Path, task: str, seeds: int, size: int = 128, progress: OnCount = lambda done, total: None
-) -> TaskTruth:
-    """Write `seeds` episodes of a task to the new folder `out`; `progress` counts episodes.
+def record_task(out: Path, task: str, seeds: int, size: int = 128) -> TaskTruth:
+    """Write `seeds` episodes of a task to the new folder `out`.
 
     The state is the hand's position (m) and the gripper; the action is how far the hand is told to go, in
     shares of the greatest step, and the gripper. Which end of the gripper is closed differs from task to
@@ -66,7 +63,6 @@ def record_task(
                     dataset.add_frame(_row(frame, closed_high) | {"task": episode.instruction})
                 dataset.save_episode(parallel_encoding=False)  # forks otherwise, with a GL context alive
                 episodes.append(episode)
-                progress(seed + 1, seeds)
         finally:
             dataset.finalize()  # else its destructor would write again after the workshop is gone
         closed = "high" if closed_high else "low"

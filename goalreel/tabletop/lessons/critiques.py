@@ -18,10 +18,11 @@ from goalreel.tabletop.sim.sentences import state_of
 from goalreel.tabletop.sim.task_ids import task_id_of
 
 _STREAM = 8
+_BATCH = 32
 
 
 def critique_rows(
-    seeds: Iterable[int], draw: Draw, size: int = 128, batch: int = 32, variety: float = 0.0
+    seeds: Iterable[int], draw: Draw, size: int = 128, variety: float = 0.0
 ) -> Iterator[CritiqueRow]:
     """Make up to four rows for each sub-goal.
 
@@ -32,7 +33,7 @@ def critique_rows(
     Raises:
         ValueError: the editor did not give one picture a prompt.
     """
-    for some in batched(walk(seeds, size, _STREAM, variety), batch):
+    for some in batched(walk(seeds, size, _STREAM, variety), _BATCH):
         orders = [(terse(done.goal, done.rng), order(done)) for done in some]
         requests = [(done, prompt) for done, both in zip(some, orders, strict=True) for prompt in both]
         drawn = draw([done.source for done, _ in requests], [prompt for _, prompt in requests])

@@ -9,7 +9,7 @@ TIMEOUT = 10.0
 """Seconds to find the node, and again to get its answer."""
 
 
-def check_health(node: str, timeout: float = TIMEOUT) -> None:
+def check_health(node: str) -> None:
     """Check that the node of this full name is active.
 
     Raises:
@@ -17,7 +17,7 @@ def check_health(node: str, timeout: float = TIMEOUT) -> None:
     """
     background = BackgroundNode("goalreel_health", args=[])
     try:
-        lifecycle = Lifecycle(Calls(background, node, SERVICES, timeout))
+        lifecycle = Lifecycle(Calls(background, node, SERVICES, TIMEOUT))
         background.start()
         state = lifecycle.state
     except TimeoutError as e:
