@@ -103,9 +103,7 @@ def measured_table(report: "BaseModel", titles: Mapping[str, str]) -> Table:
     table = Table("measure", "value", "95 % interval", box=None)
     for key, title in titles.items():
         m = getattr(report, key)
-        is_measured = m.value is not None
-        value = f"{m.value:.3f}" if is_measured else "-"
-        table.add_row(title, value, f"{m.low:.3f} - {m.high:.3f}" if is_measured else "")
+        table.add_row(title, "-" if m.value is None else f"{m.value:.3f}", m.interval())
     return table
 
 

@@ -34,6 +34,12 @@ class Measurement(BaseModel):
         """The value and its bounds as `key`, KEY_low and KEY_high."""
         return {key: self.value, f"{key}_low": self.low, f"{key}_high": self.high}
 
+    def interval(self, digits: int = 3) -> str:
+        """The interval as text; empty where there is none."""
+        return (
+            "" if self.low is None or self.high is None else f"{self.low:.{digits}f} - {self.high:.{digits}f}"
+        )
+
 
 def with_interval(rows: Sequence[Sequence[float]] | Sums, statistic: Statistic) -> Measurement:
     """Compute the statistic of all rows together, with its interval over rows drawn again.
@@ -134,6 +140,5 @@ def values_table(title: str, values: Mapping[str, Measurement], headlines: Colle
     table = Table("measure", "value", "95 % interval", box=None, title=title)
     for key, m in values.items():
         if m.value is not None:
-            interval = "" if m.low is None or m.high is None else f"{m.low:.3f} - {m.high:.3f}"
-            table.add_row(key, f"{m.value:.3f}", interval, style="bold" if key in headlines else None)
+            table.add_row(key, f"{m.value:.3f}", m.interval(), style="bold" if key in headlines else None)
     return table

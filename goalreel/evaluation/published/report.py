@@ -86,7 +86,6 @@ class PublishedReport(BaseModel):
             if m.value is None:
                 yield [name, paper_value, "-", "", ""]
                 continue
-            interval = "" if m.low is None or m.high is None else f"{m.low:.{digits}f} - {m.high:.{digits}f}"
             difference = "" if value is None else f"{m.value - value:+.{digits}f}"
             ours = f"{m.value:.0f}" if name == "unjudged" else f"{m.value:.{digits}f}"
-            yield [name, paper_value, ours, interval, difference]
+            yield [name, paper_value, ours, m.interval(digits), difference]

@@ -48,7 +48,6 @@ class VideoBenchReport(BaseModel):
         table = Table("measure", "ours", "95 % interval", *systems, box=None, title=title)
         for key, m in self.values.items():
             ours = "-" if m.value is None else f"{m.value:.3f}"
-            interval = "" if m.low is None or m.high is None else f"{m.low:.3f} - {m.high:.3f}"
             others = (json.dumps(values[key]) if key in values else "" for values in systems.values())
-            table.add_row(key, ours, interval, *others)
+            table.add_row(key, ours, m.interval(), *others)
         return table
