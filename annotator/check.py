@@ -16,9 +16,10 @@ from goalreel.datasets.health.issues import HealthIssue, by_level, of_episodes, 
 from goalreel.datasets.health.merging import merge_issues
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
+from goalreel.planners.kinematic.finding import Finding
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.planner import KinematicPlanner
-from goalreel.planners.kinematic.robot import SAMPLE, Finding, Robot
+from goalreel.planners.kinematic.robot import SAMPLE, Robot
 from goalreel.planners.kinematic.signals import hand_signal
 from goalreel.progress import OnProgress
 from goalreel.types import Failure, Plan, Task

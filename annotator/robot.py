@@ -11,8 +11,9 @@ from goalreel.datasets.numbers import number_features
 from goalreel.datasets.source import Source
 from goalreel.datasets.still_camera import find_still_camera
 from goalreel.errors import DatasetError, InputError
+from goalreel.planners.kinematic.finding import Finding
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.robot import SAMPLE, Finding, Robot, infer_robot
+from goalreel.planners.kinematic.robot import SAMPLE, Robot, infer_robot
 
 
 def read_robot(source: Source, layout: Layout | None = None, camera: str | None = None) -> Robot:
@@ -90,7 +91,10 @@ def question(robot: Robot) -> str | None:
             return f"{finding.reason}: name the one for the goal images with --camera"
         if finding.field == "state":
             return f"{finding.reason}: say which with --layout state=NAME,action=NAME"
+        if finding.field.endswith("position"):
+            return f"the arm's place is not known ({finding.reason}): if they are, say --layout position=0:3"
         hand = finding.field.removesuffix(" closed") if finding.field != "closed" else "the gripper"
+        hand = f"gripper {hand}" if hand[0].isdigit() else hand
         return (
             f"which end of {hand} is closed is not known ({finding.reason}): "
             "say --layout closed=low or --layout closed=high"

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from goalreel.concurrency import map_threaded
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.hands import Confidence
-from goalreel.planners.kinematic.robot import Finding
+from goalreel.planners.kinematic.finding import Confidence, Finding
 
 THREADS = 3
 """Cameras read at once: decoding leaves Python's lock to others."""

@@ -23,6 +23,13 @@ _TOOLS = frozenset(_TOOL_WORDS.split())
 _GRASPS = frozenset(("grasp", "grab", "seize", "pick"))
 _OBJECTLESS = frozenset(("load", "set", "lay"))
 """Without a place they mean something else: "set the table", "load the dishwasher"."""
+_RESHAPES = frozenset(("fold", "cut", "slice", "chop"))
+"""What follows "into" is no place, but what becomes of the thing."""
+_RANK = re.compile(
+    r"\b(?:second|third|fourth|fifth|\dnd|\drd|\dth)\b.* from the (?:left|right|top|bottom|front|back|end)\b"
+    r"|\b\w+est\b.* to "
+)
+"""One of several things, and what it is counted from: that must stay in the name."""
 _NEED_A_PLACE = ("put ", "move ", "stack ", "insert ", "hang ")
 
 
@@ -83,6 +90,10 @@ def is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
     if rest.startswith("with "):
         is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS | {"it"}
         return verb.kind in ("put", "pick") or (verb.kind == "act" and not is_tool)
+    if word in _RESHAPES and rest.startswith("in "):
+        return True
+    if verb.kind == "pick" and _RANK.search(f"{noun} {rest}".lower()):
+        return True
     if word in _OBJECTLESS and (not rest or rest.startswith("to ")):
         return not rest or word == "set"
     if last in FIXTURES and (word in _GRASPS or verb.kind == "put"):

@@ -44,6 +44,7 @@ def read_arms(recording: Recording, layout: Layout) -> ArmsMotion:
         cycles=_in_turn((*first.cycles, *second.cycles)),
         hand=(*first.hand, *second.hand),
         drives=tuple(find_drives(recording, layout, speed)),
+        is_still=first.is_still and second.is_still,
     )
     return ArmsMotion(motion, sides, at_once)
 

@@ -19,6 +19,7 @@ from goalreel.planners.kinematic.verbs import (
     RELATION_PATTERN,
     RELATIONS,
     RELEASES,
+    SURFACES,
     VERB_PATTERN,
     VERBS,
     Verb,
@@ -52,6 +53,8 @@ _ALONG = frozenset(("push", "slide", "drag", "shove", "nudge", "sweep", "roll"))
 """Verbs with which a thing goes along what it lies on, unless the words say otherwise."""
 _DIRECTED = frozenset(("push", "pull", "slide", "drag", "shove", "nudge", "tug"))
 """Verbs with which "up" and "down" say where a thing goes; one may roll up a towel on a table."""
+_PART = re.compile(r"on the |to the \w+ side", re.IGNORECASE)
+"""Of what is a surface: "on the left of the table" is not beside it."""
 _ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
 
 
@@ -231,6 +234,8 @@ def _object_and_rest(text: str) -> tuple[str, str]:
         return text.strip(), ""
     target = text[match.end() :].strip()
     relation = RELATIONS[match[1].lower()]
+    if _PART.match(match[1]) and target and singular(target.split()[-1].lower()) in SURFACES:
+        relation = match[1].lower()
     if relation in ("in", "on", "out of", "off") or relation.endswith(" of") or relation == "next to":
         target = _with_article(target)
     return text[: match.start()].strip(), f"{relation} {target}".strip()

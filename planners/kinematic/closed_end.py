@@ -108,8 +108,8 @@ def _of_stands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     """An arm stands when its hand closes, and often moves on while it opens."""
     speeds: dict[bool, list[float]] = {False: [], True: []}
     for trace in traces:
-        for start, _, high in _spans(trace):
-            if _is_away(trace, start):
+        for start, _, high in level_spans(trace):
+            if is_away(trace, start):
                 speeds[high].append(_pace(trace, start))
     if min(map(len, speeds.values())) < 3:
         return
@@ -124,21 +124,21 @@ def _carries(trace: HandTrace, high: bool) -> int:
     """Count the spans at one end in which the arm may have carried something."""
     extent = _extent(trace)
     count = 0
-    for start, end, is_high in _spans(trace):
+    for start, end, is_high in level_spans(trace):
         if is_high != high or end == len(trace.hand):
             continue
         away = np.linalg.norm(trace.path[start:end] - trace.path[start], axis=1).max()
         count += bool(
             away >= _CARRY * extent
-            and _is_away(trace, start)
-            and _is_away(trace, end)
+            and is_away(trace, start)
+            and is_away(trace, end)
             and _pace(trace, start) < _STANDS
             and (_pace(trace, end) < _STANDS if trace.height is None else _are_low(trace.height, start, end))
         )
     return count
 
 
-def _spans(trace: HandTrace) -> list[tuple[int, int, bool]]:
+def level_spans(trace: HandTrace) -> list[tuple[int, int, bool]]:
     """The spans [start, end) after the first one in which a hand stays at one end, and whether it is high."""
     hand, n = smooth(trace.hand, round(0.2 * trace.fps)), len(trace.hand)
     is_high = hand > split_level(hand)
@@ -152,7 +152,7 @@ def _extent(trace: HandTrace) -> float:
     return float(np.linalg.norm(np.ptp(trace.path, axis=0)))
 
 
-def _is_away(trace: HandTrace, frame: int) -> bool:
+def is_away(trace: HandTrace, frame: int) -> bool:
     """Whether the arm is neither where the episode starts nor where it ends."""
     at = trace.path[min(frame, len(trace.path) - 1)]
     rests = (trace.path[0], trace.path[-1])

@@ -17,6 +17,8 @@ _SAME_UNITS = 0.15
 """Share of the hand's range by which a command may miss the state at the open end."""
 CLEAR = 3.0
 """Something is clear at one end if it is this many times as much as at the other."""
+_LIMIT = 0.9
+"""Share of the frames of a squeeze from which on its hand always stops at its last value."""
 _NEAR = 0.1
 """Share of the hand's range within which it rests closed, or a hold lies near the middle of all values."""
 
@@ -52,6 +54,7 @@ class _Frames:
     commands: Curve
     span: float
     units: Literal["same", "two commands", "other"]
+    episodes: int
 
 
 def of_commands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
@@ -60,12 +63,19 @@ def of_commands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     if frames is None:
         return
     if frames.units == "same":
-        level = split_level(np.concatenate([trace.hand for trace in traces]))
-        offsets = (frames.commands - frames.hands) / frames.span
-        is_low = frames.hands <= level
-        yield from _of_squeeze(offsets[is_low], offsets[~is_low], offsets)
+        yield from _of_squeeze(frames, np.concatenate([trace.hand for trace in traces]))
     elif frames.units == "two commands":
         yield from _of_stops(*_stops(frames), frames.span)
+
+
+def episodes_by_end(traces: Sequence[HandTrace]) -> dict[End, int]:
+    """In how many episodes the commands alone tell that the hand closes at each end."""
+    ends: list[End] = []
+    for trace in traces:
+        frames = _steady_frames([trace])
+        if frames is not None and frames.units == "same":
+            ends += [evidence.end for evidence in _of_squeeze(frames, trace.hand)]
+    return {"low": ends.count("low"), "high": ends.count("high")}
 
 
 def hold_level(traces: Sequence[HandTrace], end: End) -> float | None:
@@ -119,7 +129,7 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
         units = "same"
     elif np.isin(np.round((commands - commands.min()) / size, 1), (0, 1)).mean() >= 0.95:
         units = "two commands"
-    return _Frames(hands[steady], commands[steady], span, units)
+    return _Frames(hands[steady], commands[steady], span, units, len(pairs))
 
 
 def _steady(values: Curve, span: float, frames: float) -> NDArray[np.bool_]:
@@ -137,20 +147,35 @@ def _stops(frames: _Frames) -> tuple[Curve, Curve]:
     return (less, more) if less.mean() < more.mean() else (more, less)
 
 
-def _of_squeeze(low: Curve, high: Curve, offsets: Curve) -> Iterator[Evidence]:
+def _of_squeeze(frames: _Frames, hands: Curve) -> Iterator[Evidence]:
     """Weigh how far the command lies beyond the state where both stand, at either end and at all.
 
-    An offset that is the same everywhere is one of calibration.
+    An offset that is the same everywhere is one of calibration. A hand that always stops at the last of all
+    its values (`hands`) may be at its own limit.
     """
+    offsets = (frames.commands - frames.hands) / frames.span
+    is_low = frames.hands <= split_level(hands)
+    low, high = offsets[is_low], offsets[~is_low]
     lowest, highest = float(np.quantile(low, 0.2)), float(np.quantile(high, 0.8))
     below = min(-lowest, float(np.median(high)) - lowest)
     above = min(highest, highest - float(np.median(low)))
     if max(below, above) <= _SQUEEZE and (np.abs(offsets) < _SQUEEZE).mean() >= 0.2:
         below, above = -float(np.quantile(offsets, 0.1)), float(np.quantile(offsets, 0.9))
     if below > _SQUEEZE and below > CLEAR * above:
-        yield Evidence("low", 3, _squeeze("below", below, max(0.0, above)))
+        stops = frames.hands[offsets < -_SQUEEZE] - hands.min()
+        yield Evidence("low", _weight(stops, frames), _squeeze("below", below, max(0.0, above)))
     elif above > _SQUEEZE and above > CLEAR * below:
-        yield Evidence("high", 3, _squeeze("above", above, max(0.0, below)))
+        stops = hands.max() - frames.hands[offsets > _SQUEEZE]
+        yield Evidence("high", _weight(stops, frames), _squeeze("above", above, max(0.0, below)))
+
+
+def _weight(stops: Curve, frames: _Frames) -> int:
+    """Less where all but a few stops, as distances from the last value of the hand, lie there.
+
+    In one or two episodes there may be only one thing to stop at.
+    """
+    is_limit = (stops < _SQUEEZE * frames.span).mean() >= _LIMIT
+    return 2 if is_limit and frames.episodes > 2 else 3
 
 
 def _squeeze(side: str, share: float, opposite: float) -> str:

@@ -36,6 +36,8 @@ _SAME_PLACE = 0.03
 """Share of the arm's extent within which a thing is where it was taken."""
 _ELSEWHERE = 0.2
 """Share of the arm's extent beyond which a thing is not where the hand let go of it."""
+_DRAG = 0.15
+"""Share of the height's range that a hand rises at most with a thing that goes along what it lies on."""
 _STANDS = 0.4
 """Share of the arm's usual speed below which it rests."""
 _AS_CLOSED = 0.1
@@ -91,6 +93,8 @@ def hand_doubts(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterato
         if not (idle and layout.gripper):
             yield "no gripper is seen to move: name it with --layout gripper=..."
         return
+    if arms.motion.is_still and not arms.motion.drives:
+        yield "the arm is not seen to move: name its dimensions with --layout position=..."
     if arms.at_once:
         yield "two hands hold something at once, and the words do not say which does what"
     if not idle and any(hand.closed is None for hand in layout.hands):
@@ -166,7 +170,9 @@ def way_doubts(
             is_shown = sideways >= _UPRIGHT * np.abs(rise).max()
         else:
             is_shown = rise.max() >= _UPRIGHT * sideways
-        if not is_shown:
+        if clause.way == "sideways" and isinstance(contact, Cycle) and not motion.drags(contact, _DRAG):
+            yield f'the hand lifts the thing, and the words say "{clause.name}"'
+        elif not is_shown:
             yield f'the hand does not go {clause.way} with the thing, and the words say "{clause.name}"'
 
 

@@ -11,8 +11,9 @@ from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 
-_OF_ALL = {"all": "the", "both": "the two"}
+_OF_ALL = {"all": "one of the", "both": "one of the two", "some": "one of the", "each": "one", "every": "one"}
 _ALL = re.compile(rf"^({'|'.join(_OF_ALL)})(?: of)?(?: the)?(?= )", re.IGNORECASE)
+"""What a hand takes at a time: one of all the cups, or of both, or one of "each cup"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ def object_name(clause: Clause) -> str:
         return ""
     if clause.kind != "many":
         return clause.object
-    return f"one of {_ALL.sub(lambda match: _OF_ALL[match[1].lower()], clause.object)}"
+    name = _ALL.sub(lambda match: _OF_ALL[match[1].lower()], clause.object)
+    return name if _ALL.match(clause.object) else f"one of {name}"
 
 
 def push_clause(clause: Clause) -> Clause:

@@ -1,6 +1,5 @@
-"""Which numbers of a recording are the gripper and the end-effector's position: as text, and by name."""
+"""Which numbers of a recording are the gripper and the end-effector's position, as text."""
 
-import re
 from collections.abc import Sequence
 from typing import Literal, Self
 
@@ -8,14 +7,6 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from goalreel.errors import InputError
 from goalreel.types import Recording
-
-_GRIPPER = re.compile(r"grip|finger|hand|thumb|pinky|claw|jaw|pinch|(?:^|[^a-z])ee_?f?_?width", re.IGNORECASE)
-_FINGER = re.compile(r"finger|knuckle|jaw|claw", re.IGNORECASE)
-_RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
-_NOT_A_PLACE = frozenset(
-    ("rot", "rotation", "quat", "q", "ori", "orientation", "angle", "vel", "velocity", "force")
-)
-_JOINT = re.compile(r"wrist|shoulder|elbow|waist|hip|knee|ankle|head|neck|torso|joint_?pos", re.IGNORECASE)
 
 
 class Unsegmentable(ValueError):
@@ -163,51 +154,3 @@ def _check(indices: Sequence[int], dims: int, what: str) -> None:
         raise Unsegmentable(
             f"layout: {what} names dimension {max(indices)}, the recording has {dims} (from 0)"
         )
-
-
-def named_hands(names: Sequence[str], dims: int) -> list[list[int]]:
-    """Dimensions that belong to a gripper or a hand, one list for each side."""
-    if len(names) != dims:
-        return []
-    hands = [i for i, name in enumerate(names) if _is_hand(name)]
-    if not hands:
-        return []
-    arms_have_sides = any(side_of(name) for i, name in enumerate(names) if i not in hands)
-    if not arms_have_sides and all(_FINGER.search(names[i]) for i in hands):
-        return [hands]  # the left and the right finger of one gripper
-    sides: dict[str, list[int]] = {}
-    for i in hands:
-        sides.setdefault(side_of(names[i]), []).append(i)
-    return list(sides.values())
-
-
-def _is_hand(name: str) -> bool:
-    return bool(_GRIPPER.search(name) and not _JOINT.search(name) and not _RATE.search(name))
-
-
-def side_of(name: str) -> str:
-    """`l`, `r` or nothing, from `left_gripper`, `kRightHandIndex`, `l_finger`."""
-    match = re.search(r"left|right|^[lr](?=[_.\-])", name, re.IGNORECASE)
-    return match[0][0].lower() if match else ""
-
-
-def _axis(name: str) -> str | None:
-    """`x` of `x`, `ee_x`, `eef.pos.x`, `tcp_pos_x`; None for `wx`, `dx`, `rot_x` and the rest."""
-    parts = re.split(r"[_.\-\s/]+", name.lower())
-    return parts[-1] if parts[-1] in ("x", "y", "z") and not _NOT_A_PLACE & set(parts) else None
-
-
-def find_position(
-    names: Sequence[str], dims: int, hand: Sequence[int], base: Sequence[int] = ()
-) -> tuple[tuple[int, ...], int | None]:
-    """(x, y, z) and z by name, else the joints of the arm with the hand and no vertical; never the base."""
-    joints = [i for i in range(dims) if i not in hand and i not in base]
-    if len(names) != dims:
-        return tuple(joints), None
-    side = side_of(names[hand[0]]) if hand else ""
-    near = [i for i in joints if not side or side_of(names[i]) in (side, "")]
-    axes = {_axis(names[i]): i for i in reversed(near)}
-    if {"x", "y", "z"} <= axes.keys():
-        return (axes["x"], axes["y"], axes["z"]), axes["z"]
-    arm = [i for i in near if not _is_hand(names[i])]
-    return tuple(arm or joints), None

@@ -10,6 +10,7 @@ from goalreel.planners.kinematic.resistance import ArmCommand, read_command
 from goalreel.planners.kinematic.signals import (
     Curve,
     Cycle,
+    arm_moves,
     arm_speed,
     closure,
     cycles,
@@ -56,6 +57,8 @@ class ArmMotion:
     """How the arm is told to go on; None without such a command."""
     drives: tuple[tuple[int, int], ...] = ()
     """Frames [start, end) in which a mobile base drives and the arm stands."""
+    is_still: bool = False
+    """The arm's numbers show noise alone, or there are none."""
 
     def __len__(self) -> int:
         return len(self.path)
@@ -261,7 +264,18 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     speed = arm_speed(path, recording.fps)
     command = read_command(recording, layout)
     drives = tuple(find_drives(recording, layout, speed))
-    motion = ArmMotion(recording.fps, path, speed, height, closed, grasps, layout.gripper, command, drives)
+    motion = ArmMotion(
+        fps=recording.fps,
+        path=path,
+        speed=speed,
+        height=height,
+        closed=closed,
+        cycles=grasps,
+        hand=layout.gripper,
+        command=command,
+        drives=drives,
+        is_still=not arm_moves(body[:, list(layout.position)]),
+    )
     return replace(motion, cycles=tuple(_from_lift(cycle, motion) for cycle in grasps))
 
 

@@ -16,12 +16,13 @@ def _words(text: str) -> frozenset[str]:
 _NUMBERS = "two three four five six seven eight nine ten eleven twelve"
 NUMBERS = {word: number for number, word in enumerate(_NUMBERS.split(), 2)}
 _DETERMINERS = _words(
-    f"the a an one all every each both any some another my your its this that these those {_NUMBERS}"
+    "the a an one all every each both any some another my your its their our his her this that these those "
+    + _NUMBERS
 )
 DETERMINER = re.compile(rf"^(?:{'|'.join(sorted(_DETERMINERS))}|it|them|\d+(?=\s))\b", re.IGNORECASE)
 """What a noun begins with that needs no article."""
 _ARTICLES = frozenset(("the", "a", "my", "your"))
-_SINGLE = _words("the a an my your its this that these those another")
+_SINGLE = _words("the a an my your its their our his her this that these those another")
 """Determiners of which a noun has one at most."""
 _THINGS = _words("cover hammer plug screw lock switch tap brush roll hook spray paint press stack load touch")
 """Verbs that are things behind an article: "the lock", "the red switch"."""
@@ -32,7 +33,7 @@ _ADJECTIVES = _words(
 """Before a noun, and never its last word."""
 _POSTMODIFIERS = _words(
     "facing standing lying sitting leaning pointing containing filled labelled labeled marked named called "
-    "placed located touching"
+    "placed located touching closest nearest farthest furthest adjacent opposite"
 )
 """Behind a noun they begin a text that no rule reads; in front of one they are adjectives."""
 _SIDES = frozenset(("left", "right"))
@@ -43,7 +44,7 @@ _OTHERS = _words(
     "everything something anything nothing one ones me us itself himself herself yourself themselves "
     "most half few several many much more less neither either none nor never also very too so just "
     "twice thrice times now soon later today tomorrow first last ok okay ready instead "
-    "being been held having "
+    "being been held having sight pairs ep eps rep "
     "near past along across around upon within below beneath beyond per via than like because unless while "
     "except excluding besides minus rest remaining others etc almost nearly halfway partway "
     "counter-clockwise anti-clockwise upright upside closer nearer "
@@ -66,8 +67,10 @@ _COLOURS = _words("red green blue yellow black white grey gray brown purple pink
 """No nouns, unlike orange."""
 _GLUED = re.compile(r"(?:in|on|to|of|into|onto|and)the")
 """Two words of which the space is missing."""
-_MEASURE = re.compile(r"\d+(?!st$|nd$|rd$|th$)[a-z]+|v\d+|\w*clockwise\w*")
-"""Such as 10cm, v2 or clockwise90."""
+_MEASURE = re.compile(
+    r"\d+(?!st$|nd$|rd$|th$)[a-z]+|(?:v|ep|episode|take|trial|try|demo|test|run|seed|task)\d+|\d{3,}|\w*clockwise\w*"
+)
+"""Such as 10cm, v2 or clockwise90; ep12 and 00042 name recordings."""
 _LY = _words("jelly belly lily fly supply family")
 """Words in -ly that are no adverbs."""
 _VERB_WORDS = frozenset(word for verb in VERBS for word in verb.split()) | _words(
@@ -85,6 +88,7 @@ _PLURAL = re.compile(
     re.IGNORECASE,
 )
 _OWN_COLOUR = re.compile(r" that (?:has|have) an? \w+ of (?:its|their) own colou?r$")
+_PART_OF = re.compile(r"^(on|to) the (?:left|right)(?: side)? of(?= )")
 _LONGEST = 4
 """Adjectives and noun together."""
 
@@ -107,6 +111,7 @@ def is_place(text: str) -> bool:
     >>> is_place("in the yellow bowl"), is_place("from the counter to the plate")
     (True, False)
     """
+    text = _PART_OF.sub(r"\1", text)
     for relation in sorted(set(RELATIONS.values()), key=len, reverse=True):
         if not text.startswith(f"{relation} "):
             continue

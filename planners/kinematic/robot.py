@@ -4,45 +4,27 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.planners.kinematic.arm_place import find_arm
 from goalreel.planners.kinematic.base import find_base
 from goalreel.planners.kinematic.closed_end import closed_end
-from goalreel.planners.kinematic.commands import Evidence, HandTrace, hold_level
+from goalreel.planners.kinematic.commands import Evidence, episodes_by_end, hold_level
 from goalreel.planners.kinematic.counts import episodes_text
-from goalreel.planners.kinematic.hands import Confidence, Hand, find_hands, fingers, names_of, values_of
-from goalreel.planners.kinematic.layout import (
-    Layout,
-    check_layout,
-    find_position,
-    written,
-)
-from goalreel.planners.kinematic.signals import hand_signal, moves, unwrap
+from goalreel.planners.kinematic.finding import Confidence, Finding
+from goalreel.planners.kinematic.hands import Hand, find_hands, finger_joints, fingers, names_of
+from goalreel.planners.kinematic.layout import Layout, check_layout, written
+from goalreel.planners.kinematic.signals import moves
+from goalreel.planners.kinematic.traces import read_trace
 from goalreel.types import Recording
 
 SAMPLE = 200
 """Episodes that `infer_robot` needs at most."""
 
-_NO_HEIGHT = "no dimension is known to be a height: --layout vertical=N names one"
 _ENOUGH, _CERTAIN = 2, 5
 """How far the evidence for an end must outweigh the rest, and what it takes to be certain."""
-
-
-class Finding(BaseModel):
-    """What was understood of one field, how sure it is, and why."""
-
-    model_config = ConfigDict(frozen=True)
-
-    field: str
-    """Such as `gripper`, or `left gripper` where there are two."""
-    value: str | None
-    """As `--layout` writes it; None where there is none, or it is unknown."""
-    confidence: Confidence
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.field} {self.value or '-'} ({self.confidence}): {self.reason}"
+_FEW = 0.1
+"""Share of the episodes up to which their commands may tell another end than those of the rest."""
 
 
 class Robot(BaseModel):
@@ -100,9 +82,9 @@ def infer_robot(
         hands = [(h.model_copy(update={"other": None}), "given", "by --layout") for h in hint.hands]
     else:
         hands = find_hands(recordings, hint, sample)
-    robots = [_infer_hand(recordings, *hand, robot_type, sample, len(hands)) for hand in hands]
+    robots = [_infer_hand(recordings, *hand, robot_type, sample, hands) for hand in hands]
     if not robots:
-        layout, arm_findings = _find_arm(recordings[0], hint, "", ())
+        layout, arm_findings = find_arm(recordings, hint, "", (), ())
         nothing = "no dimension is named so or goes between two levels"
         gripper = Finding(field="gripper", value=None, confidence="likely", reason=f"{nothing} in {sample}")
         return Robot(
@@ -150,20 +132,25 @@ def _infer_hand(
     reason: str,
     robot_type: str | None,
     sample: str,
-    hands: int,
+    hands: Sequence[Hand],
 ) -> tuple[Layout, list[Finding]]:
-    """Complete the layout of one hand."""
-    label = f"{layout.side or written(layout.gripper)} " if hands > 1 else ""
+    """Complete the layout of one of `hands`."""
+    label = f"{layout.side or written(layout.gripper)} " if len(hands) > 1 else ""
+    hand = fingers(recordings, layout) if confidence == "likely" else layout.gripper
+    if confidence == "certain":
+        layout = layout.model_copy(update={"gripper": finger_joints(recordings, layout)})
     gripper = Finding(
         field=f"{label}gripper", value=written(layout.gripper), confidence=confidence, reason=reason
     )
-    hand = fingers(recordings, layout) if confidence == "likely" else layout.gripper
-    layout, arm = _find_arm(recordings[0], layout, label, hand)
+    other = [
+        i for h, _, _ in hands if h.source == layout.source and h.gripper[0] not in hand for i in h.gripper
+    ]
+    layout, arm = find_arm(recordings, layout, label, hand, other)
     closed = _find_closed(recordings, layout, robot_type, sample, label)
     layout = layout.model_copy(update={"closed": closed.value, "complete": True})
     findings = [gripper, closed, *arm]
     if layout.closed and layout.threshold is None and len(layout.gripper) == 1:
-        threshold = hold_level([_trace(recording, layout) for recording in recordings], layout.closed)
+        threshold = hold_level([read_trace(recording, layout) for recording in recordings], layout.closed)
         layout = layout.model_copy(update={"threshold": threshold})
         if threshold is not None:
             reason = "it also closes on nothing, far beyond what it holds"
@@ -174,41 +161,6 @@ def _infer_hand(
     return layout, findings
 
 
-def _find_arm(
-    recording: Recording, layout: Layout, label: str, hand: Sequence[int]
-) -> tuple[Layout, list[Finding]]:
-    """Complete position and vertical axis; the dimensions of the `hand` are no arm."""
-    field = f"{label}position"
-    if layout.position:
-        place = Finding(field=field, value=written(layout.position), confidence="given", reason="by --layout")
-        if layout.vertical is None:
-            return layout, [place, _height(label, None, "likely", _NO_HEIGHT)]
-        return layout, [place, _height(label, layout.vertical, "given", "by --layout")]
-    source = "state" if recording.state.shape[1] else "action"
-    names, dims = names_of(recording, source), values_of(recording, source).shape[1]
-    position, vertical = find_position(
-        names,
-        dims,
-        hand if layout.source == source else (),
-        layout.base if layout.base_source == source else (),
-    )
-    confidence: Confidence = "likely" if vertical is None else "certain"
-    reason = "named x, y and z"
-    if vertical is None:
-        reason = "the arm's joints, by their names" if len(names) == dims else "all the rest"
-    place = Finding(field=field, value=written(position) or None, confidence=confidence, reason=reason)
-    reason = _NO_HEIGHT if vertical is None else "named z"
-    if layout.vertical is not None:
-        vertical, confidence, reason = layout.vertical, "given", "by --layout"
-    height = _height(label, vertical, confidence, reason)
-    return layout.model_copy(update={"position": position, "vertical": vertical}), [place, height]
-
-
-def _height(label: str, vertical: int | None, confidence: Confidence, reason: str) -> Finding:
-    value = None if vertical is None else str(vertical)
-    return Finding(field=f"{label}vertical", value=value, confidence=confidence, reason=reason)
-
-
 def _find_closed(
     recordings: Sequence[Recording], layout: Layout, robot_type: str | None, sample: str, label: str
 ) -> Finding:
@@ -216,9 +168,16 @@ def _find_closed(
     field = f"{label}closed"
     if layout.closed is not None:
         return Finding(field=field, value=layout.closed, confidence="given", reason="by --layout")
-    traces = [_trace(recording, layout) for recording in recordings]
+    traces = [read_trace(recording, layout) for recording in recordings]
     if not any(moves(trace.hand) for trace in traces):
         return Finding(field=field, value=None, confidence="certain", reason=f"it never moves in {sample}")
+    ends = episodes_by_end(traces)
+    if min(ends.values()) > max(1, _FEW * sum(ends.values())):
+        reason = (
+            f"by their commands it closes at its low end in {episodes_text(ends['low'])} and at its high end "
+            f"in {ends['high']}, as with two robots: annotate them apart, by --episodes"
+        )
+        return Finding(field=field, value=None, confidence="unknown", reason=reason)
     all_names = names_of(recordings[0], layout.source)
     names = [all_names[i] for i in layout.gripper] if all_names else []
     evidence = closed_end(traces, names, robot_type, len(layout.gripper))
@@ -259,31 +218,3 @@ def _settle(layouts: list[Layout], findings: list[Finding]) -> tuple[list[Layout
             for f in findings
         ],
     )
-
-
-def _trace(recording: Recording, layout: Layout) -> HandTrace:
-    body = recording.state if recording.state.shape[1] else recording.action
-    hand = list(layout.gripper)
-    height = None if layout.vertical is None else body[:, layout.vertical].astype(np.float64)
-    return HandTrace(
-        hand_signal(values_of(recording, layout.source)[:, hand]),
-        _command(recording, layout),
-        unwrap(body[:, list(layout.position)]),
-        height,
-        recording.fps,
-    )
-
-
-def _command(recording: Recording, layout: Layout) -> NDArray[np.float64] | None:
-    """The command of a hand in the state: the action's dimensions of the same names, or the same indices."""
-    if layout.source == "action" or not recording.action.shape[1]:
-        return None
-    hand = list(layout.gripper)
-    if len(recording.state_names) == recording.state.shape[1] and recording.action_names:
-        names = [recording.state_names[i] for i in hand]
-        if not set(names) <= set(recording.action_names):
-            return None
-        hand = [recording.action_names.index(name) for name in names]
-    elif recording.state.shape != recording.action.shape:
-        return None
-    return hand_signal(recording.action[:, hand])

@@ -10,6 +10,8 @@ Curve = NDArray[np.float64]
 
 _NOISE = 12.0
 """A gripper's range must exceed its median frame-to-frame change this many times to be a movement."""
+_STEADY = 8.0
+"""The same for an arm, whose range must exceed the mean change of its steps; white noise has 4."""
 
 _TIGHT = 0.15
 """Share of the closing that may remain when the fingers touch the object: both may give way."""
@@ -56,9 +58,14 @@ def hand_signal(fingers: NDArray[np.floating]) -> Curve:
     against the first one that moves as the others do (some parallel grippers have mirrored fingers)."""
     fingers = np.asarray(fingers, np.float64)
     centred = fingers - fingers.mean(axis=0)
-    ranges = np.ptp(fingers, axis=0)
-    leader = centred[:, (ranges >= ranges.max() / 2).argmax()]
+    leader = centred[:, finger_leader(fingers)]
     return (fingers * np.where(leader @ centred < 0, -1.0, 1.0)).mean(axis=1)
+
+
+def finger_leader(fingers: NDArray[np.floating]) -> int:
+    """The first joint of a hand, (n, joints), that moves as the others do."""
+    ranges = np.ptp(np.asarray(fingers, np.float64), axis=0)
+    return int((ranges >= ranges.max() / 2).argmax())
 
 
 def split_level(values: Curve) -> float:
@@ -105,6 +112,19 @@ def moves(values: Curve) -> bool:
     span = float(np.ptp(values))
     step = float(np.median(np.abs(np.diff(values))))
     return span > 1e-3 * max(1e-2, float(np.abs(values).max())) and span > _NOISE * step
+
+
+def arm_moves(position: NDArray[np.floating]) -> bool:
+    """Whether some dimension of an arm, (n, dims), shows a movement rather than noise: it goes further than
+    its steps differ from each other."""
+    values = unwrap(position)
+    if len(values) < 3 or not values.shape[1]:
+        return False
+    spans = np.ptp(values, axis=0)
+    noise = np.abs(np.diff(values, n=2, axis=0)).mean(axis=0)
+    return bool(
+        np.any((spans > _STEADY * noise) & (spans > 1e-3 * np.maximum(1e-2, np.abs(values).max(axis=0))))
+    )
 
 
 def arm_speed(position: NDArray[np.floating], fps: float) -> Curve:

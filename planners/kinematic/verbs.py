@@ -122,6 +122,13 @@ _CONTAINERS = (
 CONTAINERS = frozenset(_CONTAINERS.split())
 """Things that one takes objects out of, rather than off."""
 
+_SURFACES = (
+    "table tabletop desk counter countertop worktop bench stove stovetop tray shelf board mat placemat rack "
+    "floor ground bed sofa couch cabinet drawer sink"
+)
+SURFACES = frozenset(_SURFACES.split())
+"""Things on the left side of which something lies on them, and not beside them."""
+
 _PLAIN = (
     "in front of, next to, in, on, out of, away from, off, from, behind, between, under, above, over, "
     "towards, against, through, around, past, near, at, with, by, to"

@@ -1,10 +1,11 @@
 """What is understood of a robot from all of its recordings: grippers, closed ends, arms."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.places import DATA
+from support.robots import Made, joints, pick_and_place
 
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
@@ -23,58 +24,6 @@ ALOHA = tuple(
     for side in ("left", "right")
     for name in ("waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate", "gripper")
 )
-HOME = np.array([0.3, 0.0, 0.3])
-
-
-@dataclass(frozen=True)
-class Made:
-    """A Recording without pictures."""
-
-    state: np.ndarray
-    action: np.ndarray
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
-    fps: float = 20.0
-    id: str = "it"
-    instruction: str = "put the cup in the box"
-
-    @property
-    def timestamps(self):
-        return np.arange(len(self.state), dtype=np.float32) / self.fps
-
-
-def pick_and_place(rng, fps=20.0, *, starts_closed=False, width=0.4):
-    """The arm's place (n, 3), how open the hand is (n,), and how open it is told to be.
-
-    The hand moves on its way where it holds nothing, and with the arm standing where it takes or leaves.
-    """
-    rows = [[*HOME, 0.0 if starts_closed else 1.0, 0.0 if starts_closed else 1.0]]
-
-    def go(to, seconds, hand, command):
-        here, there = np.array(rows[-1]), np.array([*to, hand, command])
-        for t in np.linspace(0, 1, max(2, round(seconds * fps)) + 1)[1:]:
-            rows.append(here + (there - here) * (3 * t**2 - 2 * t**3))
-
-    a, b = (np.array([*rng.uniform((0.4, -0.3), (0.7, 0.3)), 0.02]) for _ in range(2))
-    up = np.array([0, 0, 0.15])
-    go(a + up, 1.0, 1.0, 1.0)
-    go(a, 0.6, 1.0, 1.0)
-    go(a, 0.4, width, 0.25 * width)
-    go(a + up, 0.6, width, 0.25 * width)
-    go(b + up, 1.2, width, 0.25 * width)
-    go(b, 0.6, width, 0.25 * width)
-    go(b, 0.4, 1.0, 1.0)
-    go(b + up, 0.5, 1.0, 1.0)
-    rest = 0.0 if starts_closed else 1.0
-    go(HOME, 0.8, rest, rest)
-    go(HOME, 0.5, rest, rest)
-    return np.array(rows)
-
-
-def joints(path):
-    """Five joint angles for places, as an arm's: each depends on all axes."""
-    mix = np.random.default_rng(7).normal(size=(3, 5))
-    return 60 * np.sin(path @ mix + 0.3)
 
 
 def dataset(

@@ -1,0 +1,150 @@
+"""Which dimensions are a hand's, and which tell where it is, by the names of all dimensions."""
+
+import re
+from collections.abc import Collection, Sequence
+
+_GRIPPER = re.compile(
+    r"grip|finger|hand(?!le|over)|thumb|pinky|claw|jaw|pinch|suction|vacuum|(?:^|[^a-z])ee_?f?_?width",
+    re.IGNORECASE,
+)
+_FINGER = re.compile(r"finger|knuckle|jaw|claw", re.IGNORECASE)
+_DIGIT = re.compile(r"finger|thumb|pinky|index|middle|ring|little|knuckle|jaw|claw", re.IGNORECASE)
+_RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
+_BODY = re.compile(r"wrist|shoulder|elbow|waist|hip|knee|ankle|head|neck|torso", re.IGNORECASE)
+_JOINT = re.compile(rf"{_BODY.pattern}|joint_?pos", re.IGNORECASE)
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TURNS = _word_set(
+    "rot rotation rotvec quat quaternion q ori orient orientation angle euler rpy axisangle aa roll pitch "
+    "yaw rx ry rz qx qy qz qw w"
+)
+_NOT_A_PLACE = _TURNS | _word_set(
+    "vel velocity speed rate linear angular twist omega force torque wrench ft acc accel acceleration imu "
+    "gyro mag delta error"
+)
+"""Words before x, y and z of what is no place."""
+_THINGS = _word_set(
+    "object obj cube block ball target goal camera cam marker tag base torso head odom chassis"
+)
+"""Whose place is not the hand's."""
+_HAND = _word_set("ee eef tcp tool end effector hand gripper wrist arm palm flange")
+_PLAIN = _word_set(
+    "pos position place pose translation trans xyz cartesian state observation robot current actual measured "
+    "left right l r follower motors"
+)
+"""Words before x, y and z that name no other thing."""
+_FINGERS = ("index", "middle", "ring", "little")
+
+
+def named_hands(names: Sequence[str], dims: int) -> list[list[int]]:
+    """Dimensions that belong to a gripper or a hand, one list for each side."""
+    if len(names) != dims:
+        return []
+    hands = [i for i, name in enumerate(names) if _is_hand(name)]
+    if any(re.search("thumb|pinky", names[i], re.IGNORECASE) for i in hands):
+        others = [i for i, name in enumerate(names) if any(word in _FINGERS for word in _words(name))]
+        hands = sorted({*hands, *others})
+    if not hands:
+        return []
+    arms_have_sides = any(side_of(name) for i, name in enumerate(names) if i not in hands)
+    if not arms_have_sides and all(_FINGER.search(names[i]) for i in hands):
+        return [hands]  # the left and the right finger of one gripper
+    sides: dict[str, list[int]] = {}
+    for i in hands:
+        sides.setdefault(side_of(names[i]), []).append(i)
+    return list(sides.values())
+
+
+def is_of_arm(name: str) -> bool:
+    """Whether a dimension is a joint of the arm, or tells where the hand is, by its name.
+
+    >>> is_of_arm("wrist_roll"), is_of_arm("eef_x"), is_of_arm("motor_6")
+    (True, True, False)
+    """
+    return bool(_BODY.search(name)) or _tells_place(name)
+
+
+def side_of(name: str) -> str:
+    """`l`, `r` or nothing, from `left_gripper`, `kRightHandIndex`, `l_finger`."""
+    match = re.search(r"left|right|^[lr](?=[_.\-])", name, re.IGNORECASE)
+    return match[0][0].lower() if match else ""
+
+
+def find_position(
+    names: Sequence[str],
+    dims: int,
+    hand: Sequence[int],
+    base: Sequence[int] = (),
+    other: Sequence[int] = (),
+) -> tuple[tuple[int, ...], int | None]:
+    """(x, y, z) and z by name, else the joints of the arm with the hand and no vertical; never the base.
+
+    `other` are the dimensions of the other hand, if there is one.
+    """
+    joints = [i for i in range(dims) if i not in hand and i not in base]
+    if len(names) != dims:
+        return tuple(joints), None
+    side = side_of(names[hand[0]]) if hand else ""
+    near = [i for i in joints if not side or side_of(names[i]) in (side, "")]
+    if hand and other and not side:
+        near = _near_names(names, near, names[hand[0]], names[other[0]])
+    if axes := _place(names, near, _words(names[hand[0]]) if hand else ()):
+        return axes, axes[2]
+    arm = [i for i in near if not _is_hand(names[i])]
+    own = [i for i in arm if not _RATE.search(names[i]) and not _THINGS.intersection(_words(names[i]))]
+    return tuple(own or arm or joints), None
+
+
+def _near_names(names: Sequence[str], joints: Sequence[int], hand: str, other: str) -> list[int]:
+    """The joints on the arm of a hand: `robot0_joint_1` with `robot0_gripper`, not with `robot1_gripper`."""
+    own, others = {*_words(hand)} - {*_words(other)}, {*_words(other)} - {*_words(hand)}
+    near = [i for i in joints if own.intersection(_words(names[i]))]
+    return near or [i for i in joints if not others.intersection(_words(names[i]))]
+
+
+def _place(names: Sequence[str], dims: Sequence[int], hand: Sequence[str]) -> tuple[int, int, int] | None:
+    """The x, y and z of the hand: those named after it, or after nothing; others only if they are alone."""
+    groups: dict[tuple[str, ...], dict[str, int]] = {}
+    for i in dims:
+        *owner, axis = _words(names[i]) or [""]
+        if axis in ("x", "y", "z") and not _NOT_A_PLACE.intersection(owner):
+            groups.setdefault(tuple(owner), {}).setdefault(axis, i)
+    found = [
+        (_rank(owner), -len({*owner} & {*hand}), (axes["x"], axes["y"], axes["z"]))
+        for owner, axes in groups.items()
+        if len(axes) == 3
+    ]
+    chosen = [item for item in found if item[0] < 2 or (item[0] == 2 and len(found) == 1)]
+    return min(chosen, key=lambda item: item[:2])[2] if chosen else None
+
+
+def _rank(owner: Collection[str]) -> int:
+    words = {re.sub(r"\d+", "", word) for word in owner} - {""}
+    if words & _HAND:
+        return 0
+    if words <= _PLAIN:
+        return 1
+    return 3 if words & _THINGS else 2
+
+
+def _is_hand(name: str) -> bool:
+    if not _GRIPPER.search(name) or _JOINT.search(name) or _RATE.search(name):
+        return False
+    return not _tells_place(name)
+
+
+def _tells_place(name: str) -> bool:
+    """Whether a name tells where a thing is or how it is turned; a finger's roll is a joint of its own."""
+    words = _words(name)
+    if words and words[-1] in ("x", "y", "z"):
+        return True
+    return bool(_TURNS.union(("pose",)).intersection(words)) and not _DIGIT.search(name)
+
+
+def _words(name: str) -> list[str]:
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return [word for word in re.split(r"[^a-z0-9]+", parted) if word]
