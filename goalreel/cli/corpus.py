@@ -83,7 +83,7 @@ def make(
     relabelled: Annotated[
         float,
         typer.Option(
-            min=0, max=1, help="Of the wrong ends of wholes, the share that other sub-goals are asked about."
+            min=0, max=1, help="Of wrong candidates, the share that is another sub-goal's true picture."
         ),
     ] = 0.0,
     editor: Annotated[

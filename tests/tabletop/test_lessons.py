@@ -269,6 +269,48 @@ def test_every_mistake_is_what_it_is_called():
 
 
 @pytest.mark.lab
+def test_a_relabelled_row_asks_for_a_sub_goal_one_word_away_that_can_be_reached(verdicts):
+    rows = list(verdict_rows(VALIDATION, relabelled=1.0))
+    changed = [row for row in rows if row.mistake == "relabelled"]
+    assert len(changed) > 0.8 * len(rows) / 2
+    rights = {(r.origin.seed, r.origin.done): r for r in verdicts if r.mistake is None}
+    words = Counter()
+    for row in changed:
+        env, goal = layout_when(row.origin)
+        with env:
+            before = env.layout()
+            assert not shows(before, row.goal)
+            assert row.source == rights[row.origin.seed, row.origin.done].source
+            teleport(env, goal)
+            assert np.array_equal(env.render("front", 128), row.candidate.pixels)
+            assert not shows(env.layout(), row.goal)
+        env, _ = layout_when(row.origin)
+        with env:
+            teleport(env, row.goal)
+            assert compare(before, env.layout(), row.goal).success(row.goal)
+        differs = [n for n in ("kind", "object", "target") if getattr(row.goal, n) != getattr(goal, n)]
+        words.update(differs)
+        assert len(differs) == 1
+        assert not held_out([row.goal])
+        assert row.instruction == state_of(row.goal)
+        assert not row.verdict.success
+        assert read_order(row.verdict.refined_prompt, list(before)) == row.goal
+        fault = "did not move" if differs == ["object"] else goal.object
+        assert fault in row.verdict.reasoning
+    assert set(words) == {"kind", "object", "target"}
+
+
+@pytest.mark.lab
+def test_a_share_of_wrong_rows_is_relabelled_and_the_bench_has_none(verdicts):
+    assert {row.mistake for row in verdicts} <= {None, *MADE}
+    some = list(verdict_rows(VALIDATION, relabelled=0.4))
+    counts = Counter(row.mistake for row in some)
+    assert counts[None] == sum(row.mistake is None for row in verdicts) == len(some) // 2
+    assert 0 < counts["relabelled"] < counts[None]
+    assert [r for r in some if r.mistake is None] == [r for r in verdicts if r.mistake is None]
+
+
+@pytest.mark.lab
 def test_right_candidates_differ_and_hold():
     same = 0
     for done in walk(VALIDATION, 64, stream=9):

@@ -59,7 +59,7 @@ class CorpusOrder:
     variety: float = 0.0
     """Share of the episodes that look other than plain: shades, light, or another camera."""
     relabelled: float = 0.0
-    """Share of the wrong ends that are the true end of other sub-goals."""
+    """Share of the wrong candidates that are the true target of another sub-goal."""
     source: str = SIMULATOR
     """Where the rows come from, such as the editor whose mistakes they show."""
 
@@ -72,8 +72,10 @@ class CorpusOrder:
             raise InputError(f"variety is a share of the episodes, from 0 to 1, got {self.variety}")
         if not 0 <= self.relabelled <= 1:
             raise InputError(f"relabelled is a share of the wrong ones, from 0 to 1, got {self.relabelled}")
-        if self.relabelled and self.kind != "wholes":
-            raise InputError(f"relabelled is for wholes, not for {self.kind}")
+        if self.relabelled and (self.kind not in ("verdicts", "wholes") or self.source != SIMULATOR):
+            raise InputError(
+                "relabelled is for made candidates: for verdicts, without an editor, and for wholes"
+            )
         seeds(self.split, self.episodes, self.first)
 
     @property

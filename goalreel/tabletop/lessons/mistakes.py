@@ -5,7 +5,7 @@ mistake it was meant to be, or where the picture would not show it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -18,8 +18,10 @@ from goalreel.tabletop.lessons.nearby import hits, misses
 from goalreel.tabletop.lessons.rows import Mistake
 from goalreel.tabletop.lessons.steps import Done
 from goalreel.tabletop.sim.env import TabletopState
-from goalreel.tabletop.sim.predicates import KINDS, SubGoal
+from goalreel.tabletop.sim.grammar import ROOM
+from goalreel.tabletop.sim.predicates import KINDS, SubGoal, shows
 from goalreel.tabletop.sim.scene import HALF, SceneLayout, is_bowl
+from goalreel.tabletop.sim.spots import find_spot
 from goalreel.tabletop.sim.teleport import teleport
 
 TRIES = 4
@@ -67,6 +69,26 @@ def fits(mistake: Mistake, change: Change, goal: SubGoal) -> bool:
     if mistake == "nothing_moved":
         return not change.moved
     return not moved and bool(others) if mistake == "wrong_object" else moved and not others
+
+
+def relabel(done: Done) -> Done | None:
+    """Find another sub-goal of the same scene, which the true target of this one does not show.
+
+    It differs in one word alone: the relation, the target or the block (counterfactual relabelling,
+    RoboReward, arXiv 2601.00675). None where no such sub-goal can be reached, or the two targets look alike.
+    """
+    near = _neighbours(done)
+    for i in done.rng.permutation(len(near))[:TRIES]:
+        done.env.set_state(done.before)
+        try:
+            after = teleport(done.env, near[i])
+        except ValueError:
+            continue
+        target, reached = done.studio.look(done.env), done.env.layout()
+        right = compare(done.layout, reached, near[i]).success(near[i])
+        if right and _visible(done.target, target):
+            return replace(done, goal=near[i], after=after, target=target, reached=reached)
+    return None
 
 
 def vary(done: Done) -> Made:
@@ -168,6 +190,18 @@ def alternatives(done: Done, blocks: list[str]) -> Iterator[SubGoal]:
     for i in done.rng.permutation(len(every))[:TRIES]:
         if every[i] != done.goal and not held_out(every[i : i + 1]):
             yield every[i]
+
+
+def _neighbours(done: Done) -> list[SubGoal]:
+    """List sub-goals one word away that hold neither before this one nor after it."""
+    goal_names = vars(done.goal).values()
+    return [
+        goal
+        for goal in _sub_goals(done, done.env.blocks)
+        if sum(a != b for a, b in zip(vars(goal).values(), goal_names, strict=True)) == 1
+        and find_spot(done.layout, goal)[1] >= ROOM
+        and not (shows(done.layout, goal) or shows(done.reached, goal) or held_out([goal]))
+    ]
 
 
 def _sub_goals(done: Done, blocks: Sequence[str]) -> Iterator[SubGoal]:

@@ -28,7 +28,7 @@ type Mistake = Literal[
     "released",
     "undone",
 ]
-"""What is wrong with a candidate; `relabelled`: it is the true end of other sub-goals than are asked for;
+"""What is wrong with a candidate; `relabelled`: it is the true target of another sub-goal than is asked for;
 `editor`: a real mistake of a trained editor. The last six are a robot's: a block that it lost, what it was
 about when it was not done yet, and a sub-goal that it undid again."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from goalreel.tabletop.lessons.edits import order
 from goalreel.tabletop.lessons.grounding import Change, compare, verdict_of
-from goalreel.tabletop.lessons.mistakes import MADE, Made, make, vary
+from goalreel.tabletop.lessons.mistakes import MADE, Made, make, relabel, vary
 from goalreel.tabletop.lessons.prompts import terse
 from goalreel.tabletop.lessons.rows import Mistake, VerdictRow
 from goalreel.tabletop.lessons.steps import Done, walk
@@ -14,18 +14,25 @@ from goalreel.tabletop.sim.variety import Variety
 _STREAM = 3
 
 
-def verdict_rows(seeds: Iterable[int], size: int = 128, variety: Variety = 0.0) -> Iterator[VerdictRow]:
+def verdict_rows(
+    seeds: Iterable[int], size: int = 128, variety: Variety = 0.0, relabelled: float = 0.0
+) -> Iterator[VerdictRow]:
     """Make a right and a wrong candidate for each sub-goal.
 
     A training seed with a held-out composition gives none.
 
     Half of the right ones are the target, the others have the block elsewhere within tolerance. The wrong one
-    has the first mistake, in random order, that the scene offers.
+    has the first mistake, in random order, that the scene offers. With `relabelled`, that share of the wrong
+    ones are the target itself, asked about as another sub-goal's (`mistakes.relabel`), where the scene offers
+    one: for training alone, as TabletopBench's candidates stay the same.
     """
     for done in walk(seeds, size, _STREAM, variety):
         right = vary(done) if done.rng.random() < 0.5 else Made(done.target, done.reached)
         yield verdict_row(done, right, None)
-        if wrong := _wrong(done):
+        other = relabel(done) if relabelled and done.rng.random() < relabelled else None
+        if other is not None:
+            yield verdict_row(other, Made(done.target, done.reached), "relabelled")
+        elif wrong := _wrong(done):
             yield verdict_row(done, *wrong)
 
 
