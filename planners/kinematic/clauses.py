@@ -126,6 +126,8 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     verb = VERBS[match[1].lower()]
     if verb.kind == "act" and (purpose := _PURPOSE.match(text)):
         means, end = _clause(purpose[1], clauses), _clause(purpose[2], clauses)
+        if PRONOUN.match(purpose[2].partition(" ")[2]):
+            return means  # what opens by a handle may be another thing
         if means.understood and end.understood:
             return replace(means, name=f"{means.name} to {end.name}", state=end.state)
     it = find_antecedent(verb, clauses)

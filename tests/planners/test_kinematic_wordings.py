@@ -184,6 +184,8 @@ def test_a_wording_that_a_rule_reads_keeps_its_names(instruction, names):
         ("pull open the drawer", "pull the drawer open", "pull"),
         ("pull the door open by the handle", "pull the door open by the handle", "pull"),
         ("pull the handle to open the drawer", "pull the handle to open the drawer", "pull"),
+        ("turn the lock to open it", "turn the lock", "turn"),
+        ("pull the handle of the drawer to close it", "pull the handle of the drawer", "pull"),
         ("push the plate sideways into the goal", "push the plate sideways in the goal", "push"),
         ("pull the plate back out of the rack", "pull the plate back out of the rack", "pull"),
         ("slide the window to the left", "slide the window to the left", "push"),
