@@ -120,7 +120,7 @@ def _of_grasps(
         yield "a grasp is taken for a success in which the hand carries nothing"
     if any(map(motion.closes_on_the_way, grasps)):
         yield "the hand closes on the way, where nothing is seen to be"
-    if grasps and grasps[-1].release is None and not has_reached(grasps[-1], motion):
+    if grasps and grasps[-1].release is None and not has_reached(grasps[-1].contact, motion):
         yield "the hand closes before the arm goes anywhere, and is not seen to let go"
     if motion.cycles and _brings_something(motion.cycles[0], motion):
         yield "the hand is closed at the start as on a thing, and opens elsewhere than where it grasps next"

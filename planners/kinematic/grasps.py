@@ -50,7 +50,7 @@ def sort_grasps(clauses: Sequence[Clause], motion: ArmMotion) -> tuple[list[Cycl
     grasps = [c for c in cycles if c in sure or (_doubtful(c, motion) and _on_a_thing(c, sure, motion))]
     needed = sum(clause.kind != "act" or clause.picked for clause in clauses)
     if not needed:  # the words ask for no grasp: only the motion speaks for one
-        grasps = [c for c in grasps if has_reached(c, motion) and not motion.closes_on_the_way(c)]
+        grasps = [c for c in grasps if has_reached(c.grasp, motion) and not motion.closes_on_the_way(c)]
     grasps = sorted(grasps + _find_missed(grasps, needed, motion), key=lambda c: c.contact)
     empty: list[Cycle] = []
     for cycle in sorted(grasps, key=motion.carry_distance):
@@ -110,10 +110,9 @@ def _passes(cycle: Cycle, motion: ArmMotion) -> bool:
     return bool(motion.speed[cycle.grasp : cycle.contact + 1].mean() >= _STANDS * usual)
 
 
-def has_reached(cycle: Cycle, motion: ArmMotion) -> bool:
-    """Whether the arm has left the place where the recording begins before the hand closes: there it only
-    prepares its hand."""
-    away = np.linalg.norm(motion.path[cycle.grasp] - motion.path[0])
+def has_reached(frame: int, motion: ArmMotion) -> bool:
+    """Whether the arm has left the place where the recording begins: there it only prepares its hand."""
+    away = np.linalg.norm(motion.path[frame] - motion.path[0])
     return bool(away > _PREPARES * motion.extent)
 
 

@@ -255,6 +255,16 @@ def test_a_hand_that_closes_before_it_goes_anywhere_may_hold_nothing():
     assert any("before the arm goes anywhere" in doubt for doubt in plan.steps[0].doubts)
 
 
+def test_a_hand_that_closes_while_the_arm_goes_down_to_a_thing_takes_it():
+    near = Arm()
+    near.rows = [[*(A + UP * (1 - t)), 1 - 0.6 * t] for t in np.linspace(0, 1, 11)]
+    plan = plan_told(near.go(A, 0.3, 0.4).go(A + UP, 1, 0.4).go(B + UP, 1, 0.4), "put the cup in the box")
+    assert [(step.name, len(step.doubts)) for step in plan.steps] == [
+        ("pick up the cup", 0),
+        ("carry the cup", 1),
+    ]
+
+
 def test_two_clauses_explain_two_grasps_and_a_number_as_many():
     for instruction in (
         "put the cup in the box and put the fork in the drawer",
