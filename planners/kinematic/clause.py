@@ -48,6 +48,11 @@ class Clause:
         return self.kind != "act" or self.means == "grasp" or self.picked
 
     @property
+    def takes_tool(self) -> bool:
+        """Whether it names what the hand takes to do it."""
+        return self.picked and self.means == "tool"
+
+    @property
     def pulls(self) -> bool:
         """Whether the hand may as well hook on the object."""
         return self.means in ("pull", "lift")

@@ -1,15 +1,16 @@
 """Find the contact of the hand that carries out each clause of an instruction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.align import ClauseSpan, align, align_contacts
 from goalreel.planners.kinematic.clause import Clause
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.motion import ArmMotion
+from goalreel.planners.kinematic.resisted_touches import find_resisted_touch, find_tool_touch, guess_touch
 from goalreel.planners.kinematic.scene_change import see_touch
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.touches import Touch, explain, find_touches, guess_touch, is_one_touch
+from goalreel.planners.kinematic.touches import Touch, explain, find_touches, is_one_touch
 from goalreel.types import Recording
 
 
@@ -23,12 +24,15 @@ class HandContacts:
     """One for each clause; None where no contact can be told apart for each."""
     explained: bool
     """The motion or the camera shows these contacts; otherwise they are guesses."""
+    tool_touch: Touch | None = None
+    """Where the tool of the only clause meets its thing, if that is seen."""
 
     def align(self, clauses: Sequence[Clause], motion: ArmMotion) -> list[ClauseSpan]:
         """Cut the episode into the parts of the clauses."""
         if self.contacts:
             return align_contacts(clauses, self.contacts, motion)
-        return align(clauses, self.grasps, motion)
+        parts = align(clauses, self.grasps, motion)
+        return [replace(part, touch=self.tool_touch) for part in parts] if self.tool_touch else parts
 
 
 def find_contacts(
@@ -47,7 +51,8 @@ def find_contacts(
         contacts = None if touch is None else [touch]
     if contacts is not None:
         grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
-    return HandContacts(grasps, failed_grasps, contacts, explained)
+    tool_touch = None if contacts else find_tool_touch(clauses, grasps, motion)
+    return HandContacts(grasps, failed_grasps, contacts, explained, tool_touch)
 
 
 def find_any_contacts(clause: Clause, motion: ArmMotion) -> HandContacts:
@@ -64,11 +69,15 @@ def _explain(
     motion: ArmMotion,
     camera: str | None,
 ) -> Sequence[Cycle | Touch] | None:
-    """One contact for each clause, by the motion, or as the camera shows it; None where neither does."""
+    """One contact for each clause, by the way, as the camera shows it, or by way and command together.
+
+    None where nothing shows them.
+    """
     contacts = explain(clauses, grasps, motion)
-    if camera is None or motion.drives or not is_one_touch(clauses, grasps) or _has_start(contacts):
+    if motion.drives or not is_one_touch(clauses, grasps) or _has_start(contacts):
         return contacts
-    touch = see_touch(recording, camera, motion)
+    touch = None if camera is None else see_touch(recording, camera, motion)
+    touch = touch or find_resisted_touch(clauses[0], motion)
     return contacts if touch is None else [touch]
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from goalreel.planners.kinematic.align import ClauseSpan
 from goalreel.planners.kinematic.clause import Clause
-from goalreel.planners.kinematic.grasp_events import grasp_events, push_clause
+from goalreel.planners.kinematic.grasp_events import carry, grasp_events, push_clause
 from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion
 
@@ -33,6 +33,14 @@ def reach_and_act(part: ClauseSpan) -> list[ClauseSpan]:
     thing = part.clause.object or "something"
     reach = Clause(f"reach for {thing}", f"the hand is at {thing}", "act", thing)
     return [replace(part, clause=reach, end=at, touch=None), replace(part, start=at)]
+
+
+def _carry_and_act(piece: ClauseSpan) -> list[ClauseSpan]:
+    """Cut what is done with a tool at the frame where it meets its thing, if that is seen."""
+    at = piece.touch.start if piece.touch else None
+    if at is None or not piece.start < at < piece.end:
+        return [piece]
+    return [replace(piece, clause=carry(piece.clause.object), end=at, touch=None), replace(piece, start=at)]
 
 
 def leave_and_retreat(piece: ClauseSpan) -> list[ClauseSpan]:
@@ -58,7 +66,9 @@ def events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMo
         cycles = (event.cycle,)
         pieces += [
             ClauseSpan(event.grasp_clause, start, event.start, cycles),
-            ClauseSpan(event.final_clause, event.start, end, cycles, event.outcome),
+            *_carry_and_act(
+                ClauseSpan(event.final_clause, event.start, end, cycles, event.outcome, part.touch)
+            ),
         ]
         if push:
             pieces.append(ClauseSpan(push_clause(part.clause), push, part.end))

@@ -80,7 +80,7 @@ def _of_words(clauses: Sequence[Clause], explained: bool) -> Iterator[str]:
 
 def _takes_tool(clauses: Sequence[Clause]) -> bool:
     """Whether the only clause names what the hand takes to do it."""
-    return len(clauses) == 1 and clauses[0].picked and clauses[0].means == "tool"
+    return len(clauses) == 1 and clauses[0].takes_tool
 
 
 def _not_shown(clause: Clause) -> str:
@@ -222,7 +222,11 @@ def _loses(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
 
 
 def end_doubts(
-    clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion, returns: bool
+    clauses: Sequence[Clause],
+    grasps: Sequence[Cycle],
+    motion: ArmMotion,
+    returns: bool,
+    tool_works: bool = False,
 ) -> Iterator[tuple[int, str]]:
     """Say why the words of the last steps may be untrue, and from which frame on.
 
@@ -231,8 +235,9 @@ def end_doubts(
         grasps: those that moved an object.
         motion: of the recording.
         returns: the instruction ends with a request to go home.
+        tool_works: the tool of the only clause is seen to meet its thing.
     """
-    if grasps and _takes_tool(clauses):
+    if grasps and _takes_tool(clauses) and not tool_works:
         yield grasps[0].contact + 1, _not_shown(clauses[0])
     if clauses[-1].kind == "put" and grasps and grasps[-1].release is None:
         yield grasps[-1].contact + 1, "the hand does not let go at the end"

@@ -70,6 +70,11 @@ def object_name(clause: Clause) -> str:
     return name if _ALL.match(clause.object) else f"one of {name}"
 
 
+def carry(thing: str) -> Clause:
+    """The clause of a thing that stays in the hand."""
+    return Clause(f"carry {thing}", f"{thing} is held in the gripper", "act", thing)
+
+
 def push_clause(clause: Clause) -> Clause:
     """The clause of an open hand that returns to the object which it released."""
     name = object_name(clause) or "something"
@@ -105,7 +110,7 @@ def _done(clause: Clause, cycle: Cycle, k: int, times: int) -> Clause:
         counted = f"{clause.name} ({k} of {times})"
         return replace(clause, name=counted, state=clause.state if k == times else f'"{counted}" is done')
     if cycle.release is None and clause.kind != "pick":
-        return Clause(f"carry {name}", f"{name} is held in the gripper", "act", name)
+        return carry(name)
     is_pick = clause.kind == "pick" or clause.name.startswith("pick up ")
     if k < times or (is_pick and cycle.release is not None):
         return put_down(name)

@@ -213,14 +213,17 @@ class ArmMotion:
         effort = self.command.effort
         return bool(np.median(effort[start:]) > _STRAIN * np.percentile(effort, 80) > 0)
 
-    def held_back(self) -> int | None:
-        """The first frame, after a second, with something in the arm's way; None where none is known."""
+    def held_back(self, start: int = 0) -> int | None:
+        """The first frame from `start` on, and after a second, with something in the arm's way.
+
+        None where none is known.
+        """
         resistance = None if self.command is None else self.command.resistance(self.fps)
         if resistance is None:
             return None
         least = max(_IN_THE_WAY, _CLEARLY * float(np.median(resistance)))
         frames = np.flatnonzero(resistance > least)
-        return next((int(frame) for frame in frames if frame >= _SETTLES_S * self.fps), None)
+        return next((int(frame) for frame in frames if frame >= max(start, _SETTLES_S * self.fps)), None)
 
     def pauses(self) -> list[tuple[int, int]]:
         """Spans of at least 0.3 s within the episode in which the arm nearly stands; longest first."""

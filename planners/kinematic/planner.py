@@ -110,7 +110,7 @@ class KinematicPlanner:
             *drive_doubts(destinations, motion.drives, hand.grasps),
             *way_doubts(clauses, hand.contacts or (), motion),
         )
-        late = list(end_doubts(clauses, hand.grasps, motion, returns))
+        late = list(end_doubts(clauses, hand.grasps, motion, returns, hand.tool_touch is not None))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             hand = find_any_contacts(clauses[0], motion)

@@ -23,6 +23,8 @@ _FOLLOWS = 0.8
 """Share of its steps that a fit explains, in squares, where an arm follows its command."""
 _ROUNDS = 30
 """Rounds of the fit, each with less weight on what the one before did not explain."""
+_ONWARDS = 0.5
+"""Cosine from which a step misses what was expected by going on further."""
 _OUTSIDE = 4.0
 """Median misses from which a step does not count for the fit."""
 
@@ -44,8 +46,9 @@ class ArmCommand:
     def resistance(self, fps: float) -> Curve | None:
         """How far each step misses what the commands make expect, in the arm's usual steps: (n,).
 
-        A frame has the miss of the step, of a tenth of a second at least, that it lies in. None where the arm
-        does not follow the commands.
+        A frame has the miss of the step, of a tenth of a second at least, that it lies in; zero where the arm
+        goes on further than expected, as one that something lets go. None where the arm does not follow the
+        commands.
         """
         stride = max(1, round(fps / _RATE))
         steps = np.diff(self.place[::stride], axis=0)
@@ -60,10 +63,13 @@ class ArmCommand:
         ]
         causes = np.stack(before, axis=-1)
         factors = _fit(causes.reshape(-1, len(before)), steps.reshape(-1))
-        misses = np.linalg.norm(steps - causes @ factors, axis=1)
+        expected = causes @ factors
+        misses = np.linalg.norm(steps - expected, axis=1)
+        onwards = ((steps - expected) * expected).sum(axis=1)
         fits = misses <= np.median(misses) * _OUTSIDE
         if (misses[fits] ** 2).sum() > (1 - _FOLLOWS) * (steps[fits] ** 2).sum():
             return None
+        misses[onwards > _ONWARDS * misses * np.linalg.norm(expected, axis=1)] = 0.0
         return np.append(np.repeat(misses / usual, stride), np.zeros(stride))[: len(self.place)]
 
 

@@ -100,18 +100,6 @@ def is_one_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle]) -> bool:
     )
 
 
-def guess_touch(clause: Clause, motion: ArmMotion) -> Touch | None:
-    """Guess when the only touch of a recording begins, whose way and pictures show none.
-
-    A lift begins where the hand turns upwards, and others where the arm first does not follow its command.
-    That is good enough to cut there, and not to say what was done.
-    """
-    start = _turn_upwards(motion) if clause.means == "lift" else None
-    if start is None:
-        start = motion.held_back()
-    return None if start is None else Touch(start, len(motion))
-
-
 def _find(means: Sequence[Means], motion: ArmMotion, start: int, end: int) -> list[Touch]:
     """Find the touches of clauses in a row; none where some are presses and others are not."""
     if "press" in means:
@@ -143,7 +131,7 @@ def find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) -
     """
     touches: list[Touch] = []
     first = last = None
-    bends = _bends(motion, start, end)
+    bends = find_bends(motion, start, end)
     if hooks and motion.height is not None and end > start:
         heights = motion.height[start:end]
         low = start + int((heights - heights.min() <= _RISEN * np.ptp(motion.height)).argmax())
@@ -151,28 +139,17 @@ def find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) -
             bends = sorted((*bends, low))
     for frame in bends:
         if _comes_from_below(motion, start, frame) or (first is not None and _rises(motion, first, frame)):
-            if first is not None and _works(motion, first, frame):
+            if first is not None and works(motion, first, frame):
                 touches.append(Touch(first, frame if last is None else last))
-            first, last = frame if _is_at_a_thing(motion, frame, start, end) else None, None
+            first, last = frame if is_at_a_thing(motion, frame, start, end) else None, None
         elif frame == bends[-1] and _leaves(motion, frame, end):
-            is_start = first is not None and _works(motion, first, frame)
+            is_start = first is not None and works(motion, first, frame)
             return [*touches, Touch(first if is_start else None, frame)]
         elif first is not None:
             last = frame
-        elif _is_at_a_thing(motion, frame, start, end):
+        elif is_at_a_thing(motion, frame, start, end):
             first = frame
-    return [*touches, Touch(first, end)] if first is not None and _works(motion, first, end) else touches
-
-
-def _turn_upwards(motion: ArmMotion) -> int | None:
-    """The frame at which the hand has come down to a thing, and first turns upwards."""
-    if motion.height is None:
-        return None
-    heights, least = motion.height, 2 * _RISEN * float(np.ptp(motion.height))
-    rises = heights - np.minimum.accumulate(heights) > least
-    turn = int(heights[: int(rises.argmax())].argmin()) if rises.any() else 0
-    came_down = heights[: turn + 1].max() - heights[turn] > least
-    return turn if came_down and _is_low(motion, turn, 0, len(motion)) else None
+    return [*touches, Touch(first, end)] if first is not None and works(motion, first, end) else touches
 
 
 def find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
@@ -184,7 +161,7 @@ def find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
     turns = _turns(motion, _near(motion))
     stops = [
         frame
-        for frame in _bends(motion, start, end)
+        for frame in find_bends(motion, start, end)
         if (motion.speed[frame] < _STANDS * usual or turns[frame] > 1)
         and not _comes_from_below(motion, start, frame)
     ]
@@ -206,13 +183,13 @@ def find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
     return touches
 
 
-def _works(motion: ArmMotion, start: int, end: int) -> bool:
+def works(motion: ArmMotion, start: int, end: int) -> bool:
     """Whether the hand goes some way from where it is at the thing."""
     away = np.linalg.norm(motion.path[start:end] - motion.path[start], axis=1)
     return bool(away.max(initial=0.0) > _WAY * motion.extent)
 
 
-def _bends(motion: ArmMotion, start: int, end: int) -> list[int]:
+def find_bends(motion: ArmMotion, start: int, end: int) -> list[int]:
     """The frames at which the arm turns or stands on its way through [start, end), in order."""
     usual = float(np.percentile(motion.speed, 80)) if len(motion) else 0.0
     moving = start + np.flatnonzero(motion.speed[start:end] > _STANDS * usual)
@@ -263,18 +240,18 @@ def _rises(motion: ArmMotion, start: int, end: int) -> bool:
     return bool(heights.max() - max(heights[0], heights[-1]) > 2 * _RISEN * np.ptp(motion.height))
 
 
-def _is_at_a_thing(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
+def is_at_a_thing(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
     """Whether the hand is as low as it goes to work, and no longer on its way down."""
     if motion.height is None:
         return False
     height, span = motion.height[frame], round(_APART_S * motion.fps)
     came = motion.height[max(0, frame - span) : frame + 1].max() - height
     goes = height - motion.height[frame : min(end, frame + span + 1)].min()
-    is_low = _is_low(motion, frame, start, end)
-    return bool(is_low and goes <= max(_RISEN * float(np.ptp(motion.height)), _STILL_DOWN * came))
+    comes_down = goes > max(_RISEN * float(np.ptp(motion.height)), _STILL_DOWN * came)
+    return not comes_down and is_low(motion, frame, start, end)
 
 
-def _is_low(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
+def is_low(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
     """Whether the hand is among the lowest places of [start, end)."""
     if motion.height is None:
         return False
