@@ -1,6 +1,7 @@
 """What a run understands of the robot before it begins: one reading for all that it does."""
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -44,15 +45,17 @@ def _read_robot(source: Source, layout: Layout, camera: str | None) -> Robot:
         indices = [indices[i] for i in np.linspace(0, len(indices) - 1, SAMPLE).round().astype(int).tolist()]
     episodes = [episode for index in indices if (episode := _episode(source, index))]
     sampled_from = len(source.indices) if len(source.indices) > SAMPLE else None
-    try:
-        robot = (
-            infer_robot(episodes, layout, source.info.get("robot_type"), sampled_from)
-            if episodes
-            else Robot(layout=layout, findings=())
-        )
-    except Unsegmentable as e:
-        raise InputError(f"{source.root}: {e}") from e
-    findings = (*_numbers(source, layout), *robot.findings, _camera(source, camera))
+    with ThreadPoolExecutor(1, "goalreel-camera") as pool:  # pictures are decoded while numbers are read
+        still = pool.submit(_camera, source, camera)
+        try:
+            robot = (
+                infer_robot(episodes, layout, source.info.get("robot_type"), sampled_from)
+                if episodes
+                else Robot(layout=layout, findings=())
+            )
+        except Unsegmentable as e:
+            raise InputError(f"{source.root}: {e}") from e
+        findings = (*_numbers(source, layout), *robot.findings, still.result())
     return robot.model_copy(update={"findings": findings})
 
 
