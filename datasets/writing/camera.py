@@ -46,7 +46,7 @@ def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, Stats]:
 def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
     """The pictures of a file's episodes in order; fills `stats` as it goes.
 
-    While an episode is encoded, the goal images of the next are decoded.
+    While an episode is encoded, the pictures of the next are made.
     """
     with closing(prefetch(partial(_pictures, build), video.episodes, 1)) as goals:
         for episode, pictures in zip(video.episodes, goals, strict=True):
@@ -70,7 +70,7 @@ def _episode_runs(
             for i, live in enumerate(_live(build, episode, range(at, at + count))):
                 yield 1, in_form(build.form, goals[reference], live), i == 0
         else:
-            yield count, in_form(build.form, goals[reference]), True
+            yield count, goals[reference], True
         at += count
 
 
@@ -89,7 +89,7 @@ def _plan(build: BuildPlan, episode: int) -> list[tuple[int, str | None]]:
 
 
 def _pictures(build: BuildPlan, episode: int) -> dict[str, NDArray[np.uint8]]:
-    """The goal images by reference, at the camera's size."""
+    """The goal images by reference, at the camera's size; in its form, where the form needs no live frame."""
     references = [reference for _, reference in _plan(build, episode) if reference is not None]
     frames: dict[str, list[int]] = {}
     for reference in references:
@@ -107,7 +107,8 @@ def _pictures(build: BuildPlan, episode: int) -> dict[str, NDArray[np.uint8]]:
                 images[reference] = build.records.image(reference).resized(build.camera_size)
     except (ValueError, IndexError) as e:
         raise DatasetError(f"{build.records.path(episode)}: a goal image is lost: {e}") from e
-    return {reference: fit(image.pixels, build.size) for reference, image in images.items()}
+    pictures = {reference: fit(image.pixels, build.size) for reference, image in images.items()}
+    return pictures if build.follows else {r: in_form(build.form, picture) for r, picture in pictures.items()}
 
 
 def prune(build: BuildPlan, keep: set[Path]) -> None:
