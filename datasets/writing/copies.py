@@ -1,6 +1,7 @@
 """Pass files of IN on to OUT unchanged: large ones are linked, those that a person may edit are copied."""
 
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from goalreel.datasets.records import FOLDER
@@ -9,6 +10,8 @@ from goalreel.datasets.writing.marks import MARKS, FileMarks, content_digest
 from goalreel.errors import DatasetError
 from goalreel.files import copy, digest, file_digest, files_below, link_or_copy
 
+THREADS = 4
+"""Files passed on at once: whoever waits for the disk leaves the processor to others."""
 _LINKED = ("videos", "images")
 _IGNORED = {".cache", ".git"}
 _OF_LEROBOT = ("data", "meta", *_LINKED)
@@ -43,21 +46,23 @@ def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
     Raises:
         DatasetError: the disk is full.
     """
-    digests: dict[str, str] = {}
-    for path in dataset_files(root):
-        relative = path.relative_to(root)
+
+    def pass_one(relative: Path) -> str | None:
+        """Give the digest of a file that lerobot reads."""
+        path, target = root / relative, out / relative
         if relative.is_relative_to(FOLDER):
-            if not relative.is_relative_to(MARKS):
-                copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
-            continue
-        if _rebuilt(relative) or relative in besides:
-            continue
-        target, content = out / relative, content_digest(path)
+            copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
+            return None
+        content = content_digest(path)
         if not (target.is_file() and content_digest(target) == content):
             pass_file(path, target, root)
-        if relative.parts[0] in _OF_LEROBOT:
-            digests[relative.as_posix()] = content
-    FileMarks(out).put_copies(digests)
+        return content if relative.parts[0] in _OF_LEROBOT else None
+
+    names = [path.relative_to(root) for path in dataset_files(root)]
+    names = [n for n in names if not (n.is_relative_to(MARKS) or _rebuilt(n) or n in besides)]
+    with ThreadPoolExecutor(THREADS, "goalreel-copy") as pool:
+        contents = list(pool.map(pass_one, names))
+    FileMarks(out).put_copies({n.as_posix(): c for n, c in zip(names, contents, strict=True) if c})
 
 
 def pass_file(path: Path, target: Path, root: Path) -> None:
