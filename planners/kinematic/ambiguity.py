@@ -90,6 +90,8 @@ def is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
     if rest.startswith("with "):
         is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS | {"it"}
         return verb.kind in ("put", "pick") or (verb.kind == "act" and not is_tool)
+    if verb.imperative.startswith("take ") and rest.startswith("by "):
+        return True
     if word in _RESHAPES and rest.startswith("in "):
         return True
     if verb.kind == "pick" and _RANK.search(f"{noun} {rest}".lower()):

@@ -22,6 +22,7 @@ from goalreel.planners.kinematic.verbs import (
     SURFACES,
     VERB_PATTERN,
     VERBS,
+    Means,
     Verb,
 )
 
@@ -181,7 +182,7 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
     if tool:
         means, state = "tool", state.replace(" {rest}", "")
         imperative = imperative if "{rest}" in imperative else f"{imperative} {{rest}}"
-    if kind == "act" and rest and "{rest}" not in imperative:
+    if kind == "act" and (rest or direction) and "{rest}" not in imperative:
         imperative = f"{imperative} {{rest}}"
     if direction and "{rest}" in imperative:
         imperative = imperative.replace("{o}", f"{{o}} {direction}")
@@ -190,16 +191,28 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
         imperative, rest = _plain(imperative, thing, rest)
     if kind == "pick":
         rest = ""
-    elif state == "{o} is" or (not rest and state.startswith("{o} is {rest}")):
-        state = f"{{o}} has been {_participle(imperative.split()[0])}"
+    elif _is_passive(state, rest, means, direction):
+        state = f"{{o}} has been {_participle(imperative.split()[0])} {direction}"
     several = is_plural(thing)
+    if state.startswith("{o} is empty") and (several or rest):
+        state = f"{{o}} has been {_participle(imperative.split()[0])} {{rest}}"
+    state = state.replace("{o} have", "{o} has")
+    if several:
+        state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
     if kind in ("put", "pick") and several:
         kind = "many"
-        state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
     values = {"o": thing, "rest": rest}
     name = imperative.format(**values).strip()
     state = _as_state(state.format(**values)).strip()
     return Clause(name, state, kind, tool or thing, several, picked=bool(tool), means=means, way=way)
+
+
+def _is_passive(state: str, rest: str, means: Means, direction: str) -> bool:
+    """Whether the words name no place where the thing is then: "push the button on the wall", "turn it over"."""
+    if means == "press" and state.startswith("{o} is {rest}"):
+        return True
+    turned = direction and direction not in _ENDS and state.endswith((" turned {rest}", " flipped {rest}"))
+    return state == "{o} is" or (not rest and (state.startswith("{o} is {rest}") or bool(turned)))
 
 
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
@@ -254,6 +267,6 @@ def _participle(verb: str) -> str:
     irregular = {verb: verb for verb in ("put", "hit", "cut", "spread")} | {
         "take": "taken", "slide": "slid", "drag": "dragged", "tug": "tugged", "sweep": "swept",
         "chop": "chopped", "scrub": "scrubbed", "draw": "drawn", "tip": "tipped", "throw": "thrown",
-        "drop": "dropped",
+        "drop": "dropped", "flip": "flipped", "empty": "emptied", "tidy": "tidied",
     }  # fmt: skip
     return irregular.get(verb, verb + ("d" if verb.endswith("e") else "ed"))
