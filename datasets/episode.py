@@ -212,7 +212,10 @@ class Episode:
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
         where = f"{self.root}: episode {self.index}"
-        cells = read_rows(self.data_path, self.index, where, camera=camera)[camera]
+        rows = read_rows(self.data_path, self.index, where, camera=camera)
+        if camera not in rows.schema.names:
+            raise DatasetError(f"{where}: {self.data_path} has no column {camera}: copy the dataset again")
+        cells = rows[camera]
         pictures = []
         for index in indices:
             cell = cells[index].as_py()

@@ -155,7 +155,7 @@ class _Episodes(Mapping[int, str]):
         """
         prefix = f"videos/{camera}"
         all_rows = enumerate(map(self._rows.__getitem__, inside.tolist()))
-        rows = (pair for pair in all_rows if pair[1].get(f"{prefix}/to_timestamp") is not None)
+        rows = (pair for pair in all_rows if np.isfinite(pair[1].get(f"{prefix}/to_timestamp") or np.nan))
         margin, digests = 0.5 / float(self._info["fps"]), np.zeros(len(inside), "S64")
 
         def path_of(pair: tuple[int, Row]) -> Path:

@@ -42,15 +42,15 @@ def read_info(root: Path) -> dict[str, Any]:
         version, fps, features = str(info["codebase_version"]), float(info["fps"]), dict(info["features"])
     except (ValueError, KeyError, TypeError) as e:
         raise DatasetError(f"{path}: damaged ({e!r}): copy the dataset again") from e
-    if not version.startswith("v3."):
+    if not version.removeprefix("v").startswith("3."):
         advice = CONVERTERS.get(version, "a newer goalreel may read it")
         raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
     if info.get("storage_format") == "lance":
         raise DatasetError(
             f"{path}: stored as lance, which lerobot 0.6 does not read either: convert it to parquet and mp4"
         )
-    if isinstance(info["fps"], bool) or not 0 < fps < float("inf") or not features:
-        raise DatasetError(f"{path}: fps {info['fps']} and {len(features)} features make no dataset")
+    if isinstance(info["fps"], bool | str) or not 0 < fps < float("inf") or not features:
+        raise DatasetError(f"{path}: fps {info['fps']!r} and {len(features)} features make no dataset")
     _check_sizes(path, info)
     for name, feature in features.items():
         _check_feature(path, name, feature)

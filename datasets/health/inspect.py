@@ -56,6 +56,8 @@ def inspect(
     for done, step in enumerate(steps):
         progress("check", done, len(steps))
         issues += step()
+    if not thorough:
+        issues += (issue for issue in stats_issues(source) if issue.level == "broken")
     progress("check", len(steps), len(steps))
     return by_level(issues)
 

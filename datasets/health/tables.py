@@ -61,14 +61,27 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     for name, (count, nulls) in count_values(path).items():
         feature = features.get(name)
         size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in NUMERIC else 0
-        if size < 2 or count == size * rows:
+        if size < 2:
             continue
-        if nulls:
+        if (depth := _depth(parquet_schema(path).field(name).type)) != len(feature["shape"]):
+            text = f"{path}: {name} is of {depth} dimension(s), and meta/info.json says {feature['shape']}"
+            yield HealthIssue(kind="columns", level="broken", text=f"{text}: correct its shape there")
+        elif count == size * rows and nulls:
+            text = f"{path}: {name} has empty numbers, so lerobot cannot load its frames: fill them"
+            yield HealthIssue(kind="columns", level="broken", text=text)
+        elif count == size * rows:
+            continue
+        elif nulls:
             text = f"{path}: {name} has empty cells, whose episodes annotate leaves out: fill them"
             yield HealthIssue(kind="columns", level="warning", text=text)
         else:
             text = f"{path}: {name} does not have the {size} numbers a frame that meta/info.json says"
             yield HealthIssue(kind="columns", level="broken", text=f"{text}: correct its shape there")
+
+
+def _depth(kind: pa.DataType) -> int:
+    """How many lists a cell has, one in another."""
+    return 1 + _depth(kind.value_type) if hasattr(kind, "value_type") else 0
 
 
 def count_values(path: Path) -> dict[str, tuple[int, int]]:

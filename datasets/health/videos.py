@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def _files(source: Source, camera: str) -> tuple[list[CameraFile], list[int]]:
     prefix, files, nowhere = f"videos/{camera}", dict[tuple[object, object], CameraFile](), list[int]()
     columns = (source.rows.column(f"{prefix}/{n}") for n in ("chunk_index", "file_index", "from_timestamp"))
     for episode, chunk, file, start in zip(source.indices, *columns, strict=True):
-        if chunk is None or file is None or start is None:
+        if chunk is None or file is None or start is None or not isfinite(start):
             nowhere.append(episode)
             continue
         if (chunk, file) not in files:

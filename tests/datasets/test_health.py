@@ -84,6 +84,18 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         "broken",
         FAILS,
     ),
+    "a vector of two dimensions": (
+        info(lambda i: i["features"]["action"].update(shape=[4, 1])),
+        "columns",
+        "broken",
+        FAILS,
+    ),
+    "a camera of pictures without a column": (
+        info(lambda i: i["features"][WRIST].update(dtype="image")),
+        "columns",
+        "warning",
+        READ,
+    ),
     "more frames than there are": (info(lambda i: i.update(total_frames=40)), "totals", "broken", FAILS),
     "fewer frames than there are": (info(lambda i: i.update(total_frames=30)), "totals", "warning", READ),
     "no frames counted": (info(lambda i: i.update(total_frames=0)), "totals", "broken", FAILS),
@@ -227,6 +239,12 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         "broken",
         FAILS,
     ),
+    "a video that begins at NaN": (
+        column(EPISODES, f"videos/{WRIST}/from_timestamp", lambda _: [0.0, NAN, 2.1]),
+        "video_file",
+        "broken",
+        FAILS,
+    ),
     "no path of videos": (info(lambda i: i.update(video_path=None)), "video_file", "broken", FAILS),
     "a video at half the rate": (
         reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i),
@@ -258,6 +276,12 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         "warning",
         READ,
     ),
+    "a number that is empty": (
+        start("observation.state", [None, 0.0, 0.0, 0.0]),
+        "columns",
+        "broken",
+        FAILS,
+    ),
     "a state that is empty": (start("observation.state", None), "columns", "warning", READ),
     "states that are all empty": (
         column(DATA, "observation.state", lambda old: [None] * len(old)),
@@ -272,6 +296,7 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         READ,
     ),
     "no statistics": (unlink("meta/stats.json"), "stats", "warning", READ),
+    "statistics that are none": (write("meta/stats.json", "[]"), "stats", "broken", FAILS),
     "statistics with NaN": (
         write("meta/stats.json", json.dumps({"action": {"mean": [NAN]}})),
         "stats",
