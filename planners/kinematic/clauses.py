@@ -208,7 +208,7 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
 
 
 def _is_passive(state: str, rest: str, means: Means, direction: str) -> bool:
-    """Whether the words name no place where the thing is then: "push the button on the wall", "turn it over"."""
+    """Whether the words name no place where the thing then is: "push the button on the wall"."""
     if means == "press" and state.startswith("{o} is {rest}"):
         return True
     turned = direction and direction not in _ENDS and state.endswith((" turned {rest}", " flipped {rest}"))
