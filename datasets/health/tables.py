@@ -61,7 +61,7 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     for name, (count, nulls) in count_values(path).items():
         feature = features.get(name)
         size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in NUMERIC else 0
-        if size < 2:
+        if feature is None or size < 2:
             continue
         if (depth := _depth(parquet_schema(path).field(name).type)) != len(feature["shape"]):
             text = f"{path}: {name} is of {depth} dimension(s), and meta/info.json says {feature['shape']}"

@@ -129,13 +129,14 @@ def _of_grasps(
 def _brings_something(first: Cycle, motion: ArmMotion) -> bool:
     """Whether the hand may hold a thing from the start, and set it down before its first grasp.
 
-    It must be about as closed as in that grasp, and open away from both places: down there, or with an arm
-    that rests, where no height is known.
+    It opens away from where it begins and from its grasp: down there or, where no height is known, with an
+    arm that rests, and about as closed as in that grasp.
     """
     if motion.closed is None:
         return False
     hold = float(np.median(motion.closure(first)))
-    if motion.closed[0] < hold - _AS_CLOSED or motion.closed[0] > hold + _AS_CLOSED:
+    is_alike = abs(float(motion.closed[0]) - hold) <= _AS_CLOSED
+    if motion.closed[0] < hold / 2 or (motion.height is None and not is_alike):
         return False
     opens = int((motion.closed < hold / 2).argmax())
     if motion.height is None:

@@ -21,6 +21,9 @@ AGAIN = Arm().take(A).put(B).take(B).put(C).home()
 BRINGS = Arm()
 BRINGS.rows[0][3] = 0.4
 BRINGS.go(A, 1, 0.4).open().go(B, 1, 1.0).close().go(A, 1, 0.4).open().home()
+BRINGS_NARROW = Arm()
+BRINGS_NARROW.rows[0][3] = 0.1
+BRINGS_NARROW.go(A, 1, 0.1).open().go(B, 1, 1.0).close().go(A, 1, 0.4).open().home()
 
 
 def doubts(plan) -> tuple[str, ...]:
@@ -124,6 +127,7 @@ def test_a_sentence_that_no_rule_reads_whole_stays_word_for_word(instruction):
         ("pull the chair to the left", ONCE, "the hand lifts the thing"),
         ("put the cup in the box", BRINGS, "closed at the start as on a thing"),
         ("push the cup to the left", BRINGS, "closed at the start as on a thing"),
+        ("put the cup in the box", BRINGS_NARROW, "closed at the start as on a thing"),
     ],
 )
 def test_what_the_motion_does_not_explain_is_in_doubt(instruction, arm, reason):
