@@ -191,6 +191,8 @@ class Image:
         try:
             with PIL.Image.open(io.BytesIO(data)) as picture:
                 check_picture_size(*picture.size)
+                if picture.format == "EPS":  # Pillow would run Ghostscript on it
+                    raise InputError("not a readable image: EPS is a program, so send PNG or JPEG")
                 return cls(_pixels(picture))
         except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
             raise InputError("not a readable image: of no known format") from e

@@ -16,6 +16,7 @@ from goalreel.http_client import Endpoint
 from goalreel.http_errors import error_text
 from goalreel.http_probe import probe_address, probe_openai
 from goalreel.image import Image
+from goalreel.json_object import RepeatedKeyError, make_dict
 from goalreel.types import Edit
 
 SIZES: tuple[Size, ...] = ((1024, 1024), (1536, 1024), (1024, 1536))
@@ -153,7 +154,11 @@ class OpenAIImages:
         if reply.get("error"):
             raise ValueError(error_text(body))
         first = data[0] if isinstance(data, list) and data else None
-        return first if isinstance(first, dict) else {}
+        if not isinstance(first, dict):
+            return {}
+        if first.get("error"):
+            raise ValueError(error_text(json.dumps(first).encode()))
+        return first
 
 
 def goalreel_server(url: str) -> OpenAIImages:
@@ -199,8 +204,8 @@ class InterleaveThinkerServer:
     ) -> Image:
         """Decode a reply's `edited_image`, in the source's shape."""
         reply = read_object(body)
-        if reply.get("success") is False or reply.get("error"):
-            raise ValueError(str(reply.get("error") or "it says that it failed"))
+        if reply.get("success", True) is not True or reply.get("error"):
+            raise ValueError(str(reply.get("error") or "it does not say that it succeeded"))
         picture = read_picture(reply, "edited_image")
         return picture if edit.image is None else from_canvas(picture, edit.image.size, SIZES[0])
 
@@ -212,7 +217,9 @@ def read_object(body: bytes) -> dict[str, Any]:
         ValueError: it is not.
     """
     try:
-        reply = json.loads(body)
+        reply = json.loads(body, object_pairs_hook=make_dict)
+    except RepeatedKeyError as e:
+        raise ValueError(f"it has the key {str(e)[:40]!r} twice in one object") from e
     except (ValueError, RecursionError) as e:
         raise ValueError("not JSON") from e
     if not isinstance(reply, dict):

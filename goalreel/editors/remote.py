@@ -114,7 +114,10 @@ class RemoteEditor:
                 message = f"the server answered {status}: {error_text(body)}{self._endpoint.advice(status)}"
                 refused = status in REFUSED and b"API_KEY_INVALID" not in body  # a 400 of Google's
                 return self._failure(message, refused=refused)
-            return self._protocol.image(edit, body, self._fetch, left_out)
+            picture = self._protocol.image(edit, body, self._fetch, left_out)
+            if _is_blank(picture) and (edit.image is None or not _is_blank(edit.image)):
+                return self._failure("its picture has one colour alone: try another seed or prompt")
+            return picture
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
             return self._failure(self._endpoint.out_of_reach(e))
         except httpx2.HTTPError as e:
@@ -206,6 +209,11 @@ class RemoteEditor:
             if time.monotonic() > late:
                 raise httpx2.ReadTimeout(f"not complete after {self._patience.reply_s:g} s")
         return bytes(body)
+
+
+def _is_blank(image: Image) -> bool:
+    """Whether all pixels have one colour: so many servers answer what their filter stopped."""
+    return bool((image.pixels == image.pixels[0, 0]).all())
 
 
 def remote_editor(

@@ -18,9 +18,10 @@ from typing import Any
 import json_repair
 from pydantic import BaseModel, ValidationError
 
+from goalreel.json_object import RepeatedKeyError, make_dict
 from goalreel.planners.agents.json_blocks import JsonBlock, find_blocks
 from goalreel.planners.agents.known_keys import quote_texts
-from goalreel.planners.agents.python_literals import RepeatedKeyError, make_dict, read_literal
+from goalreel.planners.agents.python_literals import read_literal
 
 MAX_REPLY = 100_000
 """Characters; about a hundred times a usual reply."""

@@ -2,9 +2,9 @@
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+
+from goalreel.json_object import make_dict
 
 MAX_NESTING = 20
 
@@ -20,22 +20,6 @@ _TOKEN = re.compile(
 )
 _PYTHON = {"true": "True", "false": "False", "null": "None"}
 _DATA = ast.Expression | ast.Dict | ast.List | ast.Constant | ast.UnaryOp | ast.USub | ast.Load
-
-
-class RepeatedKeyError(Exception):
-    """An object has a key twice."""
-
-
-def make_dict(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dictionary of pairs.
-
-    Raises:
-        RepeatedKeyError: two pairs have the same key.
-    """
-    for key, count in Counter(key for key, _ in pairs).items():
-        if count > 1:
-            raise RepeatedKeyError(key)
-    return dict(pairs)
 
 
 def read_literal(text: str) -> object:

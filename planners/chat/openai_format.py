@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.http_errors import error_text, refusal_words, refused_field
 from goalreel.image import Image
+from goalreel.json_object import RepeatedKeyError, make_dict
 from goalreel.planners.chat.conversation import Message, NoReply, Token, TokenReply, cut_off, refuses_system
 from goalreel.planners.chat.token_probability import token_reply
 
@@ -20,6 +21,13 @@ TOP = 5
 """Alternatives requested for each token."""
 _NATURAL_ENDS = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "completed")
 """How servers say `finish_reason: stop`."""
+
+
+def is_natural_end(reason: str | None) -> bool:
+    """Whether a `finish_reason` says that the reply ended by itself, or says nothing."""
+    return not reason or reason.casefold() in _NATURAL_ENDS
+
+
 LIMITS = ("max_tokens", "max_completion_tokens")
 """Two names of one argument: OpenAI's newer models know the second only."""
 SYSTEM = "the system role"
@@ -48,16 +56,25 @@ class _Message(BaseModel):
         """The text, which some servers send in typed parts, thoughts among them."""
         if not isinstance(self.content, list):
             return (self.content or "").strip()
-        parts = [part for part in self.content if isinstance(part, dict)]
-        texts = [part.get("text") for part in parts if part.get("type") in ("text", "output_text")]
-        return "".join(text for text in texts if isinstance(text, str)).strip()
+        return self._parts("text", "text", "output_text").strip()
+
+    @property
+    def refused(self) -> str | None:
+        """Why the model refuses, which some servers send as a typed part; None where it does not."""
+        return self.refusal or self._parts("refusal", "refusal") or None
+
+    def _parts(self, name: str, *kinds: str) -> str:
+        """Join what the typed parts of these kinds hold under `name`."""
+        parts = self.content if isinstance(self.content, list) else ()
+        texts = [p.get(name) for p in parts if isinstance(p, dict) and p.get("type") in kinds]
+        return "".join(text for text in texts if isinstance(text, str))
 
     @property
     def silence(self) -> str | None:
         """Why there is no text, as far as the message says."""
         where = next((name for name in ("reasoning", "reasoning_content") if getattr(self, name)), None)
-        if where is None or self.refusal:
-            return self.refusal
+        if where is None or self.refused:
+            return self.refused
         return (
             f"its text lies in `{where}`; turn thinking off (?extra=), or the server's parser of thoughts on"
         )
@@ -111,30 +128,39 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
     """Read the answer in the body of a reply, with its tokens where the server gave readable ones.
 
     A reply that did not end by itself is a NoReply: its text may be a draft. So is one that calls a tool or
-    refuses, whatever else it says. Of a server that does not say why a reply ended, one of `max_tokens`
-    tokens or more was cut off.
+    refuses, whatever else it says, and one of several that differ, where one was asked for. Of a server that
+    does not say why a reply ended, one of `max_tokens` tokens or more was cut off.
 
     Raises:
         ValueError: the body is no chat completion, tells an error, or has no text; the message quotes the
             server.
     """
     try:
-        completion = _Completion.model_validate_json(body.removeprefix(BOM_UTF8))
-    except ValidationError:
+        value = json.loads(body.removeprefix(BOM_UTF8).decode(), object_pairs_hook=make_dict)
+        completion = _Completion.model_validate(value)
+    except RepeatedKeyError as e:
+        raise ValueError(
+            f"not a chat completion: it has the key {str(e)[:40]!r} twice in one object"
+        ) from None
+    except (ValueError, RecursionError):
         message = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
         raise ValueError(f"not a chat completion: {message}") from None
     choice = completion.choices[0]
     if error := completion.error or choice.error:
         raise ValueError(f"an error came with it: {error_text(json.dumps({'error': error}).encode())}")
     text = choice.message.text
+    if any((c.message.text, c.finish_reason) != (text, choice.finish_reason) for c in completion.choices):
+        number = len(completion.choices)
+        return NoReply(f"{number} replies came where one was asked for, and they differ", cut_off=text)
     reason = choice.finish_reason
     tokens = completion.usage.completion_tokens if completion.usage else None
     if not reason and max_tokens and tokens and tokens >= max_tokens:
         reason = "length"
-    if reason and reason.casefold() not in _NATURAL_ENDS:
-        return _unfinished(reason, choice.message.refusal, text)
-    if text and choice.message.refusal:
-        return NoReply(f"the model refused: {' '.join(choice.message.refusal.split())[:200]}", refused=True)
+    refusal = choice.message.refused
+    if reason and not is_natural_end(reason):
+        return _unfinished(reason, refusal, text)
+    if text and refusal:
+        return NoReply(f"the model refused: {' '.join(refusal.split())[:200]}", refused=True)
     if choice.message.tool_calls or choice.message.function_call:
         return NoReply("the model called a tool, and there is none: ask another model", cut_off=text or None)
     if not text:

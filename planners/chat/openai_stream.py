@@ -1,12 +1,17 @@
 """A chat completion is read from its server: as one body, or as a stream that is made one body."""
 
+import json
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from goalreel.http_client import MAX_REPLY_BYTES
+from goalreel.json_object import RepeatedKeyError, make_dict
+from goalreel.planners.chat.openai_format import is_natural_end
 from goalreel.progress import OnText
 
 
@@ -15,6 +20,21 @@ class _Choice(BaseModel):
     delta: dict[str, Any] | None = None
     finish_reason: str | None = None
     error: Any = None
+
+
+@dataclass
+class _Streamed:
+    """A choice, as far as it has come."""
+
+    message: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    """Its `finish_reason`; an unnatural one stays, whatever comes after it."""
+
+    def add(self, choice: _Choice) -> str:
+        """Append a part of the choice; return the text that it adds."""
+        if choice.finish_reason and is_natural_end(self.reason):
+            self.reason = choice.finish_reason
+        return _add(self.message, choice.delta or {})
 
 
 class _Chunk(BaseModel):
@@ -51,8 +71,8 @@ async def read_stream(response: httpx2.Response, on_text: OnText | None) -> http
     Raises:
         httpx2.TransportError: the stream is broken, longer than a reply may be, or ended before the reply.
     """
-    message: dict[str, Any] = {}
-    usage, reason, ended, size = None, None, False, 0
+    choices = defaultdict[int, _Streamed](_Streamed)
+    usage, ended, size = None, False, 0
     async for event in httpx2.EventSource(response):
         _check_size(size := size + len(event.data), response)
         if ended := event.data.startswith("[DONE]"):
@@ -60,22 +80,22 @@ async def read_stream(response: httpx2.Response, on_text: OnText | None) -> http
         if not event.data:
             continue
         try:
-            chunk = _Chunk.model_validate_json(event.data)
-        except ValidationError as e:
+            chunk = _Chunk.model_validate(json.loads(event.data, object_pairs_hook=make_dict))
+        except (ValueError, RecursionError, RepeatedKeyError) as e:
             raise _broken(response, "an event of the stream is no part of a chat completion") from e
         if chunk.error:
             return _whole(response, {"error": chunk.error})
         usage = chunk.usage or usage
-        for choice in (c for c in chunk.choices or () if not c.index):
+        for choice in chunk.choices or ():
             if choice.error:
                 return _whole(response, {"error": choice.error})
-            reason = choice.finish_reason or reason
-            text = _add(message, choice.delta or {})
-            if text and on_text is not None:
+            text = choices[choice.index or 0].add(choice)
+            if text and on_text is not None and not choice.index:
                 on_text(text)
-    if not ended and reason is None:
+    if not ended and all(choice.reason is None for choice in choices.values()):
         raise _broken(response, "the stream ended before the reply")
-    return _whole(response, {"choices": [{"message": message, "finish_reason": reason}], "usage": usage})
+    whole = [{"message": c.message, "finish_reason": c.reason} for _, c in sorted(choices.items())]
+    return _whole(response, {"choices": whole, "usage": usage})
 
 
 def _add(message: dict[str, Any], delta: dict[str, Any]) -> str:

@@ -53,6 +53,12 @@ def echo(path: str, fields: dict) -> Reply:
     return 200, {"data": [{"b64_json": encoded(image)}]}, {}
 
 
+PICTURE = encoded(picture(64, 64))
+TRUNCATED = base64.b64encode(picture(64, 64).jpeg(90)[:-200]).decode()
+EPS = base64.b64encode(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n").decode()
+BLACK = encoded(Image(np.zeros((64, 64, 3), np.uint8)))
+
+
 def close(a: Image, b: Image) -> bool:
     return a.size == b.size and np.abs(a.pixels.astype(int) - b.pixels).max() <= 4
 
@@ -205,6 +211,10 @@ def test_interleavethinkers_server(server):
     assert message(editor) == "the server answered 500: Image editing failed: no GPU"
     server.reply = lambda path, fields: (200, {"success": False, "error": "Task timeout"}, {})
     assert message(editor) == "the server's reply is unusable: Task timeout"
+    for success in ("false", 0, None):
+        reply = (200, {"success": success, "edited_image": PICTURE}, {})
+        server.reply = lambda path, fields, reply=reply: reply
+        assert message(editor) == "the server's reply is unusable: it does not say that it succeeded"
 
 
 @pytest.mark.parametrize("kind", ["server", "interleavethinker"])
@@ -638,6 +648,11 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(remote, tmp_path):
         ({"data": [{"b64_json": "!!!"}]}, "unusable"),
         ({"data": [{"b64_json": "é"}]}, "unusable"),
         ({"data": [{"b64_json": "aGVsbG8="}]}, "not a readable image"),
+        ({"data": [{"b64_json": TRUNCATED}]}, "truncated"),
+        ({"data": [{"b64_json": BLACK}]}, "one colour alone"),
+        ({"data": [{"b64_json": EPS}]}, "EPS is a program"),
+        ({"data": [{"b64_json": PICTURE, "error": {"message": "blocked"}}]}, "blocked"),
+        (b'{"data": [], "data": [{"b64_json": "x"}]}', "the key 'data' twice"),
     ],
 )
 def test_an_unusable_reply_is_a_failure(server, body, reason):

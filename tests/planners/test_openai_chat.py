@@ -395,6 +395,7 @@ def test_a_reply_that_did_not_end_by_itself_is_no_answer(serve, end, why, refuse
 
 CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 DRAFT = {"role": "assistant", "content": VERDICT}
+TEXT = {"type": "text", "text": VERDICT}
 
 
 @pytest.mark.parametrize(
@@ -405,6 +406,8 @@ DRAFT = {"role": "assistant", "content": VERDICT}
         ({"message": DRAFT | {"refusal": "I will\nnot"}}, {}, "the model refused: I will not", True),
         ({"error": {"code": "x", "message": "lost half of it"}}, {}, "lost half of it", False),
         ({}, {"error": {"message": "lost half of it"}}, "lost half of it", False),
+        ({"message": {"content": [TEXT, {"type": "refusal", "refusal": "No."}]}}, {}, "refused: No.", True),
+        ({}, {"choices": [{"message": DRAFT}, {"message": {"content": "no"}}]}, "2 replies came", False),
     ],
 )
 @pytest.mark.parametrize("end", ["stop", None])
@@ -415,6 +418,16 @@ def test_a_reply_that_says_yes_and_no_is_no_answer(serve, choice, more, why, ref
     assert isinstance(reply, NoReply)
     assert why in reply.reason
     assert reply.refused is refused
+
+
+@pytest.mark.parametrize(
+    "fields", ['"content": "no", "content": "yes"', '"content": "yes"}, "message": {"content": "no"']
+)
+def test_a_key_that_stands_twice_is_no_answer(serve, fields):
+    server = serve(lambda r: Reply(body=f'{{"choices": [{{"message": {{{fields}}}}}]}}'.encode()))
+    (reply,) = OpenAIChat("m", server.url, retries=0).complete(ask("a"))
+    assert isinstance(reply, NoReply)
+    assert "twice in one object" in reply.reason
 
 
 @pytest.mark.parametrize(

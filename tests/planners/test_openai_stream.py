@@ -79,6 +79,11 @@ def test_a_stream_is_heard_and_read_as_a_whole(chunks, how):
             "the model refused: I will not",
         ),
         ((delta(content="Open"), {"choices": [{"index": 0, "error": {"message": "no room"}}]}), "no room"),
+        ((delta("length", content="Open"), delta("stop")), "length limit"),
+        (
+            (delta("stop", content="Open"), {"choices": [{"index": 1, "delta": {"content": "Shut"}}]}),
+            "2 replies",
+        ),
     ],
 )
 def test_a_reply_that_is_not_whole_is_none(chunks, reason):
