@@ -38,6 +38,8 @@ POLL_SECONDS = 0.2
 """Seconds between two checks whether a call has begun, or takes too long."""
 COOL_DOWN = 10.0
 """Seconds for which a task does not call a model again that could not be called."""
+PICTURES_ALONE = "it looks at pictures alone: nobody compared the live frame with the words"
+"""Why a critic of picture checks takes nothing for done."""
 MAX_ABANDONED = 4
 """How many calls of a thread may be under way that nobody waits for. Until one ends, no other begins."""
 
@@ -194,9 +196,15 @@ class ModelCaller:
         return await self._call(stage, lambda: self._trio.ask(stage, [request]))
 
     async def judge_live(self, candidate: Candidate) -> Verdict | Failure:
-        """Ask whether a live frame shows that the sub-goal is reached."""
+        """Ask whether a live frame shows that the sub-goal is reached.
+
+        A yes of picture checks (`Verdict.pictures_only`) says nothing of that: it is a Failure.
+        """
         critic = self._trio.live_critic or self._trio.critic
-        return await self._call("judge", lambda: critic.judge([candidate]), self._live_thread)
+        answer = await self._call("judge", lambda: critic.judge([candidate]), self._live_thread)
+        if isinstance(answer, Verdict) and answer.success and answer.pictures_only:
+            return Failure(stage="judge", message=PICTURES_ALONE)
+        return answer
 
     async def replan(self, progress: ReplanContext) -> Plan | Failure:
         """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""

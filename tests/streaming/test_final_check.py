@@ -8,7 +8,9 @@ from support.wait import until
 
 from goalreel.models import presets
 from goalreel.planners.agents.task_check import states_in, whole_state
+from goalreel.planners.recorded.difference import DifferenceCritic
 from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.model_caller import PICTURES_ALONE
 from goalreel.streaming.request import TaskRequest
 from goalreel.types import Failure
 
@@ -121,6 +123,21 @@ def test_an_answer_that_cannot_be_read_is_no_confirmation(start):
     outcome = result(done(world, engine, heard))
     assert (outcome.error, outcome.verdict) == (ErrorCode.UNVERIFIED, None)
     assert "no verdict in the reply" in outcome.message
+
+
+def test_a_critic_of_pictures_alone_takes_neither_a_step_nor_the_task_for_done(start):
+    """Something changed in the picture, but nobody compared it with the words."""
+    world = World(1)
+    engine, heard = start(world, live_critic=DifferenceCritic())
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.scene = picture(1)
+    until(lambda: PICTURES_ALONE in engine.progress().board.degraded)
+    assert engine.progress().board.steps[0].status == "active"
+    engine.set_step(0, "completed")
+    outcome = result(ticket)
+    assert (outcome.error, outcome.verdict) == (ErrorCode.UNVERIFIED, None)
+    assert PICTURES_ALONE in outcome.message
 
 
 def wholes_in(candidates) -> bool:
