@@ -44,8 +44,13 @@ class Claim(Frozen):
 
     @property
     def line(self) -> str:
-        """Maker and checker for a reader."""
-        return f"by {self.by}, checked by {self.checked}"
+        """Maker and checker for a reader, and whether it is in doubt: a checker may have refused it."""
+        return f"by {self.by}, checked by {self.checked}{self.doubt_note}"
+
+    @property
+    def doubt_note(self) -> str:
+        """What a line on it ends with."""
+        return ", in doubt" if self.doubts else ""
 
 
 class Claims(Frozen):
@@ -159,6 +164,9 @@ type ClaimTotals = dict[str, dict[str, dict[str, int]]]
 def count(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
     """Count claims by maker and by checker: claim -> `by` or `checked` -> who -> number of steps.
 
+    `doubted` is the part of `checked` that is in doubt, such as what a checker refused; left out if there is
+    none.
+
     >>> count(())
     {}
     """
@@ -174,7 +182,9 @@ def count_details(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
 def _count(items: "Iterable[tuple[str, Claim | Detail]]") -> ClaimTotals:
     counts: ClaimTotals = {}
     for name, item in items:
-        for key, value in (("by", item.by), ("checked", item.checked)):
+        doubted = isinstance(item, Claim) and bool(item.doubts)
+        pairs = (("by", item.by), ("checked", item.checked), ("doubted", item.checked))
+        for key, value in pairs if doubted else pairs[:2]:
             values = counts.setdefault(name, {}).setdefault(key, {})
             values[value] = values.get(value, 0) + 1
     return counts

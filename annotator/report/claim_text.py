@@ -33,18 +33,19 @@ def display_name(model: str) -> str:
 
 
 def claim_line(claim: Claim) -> str:
-    """Maker and checker of one claim.
+    """Maker and checker of one claim, and whether it is in doubt.
 
     >>> claim_line(Claim(by="rule")), claim_line(Claim(by="model hf:a/b?top_p=1", checked="person"))
     ('by a rule, not checked', 'by b, checked by a person')
     """
     maker = _MAKERS.get(claim.by) or f"by {_who(claim.by)}"
     checker = _CHECKERS.get(claim.checked) or _who(claim.checked)
-    return f"{maker}, {'not checked' if claim.checked == NOBODY else f'checked by {checker}'}"
+    check = "not checked" if claim.checked == NOBODY else f"checked by {checker}"
+    return f"{maker}, {check}{claim.doubt_note}"
 
 
 def claim_lines(claims: Claims) -> list[str]:
-    """The claims of a step; those of one maker and one checker share a line."""
+    """The claims of a step; those of one maker and one checker, in doubt or not, share a line."""
     titles: dict[str, list[str]] = {}
     for name, claim in claims.items():
         titles.setdefault(claim_line(claim), []).append(TITLES[name])

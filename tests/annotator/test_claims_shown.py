@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
@@ -25,10 +26,11 @@ from goalreel.types import Failure, Storyboard, Task
 
 INSTRUCTION = "Task: put the block in the bowl"
 DOUBT = "no rule reads the whole instruction"
-WORDS, CHECKED = "by rule, checked by nobody", "by rule, checked by person"
-LOOKS = "by recording, checked by picture checks"
+WHEN, CHECKED = "by rule, checked by nobody", "by rule, checked by person"
+WORDS = f"{WHEN}, in doubt"
 LINE = (
-    "When, words, outcome: by a rule, not checked · Goal image: from the recording, checked by picture checks"
+    "When: by a rule, not checked · Words, outcome: by a rule, not checked, in doubt · "
+    "Goal image: from the recording, checked by picture checks"
 )
 
 
@@ -91,9 +93,11 @@ def test_the_summary_counts_them(run, boards):
     _, summary = run
     counts = json.loads(summary.as_json())
     steps = sum(len(board.steps) for board in boards.values())
-    assert counts["claims"]["what"] == {"by": {"rule": steps}, "checked": {"nobody": steps}}
+    nobody = {"nobody": steps}
+    assert counts["claims"]["what"] == {"by": {"rule": steps}, "checked": nobody, "doubted": nobody}
     assert counts["claims"]["looks"]["by"] == {"recording": steps}
     assert counts["doubtful"] == steps
+    assert counts["end_checked"] == {"nobody": len(boards)}
 
 
 def test_the_report_has_them(boards, tmp_path):
@@ -143,9 +147,12 @@ def test_the_table_has_them(run, tmp_path):
 
 def test_the_cards_of_the_dataset_and_of_its_exports_have_them(run, boards, tmp_path):
     steps = sum(len(board.steps) for board in boards.values())
+    looks = Counter(step.claims.looks.line for board in boards.values() for step in board.steps)
     export_groot(run[0], tmp_path / "groot")
     for root in (run[0], tmp_path / "groot"):
-        assert f"- Words: {WORDS} ({steps})" in (root / "README.md").read_text()
+        card = (root / "README.md").read_text()
+        assert f"- Words: {WORDS} ({steps})" in card
+        assert all(f"- Goal image: {line} ({number})" in card for line, number in looks.items())
 
 
 def test_the_review_page_and_its_queue_follow_a_person(run, tmp_path):
@@ -171,9 +178,10 @@ def test_the_review_page_and_its_queue_follow_a_person(run, tmp_path):
     assert accepted.steps[0].doubts == ()
     board = Records(out / FOLDER, "").outline(0)
     assert {step.status for step in board.steps} == {"verified"}, "a person compared picture and words"
+    assert board.end_checked == "person"
     assert session.rows(ListFilter(text="checked by person"), 0, 9).total == 1
 
     rename = RenameStep(step=first, name="grasp the block")
     (step,) = session.change(0, accepted.revision, "ann", rename, filters).steps
     assert (step.claims.what.line, step.doubts) == ("by person, checked by person", ())
-    assert step.claims.when.line == WORDS, "they said nothing of its frames, and took the verdict back"
+    assert step.claims.when.line == WHEN, "they said nothing of its frames, and took the verdict back"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from goalreel.annotator.report.claim_text import claim_line
 from goalreel.claims import Claim, add_counts, attributed, count, makers
 from goalreel.image import Image
 from goalreel.types import (
@@ -107,3 +108,12 @@ def test_claims_are_counted_by_maker_and_by_checker():
     assert totals["looks"] == {"by": {"recording": 2}, "checked": {"picture checks": 2}}
     add_counts(totals, count(steps[:1]))
     assert totals["what"] == {"by": {"rule": 3}, "checked": {"nobody": 3}}
+
+
+def test_what_a_checker_refused_counts_as_doubted_and_every_line_says_so():
+    refused = claims(step(verdict=Verdict(success=False, reasoning="There is no bowl."))).looks
+    assert refused is not None
+    assert refused.line.endswith(", in doubt")
+    assert claim_line(refused).endswith(", in doubt")
+    totals = count([step(verdict=Verdict(success=False, reasoning="There is no bowl."))])["looks"]
+    assert totals["doubted"] == totals["checked"] == {"unknown": 1}

@@ -87,7 +87,7 @@ def test_each_step_says_who_made_and_who_checked_it_and_what_is_in_doubt():
     ]
     assert "Goal image: by flux, checked by grosser" in said[0]
     assert "Outcome: by the operator, checked by the operator" in said[0]
-    assert said[1].endswith("Goal image: in doubt")
+    assert said[1].endswith("Goal image: by flux, checked by grosser, in doubt")
     assert said[2] == "Words: by some-planner, not checked"
     assert MarkerRules().problems(array) == []
 

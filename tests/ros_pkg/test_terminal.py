@@ -56,10 +56,10 @@ def test_who_made_and_who_checked_a_step_and_what_is_in_doubt_is_shown():
     shown = printed(prompt="p", image_status=unverified, critic=critic, claims=claims)
     assert "picture unverified" in shown
     assert "Words: by some-planner, not checked" in shown
-    assert "Goal image: by e, checked by c" in shown
+    assert "Goal image: by e, checked by c, in doubt" in shown
     assert "in doubt: The block is not there." in shown
     claims[1].doubts = ["No."]
-    assert "in doubt" not in printed(critic=critic, claims=claims), "the critic's words are there already"
+    assert "in doubt: " not in printed(critic=critic, claims=claims), "the critic's words are there already"
 
 
 def test_a_plan_that_lost_a_model_says_so():

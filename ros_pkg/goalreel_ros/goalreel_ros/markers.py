@@ -18,7 +18,6 @@ from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
 from goalreel.annotator.report.claim_text import claim_lines
 from goalreel.annotator.report.pictures import jpeg
-from goalreel.claims import TITLES
 from goalreel.image import Image
 from goalreel.streaming.board import Board
 from goalreel.streaming.step_panel import StepPanel
@@ -159,9 +158,7 @@ class _Drawing:
 
     def _claims(self, panel: StepPanel) -> list[str]:
         """Who made what a step claims and who checked it, and whether that is in doubt."""
-        claims = panel.claims(self._board.models)
-        in_doubt = [name for name, claim in claims.items() if claim.doubts]
-        sentences = [*claim_lines(claims), *(f"{TITLES[name]}: in doubt" for name in in_doubt)]
+        sentences = claim_lines(panel.claims(self._board.models))
         width = int(self._line_length / _SMALL)
         lines = [
             line for text in sentences for line in textwrap.wrap(to_ascii(text, "see ~/storyboard"), width)
