@@ -5,6 +5,7 @@ model twice. The answers of an episode are removed once its record is written, t
 """
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -39,7 +40,7 @@ from goalreel.models.trio import Trio
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
-from goalreel.types import ROLES, Storyboard
+from goalreel.types import ROLES, Status, Storyboard
 
 if TYPE_CHECKING:
     from goalreel.annotator.workers import Workers
@@ -141,7 +142,9 @@ def annotate(
         done -= todo.keys()
         done |= records.done(records.recorded() - done, corrected=True, reported=reported)
         if not summary.stopped or done:
-            write_dataset(source, out, records, options, recorded.camera, done, overwrite, progress)
+            summary.dataset_steps = write_dataset(
+                source, out, records, options, recorded.camera, done, overwrite, progress
+            )
     return summary
 
 
@@ -181,16 +184,16 @@ def write_dataset(
     episodes: Collection[int],
     overwrite: bool,
     progress: OnProgress,
-) -> None:
+) -> Counter[Status]:
     """Write the dataset `out` from `source` and what is recorded, with goal images of `camera`'s size.
 
     `episodes` are those whose records count (`Records.done`). `overwrite` writes anew what somebody changed
-    there by hand.
+    there by hand. Returns how many steps of all recorded episodes have each status.
 
     Raises:
         DatasetError: as `build`.
     """
-    build(
+    return build(
         source,
         out,
         records,

@@ -23,7 +23,7 @@ from goalreel.annotator.redaction import without_addresses
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.batch import Limits, run
-from goalreel.claims import attributed, makers
+from goalreel.claims import ClaimTotals, add_counts, attributed, count, makers
 from goalreel.datasets.shards import Shard
 from goalreel.errors import BackendError, UserError, first_line
 from goalreel.files import digest, exclusive, write_bytes
@@ -34,7 +34,7 @@ from goalreel.models.presets import Preset
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
-from goalreel.types import ROLES, Failure, Task
+from goalreel.types import ROLES, Failure, Status, Task
 
 if TYPE_CHECKING:
     from goalreel.annotator.workers import Workers
@@ -78,8 +78,12 @@ class PlanSummary:
     editors: Counter[str] = field(default_factory=Counter)
     """Editor -> storyboards; of this run and those before, as all that follows."""
     domains: Counter[str] = field(default_factory=Counter)
-    steps: Counter[str] = field(default_factory=Counter)
+    steps: Counter[Status] = field(default_factory=Counter)
     """Status -> steps."""
+    claims: ClaimTotals = field(default_factory=dict)
+    """The steps' claims by maker and by checker (`goalreel.claims.count`)."""
+    end_checked: Counter[str] = field(default_factory=Counter)
+    """Who compared the end with the whole instruction (`Storyboard.end_checked`) -> storyboards."""
     stopped: str | None = None
 
     def as_json(self) -> str:
@@ -270,6 +274,8 @@ def _report(order: PlanOrder, out: Path, summary: PlanSummary, progress: OnProgr
                 summary.editors[editor] += 1
                 summary.domains[str(row.values.get("domain", "-"))] += 1
                 summary.steps.update(step.status for step in board.steps)
+                summary.end_checked[board.end_checked] += 1
+                add_counts(summary.claims, count(board.steps))
                 yield EpisodeView(row.number, f"{row.id}, drawn by {editor}", row.prompt, board)
             progress("report", done + 1, len(order.rows))
 

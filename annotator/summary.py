@@ -9,7 +9,7 @@ from pathlib import Path
 from goalreel.claims import ClaimTotals, add_counts, count, count_details
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.terms import LabelForm
-from goalreel.types import Storyboard
+from goalreel.types import Status, Storyboard
 
 
 @dataclass
@@ -27,6 +27,10 @@ class Summary:
     not_begun: int = 0
     """Episodes that the run did not get to before it stopped."""
     steps: Counter[str] = field(default_factory=Counter)
+    dataset_steps: Counter[Status] = field(default_factory=Counter)
+    """All steps of the dataset by status, those of earlier runs too; empty where none was written."""
+    end_checked: Counter[str] = field(default_factory=Counter)
+    """Who compared the end with the whole instruction (`Storyboard.end_checked`) -> episodes."""
     doubtful: int = 0
     """Steps whose words may be untrue: their frames keep the instruction."""
     claims: ClaimTotals = field(default_factory=dict)
@@ -59,6 +63,7 @@ class Summary:
         self.annotated += 1
         self.unverified += not board.complete
         self.steps.update(step.status for step in board.steps)
+        self.end_checked[board.end_checked] += 1
         self.doubtful += sum(bool(step.step.doubts) for step in board.steps)
         add_counts(self.claims, count(board.steps))
         add_counts(self.details, count_details(board.steps))
@@ -73,6 +78,7 @@ class Summary:
         self.doubtful += counts["doubtful"]
         self.unaligned += counts["unaligned"]
         self.steps.update(counts["steps"])
+        self.end_checked.update(counts["end_checked"])
         add_counts(self.claims, counts["claims"])
         add_counts(self.details, counts["details"])
         self.failures |= {int(episode): why for episode, why in counts["failures"].items()}
@@ -80,8 +86,9 @@ class Summary:
 
     @property
     def clean(self) -> bool:
-        """No episode and no step failed, and none is left to do."""
-        return not (self.failures or self.not_begun or self.stopped or self.steps["failed"])
+        """No episode and no step failed, in this run or an earlier one, and none is left to do."""
+        failed = self.steps["failed"] or self.dataset_steps["failed"]
+        return not (self.failures or self.not_begun or self.stopped or failed)
 
     def as_json(self) -> str:
         """One JSON object on one line."""
@@ -95,6 +102,8 @@ class Summary:
                 "not_begun": self.not_begun,
                 "resumed": self.resumed,
                 "steps": dict(self.steps),
+                "dataset_steps": dict(self.dataset_steps),
+                "end_checked": dict(self.end_checked),
                 "doubtful": self.doubtful,
                 "claims": self.claims,
                 "details": self.details,

@@ -10,13 +10,13 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from goalreel.claims import Claims, claims_of
+from goalreel.claims import NOBODY, PERSON, Claims, claims_of
 from goalreel.details import Details
 from goalreel.frozen import Frozen
 from goalreel.image import Image
@@ -307,6 +307,8 @@ class Alignment(Frozen):
 
 
 type Status = Literal["observed", "verified", "unverified", "failed", "skipped", "text"]
+STATUSES: tuple[Status, ...] = get_args(Status.__value__)
+"""The best first; `text` stands apart."""
 ACCEPTED: tuple[Status, ...] = ("observed", "verified")
 """The statuses of a step whose goal image may be used."""
 
@@ -427,6 +429,15 @@ class Storyboard(Frozen):
     def complete(self) -> bool:
         """Whether every step has an accepted goal image or is in words alone."""
         return bool(self.steps) and all(step.usable for step in self.steps)
+
+    @property
+    def end_checked(self) -> str:
+        """Who compared the end with the whole instruction, as in `Claim.checked`.
+
+        No model does, as each step is judged alone; a person does who accepts every step.
+        """
+        checkers = {claim.checked for step in self.steps for _, claim in step.claims.items()}
+        return PERSON if checkers == {PERSON} else NOBODY
 
 
 type Request = Task | Edit | Candidate

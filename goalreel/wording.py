@@ -1,8 +1,10 @@
 """What models say, as a page shows it to a reader. Records keep every word and every digit."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
-from goalreel.types import Registration
+from goalreel.types import STATUSES, Registration, Status
 
 _CELL = re.compile(r"\bc\d+ r\d+\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -17,6 +19,16 @@ def reader_text(text: str) -> str:
     if not _CELL.search(text):
         return text
     return " ".join(s for s in _SENTENCE_END.split(text) if not _CELL.search(s)) or text
+
+
+def status_counts(statuses: Iterable[Status]) -> str:
+    """Count the steps of each status, in words.
+
+    >>> status_counts(["verified", "unverified", "verified"])
+    '2 verified, 1 unverified'
+    """
+    counts = Counter(statuses)
+    return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
 
 
 def rounded(score: float) -> str:

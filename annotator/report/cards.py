@@ -98,6 +98,8 @@ class EpisodeCard:
     status: Status
     tally: str
     """How many steps are observed, verified, or in words alone; empty without steps."""
+    end_checked: str
+    """Who compared the end with the whole instruction; empty without steps."""
     seconds: str | None
     length: int
     fps: str
@@ -253,6 +255,7 @@ def episode_card(view: EpisodeView) -> EpisodeCard:
         instruction=view.instruction,
         status=view.status,
         tally=_tally(steps),
+        end_checked=view.storyboard.end_checked if steps else "",
         seconds=view.seconds,
         length=view.length,
         fps=f"{view.fps:g}",

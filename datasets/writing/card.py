@@ -119,6 +119,8 @@ def claim_lines(claims: Iterable[str]) -> Iterator[str]:
     yield ""
     for claim, number in sorted(Counter(claims).items()):
         yield f"- {claim} ({number})"
+    yield ""
+    yield "No model compared the end of an episode with its whole instruction; a person who accepts it does."
 
 
 def _robot(job: BuildPlan) -> Iterator[str]:

@@ -4,6 +4,7 @@ A pure function: run twice it changes no byte, killed and run again it ends with
 goes first and comes last, so a half-built OUT is no dataset.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,7 @@ from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import digest, file_digest, sweep, write_bytes
 from goalreel.terms import DEFAULT_FORM, SubGoalForm
 from goalreel.terms import SUBGOAL as SUBGOAL
+from goalreel.types import Status
 
 
 def build(
@@ -54,7 +56,7 @@ def build(
     overwrite: bool = False,
     follow_links: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> None:
+) -> Counter[Status]:
     """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
 
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
@@ -66,6 +68,9 @@ def build(
     language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
     written, and where. `overwrite` writes anew what somebody changed in `out`. `follow_links` takes
     over what links out of `source` lead to. `progress(done, total)` counts files.
+
+    Returns:
+        How many steps of all recorded episodes have each status.
 
     Raises:
         DatasetError: `source` or a record is broken, `source` has the camera in another form or links that
@@ -98,6 +103,7 @@ def build(
     for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
         if progress:
             progress(done, total)
+    return Counter(status for goals in job.goals.values() for status in goals.statuses)
 
 
 def _steps(

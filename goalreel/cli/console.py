@@ -109,6 +109,9 @@ def measured_table(report: "BaseModel", titles: Mapping[str, str]) -> Table:
 
 def show_summary(summary: "Summary") -> None:
     """Print what an annotation run did, and what to do next."""
+    from goalreel.types import STATUSES
+    from goalreel.wording import status_counts
+
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("episodes annotated", str(summary.annotated))
     if summary.unverified:
@@ -119,9 +122,14 @@ def show_summary(summary: "Summary") -> None:
         table.add_row("episodes failed", str(len(summary.failures)), style="red")
     if summary.not_begun:
         table.add_row("episodes not begun", str(summary.not_begun), style="red")
-    for status in ("observed", "verified", "unverified", "failed", "skipped", "text"):
+    for status in STATUSES:
         if summary.steps[status]:
             table.add_row(f"steps {status}", str(summary.steps[status]))
+    if summary.resumed and summary.dataset_steps:
+        table.add_row("steps of the whole dataset", status_counts(summary.dataset_steps.elements()))
+    if summary.annotated:
+        checked = ", ".join(f"{who} ({n})" for who, n in sorted(summary.end_checked.items()))
+        table.add_row("end and whole instruction compared by", checked)
     if summary.doubtful:
         table.add_row("... with words in doubt", str(summary.doubtful))
     if summary.unaligned:

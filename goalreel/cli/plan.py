@@ -156,15 +156,21 @@ def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
     from collections import Counter
 
     from goalreel.claims import count
+    from goalreel.wording import status_counts
 
     if json_output:
         counts = Counter(step.status for step in board.steps)
         result: dict[str, object] = {"report": str(report), "complete": board.complete, "steps": counts}
+        result["end_checked"] = board.end_checked
         result["claims"] = count(board.steps)
         chosen = [None if s.chosen is None else s.attempts[s.chosen].registration for s in board.steps]
         result["registrations"] = [None if r is None else r.model_dump() for r in chosen]
         typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:
+        statuses = status_counts(step.status for step in board.steps)
+        typer.echo(
+            f"Steps: {statuses}. The end and the whole instruction were compared by {board.end_checked}."
+        )
         typer.echo(f"Look at {report}")
     if board.degraded:
         fail(board.degraded)

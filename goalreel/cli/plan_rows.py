@@ -70,6 +70,7 @@ def plan_file(
     from goalreel.batch import Limits
     from goalreel.cli.console import print_json, progress_bars
     from goalreel.datasets.shards import Shard
+    from goalreel.wording import status_counts
 
     if options.prompts is None:
         raise InputError("--images, --mix, --shard and --ray go with --prompts FILE.jsonl")
@@ -92,6 +93,8 @@ def plan_file(
         for editor, number in summary.editors.items():
             typer.echo(f"{number:8} drawn by {editor}")
         if shard is None:
+            if summary.steps:
+                typer.echo(f"Steps: {status_counts(summary.steps.elements())}")
             typer.echo(f"Look at {out / 'index.html'}")
     if summary.stopped:
         fail(summary.stopped)

@@ -123,7 +123,8 @@ def _report(outcome: "TaskOutcome | None", json_output: bool) -> None:
 
         numbers = {"steps": steps, "elapsed_s": outcome.elapsed, "replans": outcome.replans}
         checked = outcome.verdict is not None
-        print_json({"error": outcome.error.name if outcome.error else None, "checked": checked, **numbers})
+        error, degraded = outcome.error.name if outcome.error else None, outcome.board.degraded
+        print_json({"error": error, "checked": checked, "degraded": degraded, **numbers})
     if outcome.error:
         fail(f"{outcome.error.name}: {outcome.message}")
     if not json_output:

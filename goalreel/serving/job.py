@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 from goalreel.async_driver import drive
-from goalreel.claims import attributed
+from goalreel.claims import NOBODY, attributed
 from goalreel.image import Image
 from goalreel.loop import OnUnverified
 from goalreel.serving.served_models import ServedModels
@@ -27,6 +27,8 @@ class Job:
         self.status: JobStatus = "running"
         self.body = b""
         """The finished storyboard as JSON."""
+        self.complete, self.degraded, self.end_checked = False, "", NOBODY
+        """As the finished storyboard's."""
         self.owed = False
         """It finished while the server shut down, and nobody has fetched it yet."""
         self.running: asyncio.Task[None] | None = None
@@ -49,8 +51,10 @@ class Job:
         try:
             board = await drive(task, self._models.ask, observe=self._observe, **options)
             board = attributed(board, self._models.makers)
+            self.complete, self.degraded = board.complete, board.degraded
+            self.end_checked = board.end_checked
             self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())
-            status = "failed" if board.degraded else "done"
+            status = "failed" if self.degraded else "done"
         except asyncio.CancelledError:
             status = "cancelled"
             raise
@@ -83,7 +87,8 @@ class Job:
             case Image():
                 self._tell("edited", place)
             case Verdict():
-                verdict = answer.model_dump(include={"success", "reasoning", "probability"})
+                names = {"success", "reasoning", "probability", "pictures_only"}
+                verdict = answer.model_dump(include=names)
                 self._tell("judged", place | verdict)
             case Failure():
                 self._tell("failure", {**place, "stage": answer.stage, "message": answer.message})

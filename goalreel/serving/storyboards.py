@@ -13,7 +13,7 @@ from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.serving.errors import Wording, responses
 from goalreel.serving.events import EVENTS, HEADERS
-from goalreel.serving.job import JobStatus
+from goalreel.serving.job import Job, JobStatus
 from goalreel.serving.jobs import Jobs
 from goalreel.serving.pictures import decode_all, from_base64
 from goalreel.serving.service import Here
@@ -56,11 +56,16 @@ class Submission(BaseModel):
 class JobState(BaseModel):
     """`storyboard` is the complete record, with its pictures inline as PNG, once `status` is done.
 
-    It is there, too, where `status` is failed since there is no plan, or a model failed on the way.
+    It is there, too, where `status` is failed since there is no plan, or a model failed on the way, which
+    `degraded` says. `complete`: every step has an accepted picture or is in words alone. `end_checked`: who
+    compared the end with the whole instruction.
     """
 
     id: str
     status: JobStatus
+    complete: bool
+    degraded: str
+    end_checked: str
     storyboard: dict[str, Any] | None = None
 
 
@@ -72,7 +77,7 @@ async def submit(body: Submission, request: Request, response: Response, service
     task = await submitted_task(body, service.settings.max_pixels)
     job = jobs.submit(task, body.max_attempts or service.settings.loop.max_attempts, body.on_unverified)
     response.headers["Location"] = f"/v1/storyboards/{job.id}"
-    return JobState(id=job.id, status=job.status)
+    return _state(job)
 
 
 @router.get("/{job_id}", response_model=JobState, responses=responses(404))
@@ -80,7 +85,7 @@ async def fetch(job_id: JobId, request: Request) -> Response:
     """How it stands, and the storyboard when it is done."""
     job = _jobs(request).find(job_id)
     job.owed = False
-    head = JobState(id=job.id, status=job.status).model_dump_json(exclude={"storyboard"}).encode()
+    head = _state(job).model_dump_json(exclude={"storyboard"}).encode()
     # The record is JSON already, perhaps many megabytes of it: it is not read and written again.
     body = head[:-1] + b',"storyboard":' + (job.body or b"null") + b"}"
     return Response(body, media_type="application/json")
@@ -117,6 +122,17 @@ async def submitted_task(body: Submission, max_pixels: int) -> Task:
         return make_task(body.instruction, image, images=images, done=done, seed=body.seed)
     except InputError as e:
         raise HTTPException(400, str(e)) from e
+
+
+def _state(job: Job) -> JobState:
+    """How a job stands, without the record."""
+    return JobState(
+        id=job.id,
+        status=job.status,
+        complete=job.complete,
+        degraded=job.degraded,
+        end_checked=job.end_checked,
+    )
 
 
 def _jobs(request: Request) -> Jobs:

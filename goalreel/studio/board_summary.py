@@ -46,7 +46,7 @@ class BoardSummary:
             names=names,
             words=words,
             pictures=pictures,
-            verified=sum(step.accepted for step in steps),
+            verified=sum(step.status == "verified" for step in steps),
             complete=record is not None and record.complete,
             degraded=board.said_trouble or ("" if record is None else record.degraded),
         )

@@ -92,7 +92,7 @@ def _ended(board: str, what: events.AttemptEnded, place: _Data) -> tuple[str, _D
         assert failure is not None
         return "failure", place | {"stage": failure.stage, "message": failure.message}
     picture = None if result.image is None else result.image.frame
-    verdict = result.verdict.model_dump(include={"success", "probability"})
+    verdict = result.verdict.model_dump(include={"success", "probability", "pictures_only"})
     verdict["reasoning"] = reader_text(result.verdict.reasoning)
     return "judged", place | verdict | {"picture": picture_url(board, picture)}
 

@@ -110,6 +110,7 @@ class BoardView(BaseModel):
     failure: FailureView | None
     degraded: str
     complete: bool
+    end_checked: str
     can_undo: bool
     can_redo: bool
     history: list[ChangeView]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from goalreel.annotator.report.claim_text import claim_lines, display_name
+from goalreel.claims import NOBODY
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.board_summary import BoardSummary
 from goalreel.studio.edits import RedoEdit, UndoEdit
@@ -62,6 +63,7 @@ def board_view(board: StudioBoard) -> BoardView:
         failure=_failure(state.failure),
         degraded=board.said_trouble or ("" if record is None else record.degraded),
         complete=record is not None and record.complete,
+        end_checked=NOBODY if record is None else record.end_checked,
         can_undo=bool(board.replay.done),
         can_redo=bool(board.replay.undone),
         history=list(_history(board.replay.events, set(board.replay.done))),

@@ -105,7 +105,8 @@ def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
     out = shutil.copytree(annotated, tmp_path / "out")
     before = contents(out)
     summary = annotate(video_dataset, out)
-    assert (summary.annotated, summary.resumed) == (0, 3)
+    assert (summary.annotated, summary.resumed, summary.steps.total()) == (0, 3, 0)
+    assert summary.dataset_steps["observed"] > 0, "what earlier runs made counts too"
     assert contents(out) == before
 
 

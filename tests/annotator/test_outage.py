@@ -216,3 +216,4 @@ def test_what_a_rule_cannot_do_is_final():
     assert spoiled(board, {"editor"}) is None
     assert spoiled(board, {"planner"}) == "step 1: the editor failed: all frames tried"
     assert not Summary(Path("out"), "front", steps=Counter(failed=1)).clean, "though it is recorded"
+    assert not Summary(Path("out"), "front", dataset_steps=Counter(failed=1)).clean, "by an earlier run"

@@ -72,7 +72,9 @@ def test_every_row_gets_a_storyboard_and_a_second_run_asks_nothing(rows, models,
     assert (summary.planned, summary.resumed, summary.failures) == (12, 0, {})
     assert {board.task.instruction for board in boards(out).values()} == {row.prompt for row in rows}
     assert "put 11 away" in (out / "index.html").read_text()
-    assert json.loads((out / "report.json").read_text())["editors"] == {"a": 12}
+    report = json.loads((out / "report.json").read_text())
+    assert (report["editors"], report["end_checked"]) == ({"a": 12}, {"nobody": 12})
+    assert report["claims"]["what"]["checked"] == {"nobody": sum(report["steps"].values())}
     assert not any((out / "answers").glob("*.json"))
     models.clear()
     assert plan_rows(order(rows, "a"), out).resumed == 12

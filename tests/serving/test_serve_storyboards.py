@@ -113,6 +113,8 @@ def test_a_storyboard_equals_the_offline_drivers(client):
     assert events[-1][2] == {"status": "done"}
     assert watch(client, job, **{"Last-Event-ID": "8"}) == events[8:]
     board = fetch(client, job)
+    state = client.get(f"/v1/storyboards/{job}").json()
+    assert (state["complete"], state["degraded"], state["end_checked"]) == (True, "", "nobody")
     assert board == expected(image=picture(), seed=7)
     claims = board.steps[0].claims
     assert claims.what.line == "by model planner, checked by nobody"
@@ -124,6 +126,9 @@ def test_a_storyboard_without_a_plan_has_failed_and_can_be_fetched(client):
     job = submit(client, instruction="say no reply")
     assert watch(client, job)[-1][2] == {"status": "failed"}
     assert "too long" in fetch(client, job, "failed").degraded
+    state = client.get(f"/v1/storyboards/{job}").json()
+    assert "too long" in state["degraded"]
+    assert (state["complete"], state["end_checked"]) == (False, "nobody")
 
 
 def test_storyboards_side_by_side_share_batches_with_each_other_and_with_chats(client, models):

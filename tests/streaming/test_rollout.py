@@ -111,7 +111,7 @@ def test_a_policy_is_led_through_a_plan(bench):
     assert done.stdout.splitlines()[-1].startswith(f"done: {len(goals)} sub-goals in "), done.stdout
     assert len(bench.tasks) == len(goals)
     for number, name in enumerate(bench.tasks, 1):
-        assert f"{number}/{len(goals)}: {name}\n" in done.stderr
+        assert f"{number}/{len(goals)}: {name} (verified)\n" in done.stderr
         assert " is " not in name, "the step's name, as annotated datasets have it, not the state it leads to"
     assert EPISODE.instruction not in bench.tasks
     *acted, last = bench.actions
@@ -236,7 +236,7 @@ def test_the_camera_shows_the_goal_as_datasets_do():
         assert camera.read_latest().max() == 200, "and never changed by who reads"
         goals.on_goal(goal_of("red", active=False))
         assert camera.read_latest().max() == 0
-    assert said == ["1/1: red", "1/1: hold still"]
+    assert said == ["1/1: red (verified)", "1/1: hold still"]
 
 
 def test_the_camera_shows_it_in_the_form_of_the_dataset():

@@ -20,7 +20,7 @@ class NewestGoal:
         """Store the goal and report it."""
         self.newest = goal
         if goal.panel is not None:
-            what = goal.panel.step.name if goal.active else "hold still"
+            what = f"{goal.panel.step.name} ({goal.panel.image_status})" if goal.active else "hold still"
             self._report(f"{goal.panel.index + 1}/{len(goal.board.steps)}: {what}")
 
     @property

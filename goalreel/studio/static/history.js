@@ -81,14 +81,15 @@ function row({ id, instruction, created, status, pictures, steps, verified, comp
         { class: "about" },
         h("span", { class: "said", dir: "auto" }, instruction),
         h("span", { class: "muted" }, new Date(created).toLocaleString()),
-        h("span", { class: "facts" }, standing({ status, complete, degraded }), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}, ${verified} verified` : "no plan")),
+        h("span", { class: "facts" }, standing({ status, complete, degraded, verified }), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}, ${verified} verified` : "no plan")),
       ),
     ),
   );
 }
 
-function standing({ status, complete, degraded }) {
+function standing({ status, complete, degraded, verified }) {
   if (status === "failed" || degraded) return badge("failed", degraded ? "degraded" : "failed");
   if (status !== "done") return badge(status === "running" ? "drawn" : "skipped", BOARD[status]);
-  return complete ? badge("verified", "verified") : badge("unverified", "not all verified");
+  if (!complete) return badge("unverified", "not all verified");
+  return verified ? badge("verified", "verified") : badge("text", "in words alone");
 }
