@@ -67,8 +67,9 @@ def _overall(sample: StepSample) -> float:
 def _reasoning(sample: StepSample) -> str:
     if sample.said is not None and sample.said.reasoning.strip():
         return sample.said.reasoning
-    if sample.verdict is not None and sample.verdict.success == sample.success:
-        return critic_words(sample.verdict).strip()
+    verdict = sample.verdict
+    if verdict is not None and verdict.success == sample.success and not verdict.pictures_only:
+        return critic_words(verdict).strip()
     if sample.said is not None or sample.scores is None:
         return ""
     reasons = (sample.scores.semantics_reason.strip(), sample.scores.quality_reason.strip())

@@ -31,7 +31,10 @@ def scored(sample: StepSample, scores: PictureScores | None, success_of: Success
 
 
 def by_record(outline: Outline) -> Outline:
-    """Every sample with the scores and the verdict that its own Critic gave; as it was where it gave none."""
+    """Every sample with the scores and the verdict that its own Critic gave; as it was where it gave none.
+
+    Picture checks are no Critic: they compared nothing with the words.
+    """
     return outline.model_copy(update={"samples": tuple(_recorded(sample) for sample in outline.samples)})
 
 
@@ -39,7 +42,7 @@ def _recorded(sample: StepSample) -> StepSample:
     if sample.said is not None:
         return scored(sample, None)
     verdict = sample.verdict
-    if verdict is None or verdict.semantics is None or verdict.quality is None:
+    if verdict is None or verdict.pictures_only or verdict.semantics is None or verdict.quality is None:
         return sample
     return _by(sample, verdict, PictureScores(verdict.semantics, verdict.quality))
 

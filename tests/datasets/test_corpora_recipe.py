@@ -93,6 +93,17 @@ def test_a_record_with_scores_scores_itself():
     assert (two.scores, two.success) == (None, None)
 
 
+def test_what_picture_checks_accepted_is_no_verdict_to_learn():
+    """`difference` has numbers for how much of the picture changed; nobody compared it with the words."""
+    accepted = attempt("x", True, (9, 9))
+    checked = accepted.verdict.model_copy(update={"pictures_only": True, "reasoning": "40% changed."})
+    told = board(step("a", accepted.model_copy(update={"verdict": checked})))
+    (sample,) = by_record(outline(told, "t")).samples
+    assert (sample.scores, sample.success) == (None, None)
+    (judged,) = seen(told, [(9, 9)]).samples
+    assert judgement(judged, [judged]) == Verdict(success=True, reasoning="why look")
+
+
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=6))
 def test_what_is_kept_ends_high_and_has_not_fallen(overall):
     if trend_fault(overall) is None:
