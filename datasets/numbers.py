@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from math import prod
 from typing import Any
 
 from goalreel.errors import InputError
@@ -46,14 +48,22 @@ def number_features(features: Features) -> list[str]:
 
 
 def dimension_names(features: Features, chosen: Sequence[str]) -> tuple[str, ...]:
-    """A name for each dimension of the joined features; empty where a lone feature has none."""
+    """A name for each dimension of the joined features; empty where a lone feature has none.
+
+    Of joined features it has what tells them apart, where their own names do not: `left_gripper` for the
+    `gripper` of `observation.state.left`.
+    """
+    parts = [feature.split(".") for feature in chosen]
+    levels = zip(*(part[:-1] for part in parts), strict=False)
+    shared = sum(1 for _ in takewhile(lambda level: len({*level}) == 1, levels))
+    own_names = [_names(features[feature]) for feature in chosen]
     names: list[str] = []
-    for feature in chosen:
-        dims_names = _names(features[feature])
-        dims = int(features[feature]["shape"][0])
+    for feature, part, dims_names in zip(chosen, parts, own_names, strict=True):
+        owner, dims = "_".join(part[shared:]), prod(features[feature]["shape"])
         if len(chosen) > 1 and len(dims_names) != dims:
-            short_name = feature.rpartition(".")[2]
-            dims_names = (short_name,) if dims == 1 else tuple(f"{short_name}_{i}" for i in range(dims))
+            dims_names = (owner,) if dims == 1 else tuple(f"{owner}_{i}" for i in range(dims))
+        elif sum(bool({*dims_names} & {*others}) for others in own_names) > 1:
+            dims_names = tuple(f"{owner}_{name}" for name in dims_names)
         names += dims_names
     return tuple(names)
 

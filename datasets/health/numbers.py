@@ -95,7 +95,10 @@ def read_numbers(name: str, path: Path) -> NDArray[np.floating]:
 
 
 def _numbers(column: pa.Array) -> NDArray[np.floating]:
-    items = to_numpy(list_items(column) if hasattr(column.type, "value_type") else column)
+    items = column
+    while hasattr(items.type, "value_type"):
+        items = list_items(items)
+    items = to_numpy(items)
     valid = np.array([cell.is_valid for cell in column]) if column.null_count else np.ones(len(column), bool)
     values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)
     values[valid] = items.reshape(valid.sum(), values.shape[1])

@@ -4,9 +4,10 @@ import json
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.cli import fails, goalreel, invoke, results
-from support.faults import DATA, EPISODES, TASKS, WRIST, column, info, video
+from support.faults import DATA, EPISODES, TASKS, WRIST, column, info, table, video
 
 import goalreel as public
 from goalreel.errors import DatasetError, InputError
@@ -75,6 +76,21 @@ def test_many_alike_are_shown_once(video_dataset, tmp_path):
     for i in range(9):
         (root / f"data/chunk-000/stray-{i}.parquet").write_text("none")
     assert "6 more like the last one" in " ".join(invoke("check", root).stdout.split())
+
+
+def test_a_state_of_rows_and_columns_is_read_as_one_vector(video_dataset, tmp_path):
+    root = shutil.copytree(video_dataset, tmp_path / "data")
+    info(lambda i: i["features"]["observation.state"].update(shape=[2, 2], names=None))(root)
+
+    def change(rows):
+        name, kind = "observation.state", pa.list_(pa.list_(pa.float32()))
+        cells = pa.array([[cell[:2], cell[2:]] for cell in rows[name].to_pylist()], kind)
+        return rows.set_column(rows.column_names.index(name), name, cells)
+
+    table(DATA, change)(root)
+    report = public.check(root, layout="closed=low")
+    assert report.count("broken") == 0
+    assert {f.field: f.value for f in report.robot}["gripper"] == "3"
 
 
 def test_hands_that_start_closed(video_dataset, tmp_path):

@@ -48,6 +48,18 @@ def test_the_parts_of_a_joined_state_are_named_after_their_features():
     assert dimension_names(both, ("observation.state.arm",)) == ()
 
 
+def test_the_parts_of_two_arms_keep_their_side():
+    joints = {"dtype": "float32", "shape": [2], "names": ["joint", "gripper"]}
+    parts = {f"observation.state.{side}": joints for side in ("left", "right")}
+    assert dimension_names(parts, tuple(parts)) == (
+        "left_joint", "left_gripper", "right_joint", "right_gripper",
+    )  # fmt: skip
+    apart = features(state__left__gripper=1, state__right__gripper=1)
+    assert dimension_names(apart, tuple(apart)) == ("left_gripper", "right_gripper")
+    pose = {"end": {"dtype": "float32", "shape": [2, 3]}, "gripper": {"dtype": "float32", "shape": [1]}}
+    assert len(dimension_names(pose, tuple(pose))) == 7
+
+
 def test_a_dataset_with_other_names_is_read_as_the_one_with_lerobots(video_dataset, tmp_path):
     plain = Source.open(video_dataset)
     other = Source.open(
