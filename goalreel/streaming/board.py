@@ -134,6 +134,12 @@ class Board:
         """The same, in one line a model."""
         return failure_lines(self.failures)
 
+    @property
+    def unaccepted(self) -> str:
+        """How many steps have a picture that no critic accepted, in one line; empty where none has."""
+        number = sum(p.image_status in ("unverified", "failed") for p in self.steps)
+        return f"no critic accepted the goal of {number} of {len(self.steps)} steps" if number else ""
+
     def doubt(self, panel: StepPanel) -> str:
         """Say why a step's goal, which is final, is not verified; empty where it is."""
         if self.planner_failure is not None:

@@ -28,7 +28,7 @@ def end_of(board: Board, *, executes: bool, is_checked: bool) -> CodedText:
     failed = {ROLE_OF_STAGE[failure.stage] for failure in board.failures}
     if not is_checked and (failed & _SOLE_JUDGES if executes else failed):
         return ErrorCode.UNVERIFIED, board.degraded
-    not_checked = NOT_CHECKED if executes and not is_checked else ""
+    not_checked = "" if is_checked else NOT_CHECKED if executes else board.unaccepted
     return ErrorCode.NONE, "; ".join(filter(None, (not_checked, board.degraded)))
 
 

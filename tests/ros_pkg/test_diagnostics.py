@@ -8,7 +8,8 @@ pytest.importorskip("rclpy")
 
 from goalreel.streaming.board import Board, BoardProgress
 from goalreel.streaming.frames import FrameCounts
-from goalreel.types import Failure
+from goalreel.streaming.step_panel import StepPanel
+from goalreel.types import Failure, Step
 from goalreel_ros import cameras, diagnostics
 from goalreel_ros.camera_stamps import CameraStamps
 from goalreel_ros.diagnostics import ERROR, OK, WARN
@@ -23,6 +24,13 @@ def test_a_plan_that_lost_a_model_is_a_warning_of_the_task_and_of_the_models():
         assert diagnostics.task(BoardProgress(board, message="busy"), "")[:2] == (level, text)
     assert diagnostics.models("loaded", "", lost.degraded)[:2] == (WARN, LOST)
     assert diagnostics.models("loaded", "", whole.degraded)[:2] == (OK, "loaded")
+
+
+def test_goals_that_no_critic_accepted_are_among_the_values():
+    step = Step(name="a", instruction="b", prompt="c")
+    goals = (StepPanel(0, step, 1, image_status="verified"), StepPanel(1, step, 1, image_status="unverified"))
+    _, _, values = diagnostics.task(BoardProgress(Board(state="executing", steps=goals)), "")
+    assert values["not verified"] == "no critic accepted the goal of 1 of 2 steps"
 
 
 @pytest.mark.parametrize("state", ["failed", "unverified"])

@@ -89,6 +89,8 @@ def test_rejected_pictures_are_shown_or_end_the_task_by_setting(start):
         assert outcome.board.state == state
         assert (outcome.error is ErrorCode.ATTEMPTS_EXHAUSTED) == (choice == "fail")
         assert outcome.board.steps[0].attempts == 2
+        if choice == "publish":
+            assert outcome.message == "no critic accepted the goal of 1 of 1 steps"
     assert "rejected all 2 pictures of 'step 0'. not quite" in outcome.message
 
 

@@ -122,6 +122,7 @@ def task(progress: BoardProgress, refusal: str) -> Diagnosis:
         "state": board.state,
         "task": excerpt(board.task),
         "steps": len(board.steps),
+        "not verified": board.unaccepted,
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,
         "message": progress.message,
