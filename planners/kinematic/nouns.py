@@ -28,7 +28,7 @@ _THINGS = _words("cover hammer plug screw lock switch tap brush roll hook spray 
 """Verbs that are things behind an article: "the lock", "the red switch"."""
 _ADJECTIVES = _words(
     "open empty clean closed lower upper full high low wide narrow big small large long short tall fast slow "
-    "straight vertical horizontal dry wet hot cold"
+    "straight vertical horizontal dry wet hot cold deep flat tight loose steady level even"
 )
 """Before a noun, and never its last word."""
 _POSTMODIFIERS = _words(
@@ -39,7 +39,8 @@ _POSTMODIFIERS = _words(
 _SIDES = frozenset(("left", "right"))
 _OTHERS = _words(
     "and or but then to from until while so which who is are was be it them him her i you we not no if when "
-    "where there here with without by for at as before after again once only also please using use up down "
+    "where there here anywhere somewhere everywhere elsewhere wherever "
+    "with without by for at as before after again once only also please using use up down "
     "back home away forward backward sideways together apart "
     "everything something anything nothing one ones me us itself himself herself yourself themselves "
     "most half few several many much more less neither either none nor never also very too so just "
@@ -73,6 +74,8 @@ _MEASURE = re.compile(
 """Such as 10cm, v2 or clockwise90; ep12 and 00042 name recordings."""
 _LY = _words("jelly belly lily fly supply family")
 """Words in -ly that are no adverbs."""
+_PARTICIPLE = re.compile(r"(?!.*(?:seed|weed|reed|feed|bed|shed|sled)$)\w{3,}ed")
+"""Behind a noun it says how the thing is to be: "put the towel folded on the shelf"."""
 _VERB_WORDS = frozenset(word for verb in VERBS for word in verb.split()) | _words(
     "go return reach look hold release let keep make wait hammer cut screw plug unplug hit kick throw"
 )
@@ -150,6 +153,8 @@ def _is_simple(text: str) -> bool:
         begin += 1
     determiners, tokens = tokens[:begin], tokens[begin:]
     if not 0 < len(tokens) <= _LONGEST or tokens[-1] in _COLOURS | _ADJECTIVES | _SIDES:
+        return False
+    if len(tokens) > 1 and _PARTICIPLE.fullmatch(tokens[-1]):
         return False
     if len(determiners) > 1 and (determiners[0] in ("a", "an") or len({*determiners}) < len(determiners)):
         return False

@@ -105,6 +105,10 @@ UNREAD = {
     "fold the towel into a square": "fold the towel in a square",
     "sort the socks into pairs": "sort the socks in the pairs (1 of 2)",
     "take the cup out of sight": "take the cup out of the sight",
+    # where or how a thing is to be, behind its noun
+    "put the cup somewhere in the box": "put the cup somewhere in the box",
+    "put the book flat on the table": "put the book flat on the table",
+    "put the towel folded on the shelf": "put the towel folded on the shelf",
     # one of several, and what it is counted from
     "pick up the second cup from the left": "pick up the second cup",
     "pick up the cup closest to the plate": "pick up the cup closest",
@@ -162,6 +166,7 @@ def test_a_wording_that_no_rule_reads_whole_stays_word_for_word(instruction):
         ("put the cup on the left side of the table", ["put the cup on the left side of the table"]),
         ("put the cup on the left side of the plate", ["move the cup to the left of the plate"]),
         ("pick up the second cup from the table", ["pick up the second cup"]),
+        ("put the folded towel in the seed bed", ["put the folded towel in the seed bed"]),
         ("put our cup in their box", ["put our cup in their box"]),
         ("Can you put the cup in the box, please?", ["put the cup in the box"]),
         ("throw the can in the bin", ["put the can in the bin"]),
