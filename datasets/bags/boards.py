@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from goalreel.claims import RECORDING, Claim
+from goalreel.claims import RECORDING, Claim, makers
 from goalreel.datasets.bags.excerpts import Excerpt
 from goalreel.datasets.bags.streamed_goals import (
     ACCEPTED,
@@ -15,7 +15,18 @@ from goalreel.datasets.bags.streamed_goals import (
     StreamedSpan,
 )
 from goalreel.pixels import decode_compressed
-from goalreel.types import Attempt, Failure, Segment, Status, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import (
+    ROLES,
+    Attempt,
+    Failure,
+    Segment,
+    Status,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
 
 NOT_JUDGED = "the recording holds no verdict on this picture"
 WORDS_ONLY = "shown in words only"
@@ -30,7 +41,7 @@ def board(excerpt: Excerpt, storyboards: Storyboards, task: Task) -> Storyboard:
     Raises:
         ValueError: a goal image that cannot be read.
     """
-    steps = [_streamed_step(span, storyboards.panel(span.goal), excerpt) for span in excerpt.spans]
+    steps = [_streamed_step(span, storyboards, excerpt) for span in excerpt.spans]
     if not steps:
         message = "no sub-goal was shown in this episode"
         return Storyboard(task=task, failure=Failure(stage="plan", message=message))
@@ -39,25 +50,30 @@ def board(excerpt: Excerpt, storyboards: Storyboards, task: Task) -> Storyboard:
     return Storyboard(task=task, steps=tuple(steps))
 
 
-def _streamed_step(span: StreamedSpan, panel: RecordedPanel | None, excerpt: Excerpt) -> StoryboardStep:
-    goal = span.goal
-    step = _step(goal, panel, excerpt.task)
+def _streamed_step(span: StreamedSpan, storyboards: Storyboards, excerpt: Excerpt) -> StoryboardStep:
+    goal, panel, models = span.goal, storyboards.panel(span.goal), storyboards.models(span.goal)
+    step = _step(goal, panel, excerpt.task).model_copy(update={"doubts": goal.doubts})
     start, end = (int(i) for i in np.searchsorted(excerpt.moments, (span.start, span.end)))
     segment = Segment(start=start, end=end) if end > start else None
     if step.prompt is None:
-        return _shown(StoryboardStep(step=step, segment=segment, status="text"))
+        return _shown(StoryboardStep(step=step, segment=segment, status="text"), goal, models)
     attempt = _attempt(goal, panel, step.prompt)
     status: Status = "failed" if attempt.image is None else "verified" if goal.verified else "unverified"
     chosen = None if attempt.image is None else 0
-    return _shown(
-        StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=chosen)
+    shown = StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=chosen)
+    return _shown(shown, goal, models)
+
+
+def _shown(step: StoryboardStep, goal: StreamedGoal, models: tuple[str, str, str] | None) -> StoryboardStep:
+    """The step with its claims. The bag holds when a sub-goal was shown, and not whether it came off."""
+    names = dict(zip(ROLES, models or (), strict=False))
+    claims = step.claims.named(makers(names.get)).model_copy(
+        update={"when": None if step.segment is None else Claim(by=RECORDING), "came_off": None}
     )
-
-
-def _shown(step: StoryboardStep) -> StoryboardStep:
-    """The bag holds when a sub-goal was shown, and not whether it came off."""
-    when = None if step.segment is None else Claim(by=RECORDING)
-    claims = step.claims.model_copy(update={"when": when, "came_off": None})
+    for name, claim in claims.items():
+        if name in ("what", "looks") and (message_claim := goal.claims.get(name)) is not None:
+            doubts = tuple(dict.fromkeys((*claim.doubts, *message_claim.doubts)))
+            claims = claims.model_copy(update={name: message_claim.model_copy(update={"doubts": doubts})})
     return step.model_copy(update={"claims": claims})
 
 

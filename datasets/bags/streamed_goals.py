@@ -1,18 +1,21 @@
 """The sub-goals and storyboards that a goalreel node streamed while the bag was recorded."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
+from goalreel.claims import NOBODY, UNKNOWN, Claim
 from goalreel.datasets.bags.first_pass import Track
 from goalreel.datasets.bags.timeline import SECOND
 
 VERIFIED, UNVERIFIED, TEXT = 3, 4, 6
 ACCEPTED, REJECTED = 1, 2
 PENDING = 0
+PLANNER_FAILED = "the planner failed"
+"""How a line of `degraded` on the planner begins (`goalreel.types.failure_lines`)."""
 LEASE = 3 * SECOND // 2
 """Silence after which followers of a node take it for gone."""
 
@@ -34,6 +37,10 @@ class StreamedGoal:
     """Empty: words only."""
     in_words: bool
     """It was planned without a picture."""
+    claims: Mapping[str, Claim] = field(compare=False)
+    """By what they claim; empty in a recording that is older than the field."""
+    doubts: tuple[str, ...] = field(compare=False)
+    """Why its words may be untrue: the planner failed, and the instruction or an old plan stands in."""
 
     @classmethod
     def read(cls, m: Any) -> "StreamedGoal":
@@ -55,7 +62,13 @@ class StreamedGoal:
             verified=m.image_status == VERIFIED,
             jpeg=jpeg,
             in_words=worded and m.image_status in (VERIFIED, TEXT),
+            claims={c.claim: _claim(c) for c in getattr(m, "claims", ())},
+            doubts=tuple(line for line in getattr(m, "degraded", ()) if line.startswith(PLANNER_FAILED)),
         )
+
+
+def _claim(m: Any) -> Claim:
+    return Claim(by=m.by or UNKNOWN, checked=m.checked or NOBODY, doubts=tuple(m.doubts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from support import bags as b
 from typer.testing import CliRunner
 
+from goalreel.claims import Claim
 from goalreel.cli.main import app
 from goalreel.datasets.bags.streamed_goals import Sheet
 from goalreel.datasets.records import FOLDER, Records
@@ -195,6 +196,11 @@ def test_types_hash_as_rosidl_has_them():
 # -- what a node streamed
 
 NAMES = ("pick", "place", "push")
+LOST = "the planner failed: server gone"
+CLAIMS = [
+    {"claim": "what", "by": "person", "checked": "nobody", "doubts": []},
+    {"claim": "looks", "by": "model other", "checked": "model c", "doubts": ["There is no cup."]},
+]
 
 
 @pytest.fixture(scope="module")
@@ -204,10 +210,10 @@ def streamed(tmp_path_factory) -> tuple[Path, Source]:
         *b.robot(20),
         b.storyboard(-30 * MS, NAMES, 0),
         b.subgoal(195 * MS, 0, "pick", picture=b.moving(25)),
-        b.subgoal(450 * MS, 0, "pick", picture=b.moving(25)),
+        b.subgoal(450 * MS, 0, "pick", picture=b.moving(25), degraded=["the critic failed: busy"]),
         b.subgoal(795 * MS, 0, "pick", picture=b.moving(25), active=False),
         b.storyboard(800 * MS, NAMES, 1),
-        b.subgoal(995 * MS, 1, "place", picture=b.moving(30), verified=False),
+        b.subgoal(995 * MS, 1, "place", picture=b.moving(30), verified=False, claims=CLAIMS, degraded=[LOST]),
         b.subgoal(1595 * MS, 0, "", task="", active=False),
     ]
     folder = tmp_path_factory.mktemp("streamed")
@@ -243,6 +249,14 @@ def test_the_record_holds_what_was_shown_at_which_frames(streamed):
     assert verdict.probability == 0.5
     assert place.attempts[0].failure.stage == "judge"
     assert push.segment is None
+    assert [(name, claim.line) for name, claim in pick.claims.items()] == [
+        ("when", "by recording, checked by nobody"),
+        ("what", "by model p, checked by nobody"),
+        ("looks", "by model e, checked by model c"),
+    ]
+    assert place.claims.what == Claim(by="person", doubts=(LOST,)), "a plan that lost its planner says so"
+    assert (place.claims.looks.by, place.claims.looks.checked) == ("model other", "model c")
+    assert "There is no cup." in place.claims.looks.doubts
     assert np.abs(pick.goal_image.pixels.astype(int) - b.moving(25)).mean() < 3
     made = json.loads((source.root / "meta" / "bag.json").read_text())
     assert made["episodes"][0]["models"] == [["p", "e", "c"]]

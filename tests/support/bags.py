@@ -141,6 +141,8 @@ def subgoal(
     revision: int = 0,
     id_: np.ndarray = STORYBOARD_ID,
     words: str = "",
+    claims: Iterable[Mapping[str, Any]] = (),
+    degraded: Iterable[str] = (),
 ) -> Sent:
     """A SubGoal as the node latches it."""
     fields = {
@@ -155,6 +157,8 @@ def subgoal(
         "auxiliary_text": words,
         "image_status": 3 if verified else 4,
         "goal_image": {} if picture is None else jpeg(picture),
+        "claims": list(claims),
+        "degraded": list(degraded),
     }
     return Sent(at, f"{NODE}/subgoal", "goalreel_interfaces/msg/SubGoal", fields)
 
