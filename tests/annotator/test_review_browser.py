@@ -115,8 +115,12 @@ class Page(BrowserPage):
         self.resize(*size)
 
     def open(self, index: int) -> None:
-        self.index = index
         self.load(f"{self.server.url}/#/episode/{index}")
+        self.shows(index)
+
+    def shows(self, index: int) -> None:
+        """Wait until it shows an episode with all of its pictures."""
+        self.index = index
         self.sees("h1", f"Episode {index}")
         self.settled()
         loaded = "return [...document.images].every((image) => !image.src || image.complete)"
@@ -213,9 +217,9 @@ def test_a_boundary_is_dragged_to_a_frame_and_shows_what_is_there(page):
 def test_a_drag_changes_the_episode_on_show_alone(driver, served, unused):
     page, first = Page(driver, served), next(unused)
     page.open(first)
-    page.index = next(unused)
-    page.script("location.hash = arguments[0]", f"#/episode/{page.index}")
-    page.sees("h1", f"Episode {page.index}")
+    second = next(unused)
+    page.script("location.hash = arguments[0]", f"#/episode/{second}")
+    page.shows(second)
     width = page.find(".track").size["width"]
     chain = webdriver.ActionChains(driver, duration=50).click_and_hold(page.find(EDGE))
     chain.move_by_offset(round(3.2 * width / LENGTH), 0).release().perform()
