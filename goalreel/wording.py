@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from goalreel.types import STATUSES, Registration, Status
+from goalreel.types import STATUSES, Registration, Status, Verdict
 
 _CELL = re.compile(r"\bc\d+ r\d+\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -19,6 +19,17 @@ def reader_text(text: str) -> str:
     if not _CELL.search(text):
         return text
     return " ".join(s for s in _SENTENCE_END.split(text) if not _CELL.search(s)) or text
+
+
+def verdict_text(verdict: Verdict, registration: Registration | None) -> str:
+    """What was said of a picture, and by whom if no Critic did, with what to know of its background.
+
+    >>> verdict_text(Verdict(success=True, reasoning="2.0% changed.", pictures_only=True), None)
+    'Picture checks: 2.0% changed.'
+    """
+    text = reader_text(verdict.reasoning)
+    sentence = f"Picture checks: {text}" if verdict.pictures_only and text else text
+    return " ".join(filter(None, (sentence, background_note(registration, text))))
 
 
 def status_counts(statuses: Iterable[Status]) -> str:

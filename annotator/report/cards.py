@@ -13,7 +13,7 @@ from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.pictures import SHOWN, data_uri
 from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Status, StoryboardStep
-from goalreel.wording import background_note, reader_text, rounded
+from goalreel.wording import background_note, reader_text, rounded, verdict_text
 
 HUES = 6
 """Step colours in report.css: `.hue0` ... `.hue5`."""
@@ -189,15 +189,15 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         outcome = "accepted" if verdict.success else "rejected"
         named_scores = (("semantics", verdict.semantics), ("quality", verdict.quality))
         sure = () if verdict.probability is None else (f"probability of success {verdict.probability:.2f}",)
-        text, refined = reader_text(verdict.reasoning), verdict.refined_prompt
-        reply = verdict.reasoning if text != verdict.reasoning else None
+        text, refined = verdict_text(verdict, attempt.registration), verdict.refined_prompt
+        reply = None if reader_text(verdict.reasoning) == verdict.reasoning else verdict.reasoning
         marks = (f"{name} {rounded(score)}/10" for name, score in named_scores if score is not None)
         scores = " · ".join((*sure, *marks))
     else:
         outcome, refined, scores = "failed", None, ""
         reply = failure.reply if failure is not None else None
         text = f"{failure.stage}: {failure.message}" if failure is not None else ""
-    text = " ".join(filter(None, (text, background_note(attempt.registration, text))))
+        text = " ".join(filter(None, (text, background_note(attempt.registration, text))))
     return AttemptCard(
         number=number,
         outcome=outcome,

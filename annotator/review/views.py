@@ -12,7 +12,7 @@ from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.details import Details
 from goalreel.types import Attempt, StoryboardStep
-from goalreel.wording import background_note, reader_text
+from goalreel.wording import background_note, verdict_text
 
 PICTURE_WIDTH = 480
 """Width in pixels of a goal image that is a frame of the recording."""
@@ -62,14 +62,11 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
     outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
     if has_followed(attempt):
         outcome = "observed"
-    text = (
-        reader_text(verdict.reasoning)
-        if verdict
-        else f"{failure.stage}: {failure.message}"
-        if failure
-        else ""
-    )
-    text = f"{text} {background_note(attempt.registration, text)}".strip()
+    text = f"{failure.stage}: {failure.message}" if failure else ""
+    if verdict is not None:
+        text = verdict_text(verdict, attempt.registration)
+    elif note := background_note(attempt.registration, text):
+        text = f"{text} {note}"
     return AttemptAnswer(
         number=number,
         picture=_picture(episode, attempt),

@@ -106,6 +106,7 @@ def test_the_report_has_them(boards, tmp_path):
     page = write_report([view], tmp_path, title="t", summary={}, sheets=False)
     text = "".join(path.read_text() for path in page.parent.rglob("*.html"))
     assert LINE in text
+    assert '<p dir="auto">Picture checks: ' in text, "no critic said it"
     assert f"The words may be untrue: {DOUBT}." in text
 
 
