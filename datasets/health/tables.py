@@ -19,6 +19,17 @@ from goalreel.datasets.writing.copies import data_files, episode_files
 from goalreel.errors import DatasetError
 
 NUMERIC = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"))
+_NO_TENSOR = (
+    "timestamp[",
+    "time32",
+    "time64",
+    "date32",
+    "date64",
+    "duration[",
+    "decimal",
+    "binary",
+    "large_binary",
+)
 _COPY = "copy the dataset again"
 _RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
 
@@ -57,15 +68,24 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield HealthIssue(kind="columns", level="warning", text=f"{text}; remove it from features")
+    for name, feature in features.items():
+        if name in columns and feature["dtype"].startswith(_NO_TENSOR):
+            text = f"{path}: {name} is of the dtype {feature['dtype']}, of which lerobot makes no tensor"
+            text = f"{text}: write numbers or text, or remove the feature and its column"
+            yield HealthIssue(kind="columns", level="broken", text=text)
     rows = sum(group.num_rows for group in row_groups(path))
     for name, (count, nulls) in count_values(path).items():
         feature = features.get(name)
         size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in NUMERIC else 0
-        if feature is None or size < 2:
+        if feature is None or size < 1:
             continue
-        if (depth := _depth(parquet_schema(path).field(name).type)) != len(feature["shape"]):
-            text = f"{path}: {name} is of {depth} dimension(s), and meta/info.json says {feature['shape']}"
+        dims = 0 if feature["shape"] == [1] else len(feature["shape"])
+        if (depth := _depth(parquet_schema(path).field(name).type)) != dims:
+            text = f"{path}: {name} has cells of {depth} dimension(s), and meta/info.json says "
+            text = f"{text}{feature['shape']}, of which lerobot expects {dims}"
             yield HealthIssue(kind="columns", level="broken", text=f"{text}: correct its shape there")
+        elif size < 2:
+            continue
         elif count == size * rows and nulls:
             text = f"{path}: {name} has empty numbers, so lerobot cannot load its frames: fill them"
             yield HealthIssue(kind="columns", level="broken", text=text)

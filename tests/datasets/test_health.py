@@ -84,6 +84,24 @@ FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
         "broken",
         FAILS,
     ),
+    "a column of dates": (
+        both(
+            table(DATA, lambda t: t.append_column("day", pa.array([0] * len(t), pa.date32()))),
+            info(lambda i: i["features"].update(day={"dtype": "date32", "shape": [1], "names": None})),
+        ),
+        "columns",
+        "broken",
+        FAILS,
+    ),
+    "a scalar in a list": (
+        both(
+            table(DATA, lambda t: t.append_column("reward", pa.array([[0.5]] * len(t)))),
+            info(lambda i: i["features"].update(reward={"dtype": "float64", "shape": [1], "names": None})),
+        ),
+        "columns",
+        "broken",
+        FAILS,
+    ),
     "a vector of two dimensions": (
         info(lambda i: i["features"]["action"].update(shape=[4, 1])),
         "columns",
