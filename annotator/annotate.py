@@ -188,7 +188,7 @@ def write_dataset(
     """Write the dataset `out` from `source` and what is recorded, with goal images of `camera`'s size.
 
     `episodes` are those whose records count (`Records.done`). `overwrite` writes anew what somebody changed
-    there by hand. Returns how many steps of all recorded episodes have each status.
+    there by hand. Returns how many steps have each status, as `build`.
 
     Raises:
         DatasetError: as `build`.

@@ -28,7 +28,10 @@ class Summary:
     """Episodes that the run did not get to before it stopped."""
     steps: Counter[str] = field(default_factory=Counter)
     dataset_steps: Counter[Status] = field(default_factory=Counter)
-    """All steps of the dataset by status, those of earlier runs too; empty where none was written."""
+    """Steps by status of all episodes that no person corrected, those of earlier runs too.
+
+    Empty where no dataset was written. A picture that a person took away is no failure.
+    """
     end_checked: Counter[str] = field(default_factory=Counter)
     """Who compared the end with the whole instruction (`Storyboard.end_checked`) -> episodes."""
     doubtful: int = 0

@@ -70,7 +70,7 @@ def build(
     over what links out of `source` lead to. `progress(done, total)` counts files.
 
     Returns:
-        How many steps of all recorded episodes have each status.
+        How many steps have each status, of all recorded episodes that no person corrected.
 
     Raises:
         DatasetError: `source` or a record is broken, `source` has the camera in another form or links that
@@ -103,7 +103,8 @@ def build(
     for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
         if progress:
             progress(done, total)
-    return Counter(status for goals in job.goals.values() for status in goals.statuses)
+    goals_of_models = (goals for goals in job.goals.values() if not goals.corrected)
+    return Counter(status for goals in goals_of_models for status in goals.statuses)
 
 
 def _steps(

@@ -126,7 +126,9 @@ def show_summary(summary: "Summary") -> None:
         if summary.steps[status]:
             table.add_row(f"steps {status}", str(summary.steps[status]))
     if summary.resumed and summary.dataset_steps:
-        table.add_row("steps of the whole dataset", status_counts(summary.dataset_steps.elements()))
+        table.add_row(
+            "steps of all episodes, but corrected ones", status_counts(summary.dataset_steps.elements())
+        )
     if summary.annotated:
         checked = ", ".join(f"{who} ({n})" for who, n in sorted(summary.end_checked.items()))
         table.add_row("end and whole instruction compared by", checked)

@@ -16,8 +16,11 @@ from support.places import SUPPORT
 from goalreel.annotator.annotate import annotate as annotate_with
 from goalreel.annotator.annotate import open_dataset
 from goalreel.annotator.options import Options
+from goalreel.annotator.review.queue import ListFilter
+from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.show import show
 from goalreel.annotator.summary import Summary
+from goalreel.datasets.corrections.events import BlankGoal
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.models.load import load
@@ -108,6 +111,13 @@ def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
     assert (summary.annotated, summary.resumed, summary.steps.total()) == (0, 3, 0)
     assert summary.dataset_steps["observed"] > 0, "what earlier runs made counts too"
     assert contents(out) == before
+
+    session, filters = ReviewSession.open(out, source=video_dataset, reviewer="ann"), ListFilter()
+    seen = session.look(0, filters)
+    session.change(0, seen.revision, "ann", BlankGoal(step=seen.steps[0].id), filters)
+    again = annotate(video_dataset, out)
+    assert again.clean, "a picture that a person took away is no failure"
+    assert 0 < again.dataset_steps.total() < summary.dataset_steps.total()
 
 
 def test_other_settings_are_refused(video_dataset, annotated):
