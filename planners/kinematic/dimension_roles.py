@@ -9,7 +9,10 @@ _GRIPPER = re.compile(
 )
 _FINGER = re.compile(r"finger|knuckle|jaw|claw", re.IGNORECASE)
 _DIGIT = re.compile(r"finger|thumb|pinky|index|middle|ring|little|knuckle|jaw|claw", re.IGNORECASE)
-_RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
+_RATE = re.compile(
+    r"vel|force|torque|effort|current|temperature|voltage|load|pressure|tactile|touch|contact", re.IGNORECASE
+)
+"""Of what is measured beside the place of a joint."""
 _BODY = re.compile(r"wrist|shoulder|elbow|waist|hip|knee|ankle|head|neck|torso", re.IGNORECASE)
 _JOINT = re.compile(rf"{_BODY.pattern}|joint_?pos", re.IGNORECASE)
 

@@ -39,6 +39,7 @@ def made(state, action=None, names=(), names_of_action=None):
         (("j0", "j1", "euler_x", "euler_y", "euler_z", "torque_0", "gripper"), [[6]], None),
         (FINGERS, [[0, 1, 2, 3, 4]], None),
         (("j0", "vacuum"), [[1]], None),
+        (("j0", "gripper", "gripper_temperature", "finger_tactile_0"), [[1]], None),
     ],
 )
 def test_what_is_no_hand_and_no_place_of_it_is_not_taken_for_one(names, hands, position):
