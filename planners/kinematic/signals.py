@@ -75,7 +75,9 @@ def split_level(values: Curve) -> float:
         low, high = values[values <= level], values[values > level]
         if not len(low) or not len(high):
             break
-        level = (low.mean() + high.mean()) / 2
+        earlier, level = level, (low.mean() + high.mean()) / 2
+        if level == earlier:
+            break
     return float(level)
 
 
