@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.planners.kinematic.colours import HUED, NAMES, UNSURE, name_colours
+from goalreel.planners.kinematic.median_picture import median_picture
 
 type FrameStack = NDArray[np.uint8]
 """(k, height, width, 3) RGB."""
@@ -115,7 +116,7 @@ def sample(start: int, end: int, count: int) -> list[int]:
 
 def _median(pictures: FrameStack) -> tuple[NDArray[np.uint8], PixelMask]:
     """Return the median picture, and where more than half of the pictures agree with it."""
-    middle = np.median(pictures, axis=0).astype(np.uint8)
+    middle = median_picture(pictures)
     agree = np.mean([_differ(p, middle) < _SAME for p in pictures], axis=0)
     return middle, agree > 0.5
 

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.planners.kinematic.median_picture import median_picture
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.object_colour import FrameStack, PixelMask
 from goalreel.planners.kinematic.touches import Touch
@@ -106,7 +107,7 @@ def _pictures(recording: Recording, camera: str, indices: NDArray[np.int64]) -> 
 
 def _mask_arm(pictures: FrameStack, soon: int) -> NDArray[np.bool_]:
     """Mark what has the colours of the arm, (n, h, w): of what moves in the first `soon` pictures."""
-    middle = np.median(pictures, axis=0).astype(np.uint8)
+    middle = median_picture(pictures)
     first = pictures[: soon + 1]
     moving = np.any([_differ(a, b) for a, b in itertools.pairwise(first)], axis=0)
     moving = _widen(moving)
@@ -125,7 +126,7 @@ def _flips(pictures: FrameStack, arm: NDArray[np.bool_]) -> tuple[PixelMask, NDA
     seen_first = np.argsort(arm, axis=0, kind="stable")[:_SAMPLES]
     seen_last = len(pictures) - 1 - np.argsort(arm[::-1], axis=0, kind="stable")[:_SAMPLES]
     first, last = (
-        np.median(np.take_along_axis(values, chosen[..., None], axis=0), axis=0).astype(np.int16)
+        median_picture(np.take_along_axis(values, chosen[..., None], axis=0))
         for chosen in (seen_first, seen_last)
     )
     is_first = ~arm & (_most(np.abs(values - first)) < _LEVELS)

@@ -7,6 +7,7 @@ from goalreel.image import Image
 from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.colours import NAMES, name_colours
+from goalreel.planners.kinematic.median_picture import median_picture
 from goalreel.planners.kinematic.naming import COLOUR_NOTE
 from goalreel.planners.kinematic.object_colour import ObjectMove, find_moved_object, sample
 from goalreel.planners.kinematic.underspecified import OpenClause, open_clause, singular
@@ -363,3 +364,16 @@ def test_the_tabletop_is_named_rightly_or_as_without_a_camera(tmp_path):
             assert new == old or (new.name, new.auxiliary_text) == (segment.text, COLOUR_NOTE)
             named += new != old
     assert named >= 5
+
+
+@pytest.mark.parametrize("levels", [5, 256])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16])
+def test_the_median_picture_is_that_of_numpy(levels, dtype):
+    rng = np.random.default_rng(levels)
+    for count in range(1, 40):
+        pictures = rng.integers(0, levels, (count, 4, 5, 3)).astype(dtype)
+        unchanged = pictures.copy()
+        median = median_picture(pictures)
+        assert median.dtype == dtype
+        assert (median == np.median(pictures, axis=0).astype(dtype)).all()
+        assert (pictures == unchanged).all()
