@@ -125,17 +125,16 @@ def show_summary(summary: "Summary") -> None:
     for status in STATUSES:
         if summary.steps[status]:
             table.add_row(f"steps {status}", str(summary.steps[status]))
-    if summary.resumed and summary.dataset_steps:
-        table.add_row(
-            "steps of all episodes, but corrected ones", status_counts(summary.dataset_steps.elements())
-        )
-    if summary.annotated:
-        checked = ", ".join(f"{who} ({n})" for who, n in sorted(summary.end_checked.items()))
-        table.add_row("end and whole instruction compared by", checked)
     if summary.doubtful:
         table.add_row("... with words in doubt", str(summary.doubtful))
     if summary.unaligned:
         table.add_row("... not found in the recording", str(summary.unaligned))
+    if summary.resumed and summary.dataset_steps:
+        counts = status_counts(summary.dataset_steps.elements())
+        table.add_row("steps of all episodes", f"{counts}; corrected episodes are not counted")
+    if summary.annotated:
+        checked = ", ".join(f"{who} ({n})" for who, n in sorted(summary.end_checked.items()))
+        table.add_row("whole task checked by", checked)
     for finding in summary.robot.findings if summary.robot else ():
         table.add_row(finding.field, f"{finding.value or '-'} ({finding.confidence}: {finding.reason})")
     for form, episodes in summary.labels.items():

@@ -169,7 +169,7 @@ def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
     elif board.failure is None:
         statuses = status_counts(step.status for step in board.steps)
         typer.echo(
-            f"Steps: {statuses}. The end and the whole instruction were compared by {board.end_checked}."
+            f"Steps: {statuses}. The end was checked against the whole instruction by {board.end_checked}."
         )
         typer.echo(f"Look at {report}")
     if board.degraded:

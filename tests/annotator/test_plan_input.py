@@ -46,9 +46,9 @@ def test_several_pictures_at_their_marks(files, models, planner, tmp_path):
 
 def test_one_picture_at_its_mark_is_the_scene_too(files, models, tmp_path):
     printed = goalreel("plan", files[0], "# tidy <image>", "--out", tmp_path / "p", *models)
-    end = "The end and the whole instruction were compared by nobody."
+    end = "The end was checked against the whole instruction by nobody."
     assert printed.splitlines()[0] == f"Steps: 1 verified. {end}"
-    assert "whole instruction compared by nobody" in (tmp_path / "p" / "index.html").read_text()
+    assert "checked against the whole instruction by nobody" in (tmp_path / "p" / "index.html").read_text()
     task = load_storyboard(tmp_path / "p").task
     assert (task.images, task.image) == ((A,), A)
 
