@@ -30,6 +30,7 @@ _NO_TENSOR = (
     "binary",
     "large_binary",
 )
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 _COPY = "copy the dataset again"
 _RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
 
@@ -100,8 +101,10 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
 
 
 def _depth(kind: pa.DataType) -> int:
-    """How many lists a cell has, one in another."""
-    return 1 + _depth(kind.value_type) if hasattr(kind, "value_type") else 0
+    """How many lists a cell has, one in another; a matrix has another type where `datasets` is imported."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _depth(kind.storage_type)
+    return 1 + _depth(kind.value_type) if isinstance(kind, _LISTS) else 0
 
 
 def count_values(path: Path) -> dict[str, tuple[int, int]]:

@@ -425,6 +425,23 @@ def test_rows_of_sub_tasks(video_dataset, annotated, tmp_path):
     assert kinds["subtask_rows"].episodes == (1,)
 
 
+def test_a_matrix_of_lerobot_is_healthy_where_its_library_is_imported(video_dataset, tmp_path):
+    """`datasets`, which lerobot imports, gives the column a type of its own."""
+    from datasets.features.features import Array2DExtensionType
+
+    root = shutil.copytree(video_dataset, tmp_path / "data")
+    kind = Array2DExtensionType((2, 3), "float32")
+
+    def with_poses(rows: pa.Table) -> pa.Table:
+        cells = pa.array([[[0.5] * 3] * 2] * len(rows), kind.storage_type)
+        return rows.append_column("pose", pa.ExtensionArray.from_storage(kind, cells))
+
+    table(DATA, with_poses)(root)
+    info(lambda i: i["features"].update(pose={"dtype": "float32", "shape": [2, 3], "names": None}))(root)
+    assert lerobot_reads(root)
+    assert [issue for issue in issues_of(root) if issue.kind == "columns"] == []
+
+
 def test_a_dataset_without_numbers_or_cameras(video_dataset, tmp_path):
     root = shutil.copytree(video_dataset, tmp_path / "data")
     numbers = ("observation.state", "action")
