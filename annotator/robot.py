@@ -95,7 +95,10 @@ def question(robot: Robot) -> str | None:
         if finding.field == "state":
             return f"{finding.reason}: say which with --layout state=NAME,action=NAME"
         if finding.field.endswith("position"):
-            return f"the arm's place is not known ({finding.reason}): if they are, say --layout position=0:3"
+            return (
+                f"the arm's place is not known ({finding.reason}): "
+                "if they are places after all, name them, as in --layout position=0:3"
+            )
         hand = finding.field.removesuffix(" closed") if finding.field != "closed" else "the gripper"
         hand = f"gripper {hand}" if hand[0].isdigit() else hand
         return (

@@ -89,7 +89,7 @@ def _plan(build: BuildPlan, episode: int) -> list[tuple[int, str | None]]:
 
 
 def _pictures(build: BuildPlan, episode: int) -> dict[str, NDArray[np.uint8]]:
-    """The goal images by reference, at the camera's size; in its form, where the form needs no live frame."""
+    """The goal images by reference, at the camera's size; in its form, unless that needs the live frame."""
     references = [reference for _, reference in _plan(build, episode) if reference is not None]
     frames: dict[str, list[int]] = {}
     for reference in references:

@@ -120,7 +120,10 @@ def claim_lines(claims: Iterable[str]) -> Iterator[str]:
     for claim, number in sorted(Counter(claims).items()):
         yield f"- {claim} ({number})"
     yield ""
-    yield "No model compared the end of an episode with its whole instruction; a person who accepts it does."
+    yield (
+        "No model compared the end of an episode with its whole instruction. "
+        "A person who accepts all of its steps does."
+    )
 
 
 def _robot(job: BuildPlan) -> Iterator[str]:
