@@ -9,7 +9,7 @@ from goalreel.datasets.labels import LABEL_FORMS
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.models.provenance import class_name
-from goalreel.planners.recorded.rows import RowsPlanner
+from goalreel.planners.rows import RowsPlanner
 from goalreel.terms import LabelForm
 
 log = logging.getLogger(__name__)

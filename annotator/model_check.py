@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from goalreel.annotator.role_check import RoleCheck, RoleTrial
 from goalreel.annotator.task_input import make_task
+from goalreel.critics.chat import question as critic_question
 from goalreel.device_memory import free_memory
 from goalreel.errors import InputError
 from goalreel.frozen import Frozen
@@ -11,7 +12,7 @@ from goalreel.image import Image
 from goalreel.models.build import ChatCache, build_critic, build_editor, build_planner
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
-from goalreel.planners.agents import critic, planner
+from goalreel.planners.chat import question as planner_question
 from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
 
 INSTRUCTION = "put the red block in the blue bowl"
@@ -102,7 +103,7 @@ def _plan(preset: Preset, task: Task, cache: ChatCache, done: Callable[[RoleTria
     def load() -> Callable[[], Plan | Failure]:
         dialect = check.ready(f"at most {preset.max_steps} steps")
         if dialect is not None:
-            check.question = planner.question(task, dialect=dialect, max_steps=preset.max_steps)
+            check.question = planner_question(task, dialect=dialect, max_steps=preset.max_steps)
         model = build_planner(
             chat_name, None, cache, max_steps=preset.max_steps, dialect=dialect, wrap_chat=check.record
         )
@@ -141,7 +142,7 @@ def _judge(preset: Preset, candidate: Candidate, cache: ChatCache, done: Callabl
         limit = "" if threshold is None else f", threshold {threshold:g}"
         dialect = check.ready(f"{mode}{', scores' if scores else ''}{limit}")
         if dialect is not None:
-            check.question = critic.question(candidate, mode=mode, scores=scores, dialect=dialect)
+            check.question = critic_question(candidate, mode=mode, scores=scores, dialect=dialect)
         model = build_critic(
             preset.critic,
             None,

@@ -17,9 +17,9 @@ from typing import Any
 from goalreel import __version__
 from goalreel.annotator.model_check import Trial
 from goalreel.annotator.role_check import ReplyHeard, RoleTrial
+from goalreel.chat.json_reply import valid
 from goalreel.files import write_bytes
 from goalreel.models.names import ModelName
-from goalreel.planners.agents.json_reply import valid
 
 _KIND = {"planner": "plan", "critic": "verdict"}
 

@@ -5,17 +5,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from goalreel.chat.ask import Question
+from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply
+from goalreel.chat.dialects import Dialect
+from goalreel.chat.json_reply import Problem
+from goalreel.chat.recording import RecordingChat, record_chat
 from goalreel.errors import UserError, first_line
 from goalreel.extras import absent
 from goalreel.frozen import Frozen
 from goalreel.image import Image
 from goalreel.models.build import ChatRole, dialect_of
 from goalreel.models.names import ModelName
-from goalreel.planners.agents.ask import Question
-from goalreel.planners.agents.dialects import Dialect
-from goalreel.planners.agents.json_reply import Problem
-from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply
-from goalreel.planners.chat.recording import RecordingChat, record_chat
 from goalreel.types import Failure, Plan, Role, Verdict
 
 _GONE = re.compile(

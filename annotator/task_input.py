@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from goalreel.chat.interleave import MARK
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.planners.chat.interleave import MARK
 from goalreel.types import DoneStep, Storyboard, Task
 
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})

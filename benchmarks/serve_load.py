@@ -27,9 +27,9 @@ import httpx
 import numpy as np
 from common import argument_parser, parse, report
 
+from goalreel.chat.openai_format import message_json
 from goalreel.image import Image
-from goalreel.planners.agents.planner import Question, question
-from goalreel.planners.chat.openai_format import message_json
+from goalreel.planners.chat import Question, question
 from goalreel.types import Task
 
 SERVE = "from goalreel.cli.main import app; app()"

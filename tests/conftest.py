@@ -177,7 +177,7 @@ def retry_pauses(monkeypatch) -> list[float]:
     async def note(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("goalreel.planners.chat.openai_http.sleep", note)
+    monkeypatch.setattr("goalreel.chat.openai_http.sleep", note)
     return pauses
 
 

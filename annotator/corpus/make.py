@@ -22,6 +22,7 @@ from typing import Any
 from goalreel.annotator.corpus.boards import StoredBoard
 from goalreel.annotator.corpus.report import CorpusReport, write_report
 from goalreel.annotator.corpus.scoring import NamedScorer, score_boards
+from goalreel.chat.dialects import OWN, Dialect
 from goalreel.datasets.corpora.continuations import CONTINUATIONS, PLANS, continuation_row, plan_row
 from goalreel.datasets.corpora.conversations import TalkRow
 from goalreel.datasets.corpora.critiques import CRITIQUES
@@ -35,7 +36,6 @@ from goalreel.datasets.corpora.unified import UNIFIED_EASY, UNIFIED_REFLECTION, 
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, sweep, write_bytes
-from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 

@@ -20,6 +20,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from goalreel.chat.dialects import OWN, Dialect
+from goalreel.chat.interleave import MARK, plain, shrink
+from goalreel.chat.parsing import MAX_STEPS
+from goalreel.chat.reply_format import plan_reply
 from goalreel.datasets.corpora.conversations import TalkRow, decode_lesson, said_in_short, talks
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.kind import RowKind
@@ -27,11 +31,7 @@ from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.files import file_digest, write_bytes
 from goalreel.image import Image
-from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.agents.parsing import MAX_STEPS
-from goalreel.planners.agents.planner import question
-from goalreel.planners.agents.reply_format import plan_reply
-from goalreel.planners.chat.interleave import MARK, plain, shrink
+from goalreel.planners.chat import question
 from goalreel.progress import OnCount
 from goalreel.tensor_file import read_plain_data
 from goalreel.types import DoneStep, Failure, Plan, Step, Task

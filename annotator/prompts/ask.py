@@ -11,13 +11,13 @@ from itertools import batched
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from goalreel.annotator.prompts.bank import SLOT, PromptBank, SubCategory, slot_problem
+from goalreel.chat.ask import Question, ask
+from goalreel.chat.conversation import Chat, Message
+from goalreel.chat.interleave import plain
+from goalreel.chat.json_reply import Problem, read_model
+from goalreel.chat.prompts import render
 from goalreel.errors import BackendError, UserError
 from goalreel.models.journal import Journal
-from goalreel.planners.agents.ask import Question, ask
-from goalreel.planners.agents.json_reply import Problem, read_model
-from goalreel.planners.agents.prompts import render
-from goalreel.planners.chat.conversation import Chat, Message
-from goalreel.planners.chat.interleave import plain
 from goalreel.progress import OnProgress
 from goalreel.types import Failure
 

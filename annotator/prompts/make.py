@@ -17,10 +17,10 @@ from goalreel.annotator.prompts.ask import Writer, extend_banks
 from goalreel.annotator.prompts.bank import PromptBank, write_bank
 from goalreel.annotator.prompts.write import Duplicates, Prompt, write_prompts
 from goalreel.annotator.report.pages import templates
+from goalreel.chat.conversation import Chat
 from goalreel.errors import InputError
 from goalreel.files import digest, exclusive, sweep, write_bytes
 from goalreel.models.journal import Journal
-from goalreel.planners.chat.conversation import Chat
 from goalreel.progress import OnProgress
 
 _HERE = Path(__file__).parent

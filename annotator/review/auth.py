@@ -1,6 +1,6 @@
 """The checks of every request to the review page (token, origin, size), and the security headers of answers.
 
-Without a token the server answers to loopback names only (see `goalreel.http`). With one, `?token=` in the
+Without a token the server answers to loopback names only (`goalreel.http.access`). With one, `?token=` in the
 address logs a browser in once, by a cookie that does not reveal the token.
 """
 
@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalreel.http import check_token, is_authorized, is_foreign, is_too_long, limit_body
+from goalreel.http.access import check_token, is_authorized, is_foreign, is_too_long, limit_body
 
 MAX_BODY = 64 * 1024
 POLICY = (

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from fastapi import FastAPI
 
-from goalreel.http_server import BoundedServer
+from goalreel.http.server import BoundedServer
 
 CLOSE_SECONDS = 2
 """For requests under way when it ends."""

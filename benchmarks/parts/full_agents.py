@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from goalreel.chat.conversation import Conversation, NoReply, TokenReply
+from goalreel.chat.hf import HfChat
+from goalreel.chat.reply_format import plan_reply, verdict_reply
 from goalreel.middleware import AskAdapter
-from goalreel.planners.agents.reply_format import plan_reply, verdict_reply
-from goalreel.planners.chat.conversation import Conversation, NoReply, TokenReply
-from goalreel.planners.chat.hf import HfChat
 from goalreel.types import Answer, Failure, Plan, Planner, Request, Stage, Step, Task, Verdict
 
 

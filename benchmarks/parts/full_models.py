@@ -24,12 +24,12 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
+from goalreel.chat.hf import HfChat
+from goalreel.critics.chat import ChatCritic
 from goalreel.editors.batching import Flux2KleinPairs
 from goalreel.editors.catalogue import find
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.hf import HfChat
+from goalreel.planners.chat import ChatPlanner
 from goalreel.tabletop.nano.language import PICTURE
 
 type Klein = Literal["klein-4b", "klein-9b"]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from support import tiny, tiny_pipelines
 
+from goalreel.chat.hf import HfChat
 from goalreel.editors.catalogue import Entry
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.planners.chat.hf import HfChat
 from goalreel.types import Editor
 
 SIDE = 96

@@ -9,13 +9,13 @@ from typing import Literal
 
 import numpy as np
 
+from goalreel.chat.dialects import OWN, Dialect
+from goalreel.chat.reply_format import plan_reply
 from goalreel.datasets.corpora.conversations import TalkRow, said_in_short, talks
 from goalreel.datasets.corpora.kind import Lesson
 from goalreel.datasets.corpora.trajectories import Outline, plan_of
-from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.agents.planner import question, rest_question
-from goalreel.planners.agents.replan import ReplanContext
-from goalreel.planners.agents.reply_format import plan_reply
+from goalreel.planners.chat import question, rest_question
+from goalreel.replan import ReplanContext
 from goalreel.types import Failure, Plan, Storyboard
 
 PLANS, CONTINUATIONS = talks("plans"), talks("continuations")

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from goalreel.chat.conversation import Message, MessagePart
+from goalreel.chat.interleave import MARK
 from goalreel.datasets.corpora.kind import PICTURE, Column, Lesson, RowKind
 from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Message, MessagePart
-from goalreel.planners.chat.interleave import MARK
 
 
 @dataclass(frozen=True)

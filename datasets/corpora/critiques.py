@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from goalreel.chat.dialects import OWN, Dialect
+from goalreel.critics.chat import question
 from goalreel.datasets.corpora.kind import PICTURE, Lesson, RowKind
 from goalreel.image import Image
-from goalreel.planners.agents.critic import question
-from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.types import Candidate
 
 

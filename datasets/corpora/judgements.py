@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from goalreel.chat.dialects import OWN, Dialect
+from goalreel.chat.reply_format import verdict_reply
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, critique_lesson
 from goalreel.datasets.corpora.kind import Lesson, RowKind
 from goalreel.datasets.corpora.trajectories import StepSample
 from goalreel.datasets.corrections.board import critic_words
-from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.agents.reply_format import verdict_reply
 from goalreel.types import Verdict
 
 BETTER = 0.5

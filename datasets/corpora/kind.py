@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from goalreel.chat.conversation import Conversation
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation
 
 type Lesson = tuple[Conversation, str]
 """What is asked, and the reply to learn."""

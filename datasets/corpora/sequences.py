@@ -8,15 +8,15 @@ say.
 from collections.abc import Iterator
 from typing import Literal
 
+from goalreel.chat.conversation import Message
+from goalreel.chat.dialects import OWN, Dialect
+from goalreel.chat.interleave import plain
+from goalreel.chat.reply_format import verdict_reply
 from goalreel.datasets.corpora.continuations import plan_row
 from goalreel.datasets.corpora.conversations import TalkRow, talks
 from goalreel.datasets.corpora.trajectories import Outline
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
-from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.agents.reply_format import verdict_reply
-from goalreel.planners.chat.conversation import Message
-from goalreel.planners.chat.interleave import plain
 from goalreel.types import ACCEPTED, Storyboard, Verdict
 
 EASY, REFLECTION = talks("easy"), talks("reflection")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from goalreel.chat.interleave import MARK
 from goalreel.datasets.corpora.kind import Lesson, RowKind
 from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.planners.chat.interleave import MARK
 
 _TAGS = {
     "role_tag": "role",

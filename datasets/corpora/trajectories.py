@@ -13,7 +13,7 @@ import numpy as np
 
 from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.image import Image
-from goalreel.planners.agents.planner import question
+from goalreel.planners.chat import question
 from goalreel.scoring import PictureScores
 from goalreel.types import (
     ACCEPTED,

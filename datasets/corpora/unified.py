@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from goalreel.chat.dialects.task_images import task_images
+from goalreel.chat.interleave import MARK, plain
 from goalreel.datasets.corpora.conversations import said_in_short
 from goalreel.datasets.corpora.kind import PICTURE, RowKind
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
-from goalreel.planners.agents.dialects.task_images import task_images
-from goalreel.planners.chat.interleave import MARK, plain
 from goalreel.types import Storyboard
 
 OUTPUT = "<image><img_token></image>"

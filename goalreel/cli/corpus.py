@@ -207,10 +207,10 @@ def filter_groups(
 ) -> None:
     """Keep the critiques that can teach by GRPO: the Critic is right about them sometimes, not always."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
+        from goalreel.chat.dialects import OWN
         from goalreel.cli.console import progress_bars
         from goalreel.models.build import build_chat, dialect_of
         from goalreel.models.names import ModelName
-        from goalreel.planners.agents.dialects import OWN
         from goalreel.tabletop.sim.task_ids import held_out_split
         from goalreel.training.critiques import shards_of
         from goalreel.training.grpo_filter import GroupSampling, filter_groups

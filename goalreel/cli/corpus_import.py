@@ -10,7 +10,7 @@ from goalreel.cli.options import Json, PublishedDialect, PublishedPrompts
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel.planners.agents.dialects import Dialect, DialectName
+    from goalreel.chat.dialects import Dialect, DialectName
 
 EPILOG = (
     "FILE is told by its fields: `evaluation` makes critiques (InterleaveThinker's critic_rl.jsonl), "
@@ -29,7 +29,7 @@ def read_dialect(name: "DialectName", prompts: Path | None) -> "Dialect":
     Raises:
         InputError: the prompts of InterleaveThinker are not at hand: other words would train it wrongly.
     """
-    from goalreel.planners.agents.dialects import dialect
+    from goalreel.chat.dialects import dialect
 
     wording = dialect(name, prompts)
     if wording.note is not None:

@@ -79,7 +79,7 @@ def check_memory(preset: str, overrides: Mapping[str, Any], size_gb: float, json
 
 
 def _lines(role: "RoleTrial", place: str) -> list[str]:
-    from goalreel.planners.agents.json_reply import clean
+    from goalreel.chat.json_reply import clean
 
     lines = [f"{role.role}: {role.model}"]
     lines += [f"  asked   {role.how}"] if role.how else []

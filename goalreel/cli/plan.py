@@ -113,8 +113,8 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
         InputError: there is no instruction, or a picture has no place in it.
     """
     from goalreel.annotator.task_input import check_instruction, make_task
+    from goalreel.chat.interleave import MARK
     from goalreel.image import Image
-    from goalreel.planners.chat.interleave import MARK
 
     if not arguments:
         raise InputError("the instruction is missing: goalreel plan [FRAME...] INSTRUCTION")

@@ -32,7 +32,7 @@ def review(
         from goalreel.annotator.review.auth import Access
         from goalreel.annotator.review.serve import serve_review
         from goalreel.cli.console import progress_bars
-        from goalreel.http import TOKEN_VARIABLE, listen
+        from goalreel.http.access import TOKEN_VARIABLE, listen
 
         reviewer = _reviewer(by or _login())
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)

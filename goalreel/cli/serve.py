@@ -71,7 +71,7 @@ def serve(
 ) -> None:
     """Serve models over HTTP: OpenAI's chat and image API, and whole storyboards (see /docs there)."""
     with one_line_errors():
-        from goalreel.http import TOKEN_VARIABLE, listen
+        from goalreel.http.access import TOKEN_VARIABLE, listen
         from goalreel.models.load import check_references
         from goalreel.models.names import ELSE, ModelName
         from goalreel.serving.build import check_names

@@ -40,7 +40,7 @@ def studio(
     """Write a task, drop a picture, and steer the storyboard while it grows, in your browser."""
     with one_line_errors():
         from goalreel.annotator.review.auth import Access
-        from goalreel.http import TOKEN_VARIABLE, listen
+        from goalreel.http.access import TOKEN_VARIABLE, listen
         from goalreel.models.load import check_references, kinds_of
         from goalreel.serving.build import build_models
         from goalreel.serving.loading import load_in_background

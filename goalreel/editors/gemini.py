@@ -10,9 +10,9 @@ import httpx2
 from goalreel.editors.canvas import from_canvas, nearest_aspect, on_canvas
 from goalreel.editors.protocols import Fetch, Refusal, read_object, read_picture
 from goalreel.editors.sizes import Size
-from goalreel.http_client import Endpoint
-from goalreel.http_errors import error_text
-from goalreel.http_probe import probe_gemini
+from goalreel.http.client import Endpoint
+from goalreel.http.errors import error_text
+from goalreel.http.probe import probe_gemini
 from goalreel.image import Image
 from goalreel.types import Edit
 

@@ -20,9 +20,9 @@ from goalreel.editors.protocols import (
     goalreel_server,
 )
 from goalreel.errors import InputError
-from goalreel.http_abort import current_abort
-from goalreel.http_address import split_model
-from goalreel.http_client import (
+from goalreel.http.abort import current_abort
+from goalreel.http.address import split_model
+from goalreel.http.client import (
     MAX_REPLY_BYTES,
     REDIRECTS,
     REFUSED,
@@ -30,9 +30,9 @@ from goalreel.http_client import (
     gemini_endpoint,
     openai_endpoint,
 )
-from goalreel.http_connection import PersistentConnection
-from goalreel.http_errors import check_encoding, error_text, refusal_words, refused_field, true_status
-from goalreel.http_retries import is_transient, report_retry, retry_after_s
+from goalreel.http.connection import PersistentConnection
+from goalreel.http.errors import check_encoding, error_text, refusal_words, refused_field, true_status
+from goalreel.http.retries import is_transient, report_retry, retry_after_s
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
@@ -101,7 +101,7 @@ class RemoteEditor:
         """Ask the server whether it is there, takes the key and has the model.
 
         Raises:
-            InputError, BackendError: as `goalreel.http_probe.probe_openai`.
+            InputError, BackendError: as `goalreel.http.probe.probe_openai`.
         """
         return self._protocol.probe(self._endpoint)
 

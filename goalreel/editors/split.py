@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from goalreel.errors import BackendError
-from goalreel.http_probe import probe
+from goalreel.http.probe import probe
 from goalreel.image import Image
 from goalreel.middleware import ask_in_groups
 from goalreel.types import Edit, Editor, Failure
@@ -20,7 +20,7 @@ class SplitEditor:
         return ask_in_groups(edits, lambda e: e.image is None, lambda text, e: self._models[text].edit(e))
 
     def probe(self) -> str | None:
-        """Ask both editors' servers whether they are there, as `goalreel.http_probe.ServerModel` says."""
+        """Ask both editors' servers whether they are there, as `goalreel.http.probe.ServerModel` says."""
         return _join(probe(editor) for editor in self._models.values())
 
 
@@ -41,7 +41,7 @@ class FallbackEditor:
     def probe(self) -> str | None:
         """Ask the editors' servers whether they are there; one that is there is enough.
 
-        The remark tells of the others. Raises as `goalreel.http_probe.ServerModel` says.
+        The remark tells of the others. Raises as `goalreel.http.probe.ServerModel` says.
         """
         remarks: list[str | None] = []
         absent: list[BackendError] = []

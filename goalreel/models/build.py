@@ -18,9 +18,9 @@ from goalreel.models.registry import chats, critics, editors, planners, read_opt
 from goalreel.types import Critic, Editor, Planner, Role
 
 if TYPE_CHECKING:
-    from goalreel.planners.agents.critic import Mode
-    from goalreel.planners.agents.dialects import Dialect
-    from goalreel.planners.chat.conversation import Chat
+    from goalreel.chat.conversation import Chat
+    from goalreel.chat.dialects import Dialect
+    from goalreel.critics.chat import Mode
 
 type ChatRole = Literal["planner", "critic"]
 """The roles of chat models."""
@@ -78,7 +78,7 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
     kind = chats.get(find(role, model).name)
     if kind is None:
         return None
-    from goalreel.planners.agents.dialects import default_dialect, dialect, trained_steps_of
+    from goalreel.chat.dialects import default_dialect, dialect, trained_steps_of
 
     options = read_options(model, kind.options)
     steps: int | Callable[[], int | None] | None = None
@@ -120,9 +120,9 @@ def build_planner(
         return kind.build(model, "planner", recordings, chat)
     if kind is not None:
         return kind.build(model, "planner", recordings)
-    from goalreel.planners.agents.dialects import OWN
-    from goalreel.planners.agents.parsing import MAX_STEPS
-    from goalreel.planners.agents.planner import ChatPlanner
+    from goalreel.chat.dialects import OWN
+    from goalreel.chat.parsing import MAX_STEPS
+    from goalreel.planners.chat import ChatPlanner
 
     chat = wrap_chat(build_chat(name, role="planner", cache=cache))
     dialect = dialect or dialect_of(name, "planner") or OWN
@@ -153,8 +153,8 @@ def build_critic(
     kind = critics.get(find("critic", model, recordings=recordings is not None).name)
     if kind is not None:
         return kind.build(model, "critic", recordings)
-    from goalreel.planners.agents.critic import ChatCritic
-    from goalreel.planners.agents.dialects import OWN
+    from goalreel.chat.dialects import OWN
+    from goalreel.critics.chat import ChatCritic
 
     chat = wrap_chat(build_chat(name, role="critic", cache=cache))
     dialect = dialect or dialect_of(name, "critic") or OWN

@@ -13,7 +13,7 @@ from goalreel.models.registry import Kind, Registry, chats, critics, editors, pl
 from goalreel.terms import ROLES, Role
 
 if TYPE_CHECKING:
-    from goalreel.planners.chat.conversation import Chat
+    from goalreel.chat.conversation import Chat
     from goalreel.types import Critic, Editor, Planner
 
 log = logging.getLogger(__name__)

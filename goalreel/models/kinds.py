@@ -19,7 +19,7 @@ from goalreel.models.names import ModelName
 from goalreel.models.registry import ModelSpec, chats, critics, editors, planners
 
 if TYPE_CHECKING:
-    from goalreel.planners.chat.conversation import Chat
+    from goalreel.chat.conversation import Chat
     from goalreel.types import Critic, Editor, Planner
 
 SERVER_KEYS = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
@@ -33,14 +33,14 @@ OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
     "hf:DIR", "A vision-language checkpoint, loaded by transformers.", HfOptions, extra="gpu", shared=True
 )
 def _hf(spec: ModelSpec[HfOptions]) -> "Chat":
-    from goalreel.planners.chat.hf import HfChat
+    from goalreel.chat.hf import HfChat
 
     return HfChat.load(located(spec.name.target), **spec.options.loading)
 
 
 @chats.kind("openai:MODEL@URL", OPENAI, HttpOptions, extra="api", remote=True)
 def _openai(spec: ModelSpec[HttpOptions]) -> "Chat":
-    from goalreel.planners.chat.openai import OpenAIChat
+    from goalreel.chat.openai import OpenAIChat
 
     return OpenAIChat(spec.name.model, base_url=spec.name.url, **spec.options.loading)
 
@@ -53,7 +53,7 @@ def _openai(spec: ModelSpec[HttpOptions]) -> "Chat":
     remote=True,
 )
 def _server(spec: ModelSpec[HttpOptions]) -> "Chat":
-    from goalreel.planners.chat.openai import OpenAIChat
+    from goalreel.chat.openai import OpenAIChat
 
     url = f"{spec.name.target.rstrip('/')}/v1"
     return OpenAIChat(spec.role, base_url=url, key_variables=SERVER_KEYS, **spec.options.loading)
@@ -82,7 +82,7 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
     needs_recording=True,
 )
 def _rows(spec: ModelSpec[ModelOptions]) -> "Planner":
-    from goalreel.planners.recorded.rows import RowsPlanner
+    from goalreel.planners.rows import RowsPlanner
 
     context = spec.required_recordings
     return RowsPlanner(context.recordings, context.labels)
@@ -113,11 +113,11 @@ def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )
 def _difference(spec: ModelSpec[ModelOptions]) -> "Critic":
-    from goalreel.planners.recorded.difference import DifferenceCritic
+    from goalreel.critics.difference import DifferenceCritic
 
     if spec.recordings is None:
         return DifferenceCritic()
-    from goalreel.planners.recorded.motion_critic import MotionCritic
+    from goalreel.critics.motion import MotionCritic
 
     return MotionCritic(spec.recordings.recordings, spec.recordings.layout)
 

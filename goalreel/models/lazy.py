@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from goalreel.device_memory import free_memory
-from goalreel.http_probe import probe
+from goalreel.http.probe import probe
 from goalreel.middleware import AskAdapter, ask_model
 from goalreel.types import Critic, Editor, Planner
 
@@ -23,7 +23,7 @@ class Lazy[M: Planner | Editor | Critic](AskAdapter):
         return self._build()
 
     def probe(self) -> str | None:
-        """Ask the model's server whether it is there, as `goalreel.http_probe.ServerModel` says."""
+        """Ask the model's server whether it is there, as `goalreel.http.probe.ServerModel` says."""
         return probe(self.model)
 
     def free(self) -> None:

@@ -29,7 +29,7 @@ from goalreel.terms import References
 from goalreel.types import ROLES, STAGE_OF_ROLE, Critic, Editor, Planner, Role, Stage
 
 if TYPE_CHECKING:
-    from goalreel.planners.agents.dialects import Dialect
+    from goalreel.chat.dialects import Dialect
 
 
 def load(
@@ -138,7 +138,7 @@ def _observed(dialect: "Dialect | None") -> "Dialect | None":
     """The dialect for frames of a camera, in which nothing was edited: `own` alone has a counterpart."""
     if dialect is None or dialect.name != "own":
         return None
-    from goalreel.planners.agents.dialects.observed import ObservedDialect
+    from goalreel.chat.dialects.observed import ObservedDialect
 
     return ObservedDialect(overlay=dialect.overlay)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, Json
 
 from goalreel.frozen import Frozen
-from goalreel.http_headers import read_headers
+from goalreel.http.headers import read_headers
 from goalreel.quantization import Quantize
 
 
@@ -34,7 +34,7 @@ class ModelOptions(Frozen):
 
 
 class DialectOptions(ModelOptions):
-    """How a chat model is asked (see `planners.agents.dialects`): the base of every chat kind's options."""
+    """How a chat model is asked (see `chat.dialects`): the base of every chat kind's options."""
 
     dialect: Literal["own", "interleavethinker"] | None = None
     """The words in which it is asked: `own` or `interleavethinker`. Default: by the model's name."""
@@ -51,7 +51,7 @@ class DialectOptions(ModelOptions):
 
 
 class HfOptions(DialectOptions):
-    """What may follow `hf:DIR?`; see `goalreel.planners.chat.hf.HfChat.load`."""
+    """What may follow `hf:DIR?`; see `goalreel.chat.hf.HfChat.load`."""
 
     device: Annotated[str | None, Runtime] = None
     """Where it computes, such as `cuda:1`. Default: a GPU if there is one."""
@@ -80,7 +80,7 @@ class HfOptions(DialectOptions):
 
 
 class HttpOptions(DialectOptions):
-    """What may follow `openai:MODEL@URL?` and `server:URL?`; see `planners.chat.openai.OpenAIChat`."""
+    """What may follow `openai:MODEL@URL?` and `server:URL?`; see `chat.openai.OpenAIChat`."""
 
     temperature: Annotated[float, Field(ge=0, le=100)] | Literal["checkpoint"] | None = None
     """0 is greedy; above it the model samples; `checkpoint` sends none. Default: 0."""

@@ -23,8 +23,8 @@ from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest
-from goalreel.http_address import split_model
-from goalreel.http_headers import public_header
+from goalreel.http.address import split_model
+from goalreel.http.headers import public_header
 from goalreel.models.model_options import PUBLIC_OPTIONS, RUNTIME_OPTIONS
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

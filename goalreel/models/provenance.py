@@ -14,7 +14,7 @@ class Provenance:
 
     preset: Preset
     notes: tuple[tuple[Role, str], ...] = ()
-    """What there is to know about how a model is asked (`goalreel.planners.agents.dialects`)."""
+    """What there is to know about how a model is asked (`goalreel.chat.dialects`)."""
     uncached: frozenset[Role] = frozenset()
     """Roles whose answers no journal holds: fixed rules, and models that nothing tells from others."""
     exemplars: str | None = None

@@ -31,8 +31,8 @@ from goalreel.models.names import ModelName
 from goalreel.terms import Role
 
 if TYPE_CHECKING:
+    from goalreel.chat.conversation import Chat
     from goalreel.models.recording_context import RecordingContext
-    from goalreel.planners.chat.conversation import Chat
     from goalreel.types import Critic, Editor, Planner
 
 _ADVICE = "put it into the environment variable GOALREEL_API_KEY"

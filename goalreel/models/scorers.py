@@ -88,7 +88,7 @@ def build_scorer(name: str) -> Scorer:
     """
     if (kind := find_scorer(name)) is not None:
         return kind.build()
-    from goalreel.planners.agents.viescore import VieScore
+    from goalreel.critics.viescore import VieScore
 
     try:
         return VieScore(build_chat(name, role="critic"))

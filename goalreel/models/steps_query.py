@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import httpx2
 
-from goalreel.http_client import Endpoint
+from goalreel.http.client import Endpoint
 from goalreel.models.kinds import SERVER_KEYS
 
 _TIMEOUT_S = 10.0

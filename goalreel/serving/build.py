@@ -3,13 +3,13 @@
 from functools import partial
 from typing import Literal
 
+from goalreel.chat.conversation import Chat
+from goalreel.chat.dialects import OWN, Dialect
 from goalreel.errors import InputError
 from goalreel.models.build import ChatRole, build_chat, build_editor, dialect_of, local_chat
 from goalreel.models.discovery import is_remote
 from goalreel.models.load import check_name, takes_references
 from goalreel.models.names import ModelName
-from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.chat.conversation import Chat
 from goalreel.serving.loading import LoadingChat, LoadingEditor
 from goalreel.serving.settings import Models
 from goalreel.types import Editor, Role

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
+from goalreel.chat.conversation import ChatRequest, Message
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import ChatRequest, Message
 from goalreel.serving.chat_answer import ChatAnswer, answer
 from goalreel.serving.chat_body import ChatBody, ChatMessage, ImagePart, TextPart
 from goalreel.serving.chat_stream import stream

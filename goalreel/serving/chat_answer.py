@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from goalreel.planners.chat.conversation import NoReply, Token, TokenReply, Usage
+from goalreel.chat.conversation import NoReply, Token, TokenReply, Usage
 from goalreel.serving.chat_body import ChatBody
 from goalreel.serving.errors import unanswered
 

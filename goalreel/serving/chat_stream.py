@@ -10,9 +10,9 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
+from goalreel.chat.conversation import ChatRequest, NoReply, TokenReply
 from goalreel.errors import BackendError
-from goalreel.http import UNANSWERED
-from goalreel.planners.chat.conversation import ChatRequest, NoReply, TokenReply
+from goalreel.http.access import UNANSWERED
 from goalreel.serving.chat_answer import (
     ChatChunk,
     ChunkChoice,

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from goalreel.errors import BackendError
-from goalreel.http import UNANSWERED
+from goalreel.http.access import UNANSWERED
 from goalreel.serving.batcher import QueueFull
 
 CLIENT_GONE = 499

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import httpx2
 from starlette.requests import ClientDisconnect
 
-from goalreel.http_server import BoundedServer
+from goalreel.http.server import BoundedServer
 from goalreel.serving.errors import error_response
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalreel.http import is_authorized, is_foreign, is_too_long, limit_body
+from goalreel.http.access import is_authorized, is_foreign, is_too_long, limit_body
 from goalreel.serving.errors import RETRY_SECONDS, error_response
 from goalreel.serving.service import Service
 

@@ -5,11 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from goalreel.engine import BatchEngine
-from goalreel.errors import BackendError, UserError, first_line
-from goalreel.extras import absent
-from goalreel.image import Image
-from goalreel.planners.chat.conversation import (
+from goalreel.chat.conversation import (
     Chat,
     Conversation,
     Decoder,
@@ -19,6 +15,10 @@ from goalreel.planners.chat.conversation import (
     ReplyWork,
     TokenReply,
 )
+from goalreel.engine import BatchEngine
+from goalreel.errors import BackendError, UserError, first_line
+from goalreel.extras import absent
+from goalreel.image import Image
 from goalreel.types import Edit, Editor, Failure
 
 log = logging.getLogger(__name__)

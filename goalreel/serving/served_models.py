@@ -6,13 +6,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from goalreel.batch import as_failure
+from goalreel.chat.conversation import ChatRequest, Conversation, NoReply, Reply, TokenReply
 from goalreel.claims import makers
+from goalreel.critics.chat import ChatCritic
 from goalreel.errors import BackendError
 from goalreel.loop import LoopArguments
 from goalreel.models.names import ModelName
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.conversation import ChatRequest, Conversation, NoReply, Reply, TokenReply
+from goalreel.planners.chat import ChatPlanner
 from goalreel.progress import OnText
 from goalreel.serving.service import ChatBatcher, Service
 from goalreel.types import Answer, Candidate, Edit, Request, Role, Task, stage_of

@@ -6,7 +6,7 @@ from types import FrameType
 
 from fastapi import FastAPI
 
-from goalreel.http_server import BoundedServer
+from goalreel.http.server import BoundedServer
 
 CLOSE_SECONDS = 5
 """After the drain, for connections to end."""

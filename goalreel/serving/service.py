@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
-from goalreel.image import Image
-from goalreel.planners.chat.conversation import (
+from goalreel.chat.conversation import (
     Chat,
     ChatRequest,
     DecodingChat,
@@ -19,6 +18,7 @@ from goalreel.planners.chat.conversation import (
     TokenReply,
     request_replies,
 )
+from goalreel.image import Image
 from goalreel.progress import OnText, reply_listener
 from goalreel.serving.batcher import BatchBounds, Batcher
 from goalreel.serving.call_engine import CallEngine

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from goalreel.http import check_token
+from goalreel.chat.conversation import Chat
+from goalreel.chat.dialects import OWN, Dialect
+from goalreel.http.access import check_token
 from goalreel.models.loop_options import LoopOptions
-from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.chat.conversation import Chat
 from goalreel.settings import Panel, settings
 from goalreel.types import Editor, Role
 

@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.critics.difference import differing
 from goalreel.image import Image
-from goalreel.planners.recorded.difference import differing
 
 WIDTH = 160
 """Pictures are compared at this width at most, which also smooths camera noise."""

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from goalreel.critics.task_check import whole_state
 from goalreel.image import Image
-from goalreel.planners.agents.task_check import whole_state
 from goalreel.streaming.board import Board, CodedText, ErrorCode
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.model_caller import ModelCaller

@@ -13,12 +13,12 @@ from functools import partial
 from typing import overload
 
 from goalreel.errors import BackendError
-from goalreel.http_abort import Abort
-from goalreel.http_client import with_retry_listener
+from goalreel.http.abort import Abort
+from goalreel.http.client import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.lazy import Lazy
 from goalreel.models.trio import Trio
-from goalreel.planners.agents.replan import ReplanContext, plan_rest
+from goalreel.replan import ReplanContext, plan_rest
 from goalreel.streaming.step_panel import ModelNames
 from goalreel.types import (
     ROLE_OF_STAGE,

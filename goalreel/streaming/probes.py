@@ -5,7 +5,7 @@ import time
 from functools import partial
 
 from goalreel.errors import BackendError
-from goalreel.http_probe import probe
+from goalreel.http.probe import probe
 from goalreel.models.trio import Trio
 from goalreel.streaming.model_caller import ModelThread
 from goalreel.streaming.step_panel import ModelNames

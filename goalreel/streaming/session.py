@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from goalreel.image import Image
 from goalreel.models.presets import Preset
-from goalreel.planners.agents.replan import ReplanContext
+from goalreel.replan import ReplanContext
 from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Frame, GoalReason
 from goalreel.streaming.camera import POLL_SECONDS, LiveCamera
 from goalreel.streaming.closeness import changed_share

@@ -9,7 +9,7 @@ from functools import partial
 
 from goalreel.errors import InputError, UserError
 from goalreel.extras import absent
-from goalreel.http_probe import probe
+from goalreel.http.probe import probe
 from goalreel.models import presets
 from goalreel.models.load import check_references, kinds_of
 from goalreel.models.loop_options import LoopOptions

@@ -17,9 +17,9 @@ import datasets
 import PIL.Image
 import torch
 
+from goalreel.chat.interleave import MARK, interleave
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.planners.chat.interleave import MARK, interleave
 from goalreel.training.language_config import LongRows
 
 if TYPE_CHECKING:

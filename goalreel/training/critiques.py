@@ -9,10 +9,10 @@ from typing import Any
 import datasets
 import PIL.Image
 
+from goalreel.chat.dialects import Dialect, Mode
+from goalreel.critics.chat import question
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.errors import InputError
-from goalreel.planners.agents.critic import question
-from goalreel.planners.agents.dialects import Dialect, Mode
 from goalreel.training.stored_rows import StoredRows
 
 type HeldOut = Callable[[str], str | None]

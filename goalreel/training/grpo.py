@@ -11,9 +11,9 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl import GRPOTrainer
 
+from goalreel.chat.dialects import dialect
 from goalreel.checkpoints import located
 from goalreel.errors import BackendError, InputError, UserError
-from goalreel.planners.agents.dialects import dialect
 from goalreel.scoring import Scorer
 from goalreel.training.card import write_card
 from goalreel.training.critiques import Critiques, HeldOut

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from goalreel.chat.dialects import DialectName, Mode
 from goalreel.errors import InputError
-from goalreel.planners.agents.dialects import DialectName, Mode
 from goalreel.training.config import Count, Portion, TrainingConfig
 from goalreel.training.language_config import ModelSettings, Rate, Share
 from goalreel.training.reward_variants import FormName

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import torch
 
+from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply
+from goalreel.chat.dialects import OWN, Dialect, Mode
+from goalreel.chat.json_reply import Problem
+from goalreel.chat.parsing import parse_verdict
+from goalreel.critics.chat import question
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.files import digest, file_digest
-from goalreel.planners.agents.critic import question
-from goalreel.planners.agents.dialects import OWN, Dialect, Mode
-from goalreel.planners.agents.json_reply import Problem
-from goalreel.planners.agents.parsing import parse_verdict
-from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply
 from goalreel.progress import OnCount
 from goalreel.training.critiques import Critiques, HeldOut, shards_of
 

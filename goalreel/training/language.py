@@ -11,10 +11,10 @@ from trl import (
     SFTTrainer,
 )
 
+from goalreel.chat.dialects.recognition import write_trained_steps
+from goalreel.chat.parsing import MAX_STEPS
 from goalreel.checkpoints import located
 from goalreel.errors import InputError, first_line
-from goalreel.planners.agents.dialects.recognition import write_trained_steps
-from goalreel.planners.agents.parsing import MAX_STEPS
 from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from, write_card
 from goalreel.training.compiling import compile_parts
 from goalreel.training.conversations import Collator, as_dataset, read_rows, short_enough

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import batched
 
+from goalreel.chat.json_reply import Problem
+from goalreel.chat.parsing import parse_verdict
 from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.errors import BackendError
 from goalreel.files import digest
 from goalreel.image import Image
-from goalreel.planners.agents.json_reply import Problem
-from goalreel.planners.agents.parsing import parse_verdict
 from goalreel.scoring import PictureScores, Scorer
 from goalreel.training.reward_variants import FORMS, FormName
 from goalreel.types import Candidate, Edit, Editor, Failure, Verdict

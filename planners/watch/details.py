@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from goalreel.chat.ask import Question, ask
+from goalreel.chat.conversation import Chat, Message
+from goalreel.chat.interleave import interleave, plain
+from goalreel.chat.json_reply import Problem, read_model
+from goalreel.chat.prompts import render
 from goalreel.details import Detail, DetailName, Details, FailureDetail
 from goalreel.errors import BackendError, DatasetError
-from goalreel.planners.agents.ask import Question, ask
-from goalreel.planners.agents.json_reply import Problem, read_model
-from goalreel.planners.agents.prompts import render
-from goalreel.planners.chat.conversation import Chat, Message
-from goalreel.planners.chat.interleave import interleave, plain
 from goalreel.planners.watch.contact_sheet import contact_sheet
 from goalreel.planners.watch.parsing import nullable
 from goalreel.types import Failure, Plan, Recording, Segment, Step

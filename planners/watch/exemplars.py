@@ -36,7 +36,7 @@ class Exemplar(Frozen):
     @property
     def answer(self) -> str:
         """The JSON that a watching model should answer."""
-        from goalreel.planners.chat.interleave import plain
+        from goalreel.chat.interleave import plain
 
         return plain(self.model_dump_json(include={"segments"}))
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from goalreel.planners.agents.json_reply import Problem, clean, read_model
-from goalreel.planners.agents.parsing import MAX_STEPS
+from goalreel.chat.json_reply import Problem, clean, read_model
+from goalreel.chat.parsing import MAX_STEPS
 from goalreel.planners.kinematic.proposals import Proposal
 from goalreel.planners.watch.contact_sheet import CONTACTS
 from goalreel.types import Plan, Segment, Step, Text

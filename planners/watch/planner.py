@@ -7,14 +7,14 @@ segment of a window is watched again at the beginning of the next, so that no cu
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from goalreel.chat.ask import Question, ask
+from goalreel.chat.conversation import Chat, Message
+from goalreel.chat.interleave import interleave, plain
+from goalreel.chat.json_reply import Problem
+from goalreel.chat.parsing import MAX_STEPS
+from goalreel.chat.prompts import render
 from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
-from goalreel.planners.agents.ask import Question, ask
-from goalreel.planners.agents.json_reply import Problem
-from goalreel.planners.agents.parsing import MAX_STEPS
-from goalreel.planners.agents.prompts import render
-from goalreel.planners.chat.conversation import Chat, Message
-from goalreel.planners.chat.interleave import interleave, plain
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.proposals import Cue, Proposal, proposals
 from goalreel.planners.watch.contact_sheet import CONTACTS, TILES, contact_sheet, moments

@@ -18,6 +18,7 @@ from goalreel.annotator.corpus.boards import StoredBoard, find_boards
 from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
 from goalreel.annotator.corpus.scoring import NamedScorer, scorer_of
 from goalreel.annotator.show import read_storyboards
+from goalreel.chat.dialects import InterleaveThinkerDialect
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.continuations import CONTINUATIONS, PLANS
 from goalreel.datasets.corpora.critiques import CRITIQUES
@@ -33,7 +34,6 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
-from goalreel.planners.agents.dialects import InterleaveThinkerDialect
 from goalreel.scoring import PictureScores
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.tabletop.sim.task_ids import recording_task_ids

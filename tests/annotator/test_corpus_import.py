@@ -8,11 +8,11 @@ import torch
 from support.cli import fails, invoke, results
 
 from goalreel.annotator.corpus.published import ImportOrder, import_corpus
+from goalreel.chat.parsing import parse_plan
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.conversations import talks
 from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.image import Image
-from goalreel.planners.agents.parsing import parse_plan
 from goalreel.types import Plan
 
 
@@ -97,7 +97,7 @@ def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
 
 def test_grpo_reads_them(data, tmp_path):
     pytest.importorskip("trl")
-    from goalreel.planners.agents.dialects import OWN
+    from goalreel.chat.dialects import OWN
     from goalreel.training.critiques import Critiques
 
     file = write_lines(tmp_path / "critic_rl.jsonl", critique(), critique())

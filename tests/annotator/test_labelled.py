@@ -28,7 +28,7 @@ from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.provenance import class_name
 from goalreel.planners.kinematic import KinematicPlanner
-from goalreel.planners.recorded.rows import RowsPlanner
+from goalreel.planners.rows import RowsPlanner
 from goalreel.types import Verdict
 
 PAD = "subgoal_is_pad"

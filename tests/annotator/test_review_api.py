@@ -22,7 +22,7 @@ from goalreel.annotator.review.session import ReviewSession
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
-from goalreel.http_server import ConnectionBounds
+from goalreel.http.server import ConnectionBounds
 from goalreel.image import Image
 from goalreel.models.trio import Trio
 from goalreel.types import Edit, Failure

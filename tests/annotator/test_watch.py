@@ -82,7 +82,7 @@ def test_garbage_and_errors_cost_no_episode(sharded_dataset, tmp_path):
 
 
 def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, caplog):
-    caplog.set_level(logging.INFO, "goalreel.planners.agents.ask")
+    caplog.set_level(logging.INFO, "goalreel.chat.ask")
 
     def stubborn(request: Request) -> Reply:
         return said("{ sorry") if "Frames 0 to 8" in text_of(request) else watch(request)

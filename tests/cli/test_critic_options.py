@@ -9,7 +9,7 @@ from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
 from goalreel import load_storyboard
-from goalreel.planners.chat.conversation import Token, TokenReply
+from goalreel.chat.conversation import Token, TokenReply
 from goalreel.serving.settings import Models
 
 SCORES = '"scores"'

@@ -9,10 +9,10 @@ from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
 from goalreel.annotator.model_check import INSTRUCTION, drawn_scene
+from goalreel.chat.conversation import Token, TokenChat, TokenReply
+from goalreel.chat.parsing import parse_plan, parse_verdict
+from goalreel.chat.recording import record_chat
 from goalreel.image import Image
-from goalreel.planners.agents.parsing import parse_plan, parse_verdict
-from goalreel.planners.chat.conversation import Token, TokenChat, TokenReply
-from goalreel.planners.chat.recording import record_chat
 from goalreel.serving.settings import Models
 
 KEY = "sk-s3cret"

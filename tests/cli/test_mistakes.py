@@ -102,7 +102,7 @@ def test_a_checkpoint_that_is_not_there(words, monkeypatch, tmp_path):
     """Nothing is loaded, though the planner that comes with goalreel is there."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scene.png").write_bytes(picture().png())
-    monkeypatch.setattr("goalreel.planners.chat.hf.HfChat.load", None)
+    monkeypatch.setattr("goalreel.chat.hf.HfChat.load", None)
     assert "absent; a repository is written OWNER/NAME" in fails(*words.split())
 
 

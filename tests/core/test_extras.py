@@ -40,7 +40,7 @@ def test_every_package_that_the_code_imports_has_an_extra_or_is_always_there():
 def test_review_without_its_extra_says_what_to_install(module, monkeypatch, tmp_path):
     loaded = (
         "goalreel.annotator.review",
-        "goalreel.http_server",
+        "goalreel.http.server",
         f"{module}.",
     )  # by other tests of this process
     for name in [name for name in sys.modules if name.startswith(loaded)]:

@@ -9,9 +9,9 @@ import pytest
 from support.conversations import user
 from support.image_server import picture
 
+from goalreel.chat.openai import OpenAIChat
 from goalreel.editors.remote import Patience, remote_editor
-from goalreel.http_abort import Abort, CallAbortedError, current_abort
-from goalreel.planners.chat.openai import OpenAIChat
+from goalreel.http.abort import Abort, CallAbortedError, current_abort
 from goalreel.types import Edit
 
 HALF = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"

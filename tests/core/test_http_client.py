@@ -5,12 +5,12 @@ import json
 import httpx2
 import pytest
 
-from goalreel import http_client
 from goalreel.errors import InputError
-from goalreel.http_address import split_model
-from goalreel.http_client import Endpoint, openai_endpoint
-from goalreel.http_errors import error_text, refused_field, true_status
-from goalreel.http_retries import retry_after_s
+from goalreel.http import client as http_client
+from goalreel.http.address import split_model
+from goalreel.http.client import Endpoint, openai_endpoint
+from goalreel.http.errors import error_text, refused_field, true_status
+from goalreel.http.retries import retry_after_s
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "GOALREEL_API_KEY")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -8,14 +8,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from support.scripted import ScriptedChat
 
+from goalreel.chat.openai import OpenAIChat
 from goalreel.editors.remote import remote_editor
 from goalreel.editors.split import FallbackEditor
 from goalreel.errors import BackendError, InputError
-from goalreel.http_probe import probe
+from goalreel.http.probe import probe
 from goalreel.models.load import load
 from goalreel.models.presets import load as preset
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.openai import OpenAIChat
+from goalreel.planners.chat import ChatPlanner
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -12,7 +12,7 @@ import pytest
 from support.serving_models import running
 from support.wait import until
 
-from goalreel.http_server import MAX_HEADER_BYTES, ConnectionBounds
+from goalreel.http.server import MAX_HEADER_BYTES, ConnectionBounds
 
 HOURS = 9999.0
 SLOW = {

@@ -6,10 +6,10 @@ from support.serving_models import picture
 from torch import nn
 
 from goalreel import torch_threads
+from goalreel.chat.conversation import Message
+from goalreel.chat.hf import HfChat
 from goalreel.checkpoints import NANO
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.planners.chat.conversation import Message
-from goalreel.planners.chat.hf import HfChat
 from goalreel.torch_threads import threads_for
 from goalreel.types import Edit
 

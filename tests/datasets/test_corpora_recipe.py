@@ -11,6 +11,8 @@ from support.pages import text_of
 from support.scripted import ScriptedChat
 from support.told import attempt, board, failed, step, unplanned, words
 
+from goalreel.chat.parsing import parse_plan, parse_verdict
+from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.balance import balanced
 from goalreel.datasets.corpora.columns import from_columns, to_columns
 from goalreel.datasets.corpora.continuations import CONTINUATIONS, continuation_row, cut_of
@@ -29,10 +31,8 @@ from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.datasets.corpora.split import rl_threshold, variance
 from goalreel.datasets.corpora.trajectories import HumanVerdict, Reason, candidate, critique_row, outline
 from goalreel.datasets.corpora.trend_filter import trend_fault
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.parsing import parse_plan, parse_verdict
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import ReplanContext
+from goalreel.planners.chat import ChatPlanner
+from goalreel.replan import ReplanContext
 from goalreel.scoring import PictureScores
 from goalreel.types import Registration, Verdict
 

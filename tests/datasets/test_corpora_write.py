@@ -15,16 +15,16 @@ from typer.testing import CliRunner
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+from goalreel.chat.parsing import parse_plan
 from goalreel.cli.corpus import app
+from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.parsing import parse_plan
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import ReplanContext
+from goalreel.planners.chat import ChatPlanner
+from goalreel.replan import ReplanContext
 from goalreel.tabletop.lessons.continuations import continuation_rows
 from goalreel.tabletop.lessons.conversations import (
     candidate_of,

@@ -9,7 +9,7 @@ from support.image_server import Server, picture
 
 from goalreel.editors.gemini import GeminiImages
 from goalreel.errors import InputError
-from goalreel.http_client import gemini_endpoint
+from goalreel.http.client import gemini_endpoint
 from goalreel.image import Image
 from goalreel.models.build import build_editor
 from goalreel.types import Edit, Failure

@@ -6,10 +6,10 @@ import cv2
 import numpy as np
 import pytest
 
+from goalreel.critics.difference import DifferenceCritic
 from goalreel.editors.hindsight import HindsightEditor, rank, sharpness
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.planners.recorded.difference import DifferenceCritic
 from goalreel.types import Candidate, Edit, Failure, Segment
 
 RNG = np.random.default_rng(0)

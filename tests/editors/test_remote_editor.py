@@ -20,8 +20,8 @@ from support.wait import until
 from goalreel.editors import remote
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
-from goalreel.http_abort import Abort, CallAbortedError
-from goalreel.http_retries import with_retry_listener
+from goalreel.http.abort import Abort, CallAbortedError
+from goalreel.http.retries import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.build import build_editor
 from goalreel.serving.settings import Models
@@ -596,7 +596,7 @@ HANGING = """
 import sys
 from goalreel import Image, Plan, Step, Task, run
 from goalreel.models.build import build_editor
-from goalreel.planners.recorded.difference import DifferenceCritic
+from goalreel.critics.difference import DifferenceCritic
 
 class OneStep:
     def plan(self, tasks):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import published as bench
 
+from goalreel.chat.dialects.source_strings import strings_under
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.judging import build_judge
@@ -14,7 +15,6 @@ from goalreel.evaluation.published.paper import KLEIN, QWEN, row_for, tables, ta
 from goalreel.evaluation.published.registry import BENCHMARKS, open_benchmark
 from goalreel.evaluation.published.ueval import OURS, UEval, read_met
 from goalreel.evaluation.published.wise import COLUMNS, WEIGHTS, Wise, read_scores
-from goalreel.planners.agents.dialects.source_strings import strings_under
 
 ANSWER = BenchAnswer((AnswerPart("a text", None),))
 
@@ -172,7 +172,7 @@ def test_a_judge_is_asked_as_the_papers_was_where_its_name_says_nothing_else(
     name, shown, temperature, tokens
 ):
     pytest.importorskip("openai", reason="needs openai: pip install 'goalreel[api]'")
-    from goalreel.planners.chat.openai import OpenAIChat
+    from goalreel.chat.openai import OpenAIChat
 
     judge = build_judge(name, JudgeFacts("j", 0.5, 77), concurrency=3)
     assert isinstance(judge.chat, OpenAIChat)

@@ -13,8 +13,8 @@ from support.chat_server import ChatServer, said
 from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, serving
 
+from goalreel.chat.openai import OpenAIChat
 from goalreel.image import Image
-from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.serving.settings import Models
 from goalreel.storyboard_io import load_storyboard
 

@@ -92,7 +92,7 @@ def test_each_preset_fits_where_its_name_says(preset, gpu, fits):
 
 def test_a_quantised_size_is_that_of_the_loaded_model(tiny_models):
     pytest.importorskip("torchao")
-    from goalreel.planners.chat.hf import HfChat
+    from goalreel.chat.hf import HfChat
 
     loaded = HfChat.load(tiny_models["planner"], quantize="int8", dtype="bfloat16").model
     expected = 0

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from support.provenance import named
 
+from goalreel.chat.dialects.observed import ObservedDialect
+from goalreel.critics.difference import DifferenceCritic
 from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.build import build_chat, build_critic, build_editor, build_planner, dialect_of
@@ -18,8 +20,6 @@ from goalreel.models.provenance import Provenance
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.registry import ModelSpec, Registry, read_options
 from goalreel.models.trio import Trio
-from goalreel.planners.agents.dialects.observed import ObservedDialect
-from goalreel.planners.recorded.difference import DifferenceCritic
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
@@ -402,7 +402,7 @@ def test_which_models_are_asked_while_others_are_at_work(planner, editor, critic
 
 
 def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
-    from goalreel.planners.chat.hf import HfChat
+    from goalreel.chat.hf import HfChat
 
     loaded = []
     monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
@@ -414,7 +414,7 @@ def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
 
 
 def test_only_the_roles_asked_for_are_loaded(monkeypatch):
-    from goalreel.planners.chat.hf import HfChat
+    from goalreel.chat.hf import HfChat
 
     loaded = []
     monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
@@ -429,7 +429,7 @@ def test_only_the_roles_asked_for_are_loaded(monkeypatch):
 def test_models_without_names_are_called_by_their_classes():
     critic = DifferenceCritic()
     called = Trio(critic, critic, critic).provenance
-    assert called.preset.critic == "goalreel.planners.recorded.difference.DifferenceCritic"
+    assert called.preset.critic == "goalreel.critics.difference.DifferenceCritic"
     assert called.uncached == {"planner", "editor", "critic"}
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from support.places import DATA
 from support.scripted import ScriptedChat, words
 
+from goalreel.chat.conversation import NoReply, cut_off
+from goalreel.chat.dialects import OWN, OwnDialect, interleavethinker
+from goalreel.chat.dialects.observed import ObservedDialect
+from goalreel.critics.chat import ChatCritic, question
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.build import build_critic
-from goalreel.planners.agents.critic import ChatCritic, question
-from goalreel.planners.agents.dialects import OWN, OwnDialect, interleavethinker
-from goalreel.planners.agents.dialects.observed import ObservedDialect
-from goalreel.planners.chat.conversation import NoReply, cut_off
 from goalreel.types import Candidate, Failure, Verdict
 
 REPLIES = DATA / "replies"

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from support.scripted import ScriptedChat
 
+from goalreel.chat.conversation import Conversation
+from goalreel.chat.dialects import OWN, Dialect, default_dialect, dialect, interleavethinker
+from goalreel.critics.chat import ChatCritic
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.dialects import OWN, Dialect, default_dialect, dialect, interleavethinker
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import ReplanContext
-from goalreel.planners.chat.conversation import Conversation
+from goalreel.planners.chat import ChatPlanner
+from goalreel.replan import ReplanContext
 from goalreel.types import (
     Attempt,
     Candidate,

@@ -7,14 +7,14 @@ import numpy as np
 from support.places import DATA
 from support.scripted import ScriptedChat, words
 
+from goalreel.chat.conversation import Conversation
+from goalreel.chat.dialects.recognition import trained_steps_of, write_trained_steps
 from goalreel.checkpoints import NANO
+from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
 from goalreel.models.build import dialect_of
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.dialects.recognition import trained_steps_of, write_trained_steps
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import ReplanContext
-from goalreel.planners.chat.conversation import Conversation
+from goalreel.planners.chat import ChatPlanner
+from goalreel.replan import ReplanContext
 from goalreel.types import Attempt, Candidate, DoneStep, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 
 

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
+from goalreel.chat.dialects import default_dialect
 from goalreel.checkpoints import NANO
 from goalreel.models.build import dialect_of
-from goalreel.planners.agents.dialects import default_dialect
 from goalreel.training.card import Card, write_card
 
 QWEN = {"model_type": "qwen3_vl", "text_config": {"hidden_size": 4096}}

@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.conversations import BUILDERS, CONVERSATIONS, picture, user
 
+from goalreel.chat.conversation import Message, NoReply, cut_off
+from goalreel.chat.hf import HfChat
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.build import build_chat
-from goalreel.planners.chat.conversation import Message, NoReply, cut_off
-from goalreel.planners.chat.hf import HfChat
 from goalreel.progress import reply_listener
 
 

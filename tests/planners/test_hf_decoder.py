@@ -5,10 +5,10 @@ import torch
 from support import tiny
 from support.conversations import BUILDERS, CONVERSATIONS
 
+from goalreel.chat import decoder as decoding
+from goalreel.chat.conversation import ChatRequest, DecodingChat, NoReply, TokenReply
+from goalreel.chat.hf import OUT_OF_MEMORY, HfChat
 from goalreel.errors import BackendError
-from goalreel.planners.chat import decoder as decoding
-from goalreel.planners.chat.conversation import ChatRequest, DecodingChat, NoReply, TokenReply
-from goalreel.planners.chat.hf import OUT_OF_MEMORY, HfChat
 
 
 class Work:

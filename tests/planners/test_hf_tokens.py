@@ -9,10 +9,10 @@ import pytest
 import torch
 from support import tiny
 
+from goalreel.chat.conversation import ChatRequest, Message, NoReply, TokenChat
+from goalreel.chat.decoding import LocalWork
+from goalreel.chat.hf import HfChat
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import ChatRequest, Message, NoReply, TokenChat
-from goalreel.planners.chat.decoding import LocalWork
-from goalreel.planners.chat.hf import HfChat
 
 WORDS = 24
 CONVERSATIONS = (

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalreel.planners.agents.json_reply import Problem
-from goalreel.planners.agents.known_keys import UnclearError, quote_texts
-from goalreel.planners.agents.parsing import parse_plan, parse_verdict
+from goalreel.chat.json_reply import Problem
+from goalreel.chat.known_keys import UnclearError, quote_texts
+from goalreel.chat.parsing import parse_plan, parse_verdict
 
 KEYS = ("step_name", "instruction", "prompt", "auxiliary_text")
 CLAUSES = (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalreel.chat.python_literals import MAX_NESTING, read_literal
 from goalreel.json_object import RepeatedKeyError
-from goalreel.planners.agents.python_literals import MAX_NESTING, read_literal
 
 TEXT = st.text(
     st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t'\"\\{}[]:,"), max_size=20

@@ -7,11 +7,11 @@ from support.places import SHARED
 
 from goalreel.annotator.options import Options
 from goalreel.batch import run
+from goalreel.critics.motion import MotionCritic
 from goalreel.datasets.source import Source
 from goalreel.image import Image
 from goalreel.models.load import load
 from goalreel.planners.kinematic import Layout
-from goalreel.planners.recorded.motion_critic import MotionCritic
 from goalreel.types import Candidate, Task
 
 GROUND = np.random.default_rng(0).integers(60, 180, (60, 80, 3), np.uint8)

@@ -8,11 +8,11 @@ import pytest
 from support.chat_server import ChatServer, said
 from support.cli import goalreel
 
+from goalreel.chat.dialects.observed import ObservedDialect
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.build import build_critic
-from goalreel.planners.agents.dialects.observed import ObservedDialect
 from goalreel.types import Candidate, Failure
 
 

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from support.chat_server import Reply, error, said
 
+from goalreel.chat.conversation import Message, NoReply
+from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError, InputError
-from goalreel.http_retries import with_retry_listener
+from goalreel.http.retries import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.build import build_chat
-from goalreel.planners.chat.conversation import Message, NoReply
-from goalreel.planners.chat.openai import OpenAIChat
 
 KEY = "sk-top-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {"success": {"type": "boolean"}}}
@@ -304,7 +304,7 @@ STREAM = {"Content-Type": "text/event-stream"}
     ids=["body", "compressed", "stream", "error"],
 )
 def test_a_reply_without_end_is_cut_off(serve, monkeypatch, reply):
-    monkeypatch.setattr("goalreel.planners.chat.openai_stream.MAX_REPLY_BYTES", 2**10)
+    monkeypatch.setattr("goalreel.chat.openai_stream.MAX_REPLY_BYTES", 2**10)
     server = serve(lambda request: reply if request.text == "b" else echo(request))
     chat = OpenAIChat("m", server.url, retries=0)
     well, long = chat.complete(ask("a", "b"))
@@ -482,8 +482,8 @@ def test_ctrl_c_gets_through(serve):
 
     server = serve(hang)
     code = (
-        "from goalreel.planners.chat.openai import OpenAIChat;"
-        "from goalreel.planners.chat.conversation import Message;"
+        "from goalreel.chat.openai import OpenAIChat;"
+        "from goalreel.chat.conversation import Message;"
         f"OpenAIChat('m', {server.url!r}, timeout_s=300).complete([(Message('user', ('a',)),)] * 3)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:

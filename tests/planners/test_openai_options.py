@@ -6,11 +6,11 @@ import logging
 import pytest
 from support.chat_server import error, said
 
+from goalreel.chat.conversation import Message, NoReply, fold_system, refuses_system
+from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import InputError
 from goalreel.models.build import build_chat, build_editor
 from goalreel.models.names import ModelName
-from goalreel.planners.chat.conversation import Message, NoReply, fold_system, refuses_system
-from goalreel.planners.chat.openai import OpenAIChat
 
 SECRET = "gateway-secret-0123"
 TALK = (Message("system", ("be brief",)), Message("user", ("a",)))

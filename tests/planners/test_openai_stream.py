@@ -5,9 +5,9 @@ import json
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
 
+from goalreel.chat.conversation import Message, NoReply
+from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError
-from goalreel.planners.chat.conversation import Message, NoReply
-from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.progress import reply_listener
 
 QUESTION = [(Message("user", ("plan it",)),)]

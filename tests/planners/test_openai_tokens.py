@@ -4,9 +4,9 @@ import pytest
 from support.chat_server import ChatServer, Request, error, logprobs, said
 from support.scripted import spelled
 
+from goalreel.chat.conversation import Message, NoReply, TokenChat, TokenReply
+from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError
-from goalreel.planners.chat.conversation import Message, NoReply, TokenChat, TokenReply
-from goalreel.planners.chat.openai import OpenAIChat
 
 REPLY = spelled("{'a': ", {"True": 0.5, "False": 0.25}, "}")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}

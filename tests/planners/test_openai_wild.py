@@ -6,9 +6,9 @@ import json
 import pytest
 from support.chat_server import Reply, error, said
 
+from goalreel.chat.conversation import Message, NoReply
+from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError
-from goalreel.planners.chat.conversation import Message, NoReply
-from goalreel.planners.chat.openai import OpenAIChat
 
 KEY = "sk-top-secret-0123456789"
 

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.places import DATA
 
-from goalreel.planners.agents.json_reply import MAX_REPAIR, MAX_REPLY, Problem, clean
-from goalreel.planners.agents.parsing import MAX_STEPS, parse_plan, parse_verdict, plan_schema, verdict_schema
+from goalreel.chat.json_reply import MAX_REPAIR, MAX_REPLY, Problem, clean
+from goalreel.chat.parsing import MAX_STEPS, parse_plan, parse_verdict, plan_schema, verdict_schema
 from goalreel.types import Plan, Step, Verdict
 
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
@@ -267,7 +267,7 @@ def test_json_repair_is_never_let_loose_on_huge_and_nested_replies(reply, monkey
     def minutes(*_args: object, **_settings: object) -> None:
         raise AssertionError("this would take minutes")
 
-    monkeypatch.setattr("goalreel.planners.agents.json_reply.json_repair.loads", minutes)
+    monkeypatch.setattr("goalreel.chat.json_reply.json_repair.loads", minutes)
     assert isinstance(parse_plan(reply), Problem)
     assert isinstance(parse_verdict(reply.replace("execution_plan", "previous_step_success")), Problem)
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from support.scripted import ScriptedChat, words
 
 from goalreel.batch import run
+from goalreel.chat.conversation import NoReply
+from goalreel.chat.interleave import interleave, plain, shrink
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import ReplanContext
-from goalreel.planners.chat.conversation import NoReply
-from goalreel.planners.chat.interleave import interleave, plain, shrink
+from goalreel.planners.chat import ChatPlanner
+from goalreel.replan import ReplanContext
 from goalreel.types import (
     Attempt,
     Failure,

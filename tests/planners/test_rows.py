@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from goalreel.planners.recorded.rows import RowsPlanner, labelled_step
+from goalreel.planners.rows import RowsPlanner, labelled_step
 from goalreel.types import Failure, Task
 
 

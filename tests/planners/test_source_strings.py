@@ -2,8 +2,8 @@
 
 import pytest
 
+from goalreel.chat.dialects.source_strings import MAX_BYTES, string_constants
 from goalreel.errors import InputError
-from goalreel.planners.agents.dialects.source_strings import MAX_BYTES, string_constants
 
 SOURCE = '''
 """A docstring is no name's."""

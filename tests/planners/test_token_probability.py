@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from support.scripted import ScriptedTokens, spelled
 
+from goalreel.chat.conversation import NoReply, Token, TokenReply
+from goalreel.chat.token_probability import probability_of_yes, token_reply
+from goalreel.critics.chat import ChatCritic
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.conversation import NoReply, Token, TokenReply
-from goalreel.planners.chat.token_probability import probability_of_yes, token_reply
+from goalreel.planners.chat import ChatPlanner
 from goalreel.types import Candidate, Task, Verdict
 
 KEY = "previous_step_success"

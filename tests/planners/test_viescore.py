@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from support.chat_server import ChatServer, error, said
 from support.scripted import ScriptedChat, words
 
+from goalreel.chat.conversation import NoReply
+from goalreel.chat.openai import OpenAIChat
+from goalreel.critics.viescore import VieScore
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.agents.viescore import VieScore
-from goalreel.planners.chat.conversation import NoReply
-from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.scoring import PictureScores
 from goalreel.types import Candidate
 

@@ -9,9 +9,9 @@ from support.scripted import ScriptedChat, words
 from support.watcher import segments
 
 from goalreel.annotator.annotate import open_dataset
+from goalreel.chat.conversation import NoReply
+from goalreel.chat.json_reply import Problem
 from goalreel.errors import BackendError
-from goalreel.planners.agents.json_reply import Problem
-from goalreel.planners.chat.conversation import NoReply
 from goalreel.planners.kinematic import Layout
 from goalreel.planners.kinematic.proposals import Proposal
 from goalreel.planners.watch import planner

@@ -78,7 +78,10 @@ LINKS = ("annotator", "planners", "datasets")
 """The packages that the project's layout fixes at the top level; goalreel/ holds a link to each."""
 LAYERS = (
     ("goalreel", "checkpoints"),
+    ("http",),
+    ("chat",),
     ("planners", "editors"),
+    ("critics",),
     ("datasets",),
     ("models",),
     ("annotator",),

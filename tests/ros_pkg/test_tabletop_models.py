@@ -12,10 +12,10 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
 from goalreel.batch import run as run_batch
+from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import ReplanContext
+from goalreel.planners.chat import ChatPlanner
+from goalreel.replan import ReplanContext
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.phrases import PARAPHRASES
 from goalreel.tabletop.sim.predicates import SubGoal

@@ -6,8 +6,8 @@ import json
 import pytest
 from starlette.exceptions import HTTPException
 
+from goalreel.chat.conversation import ChatRequest, NoReply, TokenReply, Usage, cut_off
 from goalreel.errors import BackendError
-from goalreel.planners.chat.conversation import ChatRequest, NoReply, TokenReply, Usage, cut_off
 from goalreel.serving.chat_body import ChatBody
 from goalreel.serving.chat_stream import stream
 

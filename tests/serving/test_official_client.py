@@ -8,8 +8,8 @@ import openai
 import pytest
 from support.serving_models import EchoChat, TintEditor, describe, picture, serving, tinted
 
+from goalreel.chat.conversation import Conversation, NoReply, Token, TokenReply, Usage
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply, Usage
 from goalreel.serving.settings import Models
 
 NAME = "hf:lab/planner-8b"

@@ -28,14 +28,14 @@ from support.serving_models import (
 )
 from support.tiny import tiny_vlm
 
+from goalreel.chat.conversation import Message, NoReply, cut_off
+from goalreel.chat.dialects import OwnDialect
+from goalreel.chat.hf import HfChat
 from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError, InputError
-from goalreel.http_server import ConnectionBounds
+from goalreel.http.server import ConnectionBounds
 from goalreel.image import Image
 from goalreel.models.build import build_chat, build_planner
-from goalreel.planners.agents.dialects import OwnDialect
-from goalreel.planners.chat.conversation import Message, NoReply, cut_off
-from goalreel.planners.chat.hf import HfChat
 from goalreel.serving.build import build_models
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure, Task

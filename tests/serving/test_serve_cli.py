@@ -15,11 +15,11 @@ from support.tiny_pipelines import tiny_pipeline
 from support.wait import until
 from typer.testing import CliRunner
 
+from goalreel.chat.conversation import Message
 from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
 from goalreel.editors.catalogue import like
 from goalreel.models.build import build_chat, build_editor
-from goalreel.planners.chat.conversation import Message
 from goalreel.types import Edit
 
 KLEIN = "Flux2KleinPipeline"

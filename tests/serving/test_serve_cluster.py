@@ -9,10 +9,10 @@ import typer
 from support.serving_models import serving
 from typer.testing import CliRunner
 
+from goalreel.chat.openai import OpenAIChat
 from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
 from goalreel.editors.remote import RemoteEditor
-from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.serving.settings import Models, ServeSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -31,10 +31,10 @@ from support.serving_models import (
 from goalreel.async_driver import drive
 from goalreel.batch import run
 from goalreel.claims import attributed, makers
+from goalreel.critics.chat import ChatCritic
 from goalreel.editors.split import FallbackEditor
 from goalreel.models.loop_options import LoopOptions
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.chat import ChatPlanner
 from goalreel.serving.pictures import to_base64
 from goalreel.serving.settings import Models
 from goalreel.types import Candidate, DoneStep, Edit, Failure, Storyboard, Task

@@ -20,8 +20,8 @@ from support.serving_models import (
     until,
 )
 
+from goalreel.critics.chat import ChatCritic
 from goalreel.models.build import build_chat
-from goalreel.planners.agents.critic import ChatCritic
 from goalreel.serving.settings import Models
 from goalreel.types import Candidate, Storyboard
 

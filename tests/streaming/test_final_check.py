@@ -6,9 +6,9 @@ import pytest
 from support.streaming_world import World, picture, result
 from support.wait import until
 
+from goalreel.critics.difference import DifferenceCritic
+from goalreel.critics.task_check import states_in, whole_state
 from goalreel.models import presets
-from goalreel.planners.agents.task_check import states_in, whole_state
-from goalreel.planners.recorded.difference import DifferenceCritic
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.model_caller import PICTURES_ALONE
 from goalreel.streaming.request import TaskRequest

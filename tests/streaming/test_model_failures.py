@@ -9,9 +9,9 @@ from support.chat_server import ChatServer, Reply, said
 from support.streaming_world import World, picture, result
 from support.wait import until
 
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.openai import OpenAIChat
+from goalreel.chat.openai import OpenAIChat
+from goalreel.critics.chat import ChatCritic
+from goalreel.planners.chat import ChatPlanner
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.model_caller import MAX_ABANDONED
 from goalreel.streaming.request import TaskRequest

@@ -13,7 +13,7 @@ from support.streaming_world import World, picture
 
 from goalreel.image import Image
 from goalreel.models.trio import Trio
-from goalreel.planners.agents.replan import ReplanContext
+from goalreel.replan import ReplanContext
 from goalreel.streaming import camera
 from goalreel.streaming.board import Frame
 from goalreel.streaming.camera import LiveCamera

@@ -17,9 +17,9 @@ from support.places import TESTS
 from support.serving_models import PlannerChat, plan_of, until
 from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
 
+from goalreel.chat.conversation import TokenReply
+from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import DatasetError, InputError
-from goalreel.planners.chat.conversation import TokenReply
-from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.serving.call_engine import CallEngine
 from goalreel.serving.loading import LoadingChat, LoadingModel
 from goalreel.serving.service import Service

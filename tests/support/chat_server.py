@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
-from goalreel.planners.chat.conversation import TokenReply
+from goalreel.chat.conversation import TokenReply
 
 
 @dataclass

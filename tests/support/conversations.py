@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from goalreel.chat.conversation import Message
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Message
 from support import tiny
 
 BUILDERS = {

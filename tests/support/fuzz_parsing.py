@@ -10,8 +10,8 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["goalreel.planners", "json_repair"]):
-    from goalreel.planners.agents.ask import Question, ask
-    from goalreel.planners.agents.parsing import parse_plan, parse_verdict, plan_schema
+    from goalreel.chat.ask import Question, ask
+    from goalreel.chat.parsing import parse_plan, parse_verdict, plan_schema
     from goalreel.types import Failure, Plan, Verdict
 
 

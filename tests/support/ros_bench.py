@@ -21,8 +21,8 @@ from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
+from goalreel.chat.conversation import Conversation
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation
 from goalreel.serving.settings import Models
 from goalreel.types import Edit
 from goalreel_ros.client.action import FeedbackActionClient

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply
+from goalreel.chat.conversation import Conversation, NoReply, Token, TokenReply
 
 type Reply = str | NoReply
 type Batch = Sequence[Reply] | Exception | Callable[[Sequence[Conversation]], Sequence[Reply]]

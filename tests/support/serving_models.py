@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import httpx
 import numpy as np
 
+from goalreel.chat.conversation import Conversation, NoReply, Token, TokenReply, cut_off
 from goalreel.errors import BackendError
-from goalreel.http_server import BoundedServer, ConnectionBounds
+from goalreel.http.server import BoundedServer, ConnectionBounds
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply, cut_off
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure

@@ -7,11 +7,11 @@ from concurrent.futures import wait
 
 import numpy as np
 
+from goalreel.critics.task_check import states_in
 from goalreel.errors import BackendError
-from goalreel.http_retries import report_retry
+from goalreel.http.retries import report_retry
 from goalreel.image import Image
 from goalreel.models.trio import Trio
-from goalreel.planners.agents.task_check import states_in
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import EngineSettings

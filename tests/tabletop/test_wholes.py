@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.planners.agents.task_check import states_in, whole_state
+from goalreel.critics.task_check import states_in, whole_state
 from goalreel.tabletop.lessons.conversations import verdict_lesson
 from goalreel.tabletop.lessons.executions import FAULTS
 from goalreel.tabletop.lessons.grounding import AT_WORK, compare, whole_verdict

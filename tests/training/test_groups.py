@@ -17,13 +17,13 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 import torch
 from support.cli import fails
 
+from goalreel.chat.conversation import Conversation, NoReply, Reply
+from goalreel.chat.reply_format import verdict_reply
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import BackendError, DatasetError, InputError
 from goalreel.image import Image
-from goalreel.planners.agents.reply_format import verdict_reply
-from goalreel.planners.chat.conversation import Conversation, NoReply, Reply
 from goalreel.training import grpo_filter
 from goalreel.training.grpo_filter import GroupSampling
 from goalreel.types import Verdict

@@ -22,12 +22,12 @@ from safetensors.torch import load_file
 from support.grpo_runs import SMALL, config, corpus, history, run
 from typer.testing import CliRunner
 
+from goalreel.chat.dialects import OWN
+from goalreel.chat.hf import HfChat
 from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.errors import BackendError, InputError
-from goalreel.planners.agents.dialects import OWN
-from goalreel.planners.chat.hf import HfChat
 from goalreel.tabletop.lessons.critiques import critique_rows
 from goalreel.tabletop.sim.task_ids import held_out_split, task_id_of
 from goalreel.training import grpo

@@ -117,7 +117,7 @@ def test_one_rollout_trains_a_critic(grpo, folder, tmp_path):
     """The whole command, small. `test_grpo.py` looks at longer runs."""
     from safetensors.torch import load_file
 
-    from goalreel.planners.chat.hf import HfChat
+    from goalreel.chat.hf import HfChat
 
     path, out = tmp_path / "config.yaml", tmp_path / "out"
     tiny = {"steps": 1, "prompts_per_rollout": 1, "group": 2, "batch_size": 2, "temperature": 1.5}

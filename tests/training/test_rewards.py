@@ -12,14 +12,14 @@ from support.chat_server import ChatServer, Reply, error, said
 from support.serving_models import serving
 from typer.testing import CliRunner
 
+from goalreel.chat.openai import OpenAIChat
+from goalreel.chat.reply_format import verdict_reply
 from goalreel.cli.train import app
+from goalreel.critics.viescore import VieScore
 from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.editors.remote import Patience, remote_editor
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.agents.reply_format import verdict_reply
-from goalreel.planners.agents.viescore import VieScore
-from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.scoring import PictureScores
 from goalreel.serving.settings import Models
 from goalreel.training.reward_variants import FORMS

@@ -18,15 +18,15 @@ from torch._dynamo.utils import counters
 from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
 from typer.testing import CliRunner
 
+from goalreel.chat.conversation import NoReply
+from goalreel.chat.dialects import OwnDialect
+from goalreel.chat.hf import HfChat
 from goalreel.checkpoints import located
 from goalreel.cli.train import app
+from goalreel.critics.chat import ChatCritic, question
 from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.errors import InputError
-from goalreel.planners.agents.critic import ChatCritic, question
-from goalreel.planners.agents.dialects import OwnDialect
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.conversation import NoReply
-from goalreel.planners.chat.hf import HfChat
+from goalreel.planners.chat import ChatPlanner
 from goalreel.tabletop.lessons.conversations import (
     candidate_of,
     plan_lesson,

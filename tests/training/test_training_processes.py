@@ -18,8 +18,8 @@ import torch
 from safetensors.torch import load_file
 from support import train_together
 
+from goalreel.chat.hf import HfChat
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.planners.chat.hf import HfChat
 from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 
 pytestmark = [pytest.mark.lab, pytest.mark.process]

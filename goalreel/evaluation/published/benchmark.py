@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from goalreel.chat.conversation import Conversation
 from goalreel.evaluation.statistics import Measurement
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import DoneStep, Storyboard, Task
 
 _PIXEL = Image(np.zeros((1, 1, 3), np.uint8))

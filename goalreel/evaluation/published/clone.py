@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalreel.chat.dialects.source_strings import string_constants
 from goalreel.errors import InputError
-from goalreel.planners.agents.dialects.source_strings import string_constants
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from goalreel.chat.conversation import Conversation, Message, MessagePart
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone
@@ -37,7 +38,6 @@ from goalreel.evaluation.published.pictures import Unread, fitted, jpeg
 from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation, Message, MessagePart
 from goalreel.types import DoneStep
 
 REPOSITORY = "https://github.com/HKUST-LongGroup/CoMM"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from goalreel.chat.conversation import Conversation
 from goalreel.evaluation.published.benchmark import BenchAnswer, Benchmark, Sample
 from goalreel.evaluation.published.judging import Asker
-from goalreel.planners.chat.conversation import Conversation
 
 LOOKED_AT = 32
 """Samples that are looked at; the others are taken to be like them."""

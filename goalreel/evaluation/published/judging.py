@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from goalreel.chat.conversation import Chat, Conversation, NoReply
 from goalreel.errors import BackendError, UserError
 from goalreel.evaluation.published.answers import Answers
 from goalreel.evaluation.published.benchmark import Benchmark, Inquiry, JudgeFacts, Marked
@@ -22,7 +23,6 @@ from goalreel.models.build import build_chat
 from goalreel.models.discovery import find
 from goalreel.models.names import ModelName
 from goalreel.models.registry import chats
-from goalreel.planners.chat.conversation import Chat, Conversation, NoReply
 from goalreel.progress import OnProgress
 
 log = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from goalreel.chat.conversation import Message, MessagePart
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone, Constants
@@ -29,7 +30,6 @@ from goalreel.evaluation.published.rise_rules import (
 )
 from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.files import write_bytes
-from goalreel.planners.chat.conversation import Message, MessagePart
 
 FILE = "datav2_total_w_subtask.json"
 DATA = "https://huggingface.co/datasets/PhoenixZ/RISEBench"

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from goalreel.chat.conversation import Conversation, Message
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone
 from goalreel.evaluation.statistics import Measurement, Sums, share, with_interval
 from goalreel.files import write_bytes
-from goalreel.planners.chat.conversation import Conversation, Message
 
 REPOSITORY = "https://github.com/zlab-princeton/UEval"
 WHERE = "hf download zlab-princeton/UEval --repo-type dataset --local-dir UEval-data"

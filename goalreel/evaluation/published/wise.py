@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from goalreel.chat.conversation import Message
+from goalreel.chat.dialects.source_strings import strings_under
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone
 from goalreel.evaluation.statistics import Measurement, Sums, share, with_interval
 from goalreel.files import write_bytes
-from goalreel.planners.agents.dialects.source_strings import strings_under
-from goalreel.planners.chat.conversation import Message
 
 REPOSITORY = "https://github.com/PKU-YuanGroup/WISE"
 WHERE = (

@@ -8,9 +8,9 @@ import re
 
 import numpy as np
 
+from goalreel.chat.conversation import Message
 from goalreel.evaluation.published.benchmark import Inquiry, JudgeFacts
 from goalreel.evaluation.videos.recording import CAMERA, VideoRecording
-from goalreel.planners.chat.conversation import Message
 from goalreel.planners.watch.contact_sheet import TILES, contact_sheet
 
 JUDGE = JudgeFacts("a language model", temperature=0.0, max_tokens=1024, official_prompts=False)

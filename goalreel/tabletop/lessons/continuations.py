@@ -9,7 +9,7 @@ import numpy as np
 
 from goalreel.datasets.corpora.continuations import rest_lesson
 from goalreel.image import Image
-from goalreel.planners.agents.replan import ReplanContext
+from goalreel.replan import ReplanContext
 from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.plans import explicit_step, thinking
 from goalreel.tabletop.lessons.rows import ContinuationRow, Origin

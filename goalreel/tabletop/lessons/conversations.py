@@ -1,9 +1,11 @@
 """Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
 
+from goalreel.chat.dialects import OWN, Dialect
+from goalreel.chat.reply_format import plan_reply, verdict_reply
+from goalreel.critics.chat import Mode
+from goalreel.critics.chat import question as critic_question
 from goalreel.datasets.corpora.kind import Lesson
-from goalreel.planners.agents import critic, planner
-from goalreel.planners.agents.dialects import OWN, Dialect
-from goalreel.planners.agents.reply_format import plan_reply, verdict_reply
+from goalreel.planners.chat import question as planner_question
 from goalreel.tabletop.lessons.rows import PlanRow, VerdictRow
 from goalreel.types import Candidate, Failure, Task
 
@@ -14,15 +16,15 @@ def plan_lesson(row: PlanRow) -> Lesson:
     Raises:
         ValueError: the row is no question, such as an instruction with an image mark.
     """
-    question = planner.question(task_of(row))
+    question = planner_question(task_of(row))
     if isinstance(question, Failure):
         raise ValueError(question.message)
     return question.conversation, plan_reply(row.plan, row.thinking)
 
 
-def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict", dialect: Dialect = OWN) -> Lesson:
+def verdict_lesson(row: VerdictRow, mode: Mode = "strict", dialect: Dialect = OWN) -> Lesson:
     """Make the conversation of `ChatCritic` in a mode; the reply is the true verdict."""
-    question = critic.question(candidate_of(row), mode=mode, dialect=dialect)
+    question = critic_question(candidate_of(row), mode=mode, dialect=dialect)
     return question.conversation, verdict_reply(row.verdict)
 
 

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from goalreel.planners.agents.task_check import whole_state
+from goalreel.critics.task_check import whole_state
 from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.executions import (
     FAULTS,

@@ -24,13 +24,13 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
+from goalreel.chat.conversation import Conversation, NoReply
+from goalreel.chat.dialects import OWN, Mode, OwnDialect
+from goalreel.chat.interleave import MARK
+from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
-from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.dialects import OWN, Mode, OwnDialect
-from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import ReplanContext
-from goalreel.planners.chat.conversation import Conversation, NoReply
-from goalreel.planners.chat.interleave import MARK
+from goalreel.planners.chat import ChatPlanner
+from goalreel.replan import ReplanContext
 from goalreel.tabletop.nano.agent_config import HEAD, NanoShape
 from goalreel.tabletop.nano.words import tabletop_words, token_id
 from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task

@@ -13,7 +13,7 @@ from goalreel.annotator.plan import KnownPlan
 from goalreel.batch import run
 from goalreel.image import Image
 from goalreel.models.trio import Trio
-from goalreel.planners.agents.replan import ReplanContext, plan_rest
+from goalreel.replan import ReplanContext, plan_rest
 from goalreel.tabletop.bench.scenes import SIZE, Walk
 from goalreel.tabletop.bench.words import read_step
 from goalreel.tabletop.policy.acting import GoalCue

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from goalreel.chat.conversation import Conversation
+from goalreel.critics.task_check import states_in
 from goalreel.image import Image
-from goalreel.planners.agents.task_check import states_in
-from goalreel.planners.chat.conversation import Conversation
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.sentences import order_of, read_order, read_wanted, state_of
 from goalreel.types import Edit, Failure

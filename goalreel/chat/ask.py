@@ -1,0 +1,127 @@
+"""Ask a chat model a batch of questions until each answer is readable, a bounded number of times."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from goalreel.chat.conversation import (
+    Chat,
+    Conversation,
+    Message,
+    NoReply,
+    TokenReply,
+    request_replies,
+)
+from goalreel.chat.interleave import plain
+from goalreel.chat.json_reply import MAX_REPLY, Problem, clean, valid
+from goalreel.errors import BackendError
+from goalreel.types import Failure
+
+log = logging.getLogger(__name__)
+
+_ECHO = 8_000
+"""Characters of a bad reply that the correction repeats to the model."""
+
+
+@dataclass(frozen=True)
+class Question[T]:
+    """A conversation, the reader of its replies, and the turn that corrects a bad reply."""
+
+    conversation: Conversation
+    read: Callable[[str], T | Problem]
+    correction: Callable[[Problem], str]
+    with_probability: Callable[[T, TokenReply], T] | None = None
+    """Adds a probability to the answer from the tokens of the reply; a TokenChat is asked for them."""
+
+
+def ask[T](
+    chat: Chat,
+    questions: Sequence[Question[T] | Failure],
+    *,
+    stage: Literal["plan", "judge"],
+    replies: int,
+    schema: Mapping[str, Any],
+) -> list[T | Failure]:
+    """Answer i belongs to question i; a question that is already a Failure stays one.
+
+    Only unreadable answers are asked for again, in one batch: each with the question, the last bad reply and
+    its problem; where there was no reply, with the question alone. A conversation that the server refuses is
+    not sent again. A reply that was cut off is unreadable, whatever it holds. After `replies` replies a
+    Failure holds the last one. Only repeats carry the schema, as enforcing it keeps a model from thinking
+    aloud first.
+
+    Raises:
+        BackendError: the model could not be called the first time. A later error costs no readable answer.
+        ValueError: the back end did not give one reply to each conversation.
+    """
+    unread = {i: q for i, q in enumerate(questions) if isinstance(q, Question)}
+    turns = {i: q.conversation for i, q in unread.items()}
+    answers: dict[int, T | Failure] = {i: q for i, q in enumerate(questions) if isinstance(q, Failure)}
+    raw: dict[int, str] = {}
+    call = partial(_complete, chat, any(q.with_probability is not None for q in unread.values()))
+    for number in range(replies):
+        if not turns:
+            break
+        for i, reply in zip(list(turns), call(turns, schema if number else None), strict=True):
+            answer = Problem(reply.reason) if isinstance(reply, NoReply) else _read(unread[i], reply)
+            if not isinstance(answer, Problem):
+                answers[i] = answer
+                del turns[i]
+                continue
+            log.info(
+                "%s: reply %d of at most %d cannot be used: %s", stage, number + 1, replies, answer.message
+            )
+            text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
+            if text is not None:
+                raw[i] = valid(text[:MAX_REPLY])
+                echo = _echo(clean(raw[i]))
+                log.info("the reply: %s", echo)
+                turns[i] = unread[i].conversation + _repeat(echo, unread[i].correction(answer))
+            refused = isinstance(reply, NoReply) and reply.refused
+            if refused:
+                del turns[i]
+            answers[i] = Failure(
+                stage=stage, message=_line(answer, number + 1), reply=raw.get(i), refused=refused
+            )
+    return [answers[i] for i in range(len(questions))]
+
+
+def _read[T](question: Question[T], reply: TokenReply) -> T | Problem:
+    answer = question.read(reply.text)
+    if question.with_probability is None or isinstance(answer, Problem):
+        return answer
+    return question.with_probability(answer, reply)
+
+
+def _complete(
+    chat: Chat, tokens: bool, turns: Mapping[int, Conversation], schema: Mapping[str, Any] | None
+) -> Sequence[TokenReply | NoReply]:
+    """Send one batch. If a repeat fails as a whole, only the unread questions get no reply."""
+    repeated = schema is not None
+    try:
+        replies = request_replies(chat, list(turns.values()), schema, tokens=tokens)
+    except BackendError as e:
+        if not repeated:
+            raise
+        return [NoReply(str(e) or type(e).__name__)] * len(turns)
+    if len(replies) != len(turns):
+        raise ValueError(
+            f"the chat back end was sent {len(turns)} conversations and gave {len(replies)} replies"
+        )
+    return replies
+
+
+def _echo(reply: str) -> str:
+    if len(reply) > _ECHO:
+        reply = f"{reply[: _ECHO // 2]}\n[...]\n{reply[-_ECHO // 2 :]}"
+    return plain(reply) if reply.strip() else "(empty)"
+
+
+def _repeat(echo: str, turn: str) -> Conversation:
+    return Message("assistant", (echo,)), Message("user", (turn,))
+
+
+def _line(problem: Problem, replies: int) -> str:
+    return f"no usable answer in {replies} {'reply' if replies == 1 else 'replies'}: {clean(problem.message)}"

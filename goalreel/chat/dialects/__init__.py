@@ -1,0 +1,49 @@
+"""The wording of questions to models: `own`, and that of InterleaveThinker's checkpoints."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from goalreel.chat.dialects.interleavethinker import InterleaveThinkerDialect, interleavethinker
+from goalreel.chat.dialects.own import OWN, OwnDialect
+from goalreel.chat.dialects.protocol import Dialect, DialectName, Mode
+from goalreel.chat.dialects.recognition import default_dialect, trained_steps_of
+from goalreel.errors import InputError
+
+__all__ = [
+    "OWN",
+    "Dialect",
+    "DialectName",
+    "InterleaveThinkerDialect",
+    "Mode",
+    "OwnDialect",
+    "default_dialect",
+    "dialect",
+    "interleavethinker",
+    "trained_steps_of",
+]
+
+
+def dialect(
+    name: DialectName,
+    prompts: Path | None = None,
+    *,
+    overlay: bool = False,
+    trained_steps: int | Callable[[], int | None] | None = None,
+) -> Dialect:
+    """Make the dialect of a name. `trained_steps` is for a planner in the dialect `own` (`OwnDialect`).
+
+    `prompts` is the folder of a clone of InterleaveThinker; `own` does not read it. With `overlay` a Critic
+    sees a third picture (`OwnDialect`).
+
+    Raises:
+        InputError: there is no such dialect, no prompts in that folder, or no overlay in that dialect.
+    """
+    if overlay and name != "own":
+        raise InputError("the published Critic was trained on two pictures: leave out overlay")
+    match name:
+        case "own":
+            own_steps = overlay or trained_steps
+            return OwnDialect(overlay=overlay, trained_steps=trained_steps) if own_steps else OWN
+        case "interleavethinker":
+            return interleavethinker(prompts)
+    raise InputError(f"no dialect {name!r}: use own or interleavethinker")

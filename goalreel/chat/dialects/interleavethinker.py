@@ -1,0 +1,162 @@
+"""The questions that InterleaveThinker's published checkpoints were trained on (arXiv 2606.13679).
+
+A question is one user turn without a system turn. The published prompts have no licence, so we do not ship
+them: they are read, as data, from a clone of the reference repository (`UEval/system.py`). Without a clone,
+our own prompts take the same form.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from goalreel.chat.conversation import Conversation, Message
+from goalreel.chat.dialects.protocol import DialectName, Mode
+from goalreel.chat.dialects.source_strings import string_constants
+from goalreel.chat.dialects.task_images import task_images
+from goalreel.chat.interleave import MARK, interleave, plain
+from goalreel.chat.prompts import render
+from goalreel.chat.verdict_format import PUBLISHED_FORMAT
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.replan import ReplanContext
+from goalreel.types import Candidate, DoneStep, Task
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "GOALREEL_INTERLEAVETHINKER"
+CLONE = "git clone https://github.com/zhengdian1/InterleaveThinker"
+FILE = "UEval/system.py"
+WHITE_SIDE = 1024
+"""Pixels; the source of a picture that was made from text is a white square."""
+
+_TASK, _FIRST, _PRESENT = "{text_input}", "{original_instruction}", "{rewritten_prompt}"
+_NOTE = (
+    "the published prompts are not at hand: InterleaveThinker's checkpoints are asked in other words than "
+    f"they were trained on, and the paper's numbers cannot be expected. {CLONE}, "
+    f"and set {VARIABLE} to its folder"
+)
+
+
+@dataclass(frozen=True)
+class _Prompts:
+    narrative: str
+    guidance: str
+    critic: str
+
+
+class InterleaveThinkerDialect:
+    """Asks as the reference code does; `interleavethinker` makes it.
+
+    A Critic's mode is ignored: strict and fast are two checkpoints, Critic-8B and Critic-SFT-8B, with one
+    prompt. The published prompts name no limit of steps; a longer plan is still rejected.
+    """
+
+    name: DialectName = "interleavethinker"
+    scored = False
+    overlay = False
+    trained_steps = None
+    verdict_format = PUBLISHED_FORMAT
+
+    def __init__(self, prompts: _Prompts | None) -> None:
+        self._published = prompts
+        self.note: str | None = None if prompts else _NOTE
+
+    def plan(self, task: Task, max_steps: int) -> Conversation:
+        scene, images = task_images(task)
+        first, now = (None, scene) if task.done else (scene, None)
+        return self._planner(task.instruction, first, images, task.done, now, max_steps)
+
+    def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
+        """Ask for the remaining steps. The published form has no place for the earlier plan of them."""
+        task, steps = progress.storyboard.task, progress.storyboard.steps[: progress.done]
+        scene, images = task_images(task)
+        done = [DoneStep(instruction=s.step.instruction, image=s.goal_image) for s in steps]
+        return self._planner(task.instruction, scene, images, (*task.done, *done), progress.image, max_steps)
+
+    def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
+        texts = {_FIRST: plain(candidate.first_prompt or candidate.prompt), _PRESENT: plain(candidate.prompt)}
+        source = candidate.source or _white()
+        text = "\n" + _filled(self._prompts(1).critic, texts)
+        return (Message("user", (source, candidate.image, text)),)
+
+    def _planner(
+        self,
+        instruction: str,
+        first: Image | None,
+        images: Sequence[Image],
+        done: Sequence[DoneStep],
+        now: Image | None,
+        max_steps: int,
+    ) -> Conversation:
+        """One turn: the instruction, a line for each done step, the present scene."""
+        prompts = self._prompts(max_steps)
+        lines = [instruction if first is None else f"{MARK}. {instruction}"]
+        lines += [_line(number, step) for number, step in enumerate(done, 1)]
+        lines += [] if now is None else [f"Now: {MARK}"]
+        pictures = [p for p in (first, *images, *(s.image for s in done), now) if p is not None]
+        prompt = prompts.guidance if pictures or done else prompts.narrative
+        text = _filled(plain(prompt), {_TASK: "\n".join(lines)})
+        return (Message("user", interleave(text, pictures)),)
+
+    def _prompts(self, max_steps: int) -> _Prompts:
+        return self._published or _own_prompts(max_steps)
+
+
+def interleavethinker(folder: Path | None = None) -> InterleaveThinkerDialect:
+    """Make the dialect with the prompts of a clone: `folder`, else $GOALREEL_INTERLEAVETHINKER.
+
+    Without either it has our own prompts, says so in `note`, and logs a warning.
+
+    Raises:
+        InputError: the folder lacks the file, or the file lacks a prompt or a mark in one.
+    """
+    clone = folder or os.environ.get(VARIABLE)
+    if clone:
+        return InterleaveThinkerDialect(_read(Path(clone).expanduser()))
+    log.warning("%s", _NOTE)
+    return InterleaveThinkerDialect(None)
+
+
+def _read(folder: Path) -> _Prompts:
+    path = folder / FILE
+    if not path.is_file():
+        raise InputError(f"{folder}: no {FILE} in it; it has to be a clone: {CLONE}")
+    texts = string_constants(path)
+
+    def text(name: str, *marks: str) -> str:
+        if name not in texts:
+            raise InputError(f"{path}: no text {name} in it; take the repository as published: {CLONE}")
+        if missing := [mark for mark in marks if mark not in texts[name]]:
+            raise InputError(f"{path}: {name} lacks {missing[0]}; take the repository as published: {CLONE}")
+        return texts[name]
+
+    return _Prompts(
+        narrative=text("NARRATIVE_PROMPT_JSON", _TASK),
+        guidance=text("GUIDANCE_GLOBAL_PROMPT_JSON", _TASK),
+        critic=text("Iterative_T2I_PROMPT_QWEN", _FIRST, _PRESENT),
+    )
+
+
+def _own_prompts(max_steps: int) -> _Prompts:
+    values = {"max_steps": max_steps, "task": _TASK, "first": _FIRST, "present": _PRESENT}
+    return _Prompts(*(render(f"interleavethinker/{n}", values) for n in ("narrative", "guidance", "critic")))
+
+
+def _line(number: int, step: DoneStep) -> str:
+    return f"Step {number}: {plain(step.instruction)}{'' if step.image is None else f' {MARK}'}"
+
+
+def _filled(prompt: str, texts: Mapping[str, str]) -> str:
+    """Replace every mark by its text, at once: a mark within a text stays as it is."""
+    return re.sub("|".join(map(re.escape, texts)), lambda mark: texts[mark[0]], prompt)
+
+
+@cache
+def _white() -> Image:
+    return Image(np.full((WHITE_SIDE, WHITE_SIDE, 3), 255, np.uint8))

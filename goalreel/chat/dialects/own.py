@@ -1,0 +1,134 @@
+"""goalreel's own wording: a system turn with the rules, a user turn with the case. Nano was trained on it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from goalreel.chat.conversation import Conversation, Message
+from goalreel.chat.dialects.protocol import DialectName, Mode
+from goalreel.chat.dialects.task_images import task_images
+from goalreel.chat.interleave import interleave, plain
+from goalreel.chat.parsing import PASSING
+from goalreel.chat.prompts import render
+from goalreel.chat.verdict_format import PUBLISHED_FORMAT, verdict_example
+from goalreel.image import Image
+from goalreel.replan import ReplanContext
+from goalreel.types import Candidate, DoneStep, StoryboardStep, Task
+
+
+class OwnDialect:
+    """Templates in `prompts/planner/` and `prompts/critic/`; for any model that follows instructions.
+
+    With `overlay` a Critic sees a third picture where there is a source: both laid over each other, so that
+    a moved object shows twice (after Goal-VLA, arXiv 2506.23919, which lays the segmented object alone over
+    the source).
+
+    `trained_steps`: the planner was trained on questions with this number of steps, and is always asked with
+    it. None: the question names the limit of the plan. A function is called for each question, as its server
+    may be the one that knows.
+    """
+
+    name: DialectName | Literal["observed"] = "own"
+    note: str | None = None
+    scored = True
+    verdict_format = PUBLISHED_FORMAT
+
+    def __init__(
+        self, *, overlay: bool = False, trained_steps: int | Callable[[], int | None] | None = None
+    ) -> None:
+        self.overlay = overlay
+        self._trained_steps = trained_steps
+
+    @property
+    def trained_steps(self) -> int | None:
+        return self._trained_steps() if callable(self._trained_steps) else self._trained_steps
+
+    def plan(self, task: Task, max_steps: int) -> Conversation:
+        scene, images = task_images(task)
+        if task.done:
+            return _continuation(
+                task,
+                done=[_done(step) for step in task.done],
+                pictures=(None, images, [step.image for step in task.done], scene),
+                max_steps=self.trained_steps or max_steps,
+            )
+        values = {"instruction": task.instruction, "image_first": scene is not None}
+        text = render("planner/plan", values)
+        return _planner(text, _existing(scene, *images), self.trained_steps or max_steps)
+
+    def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
+        task, steps = progress.storyboard.task, progress.storyboard.steps
+        scene, images = task_images(task)
+        done, remaining = steps[: progress.done], steps[progress.done :]
+        done_images = [*(step.image for step in task.done), *(step.goal_image for step in done)]
+        return _continuation(
+            task,
+            done=[*map(_done, task.done), *map(_planned, done)],
+            remaining=[_planned(step) for step in remaining],
+            pictures=(scene, images, done_images, progress.image),
+            max_steps=self.trained_steps or max_steps,
+        )
+
+    def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
+        rules = {"mode": mode, "scores": scores, "passing": PASSING, "example": verdict_example(scores)}
+        case = {
+            "has_source": candidate.source is not None,
+            "overlay": self.overlay,
+            "instruction": plain(candidate.instruction),
+            "prompt": plain(candidate.prompt),
+        }
+        both = None
+        if self.overlay and candidate.source is not None:
+            both = candidate.source.resized(candidate.image.size).blended(candidate.image)
+        images = _existing(candidate.source, candidate.image, both)
+        system = Message("system", (render("critic/system", rules),))
+        return system, Message("user", interleave(render("critic/judge", case), images))
+
+
+OWN = OwnDialect()
+
+
+type _Pictures = tuple[Image | None, Sequence[Image], Sequence[Image | None], Image | None]
+"""The first scene, the pictures at the marks, those after each done step, the present scene."""
+
+
+def _continuation(
+    task: Task,
+    *,
+    done: Sequence[Mapping[str, Any]],
+    remaining: Sequence[Mapping[str, Any]] = (),
+    pictures: _Pictures,
+    max_steps: int,
+) -> Conversation:
+    first, marked, done_images, now = pictures
+    values = {
+        "instruction": task.instruction,
+        "has_first": first is not None,
+        "done": done,
+        "remaining": remaining,
+        "has_now": now is not None,
+        "first": len(done) + 1,
+    }
+    return _planner(
+        render("planner/continue", values), _existing(first, *marked, *done_images, now), max_steps
+    )
+
+
+def _done(step: DoneStep) -> Mapping[str, Any]:
+    return {"name": "", "instruction": plain(step.instruction), "has_image": step.image is not None}
+
+
+def _planned(step: StoryboardStep) -> Mapping[str, Any]:
+    return {
+        "name": plain(step.step.name),
+        "instruction": plain(step.step.instruction),
+        "has_image": step.goal_image is not None,
+    }
+
+
+def _existing(*pictures: Image | None) -> list[Image]:
+    return [picture for picture in pictures if picture is not None]
+
+
+def _planner(text: str, images: Sequence[Image], max_steps: int) -> Conversation:
+    system = render("planner/system", {"max_steps": max_steps})
+    return Message("system", (system,)), Message("user", interleave(text, images))

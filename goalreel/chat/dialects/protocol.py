@@ -1,0 +1,58 @@
+"""What a dialect is: the words in which a model is asked, and the form of a verdict."""
+
+from typing import Literal, Protocol
+
+from goalreel.chat.conversation import Conversation
+from goalreel.chat.verdict_format import VerdictFormat
+from goalreel.replan import ReplanContext
+from goalreel.terms import Mode
+from goalreel.types import Candidate, Task
+
+type DialectName = Literal["own", "interleavethinker"]
+"""The dialects that a user can name."""
+
+
+class Dialect(Protocol):
+    """Words the questions to Planner and Critic, but not the turn after an unreadable reply.
+
+    `plan` and `replan` raise ValueError where pictures do not fit the `<image>` marks of an instruction.
+    """
+
+    @property
+    def name(self) -> DialectName | Literal["observed"]: ...
+    @property
+    def note(self) -> str | None:
+        """What is missing from the published prompts, and how to get it; None where nothing is."""
+        ...
+
+    @property
+    def scored(self) -> bool:
+        """Whether it can ask a Critic for scores."""
+        ...
+
+    @property
+    def verdict_format(self) -> VerdictFormat:
+        """What a Critic's reply holds, and how it is read."""
+        ...
+
+    @property
+    def overlay(self) -> bool:
+        """Whether a Critic also sees the source and the candidate laid over each other."""
+        ...
+
+    @property
+    def trained_steps(self) -> int | None:
+        """The number of steps in every question to a planner; None where the question names the limit."""
+        ...
+
+    def plan(self, task: Task, max_steps: int) -> Conversation:
+        """Ask for a plan, which goes on after `task.done`."""
+        ...
+
+    def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
+        """Ask for a plan of the remaining steps."""
+        ...
+
+    def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
+        """Ask for a verdict."""
+        ...

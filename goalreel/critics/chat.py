@@ -1,0 +1,111 @@
+"""The Critic agent: accepts a candidate or rewrites its prompt, by a chat model that sees before and after.
+
+InterleaveThinker (arXiv 2606.13679): the reply has the keys of its published checkpoints. How the model is
+asked is the dialect's matter (`goalreel.chat.dialects`).
+"""
+
+from collections.abc import Sequence
+
+from goalreel.chat.ask import Question, ask
+from goalreel.chat.conversation import Chat
+from goalreel.chat.dialects import OWN, Dialect, Mode
+from goalreel.chat.interleave import plain
+from goalreel.chat.json_reply import Problem
+from goalreel.chat.prompts import render
+from goalreel.errors import InputError
+from goalreel.http.probe import probe
+from goalreel.types import Candidate, Failure, Verdict
+
+
+class ChatCritic:
+    """Judges with any chat model, asking at most `replies` times a candidate (see `agents.ask`).
+
+    `strict` goes through every fault before it decides and rejects in doubt (the RL checkpoint); `fast`
+    looks whether the step's goal is reached (the SFT checkpoint). With `scores`, four sub-scores come in the
+    same reply, as a second call would read both images again; a model that gives none still gives verdicts.
+    In the dialect `interleavethinker` there are no scores, and the checkpoint has the mode, not the prompt.
+    In the dialect `observed` there are no scores, no mode, no refined prompt and no probability.
+    With `threshold`, a picture is accepted where the probability of success is at least that; where the model
+    tells no probability, its word counts.
+
+    Raises:
+        ValueError: `replies` is less than 1.
+        InputError: there is no such mode, the dialect has no scores or no probability, or `threshold` is
+            not between 0 and 1.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        mode: Mode = "strict",
+        scores: bool = False,
+        threshold: float | None = None,
+        replies: int = 3,
+        dialect: Dialect = OWN,
+    ) -> None:
+        if replies < 1:
+            raise ValueError(f"replies must be at least 1, got {replies}")
+        if mode not in ("strict", "fast"):
+            raise InputError(f"no mode {mode!r}: use strict or fast")
+        if scores and not dialect.scored:
+            raise InputError(
+                "the published Critic gives no scores: give --no-critic-scores, or ?dialect=own with its name"
+            )
+        if threshold is not None and dialect.verdict_format.with_probability is None:
+            raise InputError(
+                "a critic of recorded frames says yes, no or cannot tell: leave the critic's threshold out"
+            )
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise InputError(f"the critic's threshold is a probability, between 0 and 1; got {threshold}")
+        self._chat = chat
+        self._replies = replies
+        self._mode: Mode = mode
+        self._scores = scores
+        self._dialect = dialect
+        self._threshold = threshold
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
+        """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
+
+        Raises:
+            goalreel.errors.BackendError: the model cannot be called at all.
+        """
+        questions = [
+            question(c, mode=self._mode, scores=self._scores, dialect=self._dialect) for c in candidates
+        ]
+        schema = self._dialect.verdict_format.schema(self._scores)
+        answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
+        return [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
+
+    def probe(self) -> str | None:
+        """Ask the chat model's server whether it is there, as `goalreel.http.probe.ServerModel` says."""
+        return probe(self._chat)
+
+
+def question(
+    candidate: Candidate, *, mode: Mode = "strict", scores: bool = False, dialect: Dialect = OWN
+) -> Question[Verdict]:
+    """Write what a ChatCritic asks about a candidate, which is also the text that a critic is trained on."""
+
+    form = dialect.verdict_format
+
+    def correction(problem: Problem) -> str:
+        values = {"problem": problem.message, "example": form.example(scores)}
+        return plain(render("critic/again", values))
+
+    conversation = dialect.judge(candidate, mode=mode, scores=scores)
+    return Question(conversation, form.parse, correction, form.with_probability)
+
+
+def decided(verdict: Verdict, threshold: float | None) -> Verdict:
+    """Decide by the verdict's probability, where there is one and a threshold; else it stands as it is.
+
+    What is turned around has no refined prompt: the Critic wrote none, or wrote it for a rejection.
+    """
+    if threshold is None or verdict.probability is None:
+        return verdict
+    success = verdict.probability >= threshold
+    if success == verdict.success:
+        return verdict
+    return verdict.model_copy(update={"success": success, "refined_prompt": None})

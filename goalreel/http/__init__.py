@@ -1,0 +1,1 @@
+"""HTTP: one client for model servers, and what our own servers share."""

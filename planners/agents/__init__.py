@@ -1,1 +1,0 @@
-"""The agents of InterleaveThinker on any chat model: the Planner, the Critic and VIEScore."""

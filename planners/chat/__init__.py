@@ -1,1 +1,0 @@
-"""Chat models that answer the agents: the Chat protocol, models behind HTTP and in this process."""

@@ -1,1 +1,0 @@
-"""A planner and critics that read a recording by rules, without a model."""
