@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rcl_interfaces.msg import ParameterDescriptor
 
-from goalreel.streaming.parameters import FlatParameter
+from goalreel.streaming.settings import FlatParameter
 from goalreel_ros.parameters import PARAMETERS, describe
 
 FILE = Path(__file__).parents[1] / "launch" / "goalreel.yaml"

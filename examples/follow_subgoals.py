@@ -22,7 +22,7 @@ import torch
 from lerobot.configs.policies import PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 from lerobot.policies.utils import prepare_observation_for_inference
-from lerobot_camera_goalreel.picture import fit
+from lerobot_camera_goalreel.camera_goalreel import fit
 from numpy.typing import NDArray
 from rclpy.utilities import remove_ros_args
 

@@ -130,7 +130,7 @@ def node(out: Path, seconds: float, arguments: list[str]) -> None:
     """Run the real node with slow models, and note when frames arrive and when they are used."""
     from goalreel.models.trio import Trio
     from goalreel.streaming.board import Frame
-    from goalreel.streaming.frames import FrameSlot
+    from goalreel.streaming.camera import FrameSlot
     from goalreel_ros import main
     from goalreel_ros.node import GoalreelNode
     from goalreel_ros.pictures import decode

@@ -55,8 +55,8 @@ def tabletop(
 
         names = models.load()
         kinds_of(names)  # refuses an unknown model before the simulator is imported
-        from goalreel.streaming.replay import critic_query_frames
         from goalreel.streaming.settings import EngineSettings
+        from goalreel.streaming.tracking import critic_query_frames
         from goalreel.tabletop.bench.bench import ORDERS, BenchOrder, evaluate
         from goalreel.tabletop.sim.variety import View
 

@@ -63,12 +63,12 @@ def node(
     with one_line_errors():
         _check(preset, models)
         import goalreel_ros
-        from goalreel.streaming.parameters import parameter_values
+        from goalreel.streaming.settings import parameter_values
         from goalreel_ros.main import main
 
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         if health:
-            from goalreel_ros.health import check_health
+            from goalreel_ros.client.once import check_health
 
             check_health("/".join(["", *filter(None, (namespace or "").split("/")), "goalreel"]))
             return typer.echo("active")

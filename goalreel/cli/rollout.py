@@ -75,14 +75,13 @@ def rollout(
         check_instruction(instruction)
         from goalreel.cli.console import results_alone
         from goalreel.models.load import kinds_of, load
-        from goalreel.streaming.preset_settings import preset_of
+        from goalreel.streaming.request import preset_of
 
         preset = preset_of(settings)
         kinds_of(preset, recordings=False)  # refuses an unknown model before lerobot is imported
         from lerobot.utils.process import ProcessSignalHandler
 
-        from goalreel.streaming.rollout.configure import read_options
-        from goalreel.streaming.rollout.run import RolloutRequest, lead
+        from goalreel.streaming.rollout.run import RolloutRequest, lead, read_options
 
         config = read_options(instruction, lerobot_options or [])
         trio = load(preset)
@@ -100,7 +99,7 @@ def rollout(
 
 def _settings(models: "ModelChoice", assignments: list[str]) -> "EngineSettings":
     from goalreel.settings import SettingError
-    from goalreel.streaming.parameters import engine_settings, parameter_values
+    from goalreel.streaming.settings import engine_settings, parameter_values
 
     values = {"preset": models.preset, **parameter_values(models.overrides)}
     for assignment in assignments:

@@ -19,22 +19,26 @@ from goalreel.streaming.board import (
     Frame,
     Goal,
     GoalReason,
+    ModelNames,
     Phase,
 )
 from goalreel.streaming.camera import SILENCE, LiveCamera
-from goalreel.streaming.engine_loop import EngineLoop, Loading, one_line
-from goalreel.streaming.execution import Execution
-from goalreel.streaming.live_board import LiveBoard
-from goalreel.streaming.operator_commands import PendingCommands, TaskCommand
-from goalreel.streaming.preset_settings import names_of, preset_of, preset_of_task
-from goalreel.streaming.probes import Probes
-from goalreel.streaming.request import BoardListener, TaskOutcome, TaskRequest
-from goalreel.streaming.request_checks import problem_of, too_long
-from goalreel.streaming.saved_boards import SavedBoards
-from goalreel.streaming.session import Session
+from goalreel.streaming.live_board import LiveBoard, PendingCommands, TaskCommand
+from goalreel.streaming.loading import EngineLoop, Loading, Probes, one_line
+from goalreel.streaming.request import (
+    BoardListener,
+    SavedBoards,
+    TaskOutcome,
+    TaskRequest,
+    Ticket,
+    names_of,
+    preset_of,
+    preset_of_task,
+    problem_of,
+    too_long,
+)
+from goalreel.streaming.session import Execution, Session
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.step_panel import ModelNames
-from goalreel.streaming.ticket import Ticket
 
 log = logging.getLogger(__name__)
 

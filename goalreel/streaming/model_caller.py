@@ -19,7 +19,7 @@ from goalreel.image import Image
 from goalreel.models.lazy import Lazy
 from goalreel.models.trio import Trio
 from goalreel.replan import ReplanContext, plan_rest
-from goalreel.streaming.step_panel import ModelNames
+from goalreel.streaming.board import ModelNames
 from goalreel.types import (
     ROLE_OF_STAGE,
     Answer,

@@ -12,12 +12,11 @@ from dataclasses import replace
 from goalreel.async_driver import advance
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, Trajectory, choose_references, render_step
-from goalreel.streaming.board import Frame
+from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.model_caller import ModelCaller
+from goalreel.streaming.request import TaskEnded, end_from_step
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.step_panel import StepPanel
-from goalreel.streaming.task_end import TaskEnded, end_from_step
 from goalreel.types import Answer, Candidate, Edit, Failure, Request, StoryboardStep, Task
 
 

@@ -1,12 +1,24 @@
-"""Requests to the engine, their outcomes, and the listener that the engine notifies."""
+"""Requests to the engine: what is wrong with one, the board it begins with, and how it ends."""
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from textwrap import shorten
+from typing import Literal, Protocol, Self
 from uuid import UUID
 
+from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, ErrorCode, Goal
-from goalreel.types import Verdict
+from goalreel.models import presets
+from goalreel.models.names import ModelName
+from goalreel.models.presets import Preset
+from goalreel.settings import is_read_only
+from goalreel.streaming.board import Board, CodedText, ErrorCode, Goal, ModelNames, StepPanel
+from goalreel.streaming.settings import EngineSettings
+from goalreel.types import Failure, Plan, Step, StoryboardStep, Verdict
+from goalreel.wording import reader_text
 
 EXCERPT_LENGTH = 200
 """Characters of a long text that logs and messages show."""
@@ -60,3 +72,232 @@ class BoardListener(Protocol):
 
     def on_board(self, board: Board) -> None: ...
     def on_goal(self, goal: Goal) -> None: ...
+
+
+_STAGES = {
+    "plan": ErrorCode.PLANNER_FAILED,
+    "edit": ErrorCode.EDITOR_FAILED,
+    "judge": ErrorCode.CRITIC_FAILED,
+}
+
+
+class TaskEnded(Exception):
+    """The task is over; `error` and `message` (one line) say why."""
+
+    def __init__(self, error: ErrorCode, message: str, verdict: Verdict | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+        self.verdict = verdict
+        """The critic's verdict on the task as a whole, if there is one."""
+
+
+def end_from_failure(failure: Failure) -> TaskEnded:
+    """Give the exception with which a model's Failure ends a task."""
+    message = failure.line
+    if failure.reply is not None:
+        message = f"{message}; the model said {shorten(failure.reply, 120, placeholder=' ...')!r}"
+    if "out of memory" in message.lower():
+        return TaskEnded(ErrorCode.OUT_OF_MEMORY, message)
+    return TaskEnded(_STAGES[failure.stage], message)
+
+
+def single_step_plan(failure: Failure, task: str, settings: EngineSettings) -> Plan:
+    """Make the task itself the only sub-goal, in words, where the planner cannot be asked and text will do.
+
+    Raises:
+        TaskEnded: `on_model_failure` is "fail", or the planner answered without giving a plan.
+    """
+    if settings.on_model_failure == "fail" or failure.reply is not None:
+        raise end_from_failure(failure)
+    return Plan(steps=(Step(name=task, instruction=task, prompt=None, auxiliary_text=task),))
+
+
+def end_from_step(result: StoryboardStep, settings: EngineSettings) -> TaskEnded | None:
+    """Give the exception with which a rendered step ends the task under these settings, or None."""
+    if result.usable:
+        return None
+    attempt = result.attempts[-1]
+    if attempt.failure is not None:
+        return end_from_failure(attempt.failure) if settings.on_model_failure == "fail" else None
+    if settings.on_unverified == "publish":
+        return None
+    reason = reader_text(attempt.verdict.reasoning) if attempt.verdict is not None else ""
+    text = f"the critic rejected all {len(result.attempts)} pictures of {result.step.name!r}. {reason}"
+    return TaskEnded(ErrorCode.ATTEMPTS_EXHAUSTED, text.strip().splitlines()[0])
+
+
+def preset_of(settings: EngineSettings) -> presets.Preset:
+    """Read the preset, and put the settings' own models into it.
+
+    Raises:
+        InputError: no such preset, or one that only reads recordings.
+    """
+    preset = settings.models.load()
+    if not preset.predictive:
+        raise InputError(f"preset {settings.models.preset!r} only reads recordings: choose another")
+    return preset
+
+
+def preset_of_task(settings: EngineSettings, preset: presets.Preset) -> presets.Preset:
+    """Give the preset of the next task: `preset` with what may change while the models are loaded."""
+    changes = {
+        name: value
+        for name, value in settings.models.overrides.items()
+        if not is_read_only(presets.Preset.model_fields[name])
+    }
+    return preset.model_copy(update=changes)
+
+
+def attempts_of(number: int, preset: presets.Preset) -> int:
+    """Give the pictures a step, of all editors together; a `number` of -1 stands for the preset's."""
+    attempts = preset.max_attempts if number < 0 else number
+    return attempts * len(preset.model_name("editor").alternatives)
+
+
+def names_of(preset: presets.Preset) -> ModelNames:
+    """Give the names to publish: without the credentials that an address may carry."""
+    names = (preset.planner, preset.editor, preset.critic)
+    return ModelNames(*(ModelName.parse(name).public() for name in names))
+
+
+LEAST = {"max_steps": 1, "max_attempts": 1, "max_replans": 0}
+"""The least that a request can ask for."""
+
+
+def problem_of(
+    request: TaskRequest, settings: EngineSettings, preset: Preset, saved_boards: Mapping[UUID, Board]
+) -> CodedText | None:
+    """Say why a request cannot be carried out; None where it can. `saved_boards` have ids to name them by."""
+    if not math.isfinite(request.timeout):
+        return ErrorCode.INVALID_REQUEST, f"a timeout is a number of seconds, not {request.timeout}"
+    for name, minimum in LEAST.items():
+        number = getattr(request, name)
+        if number < minimum and number != -1:
+            text = f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}"
+            return ErrorCode.INVALID_REQUEST, text
+    for name, text in (("task", request.task), ("auxiliary text", request.auxiliary_text)):
+        if (problem := too_long(name, text, settings)) is not None:
+            return problem
+    board = request.storyboard
+    if board is not None:
+        if request.storyboard_id is not None:
+            return ErrorCode.INVALID_REQUEST, "send a storyboard or the id of one, not both"
+        if (problem := refusal(board, request.max_steps, settings, preset)) is not None:
+            return problem
+    elif request.storyboard_id is None:
+        return None if request.task.strip() else (ErrorCode.INVALID_REQUEST, "the task is empty")
+    else:
+        board = saved_boards.get(request.storyboard_id)
+        if board is None:
+            return ErrorCode.INVALID_REQUEST, f"there is no storyboard {request.storyboard_id}"
+    if request.task.strip() not in ("", board.task):
+        return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {excerpt(board.task)!r}"
+    return None
+
+
+def too_long(name: str, text: str, settings: EngineSettings) -> CodedText | None:
+    """Say that a text is longer than is allowed; None where it is not."""
+    limit = settings.max_instruction_length
+    if len(text) <= limit:
+        return None
+    message = f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)"
+    return ErrorCode.INVALID_REQUEST, message
+
+
+def refusal(board: Board, max_steps: int, settings: EngineSettings, preset: Preset) -> CodedText | None:
+    """Say why the settings do not let the storyboard be executed; None where they do.
+
+    A `max_steps` of -1 stands for the preset's. The settings refuse what they would refuse of a storyboard
+    that the engine makes.
+    """
+    limit = preset.max_steps if max_steps < 0 else max_steps
+    if not board.task.strip():
+        return ErrorCode.INVALID_REQUEST, "the storyboard has no task"
+    if not board.steps:
+        return ErrorCode.INVALID_REQUEST, "the storyboard has no steps"
+    if len(board.steps) > limit:
+        text = f"the storyboard has {len(board.steps)} steps, {limit} are allowed (max_steps)"
+        return ErrorCode.INVALID_REQUEST, text
+    longest = max(len(board.task), *(_length(panel) for panel in board.steps))
+    if longest > settings.max_instruction_length:
+        limit = settings.max_instruction_length
+        text = (
+            f"a text of the storyboard has {longest} characters, {limit} are allowed (max_instruction_length)"
+        )
+        return ErrorCode.INVALID_REQUEST, text
+    if settings.on_model_failure == "fail" and board.failures:
+        end = end_from_failure(board.failures[0])
+        return end.error, end.message
+    if settings.on_unverified != "publish":
+        for panel in board.steps:
+            if panel.step.prompt is not None and panel.image_status != "verified":
+                text = f"no critic accepted a picture of step {panel.index} (on_unverified)"
+                return ErrorCode.ATTEMPTS_EXHAUSTED, text
+    return None
+
+
+def fit(board: Board, max_attempts: int, longest: int) -> Board:
+    """Give the storyboard with the engine's number of attempts and size of camera frames, in pixels."""
+    source = board.source
+    if source is not None:
+        source = replace(source, image=source.image.within(longest), full_size=source.size)
+    steps = tuple(replace(panel, max_attempts=max_attempts) for panel in board.steps)
+    return replace(board, source=source, steps=steps)
+
+
+def _length(panel: StepPanel) -> int:
+    step = panel.step
+    return max(len(text or "") for text in (step.name, step.instruction, step.prompt, step.auxiliary_text))
+
+
+MAX_SAVED_BOARDS = 8
+"""Storyboards that can still be executed by their id."""
+
+
+class SavedBoards(OrderedDict[UUID, Board]):
+    """The last storyboards that were generated, by the ids of their requests."""
+
+    def save(self, id: UUID, board: Board) -> None:
+        """Save a storyboard; the oldest goes where there are too many."""
+        self[id] = board
+        while len(self) > MAX_SAVED_BOARDS:
+            self.popitem(last=False)
+
+    def first_board(
+        self, request: TaskRequest, id: UUID, models: ModelNames, settings: EngineSettings, preset: Preset
+    ) -> Board:
+        """The board that a request begins with: a saved one, the one that was sent, or an empty one."""
+        if request.storyboard_id is not None:
+            return self[request.storyboard_id]
+        if request.storyboard is None:
+            return Board(id=id, task=request.task, models=models)
+        board = replace(request.storyboard, models=models)
+        return fit(board, attempts_of(request.max_attempts, preset), settings.max_image_side)
+
+
+class Ticket:
+    """A submitted request. `id` is that of the storyboard that it makes or executes.
+
+    `outcome` never holds an exception: errors of models and cameras are in the TaskOutcome.
+    """
+
+    def __init__(self, storyboard_id: UUID, cancel: Callable[["Ticket", ErrorCode, str], None]) -> None:
+        self.id = storyboard_id
+        self.outcome: Future[TaskOutcome] = Future()
+        self._cancel = cancel
+
+    @property
+    def done(self) -> bool:
+        """Whether the request has ended, well or not."""
+        return self.outcome.done()
+
+    def refuse(self, request: TaskRequest, reason: CodedText) -> Self:
+        """End the request before anything is begun for it."""
+        board = Board(id=self.id, task=request.task[:EXCERPT_LENGTH], state="failed")
+        self.outcome.set_result(TaskOutcome(board, *reason))
+        return self
+
+    def cancel(self, reason: str = "cancelled", error: ErrorCode = ErrorCode.CANCELED) -> None:
+        """End the request, as CANCELED or another error, at once; a model call under way runs to its end."""
+        self._cancel(self, error, reason)

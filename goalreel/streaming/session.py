@@ -8,24 +8,149 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from goalreel.critics.task_check import whole_state
 from goalreel.image import Image
 from goalreel.models.presets import Preset
 from goalreel.replan import ReplanContext
-from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Frame, GoalReason
+from goalreel.streaming.board import (
+    Board,
+    BoardProgress,
+    CodedText,
+    ErrorCode,
+    Frame,
+    GoalReason,
+    ModelNames,
+    StepPanel,
+)
 from goalreel.streaming.camera import POLL_SECONDS, LiveCamera
-from goalreel.streaming.closeness import changed_share
-from goalreel.streaming.final_check import confirm_task, end_of
-from goalreel.streaming.live_board import LiveBoard
+from goalreel.streaming.live_board import LiveBoard, Override, PendingCommands, TaskCommand
 from goalreel.streaming.model_caller import ModelCaller
-from goalreel.streaming.operator_commands import PendingCommands
-from goalreel.streaming.plan_panels import panels_again, panels_of
 from goalreel.streaming.renderer import Renderer
-from goalreel.streaming.request import TaskOutcome, TaskRequest
+from goalreel.streaming.request import (
+    TaskEnded,
+    TaskOutcome,
+    TaskRequest,
+    Ticket,
+    attempts_of,
+    end_from_failure,
+    single_step_plan,
+)
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.step_follower import StepEnd, StepFollower
-from goalreel.streaming.step_panel import ModelNames, StepPanel
-from goalreel.streaming.task_end import TaskEnded, end_from_failure, single_step_plan
-from goalreel.types import Failure, Plan, Storyboard, Task, Verdict
+from goalreel.streaming.tracking import changed_share
+from goalreel.types import ROLE_OF_STAGE, Candidate, Failure, Plan, Storyboard, Task, Verdict
+from goalreel.wording import reader_text
+
+
+def panels_of(
+    plan: Plan, previous: tuple[StepPanel, ...], request: TaskRequest, preset: Preset
+) -> tuple[StepPanel, ...]:
+    """The previous panels, followed by one for each step of the plan.
+
+    Raises:
+        TaskEnded: PLANNER_FAILED, as the plan has more steps than are allowed.
+    """
+    limit = preset.max_steps if request.max_steps < 0 else request.max_steps
+    if len(plan.steps) > limit:
+        text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
+        raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
+    attempts = attempts_of(request.max_attempts, preset)
+    steps = enumerate(plan.steps, len(previous))
+    return (*previous, *(StepPanel(index, step, attempts) for index, step in steps))
+
+
+def panels_again(
+    panels: Sequence[StepPanel], index: int, request: TaskRequest, preset: Preset
+) -> tuple[StepPanel, ...]:
+    """The panels with step `index` and what follows as they were planned, where nobody can plan anew.
+
+    Raises:
+        TaskEnded: as `panels_of`.
+    """
+    before, old = tuple(panels[:index]), panels[index:]
+    new = panels_of(Plan(steps=tuple(p.step for p in old)), before, request, preset)[index:]
+    authors = (replace(n, written_by=o.written_by, what=o.what) for n, o in zip(new, old, strict=True))
+    return (*before, *authors)
+
+
+NOT_CHECKED = "every step was taken for done; nobody checked the end against the whole task (`confirm`)"
+"""The message of a task that ends by its steps alone."""
+_SOLE_JUDGES = {"planner", "critic"}
+MAX_QUESTIONS = 3
+"""The critic must say no this often before it counts: the arm may still be leaving the picture."""
+
+
+def end_of(board: Board, *, executes: bool, is_checked: bool) -> CodedText:
+    """Say how a task ends whose steps are all done: UNVERIFIED where a model failed that nobody stood in for.
+
+    A robot reaches the steps without an editor, but nobody else stands in for planner and critic. The task
+    `is_checked` if the critic has confirmed it as a whole.
+    """
+    failed = {ROLE_OF_STAGE[failure.stage] for failure in board.failures}
+    if not is_checked and (failed & _SOLE_JUDGES if executes else failed):
+        return ErrorCode.UNVERIFIED, board.degraded
+    not_checked = "" if is_checked else NOT_CHECKED if executes else board.unaccepted
+    return ErrorCode.NONE, "; ".join(filter(None, (not_checked, board.degraded)))
+
+
+async def confirm_task(
+    board: Board,
+    first_image: Image,
+    camera: LiveCamera,
+    caller: ModelCaller,
+    settings: EngineSettings,
+    max_steps: int | None,
+) -> Verdict:
+    """Ask the critic on live frames whether the task is done. `first_image` is the scene as it began.
+
+    `max_steps` is the length of a task, in steps, that the critic can judge; None for any.
+
+    Raises:
+        TaskEnded: UNVERIFIED where the task is too long, the critic says no or cannot be asked, or there is
+            no frame; the model's own code where `on_model_failure` is "fail".
+    """
+    if max_steps is not None and len(board.steps) > max_steps:
+        reason = f"it cannot judge one of {len(board.steps)} steps (confirm_steps: {max_steps})"
+        raise TaskEnded(ErrorCode.UNVERIFIED, _message(reason))
+    answer: Verdict | Failure | None = None
+    for question in range(MAX_QUESTIONS):
+        await asyncio.sleep(settings.critic_period if question else 0)
+        answer = await caller.judge_live(_candidate(board, first_image, await _frame(camera)))
+        if isinstance(answer, Verdict) and answer.success:
+            return answer
+        if isinstance(answer, Failure) and answer.reply is None:
+            break
+    if isinstance(answer, Verdict):
+        raise TaskEnded(ErrorCode.UNVERIFIED, _message(reader_text(answer.reasoning)), answer)
+    assert answer is not None
+    if settings.on_model_failure == "fail":
+        raise end_from_failure(answer)
+    raise TaskEnded(ErrorCode.UNVERIFIED, _message(f"it could not be asked: {answer.message}"))
+
+
+async def _frame(camera: LiveCamera) -> Image:
+    try:
+        return (await camera.wait()).image
+    except TaskEnded as e:
+        raise TaskEnded(ErrorCode.UNVERIFIED, _message(e.message)) from None
+
+
+def _candidate(board: Board, first_image: Image, live_image: Image) -> Candidate:
+    done = [p.step.instruction for p in board.steps if p.status == "completed"]
+    return Candidate(
+        task_id=board.id.hex,
+        step=len(board.steps),
+        source=first_image,
+        image=live_image,
+        instruction=whole_state(board.task, done),
+        prompt=board.task,
+    )
+
+
+def _message(reason: str) -> str:
+    line = reason.strip().splitlines()[0] if reason.strip() else "it gives no reason"
+    return f"every step was accepted as done, but the critic does not confirm the task: {line}"
+
 
 SLOW_CALL_SECONDS = 1.0
 """A model call that takes longer is mentioned in the progress message."""
@@ -297,3 +422,68 @@ class Session:
         self._live.end(error, executes=self.executes)
         times = self._planning_time, time.monotonic() - self._start_time
         return TaskOutcome(self._live.board, error, message, self.replans, *times, self._verdict)
+
+
+class Execution:
+    """A ticket with its session, its board, and the pending commands about it."""
+
+    def __init__(
+        self,
+        ticket: Ticket,
+        session: Session,
+        live: LiveBoard,
+        commands: PendingCommands,
+        call: Callable[..., None],
+    ) -> None:
+        """`call` calls a function with its arguments on the loop, from any thread."""
+        self.ticket, self.session, self.live = ticket, session, live
+        self._commands, self._call = commands, call
+        self._coroutine: asyncio.Task[TaskOutcome]
+
+    def start(
+        self, previous: "Execution | None", on_end: Callable[["Execution", asyncio.Task[TaskOutcome]], None]
+    ) -> None:
+        """Run the session once the previous execution has ended, then call `on_end`, all on the loop."""
+        self._coroutine = asyncio.create_task(self._run(previous), name="goalreel-task")
+        self._coroutine.add_done_callback(lambda coroutine: on_end(self, coroutine))
+
+    def stop(self, error: ErrorCode, message: str) -> None:
+        """End it with that code. Called on the event loop."""
+        self.session.reason = error, message
+        self._coroutine.cancel()
+
+    def command(self, command: TaskCommand, reason: str) -> CodedText:
+        """Carry an operator's command out, or say why not. Called from any thread."""
+        if command == "cancel":
+            self.ticket.cancel(reason or "cancelled by an operator")
+        elif command != "replan":
+            if not self.session.executes:
+                return ErrorCode.INVALID_REQUEST, "a storyboard that is only generated has nothing to pause"
+            self._call(self._commands.pause, command == "pause")
+        elif self.live.board.active is None:
+            return ErrorCode.INVALID_REQUEST, "nothing is being executed that could be re-planned"
+        else:
+            self._call(self._commands.request_replan, reason)
+        return ErrorCode.NONE, ""
+
+    def set_step(self, index: int, status: str, board: Board, active: int) -> CodedText:
+        """Go to a step of `board`, or mark the `active` one, or say why not. Called from any thread."""
+        steps = len(board.steps)
+        if not 0 <= index < steps:
+            return ErrorCode.INVALID_REQUEST, f"there is no step {index}: there are 0 to {steps - 1}"
+        if status != "active" and index != active:
+            return ErrorCode.INVALID_REQUEST, f"step {active} is the active one, not {index}"
+        if status == "failed":
+            self.ticket.cancel(f"step {index} was marked as failed", ErrorCode.STEP_FAILED)
+        elif status not in ("active", "completed", "skipped"):
+            return ErrorCode.INVALID_REQUEST, f"a step cannot be made {status}"
+        elif board.state == "planning":
+            return ErrorCode.INVALID_REQUEST, f"step {active} and what follows are being planned anew"
+        else:
+            self._call(self._commands.request_override, Override(index, status, board.revision))
+        return ErrorCode.NONE, ""
+
+    async def _run(self, previous: "Execution | None") -> TaskOutcome:
+        if previous is not None:
+            await asyncio.wait([previous._coroutine])
+        return await self.session.run()

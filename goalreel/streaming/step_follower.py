@@ -6,17 +6,14 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from goalreel.streaming.board import Frame, GoalReason
+from goalreel.streaming.board import Frame, GoalReason, StepPanel
 from goalreel.streaming.camera import LiveCamera
-from goalreel.streaming.closeness import Closeness
-from goalreel.streaming.live_board import LiveBoard
+from goalreel.streaming.live_board import LiveBoard, PendingCommands
 from goalreel.streaming.model_caller import ModelCaller
-from goalreel.streaming.operator_commands import PendingCommands
 from goalreel.streaming.renderer import Renderer
+from goalreel.streaming.request import end_from_failure
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.step_panel import StepPanel
-from goalreel.streaming.task_end import end_from_failure
-from goalreel.streaming.tracker import Tracker
+from goalreel.streaming.tracking import Closeness, Tracker
 from goalreel.types import Candidate, Failure, Verdict
 
 

@@ -24,8 +24,8 @@ def send_to_robot(storyboard: Storyboard) -> None:
     if not ability.available:
         raise InputError(ability.reason or "there is no ROS here")
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    sent_plan = import_module("goalreel_ros.client.sent_plan")
+    once = import_module("goalreel_ros.client.once")
     try:
-        sent_plan.start_storyboard(storyboard, NODE, NODE_SECONDS)
+        once.start_storyboard(storyboard, NODE, NODE_SECONDS)
     except UserError as e:
         raise InputError(f"the robot's node does not execute it: {e}") from e

@@ -114,7 +114,7 @@ def ros_frame(topic: str) -> Scene:
     if not ability.available:
         raise InputError(ability.reason or "there is no ROS here")
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    image = import_module("goalreel_ros.client.camera_frame").next_frame(topic, ROS_SECONDS)
+    image = import_module("goalreel_ros.client.once").next_frame(topic, ROS_SECONDS)
     return scene(topic, "", image)
 
 

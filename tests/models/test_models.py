@@ -22,7 +22,7 @@ from goalreel.models.registry import ModelSpec, Registry, read_options
 from goalreel.models.trio import Trio
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.build import build_models
-from goalreel.streaming.engine_loop import one_line
+from goalreel.streaming.loading import one_line
 from goalreel.types import ROLES, Task
 
 

@@ -19,8 +19,7 @@ from goalreel.models.loop_options import LoopOptions
 from goalreel.models.presets import FIELDS, Preset
 from goalreel.serving.settings import ServeSettings
 from goalreel.settings import fields_of
-from goalreel.streaming.parameters import engine_parameters, engine_settings
-from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.settings import EngineSettings, engine_parameters, engine_settings
 
 PRODUCT = ("goalreel", "annotator", "planners", "datasets", "ros_pkg", "launch", "examples")
 GENERATED = {ROOT / "launch" / "goalreel.yaml"}

@@ -6,7 +6,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image
 from support.wait import until
 
-from goalreel_ros.camera_graph import COMPRESSED, RAW, explain_silence, publishers
+from goalreel_ros.cameras import COMPRESSED, RAW, explain_silence, publishers
 
 pytestmark = pytest.mark.process
 

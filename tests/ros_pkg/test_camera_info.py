@@ -5,7 +5,7 @@ import pytest
 from sensor_msgs.msg import CameraInfo, RegionOfInterest
 from std_msgs.msg import Header
 
-from goalreel_ros.camera_info import scaled
+from goalreel_ros.pictures import scaled
 
 K = [500.0, 0, 320, 0, 500, 240, 0, 0, 1]
 P = [500.0, 0, 320, -24, 0, 500, 240, 0, 0, 0, 1, 0]

@@ -13,11 +13,9 @@ from support.boards import finished, long, under_way
 pytest.importorskip("rclpy")
 
 from goalreel.image import Image
-from goalreel.streaming import step_panel
-from goalreel.streaming.board import Board, BoardState, Frame
-from goalreel.streaming.step_panel import ModelNames, StepPanel
+from goalreel.streaming.board import Board, BoardState, Frame, ImageStatus, ModelNames, StepPanel, StepStatus
 from goalreel.types import Attempt, Failure, Step, Verdict
-from goalreel_ros.contact_sheet import ACTIVE, compose, state
+from goalreel_ros.overview import ACTIVE, compose, state
 
 WIDTH = 1280
 
@@ -148,14 +146,14 @@ def attempts(draw: st.DrawFn) -> Attempt | None:
 @st.composite
 def step_panels(draw: st.DrawFn, index: int) -> StepPanel:
     attempt = draw(attempts())
-    image_status = draw(st.sampled_from(get_args(step_panel.ImageStatus.__value__)))
+    image_status = draw(st.sampled_from(get_args(ImageStatus.__value__)))
     if attempt is not None and attempt.image is not None and image_status in ("verified", "unverified"):
         image_status = attempt.status
     return StepPanel(
         index=index,
         step=Step(name=draw(TEXT), instruction=draw(TEXT), prompt="p"),
         max_attempts=draw(st.integers(0, 20)),
-        status=draw(st.sampled_from(get_args(step_panel.StepStatus.__value__))),
+        status=draw(st.sampled_from(get_args(StepStatus.__value__))),
         image_status=image_status,
         attempts=draw(st.integers(0, 30)),
         attempt=attempt,
@@ -182,7 +180,7 @@ def boards(draw: st.DrawFn) -> Board:
 def test_every_board_has_a_sheet_and_markers_without_problems(board, width):
     from support.rviz.marker_rules import MarkerRules
 
-    from goalreel_ros.markers import build
+    from goalreel_ros.overview import build
 
     assert compose(board, width).size[0] == width
     array = build(board, frame_id="camera_optical_frame", film_strip=True)

@@ -15,13 +15,21 @@ from std_msgs.msg import Header
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, BoardProgress, Frame, Goal, GoalReason, Phase
-from goalreel.streaming.step_panel import ModelNames, StepPanel
+from goalreel.streaming.board import (
+    Board,
+    BoardProgress,
+    Frame,
+    Goal,
+    GoalReason,
+    ModelNames,
+    Phase,
+    StepPanel,
+)
 from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
 from goalreel_ros import convert
+from goalreel_ros.convert import from_duration, from_time, to_duration, to_time
 from goalreel_ros.pictures import Jpegs, black, decode, raw
-from goalreel_ros.times import from_duration, from_time, to_duration, to_time
 
 NOW = 1_700_000_000_123_456_789
 PICTURE = Image(np.full((48, 64, 3), (200, 30, 40), np.uint8))

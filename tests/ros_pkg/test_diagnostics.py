@@ -6,12 +6,11 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from goalreel.streaming.board import Board, BoardProgress
-from goalreel.streaming.frames import FrameCounts
-from goalreel.streaming.step_panel import StepPanel
+from goalreel.streaming.board import Board, BoardProgress, StepPanel
+from goalreel.streaming.camera import FrameCounts
 from goalreel.types import Failure, Step
 from goalreel_ros import cameras, diagnostics
-from goalreel_ros.camera_stamps import CameraStamps
+from goalreel_ros.cameras import CameraStamps
 from goalreel_ros.diagnostics import ERROR, OK, WARN
 
 LOST = "the planner failed: server gone"

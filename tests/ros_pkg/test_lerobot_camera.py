@@ -122,7 +122,7 @@ def test_a_bad_config_is_one_clear_line(values, message):
 
 
 def test_sizes_are_fitted_as_in_datasets():
-    from lerobot_camera_goalreel.picture import fit
+    from lerobot_camera_goalreel.camera_goalreel import fit
 
     from goalreel.subgoal_camera import fit as in_datasets
 

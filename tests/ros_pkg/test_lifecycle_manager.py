@@ -19,8 +19,7 @@ from goalreel.models.lazy import Lazy
 from goalreel.models.trio import Trio
 from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.node import GoalreelNode
-from goalreel_ros.node_executor import NodeExecutor
-from goalreel_ros.spin import Spin
+from goalreel_ros.spin import NodeExecutor, Spin
 
 
 class Model:

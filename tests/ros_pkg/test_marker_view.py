@@ -17,7 +17,7 @@ from support.rviz.marker_view import MarkerScene
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.image import Image
-from goalreel_ros.markers import build
+from goalreel_ros.overview import build
 
 WIDTH = 640
 SHOW = str(SUPPORT / "show_board.py")

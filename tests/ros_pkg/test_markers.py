@@ -18,11 +18,9 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.annotator.report.pictures import jpeg
 from goalreel.image import Image
-from goalreel.streaming.board import Board
-from goalreel.streaming.step_panel import ModelNames, StepPanel
+from goalreel.streaming.board import Board, ModelNames, StepPanel
 from goalreel.types import Failure, Step, Verdict
-from goalreel_ros.ascii import to_ascii
-from goalreel_ros.markers import MarkerBoard, Strip, build
+from goalreel_ros.overview import MarkerBoard, Strip, build, to_ascii
 
 FILM = "r0/film"
 

@@ -14,7 +14,7 @@ from support.ros_bench import GREEN, RED, Robot
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.frames import FrameSlot
+from goalreel.streaming.camera import FrameSlot
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_interfaces.srv import Command, GetStoryboard

@@ -21,9 +21,9 @@ from support.boards import FRAME
 from support.places import ROOT
 
 from goalreel_ros.cameras import CameraInputs
-from goalreel_ros.markers import Strip
 from goalreel_ros.node import new_slot
 from goalreel_ros.outputs import Outputs
+from goalreel_ros.overview import Strip
 from goalreel_ros.parameters import NodeOptions
 
 CONFIG = ROOT / "launch" / "goalreel.rviz"

@@ -24,9 +24,9 @@ from goalreel_interfaces.msg import CriticVerdict, Storyboard, SubGoal
 from goalreel_interfaces.msg import StoryboardStep as StepMessage
 from goalreel_interfaces.srv import StartExecuteTask
 from goalreel_ros.client import GoalreelError
-from goalreel_ros.client.messages import storyboard_message
+from goalreel_ros.client.commander import storyboard_message
+from goalreel_ros.convert import RequestRefusedError, execute_request
 from goalreel_ros.pictures import decode
-from goalreel_ros.requests import RequestRefusedError, execute
 
 pytestmark = pytest.mark.process
 
@@ -78,7 +78,7 @@ def test_statuses_verdicts_and_claims_come_through_as_they_are():
     undrawn = Attempt(prompt=f"paint {GREEN}", seed=1, failure=Failure(stage="edit", message="out of paint"))
     failed = StoryboardStep(step=refused.step, attempts=(undrawn,), status="failed")
     sent = plan(checked(), refused, ruled, unjudged, failed, words())
-    board = execute(ExecuteTask.Goal(storyboard=[storyboard_message(sent)])).storyboard
+    board = execute_request(ExecuteTask.Goal(storyboard=[storyboard_message(sent)])).storyboard
     assert [panel.image_status for panel in board.steps] == ["verified", *["unverified"] * 4, "text"]
     assert [panel.goal_image for panel in board.steps] == [step.goal_image for step in sent.steps]
     assert [panel.step for panel in board.steps] == [step.step for step in sent.steps]
@@ -89,7 +89,9 @@ def test_statuses_verdicts_and_claims_come_through_as_they_are():
     assert board.degraded_lines == ("the critic failed: no answer", "the editor failed: out of paint")
     assert board.source.image == sent.task.image
     assert (
-        execute(ExecuteTask.Goal(storyboard=[storyboard_message(plan(source=False))])).storyboard.source
+        execute_request(
+            ExecuteTask.Goal(storyboard=[storyboard_message(plan(source=False))])
+        ).storyboard.source
         is None
     )
 
@@ -128,7 +130,7 @@ def test_a_step_that_is_not_complete_is_refused_in_one_line(code, message, field
     for name, value in fields.items():
         setattr(sent.steps[0], name, value)
     with pytest.raises(RequestRefusedError, match=message) as refused:
-        execute(ExecuteTask.Goal(storyboard=[sent]))
+        execute_request(ExecuteTask.Goal(storyboard=[sent]))
     assert (refused.value.code, "\n" in str(refused.value)) == (code, False)
 
 

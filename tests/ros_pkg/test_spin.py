@@ -13,7 +13,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from goalreel_ros.main import _spin
-from goalreel_ros.node_executor import NodeExecutor
+from goalreel_ros.spin import NodeExecutor
 
 UNSENT = "Failed to send a message: cannot publish data, at publisher.c:1"
 UNREADABLE = ValueError("Seconds value must not be negative")

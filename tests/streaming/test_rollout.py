@@ -19,13 +19,15 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, Goal
-from goalreel.streaming.rollout.config_subgoal_camera import SubgoalCameraConfig
-from goalreel.streaming.rollout.configure import add_camera, read_options
-from goalreel.streaming.rollout.goal_gated_engine import GoalGatedEngine, SubgoalTaskStep
-from goalreel.streaming.rollout.goals import NewestGoal
-from goalreel.streaming.rollout.subgoal_camera import SubgoalCamera
-from goalreel.streaming.step_panel import StepPanel
+from goalreel.streaming.board import Board, Goal, StepPanel
+from goalreel.streaming.rollout.run import add_camera, read_options
+from goalreel.streaming.rollout.subgoalcamera import (
+    GoalGatedEngine,
+    NewestGoal,
+    SubgoalCamera,
+    SubgoalCameraConfig,
+    SubgoalTaskStep,
+)
 from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.sim.arm import HOME_TIP
 from goalreel.tabletop.sim.grammar import sample_episode

@@ -15,15 +15,12 @@ from goalreel.image import Image
 from goalreel.models.trio import Trio
 from goalreel.replan import ReplanContext
 from goalreel.streaming import camera
-from goalreel.streaming.board import Frame
-from goalreel.streaming.camera import LiveCamera
-from goalreel.streaming.closeness import Closeness, changed_share
-from goalreel.streaming.frames import FrameSlot
+from goalreel.streaming.board import Frame, ModelNames, StepPanel
+from goalreel.streaming.camera import FrameSlot, LiveCamera
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
+from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.step_panel import ModelNames, StepPanel
-from goalreel.streaming.task_end import TaskEnded
-from goalreel.streaming.tracker import Tracker
+from goalreel.streaming.tracking import Closeness, Tracker, changed_share
 from goalreel.types import (
     Attempt,
     Candidate,

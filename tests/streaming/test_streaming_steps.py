@@ -8,9 +8,8 @@ from support.wait import until
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.frames import FrameSlot
-from goalreel.streaming.preset_settings import preset_of, preset_of_task
-from goalreel.streaming.request import TaskRequest
+from goalreel.streaming.camera import FrameSlot
+from goalreel.streaming.request import TaskRequest, preset_of, preset_of_task
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Edit, Verdict
 

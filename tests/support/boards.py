@@ -6,8 +6,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from goalreel.image import Image
-from goalreel.streaming.board import Board, Frame
-from goalreel.streaming.step_panel import StepPanel
+from goalreel.streaming.board import Board, Frame, StepPanel
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.teleport import teleport

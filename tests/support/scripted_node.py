@@ -22,8 +22,8 @@ from std_msgs.msg import Header
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import ErrorCode, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
+from goalreel_ros.main import StopSignal
 from goalreel_ros.qos import GOAL, LATCHED
-from goalreel_ros.signals import StopSignal
 
 COLOURS = ((250, 20, 20), (20, 250, 20))
 

@@ -8,11 +8,10 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
-from goalreel_ros.contact_sheet import compose
-from goalreel_ros.markers import MarkerBoard
+from goalreel_ros.main import StopSignal
+from goalreel_ros.overview import MarkerBoard, compose
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
-from goalreel_ros.signals import StopSignal
 from support.boards import FRAME, under_way
 
 if __name__ == "__main__":

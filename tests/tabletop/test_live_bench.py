@@ -14,8 +14,8 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
-from goalreel.streaming.replay import critic_query_frames
 from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.tracking import critic_query_frames
 from goalreel.tabletop.bench.bench import Bench, BenchOrder, evaluate
 from goalreel.tabletop.bench.live import (
     CONFIRMED,

@@ -1,26 +1,156 @@
-"""The node's inputs from the camera: the newest frame, and the optical frame it was taken in."""
+"""The node's inputs from the camera: the newest frame, its stamps, and what the ROS graph says of it."""
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
+from statistics import median
 
 from rclpy import get_rmw_implementation_identifier
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
-from goalreel.streaming.camera import explain_spacing
-from goalreel.streaming.frames import FrameSlot
-from goalreel_ros.camera_graph import COMPRESSED, RAW, explain_silence, publishers
-from goalreel_ros.camera_stamps import CameraStamps
+from goalreel.streaming.camera import FrameSlot, explain_spacing
+from goalreel_ros.convert import from_time
 from goalreel_ros.diagnostics import Diagnosis, camera
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.qos import subscription_qos
 from goalreel_ros.spin import Spin
-from goalreel_ros.times import from_time
+
+RAW, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
+_OTHERS = 5
+"""Other image topics that are named."""
+
+
+def explain_silence(node: Node, topic: str, kind: str) -> str:
+    """Say in one line what is known of `topic`, on which messages of the type `kind` are waited for.
+
+    Topics that `node` itself publishes, and those that nobody does, are left out of what could be meant.
+    """
+    start = f"no camera frame has arrived on {topic} ({_short(kind)})"
+    publishers = node.get_publishers_info_by_topic(topic)
+    if not publishers:
+        others = _image_topics(node, topic)
+        if not others:
+            return f"{start}: nobody publishes it, nor any other picture: is the camera's driver running?"
+        return f"{start}: nobody publishes it. Pictures there are: {_list(others)}"
+    names = ", ".join(sorted(f"{_name(p)} ({_short(p.topic_type)})" for p in publishers))
+    types = {p.topic_type for p in publishers}
+    if kind in types:
+        return f"{start}, though {names} offers it: is the camera switched on, and on this network?"
+    advice = "; ".join(_arguments(topic, t) for t in sorted(types & {RAW, COMPRESSED}))
+    return f"{start}: {names} publishes another type there{f': give {advice}' if advice else ''}"
+
+
+def publishers(node: Node, topic: str) -> list[str]:
+    """Name the nodes that publish `topic`, one a publisher."""
+    return sorted(_name(p) for p in node.get_publishers_info_by_topic(topic))
+
+
+def _image_topics(node: Node, silent: str) -> list[tuple[str, str]]:
+    """(topic, type) of the pictures that other nodes publish."""
+    image_topics = []
+    for topic, types in node.get_topic_names_and_types():
+        for kind in {RAW, COMPRESSED}.intersection(types) if topic != silent else ():
+            this_node = (node.get_namespace(), node.get_name())
+            publishers = node.get_publishers_info_by_topic(topic)
+            if any((p.node_namespace, p.node_name) != this_node for p in publishers if p.topic_type == kind):
+                image_topics.append((topic, kind))
+    return sorted(image_topics)
+
+
+def _list(topics: list[tuple[str, str]]) -> str:
+    """What to write for each of the topics, of which some are named."""
+    lines = [f"{topic} (give {_arguments(topic, kind)})" for topic, kind in topics[:_OTHERS]]
+    more = len(topics) - len(lines)
+    return ", ".join(lines) + (f" and {more} more" if more else "")
+
+
+def _arguments(topic: str, kind: str) -> str:
+    """The arguments of a ROS node that make goalreel read `topic`."""
+    if kind == RAW:
+        return f"-r image:={topic} -p image_transport:=raw"
+    base = topic.removesuffix("/compressed")
+    remap = f"image:={base}" if base != topic else f"image/compressed:={topic}"
+    return f"-r {remap} -p image_transport:=compressed"
+
+
+def _name(publisher: TopicEndpointInfo) -> str:
+    return f"{publisher.node_namespace.rstrip('/')}/{publisher.node_name}"
+
+
+def _short(kind: str) -> str:
+    return kind.replace("/msg/", "/")
+
+
+FRAMES = 60
+"""Frames that are looked at: the last two seconds of most cameras."""
+FEWEST = 20
+"""Frames without which nothing is said of losses."""
+AHEAD = 0.05
+"""Seconds that a stamp may lie ahead of the node's clock, as between machines with synchronized clocks."""
+DAY = 86400.0
+
+
+class CameraStamps:
+    """The newest frames: when each was taken and when it arrived, in ns. Written and read in any thread."""
+
+    def __init__(self) -> None:
+        self._frames: deque[tuple[int, int]] = deque(maxlen=FRAMES)
+
+    def put(self, stamp: int, arrival: int) -> None:
+        """Note a frame: its stamp, by the camera's clock, and its arrival, by the node's."""
+        self._frames.append((stamp, arrival))
+
+    def latency(self, max_age: float) -> str:
+        """Give the median from stamp to arrival, in seconds; empty where the stamps do not tell it."""
+        ages = self._ages()
+        return "" if not ages or self.problem(max_age) else f"{median(ages):.3f}"
+
+    def problem(self, max_age: float) -> str:
+        """Say in one line what is wrong with the stamps; empty if they are at most `max_age` seconds old."""
+        frames = tuple(self._frames)
+        if not frames:
+            return ""
+        if frames[-1][1] <= 1:
+            return "this node has no time (use_sim_time): nobody publishes /clock"
+        if not any(stamp for stamp, _ in frames):
+            return "its frames carry no stamps"
+        age = min(self._ages())
+        if age < -AHEAD:
+            return f"its stamps are {_span(-age)} ahead of this node's clock: the two clocks differ"
+        if age > max_age:
+            return (
+                f"its stamps are {_span(age)} old on arrival: the frames are late, or the two clocks differ"
+            )
+        return ""
+
+    def lost_share(self) -> float | None:
+        """Compute the share of frames that did not arrive, 0-1, from gaps between stamps; None if unknown.
+
+        The camera's period is one that only a tenth of the gaps fall short of.
+        """
+        stamps = [stamp for stamp, _ in tuple(self._frames)]
+        gaps = sorted(b - a for a, b in pairwise(stamps) if b > a)
+        if len(gaps) < FEWEST - 1:
+            return None
+        period = gaps[len(gaps) // 10]
+        missing = sum(round(gap / period) - 1 for gap in gaps if gap > period)
+        return missing / (missing + len(gaps))
+
+    def _ages(self) -> list[float]:
+        return [(arrival - stamp) / 1e9 for stamp, arrival in tuple(self._frames)]
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < DAY else f"{seconds / DAY:,.0f} days"
+
 
 type CameraSlot = FrameSlot[RawImage | CompressedImage]
 

@@ -7,10 +7,9 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 from goalreel.streaming.board import BoardProgress
+from goalreel.streaming.camera import FrameCounts
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.engine_loop import Loading
-from goalreel.streaming.frames import FrameCounts
-from goalreel.streaming.probes import Probes
+from goalreel.streaming.loading import Loading, Probes
 from goalreel.streaming.request import excerpt
 from goalreel_ros.convert import header
 from goalreel_ros.qos import create_publisher

@@ -16,11 +16,11 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import String
 
-from goalreel_ros.goal_pictures import UNKNOWN_SIZE
 from goalreel_ros.liveliness import LiveSubscription
-from goalreel_ros.node_main import run_node
+from goalreel_ros.outputs import UNKNOWN_SIZE
 from goalreel_ros.pictures import black, decode
 from goalreel_ros.qos import GOAL
+from goalreel_ros.spin import run_node
 
 QUALITY = 90
 PERIOD = 0.25

@@ -2,6 +2,9 @@
 
 import logging
 import os
+import select
+import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -10,11 +13,40 @@ from typing import TYPE_CHECKING, NoReturn
 
 from goalreel.errors import first_line
 from goalreel.program import prepare_process
-from goalreel_ros.signals import StopSignal
 
 if TYPE_CHECKING:
     from goalreel_ros.node import GoalreelNode
     from goalreel_ros.spin import Spin
+
+
+class StopSignal:
+    """Set by SIGINT, by SIGTERM, or by `request`. Create it in the main thread.
+
+    A lock is not safe here: a signal that arrives just before the wait begins would not wake it, and the
+    handler may interrupt the very code that holds the lock. The interpreter's wakeup descriptor has neither
+    fault, whichever thread the signal is delivered to.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+
+    @property
+    def requested(self) -> bool:
+        """Whether the process is to stop."""
+        return bool(select.select([self._reader], [], [], 0)[0])
+
+    def request(self) -> None:
+        """Request a stop, from any thread."""
+        self._writer.send(b"\0")
+
+    def wait(self) -> None:
+        """Wait until a stop is requested."""
+        self._reader.recv(1, socket.MSG_PEEK)
+
 
 THREADS = 4
 """Threads of the executor. Its callbacks never wait, except for transitions, one at a time."""
@@ -79,8 +111,7 @@ def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: StopSignal) -> 
     """Spin in a thread, so that this one can wait for signals. Returns False if something failed."""
     from rclpy.lifecycle import TransitionCallbackReturn
 
-    from goalreel_ros.node_executor import NodeExecutor
-    from goalreel_ros.spin import Spin
+    from goalreel_ros.spin import NodeExecutor, Spin
 
     node = make()
     executor = NodeExecutor(THREADS)

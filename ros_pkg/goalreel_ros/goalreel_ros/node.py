@@ -15,14 +15,14 @@ from goalreel.errors import UserError
 from goalreel.models.presets import Preset
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.frames import FrameSlot
 from goalreel_ros import parameters
 from goalreel_ros.cameras import CameraSlot
+from goalreel_ros.convert import RequestRefusedError
 from goalreel_ros.node_entities import NodeEntities
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import decode
-from goalreel_ros.requests import RequestRefusedError
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 

@@ -17,19 +17,17 @@ from goalreel.models.presets import Preset
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import Frame, Goal
 from goalreel.streaming.engine import Engine, OnPhase
-from goalreel.streaming.request import TaskOutcome, TaskRequest, excerpt
+from goalreel.streaming.request import TaskOutcome, TaskRequest, Ticket, excerpt
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.ticket import Ticket
 from goalreel_interfaces.msg import StoryboardProgress
 from goalreel_ros import convert
-from goalreel_ros.actions import Actions
 from goalreel_ros.cameras import CameraInputs, CameraSlot
+from goalreel_ros.convert import RequestRefusedError
 from goalreel_ros.diagnostics import Diagnostics
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.qos import OVERRIDABLE, create_publisher
-from goalreel_ros.requests import RequestRefusedError
-from goalreel_ros.services import Services
+from goalreel_ros.servers import Actions, Services
 
 DIAGNOSTICS_PERIOD = 1.0
 

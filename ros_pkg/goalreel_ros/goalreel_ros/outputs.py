@@ -1,6 +1,8 @@
 """The latched topics, which show a storyboard under way. A BoardListener of the engine."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -8,18 +10,148 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CameraInfo
-from std_msgs.msg import String
+from sensor_msgs.msg import CameraInfo, CompressedImage
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import Header, String
 
+from goalreel.image import Image
 from goalreel.streaming.board import Board, Frame, Goal
+from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm, in_form
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros import convert
-from goalreel_ros.goal_pictures import GoalPictures
+from goalreel_ros.convert import header
 from goalreel_ros.overview import Overview
 from goalreel_ros.parameters import NodeOptions
-from goalreel_ros.pictures import Jpegs
+from goalreel_ros.pictures import Jpegs, black, raw, scaled
 from goalreel_ros.qos import GOAL, LATCHED, create_publisher
-from goalreel_ros.worker import NewestItemWorker, Worker
+
+
+class Worker:
+    """Calls functions one after the other in one thread. An exception is reported and does not stop it."""
+
+    def __init__(self, name: str, report: Callable[[str], object]) -> None:
+        self._report = report
+        self._pool = ThreadPoolExecutor(1, name)
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def submit(self, function: Callable[[], None]) -> None:
+        """Queue a call. After `close` it is dropped."""
+        with self._lock:
+            if not self._closed:
+                self._pool.submit(function).add_done_callback(self._check)
+
+    def close(self) -> None:
+        """Finish the queued calls."""
+        with self._lock:
+            self._closed = True
+        self._pool.shutdown()
+
+    def _check(self, future: Future[None]) -> None:
+        if (error := future.exception()) is not None:
+            self._report(f"{type(error).__name__}: {error}")
+
+
+class NewestItemWorker[Item]:
+    """Calls a function with the newest item only. Older pending items are skipped."""
+
+    def __init__(self, name: str, function: Callable[[Item], None], report: Callable[[str], object]) -> None:
+        self._function = function
+        self._worker = Worker(name, report)
+        self._lock = threading.Lock()
+        self._pending: list[Item] = []
+
+    def put(self, item: Item) -> None:
+        """Replace the pending item, if any, by this one."""
+        with self._lock:
+            idle = not self._pending
+            self._pending = [item]
+        if idle:
+            self._worker.submit(self._next)
+
+    def close(self) -> None:
+        """Finish the pending item."""
+        self._worker.close()
+
+    def _next(self) -> None:
+        with self._lock:
+            [item], self._pending = self._pending, []
+        self._function(item)
+
+
+UNKNOWN_SIZE = 16, 16
+"""Width and height of the black picture before the camera's first frame: one block of a JPEG."""
+
+type Create = Callable[[type[Any], str, QoSProfile], Publisher]
+
+
+class GoalPictures:
+    """Publishes the pictures of a policy's sub-goal camera. Use it from one thread.
+
+    Image topics have no field for "no picture", so the pictures are black then, as in annotated datasets:
+    without a goal, and in a form that follows the camera also while `live_frame` gives None.
+    """
+
+    def __init__(
+        self,
+        create: Create,
+        jpegs: Jpegs,
+        form: SubGoalForm,
+        live_frame: Callable[[], Frame | None],
+        camera_info: Callable[[], CameraInfo | None],
+    ) -> None:
+        self.follows = form in LIVE_FORMS
+        self._form: SubGoalForm = form
+        self._live_frame, self._jpegs, self._camera_info = live_frame, jpegs, camera_info
+        self._raw = create(RawImage, "~/subgoal/image", GOAL)
+        self._compressed = create(CompressedImage, "~/subgoal/image/compressed", GOAL)
+        # Beside the image, where image_transport looks for it.
+        self._info = create(CameraInfo, "~/subgoal/camera_info", GOAL)
+        self._size: tuple[int, int] | None = None
+        self._goal: Image | None = None
+
+    def publish_black(self, size: tuple[int, int], at: Header) -> None:
+        """Publish black in the camera's size, unless its size was known before."""
+        if self._size is None:
+            self._size = size
+            self._publish(at)
+
+    def publish_goal(self, goal: Goal, at: Header) -> None:
+        """Publish a goal, or black where it has no picture.
+
+        So a node that is just configured takes a previous node's goal away from whoever holds it.
+        """
+        self._goal = goal.panel.goal_image if goal.panel is not None and goal.active else None
+        if self._goal is not None:
+            self._size = self._goal.size
+        elif self._size is None and goal.board.source is not None:
+            self._size = goal.board.source.size
+        self._publish(at)
+
+    def follow(self, at: Header) -> None:
+        """Publish the goal again: the camera's frame is new, or no longer fresh."""
+        if self.follows and self._goal is not None:
+            self._publish(at)
+
+    def _publish(self, at: Header) -> None:
+        frame = self._live_frame() if self.follows and self._goal is not None else None
+        if frame is not None:
+            at = header(frame.stamp, frame.frame_id)
+        image = self._picture(frame)
+        self._raw.publish(raw(image, at))
+        encode = self._jpegs.message if image is self._goal else self._jpegs.message_once
+        self._compressed.publish(encode(image, at))
+        # Two views side by side are no camera's picture.
+        info = None if self._form == "beside" else self._camera_info()
+        self._info.publish(scaled(info, image.size, at))
+
+    def _picture(self, frame: Frame | None) -> Image:
+        goal = self._goal
+        if goal is None or (self.follows and frame is None):
+            return black(self._size or UNKNOWN_SIZE)
+        live = None if frame is None else frame.image.resized(goal.size).pixels
+        pixels = in_form(self._form, goal.pixels, live)
+        return goal if pixels is goal.pixels else Image(pixels)
 
 
 class Outputs:

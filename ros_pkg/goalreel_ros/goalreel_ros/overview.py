@@ -1,20 +1,356 @@
-"""The whole plan as pictures for people: contact sheet and markers."""
+"""The whole plan as pictures for people: a contact sheet, and markers for RViz.
 
-from collections.abc import Callable
-from typing import Any
+The markers' form follows what RViz's code does (the rules are in `tests/support/rviz`). Every array starts
+with DELETEALL and is complete, so that a late subscriber of the latched topic sees the same.
+"""
 
+import functools
+import textwrap
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Any, Final
+
+from geometry_msgs.msg import Point, Vector3
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
-from visualization_msgs.msg import MarkerArray
+from std_msgs.msg import ColorRGBA
+from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
-from goalreel.streaming.board import Board
-from goalreel_ros.contact_sheet import compose
+from goalreel.annotator.report.claim_text import claim_lines
+from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
+from goalreel.annotator.report.pictures import jpeg
+from goalreel.image import Image
+from goalreel.streaming.board import Board, ModelNames, StepPanel
 from goalreel_ros.convert import header
-from goalreel_ros.markers import MarkerBoard
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import Jpegs, raw
+
+_REPLACEMENTS = str.maketrans(
+    {"ß": "ss", "æ": "ae", "Æ": "AE", "ø": "o", "Ø": "O", "œ": "oe", "ł": "l", "Ł": "L", "ı": "i", "đ": "d"}
+    | dict.fromkeys("‘’‚′", "'")
+    | dict.fromkeys("“”„″", '"')
+    | dict.fromkeys("‐‑‒–—−", "-")
+    | {"…": "...", "×": "x", "→": "->", "·": "-", "°": " deg"}
+)
+
+
+def to_ascii(text: str, fallback: str) -> str:
+    """Give the text in ASCII, which is all RViz can draw; the fallback where half of it would be lost."""
+    decomposed = unicodedata.normalize("NFKD", text.translate(_REPLACEMENTS))
+    letters = [c for c in decomposed if not unicodedata.combining(c)]
+    ascii_text = "".join(c if c.isprintable() else " " for c in letters if c.isascii())
+    lost_count = sum(not c.isascii() for c in letters)
+    ascii_text = " ".join(ascii_text.split())
+    return ascii_text if ascii_text and lost_count * 2 < len(letters) else fallback
+
+
+CELL: Final = 180
+"""Preferred width of a picture in pixels, so that a screen holds several in a row."""
+ACTIVE: Final = "#2b5d86"
+_INKS = {
+    "pending": MUTED,
+    "active": ACTIVE,
+    "completed": "#17603c",
+    "skipped": "#535a62",
+    "failed": "#9a2323",
+}
+_MARKS = {
+    "completed": Mark("tick", _INKS["completed"]),
+    "skipped": Mark("dash", _INKS["skipped"]),
+    "failed": Mark("cross", _INKS["failed"]),
+}
+_NOTES = {
+    "none": "not rendered yet",
+    "generating": "rendering …",
+    "validating": "being checked …",
+    "text": "no picture: words only",
+    "verified": "no picture",
+    "unverified": "no picture: words only",
+    "failed": "no picture came about",
+}
+
+
+def compose(board: Board, width: int) -> Image:
+    """Draw the board as one RGB picture, `width` pixels wide and as high as needed.
+
+    The active step is framed and completed ones are ticked. A plan that lost a model says so. The captions
+    are the plan's own texts.
+
+    Raises:
+        ValueError: `width` is too small for readable text.
+    """
+    active = board.active
+    facts: list[str] = [board.state.replace("empty", "no plan yet")]
+    if active is not None:
+        facts.append(f"step {active.index + 1} of {len(board.steps)}")
+    if board.revision:
+        facts.append(f"plan {board.revision + 1}")
+    paragraphs = [Line(board.task.strip() or "no task", 24, INK, 3), Line(" · ".join(facts), 15, MUTED, 1)]
+    if board.degraded:
+        paragraphs.append(Line(board.degraded, 17, _INKS["failed"], 3))
+    source = board.source
+    start = () if source is None else (Cell(source.image, (Line("planned from", 17, INK, 1),)),)
+    cells = (_cell(panel, board.models) for panel in board.steps)
+    return lay_out(paragraphs, (*start, *cells), width, CELL)
+
+
+def _cell(panel: StepPanel, models: ModelNames) -> Cell:
+    step, colour = panel.step, _INKS[panel.status]
+    lines = [Line(f"{panel.index + 1}. {step.name}", 17, INK, 3)]
+    if step.instruction.strip() != step.name.strip():
+        lines.append(Line(step.instruction, 15, MUTED, 3))
+    lines.append(Line(state(panel), 15, colour, 2))
+    lines += (Line(line, 13, MUTED, 2) for line in claim_lines(panel.claims(models)))
+    return Cell(
+        panel.goal_image,
+        tuple(lines),
+        _MARKS.get(panel.status),
+        ACTIVE if panel.status == "active" else None,
+        _note(panel),
+    )
+
+
+def _note(panel: StepPanel) -> Line:
+    """The text in place of a missing picture: the auxiliary text of a step planned without one."""
+    caption = panel.step.auxiliary_text
+    if panel.step.prompt is None and caption:
+        return Line(caption, 15, INK, 6)
+    return Line(_NOTES[panel.image_status], 15, MUTED, 3)
+
+
+def state(panel: StepPanel) -> str:
+    """Describe a step's state: its execution, its picture, and its attempts if there were several."""
+    if panel.image_status == "none":
+        return panel.status
+    if panel.step.prompt is None:
+        return f"{panel.status} · in words"
+    tries = f" · {panel.attempts} of {panel.max_attempts} attempts" if panel.attempts > 1 else ""
+    return f"{panel.status} · {panel.image_status}{tries}"
+
+
+type Rgb = tuple[float, float, float]
+
+_WHITE: Rgb = (1.0, 1.0, 1.0)
+_COLOURS: dict[str, Rgb] = {
+    "pending": (0.62, 0.66, 0.7),
+    "active": (0.35, 0.75, 1.0),
+    "completed": (0.4, 0.9, 0.55),
+    "skipped": (0.45, 0.47, 0.5),
+    "failed": (1.0, 0.42, 0.38),
+}
+_MUTED: Rgb = (0.72, 0.75, 0.78)
+_NAME_LINES, _CLAIM_LINES = 3, 4
+_SMALL = 0.6
+"""Height of the letters of claims, as a share of the others."""
+_LETTER = 0.46
+"""Mean width of a letter of RViz's font over its height, spaces included, rounded up."""
+_LEADING = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Place and size of the strip, in metres of an optical frame (REP 103: z forward, y down).
+
+    Raises:
+        ValueError: a size that leaves nothing to see.
+    """
+
+    distance: float = 1.0
+    """z of the strip, in front of the camera."""
+    offset: float = -0.35
+    """y of its middle; a negative value is above the view axis, out of the scene."""
+    panel: float = 0.25
+    """Width of a panel."""
+    gap: float = 0.03
+    letter: float = 0.018
+    """Height of a letter."""
+    columns: int = 6
+    texture: int = 256
+    """Longest side of a goal image in pixels. RViz keeps every texture until it closes."""
+
+    def __post_init__(self) -> None:
+        if min(self.panel, self.letter) <= 0 or self.gap < 0 or self.columns < 1:
+            raise ValueError(f"a strip needs a size, got {self}")
+        if not 16 <= self.texture <= 512:
+            raise ValueError(f"a texture is 16 to 512 pixels, got {self.texture}")
+
+
+def build(
+    board: Board, *, frame_id: str, film_strip: bool = False, strip: Strip | None = None
+) -> MarkerArray:
+    """Make all markers of a board, as the complete content of its topic.
+
+    Raises:
+        ValueError: there are steps, but no `frame_id`.
+    """
+    if board.steps and not frame_id:
+        raise ValueError("markers need a frame_id: the camera's messages carry none")
+    return MarkerArray(
+        markers=[Marker(action=Marker.DELETEALL), *_Drawing(board, frame_id, film_strip, strip)]
+    )
+
+
+class MarkerBoard:
+    """Builds a board's markers only when they have changed.
+
+    RViz adds a texture for every ADD, so that the same markers again would cost memory and brightness.
+    """
+
+    def __init__(self, *, film_strip: bool = False, strip: Strip | None = None) -> None:
+        self._film_strip, self._strip = film_strip, strip
+        self._published: MarkerArray | None = None
+
+    def update(self, board: Board, frame_id: str) -> MarkerArray | None:
+        """Give the markers to publish now; None where they equal the last ones.
+
+        Raises:
+            ValueError: there are steps, but no `frame_id`.
+        """
+        markers = build(board, frame_id=frame_id, film_strip=self._film_strip, strip=self._strip)
+        if markers == self._published:
+            return None
+        self._published = markers
+        return markers
+
+
+class _Drawing:
+    """One board's markers, row by row, as an iterable."""
+
+    def __init__(self, board: Board, frame_id: str, film_strip: bool, strip: Strip | None) -> None:
+        self._board, self._frame_id, self._film = board, frame_id, film_strip
+        self._s = strip or Strip()
+        self._line_length = max(8, int(self._s.panel / (_LETTER * self._s.letter)))
+        images = [*(p.goal_image for p in board.steps), board.source and board.source.image]
+        tallest = max((i.size[1] / i.size[0] for i in images if i is not None), default=0.75)
+        self._picture = self._s.panel * min(tallest, 2.0) if film_strip else 0.0
+
+    def __iter__(self) -> Iterator[Marker]:
+        steps, s = self._board.steps, self._s
+        if not steps:
+            return
+        leading = _LEADING * s.letter
+        height = self._picture + (_NAME_LINES + 2 + _SMALL * _CLAIM_LINES) * leading
+        rows = list(batched(steps, s.columns))
+        top = s.offset - len(rows) * height / 2
+        text = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
+        width = max(2, min(len(steps), s.columns)) * self._line_length
+        (title,) = textwrap.wrap(text, width, max_lines=1, placeholder="...")
+        yield self._text("task", 0, title, 0.0, top - leading, _WHITE)
+        if self._board.degraded:
+            loss = to_ascii(f"degraded: {self._board.degraded}", "degraded: see the contact sheet")
+            (line,) = textwrap.wrap(loss, width, max_lines=1, placeholder="...")
+            yield self._text("task", 1, line, 0.0, top - 2 * leading, _COLOURS["failed"])
+        first_x = -((len(rows[0]) - 1) * (s.panel + s.gap)) / 2
+        for row, panels in enumerate(rows):
+            for column, panel in enumerate(panels):
+                yield from self._panel(panel, first_x + column * (s.panel + s.gap), top + row * height)
+
+    def _panel(self, panel: StepPanel, x: float, top: float) -> Iterator[Marker]:
+        """One step's picture and border, state and name; `x` is its middle, `top` its upper edge."""
+        colour, leading = _COLOURS[panel.status], _LEADING * self._s.letter
+        if self._film:
+            yield from self._film_panel(panel, x, top, colour)
+        y = top + self._picture + leading
+        lines = [_state(panel), *_lines(panel, self._line_length)]
+        for line, text in enumerate(lines):
+            ink = colour if line == 0 else _WHITE
+            number = panel.index * (_NAME_LINES + 1) + line
+            yield self._text("text", number, text, x, y + line * leading, ink)
+        y += (len(lines) - 1 + (1 + _SMALL) / 2) * leading
+        for line, text in enumerate(self._claims(panel)):
+            number = panel.index * _CLAIM_LINES + line
+            yield self._text("claims", number, text, x, y + line * _SMALL * leading, _MUTED, _SMALL)
+
+    def _claims(self, panel: StepPanel) -> list[str]:
+        """Who made what a step claims and who checked it, and whether that is in doubt."""
+        sentences = claim_lines(panel.claims(self._board.models))
+        width = int(self._line_length / _SMALL)
+        lines = [
+            line for text in sentences for line in textwrap.wrap(to_ascii(text, "see ~/storyboard"), width)
+        ]
+        return lines[:_CLAIM_LINES]
+
+    def _film_panel(self, panel: StepPanel, x: float, upper: float, colour: Rgb) -> Iterator[Marker]:
+        image, s = panel.goal_image, self._s
+        high = self._picture
+        if image is not None:
+            high = min(self._picture, s.panel * image.size[1] / image.size[0])
+        wide = s.panel if image is None else high * image.size[0] / image.size[1]
+        lower = upper + self._picture
+        box = (x - wide / 2, lower - high, x + wide / 2, lower)
+        if image is not None:
+            yield self._quad(panel.index, image, box)
+        border = self._marker("border", panel.index, Marker.LINE_STRIP, colour)
+        width = s.gap / (3 if panel.status == "active" else 8)
+        border.scale = Vector3(x=max(width, 0.001))
+        x1, y1, x2, y2 = box
+        half = border.scale.x / 2
+        corners = _corners((x1 - half, y1 - half, x2 + half, y2 + half), s.distance)
+        border.points = [*corners, corners[0]]
+        yield border
+
+    def _quad(self, index: int, image: Image, box: tuple[float, float, float, float]) -> Marker:
+        marker = self._marker("film", index, Marker.TRIANGLE_LIST, _WHITE)
+        marker.scale = Vector3(x=1.0, y=1.0, z=1.0)
+        upper_left, upper_right, lower_right, lower_left = _corners(box, self._s.distance)
+        # The normals point at the camera: RViz's light comes from the viewer and leaves back sides black.
+        marker.points = [upper_left, lower_left, lower_right, upper_left, lower_right, upper_right]
+        uv = [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (1.0, 0.0)]
+        marker.uv_coordinates = [UVCoordinate(u=u, v=v) for u, v in uv]
+        marker.colors = [_rgba(_WHITE)] * 6
+        marker.texture_resource = f"embedded://{marker.ns}/{index}"
+        marker.texture = CompressedImage(format="jpeg", data=_texture(image, self._s.texture))
+        marker.texture.header.frame_id = self._frame_id
+        return marker
+
+    def _text(
+        self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb, size: float = 1.0
+    ) -> Marker:
+        # One line per marker: older versions of RViz misplace texts of several lines.
+        marker = self._marker(ns, number, Marker.TEXT_VIEW_FACING, colour)
+        marker.scale = Vector3(z=size * self._s.letter)
+        marker.pose.position = Point(x=x, y=y, z=self._s.distance)
+        marker.text = text
+        return marker
+
+    def _marker(self, ns: str, number: int, kind: int, colour: Rgb) -> Marker:
+        """Make a marker. Stamp, lifetime and lock stay zero: a latched marker holds until the next array."""
+        marker = Marker(ns=f"r{self._board.revision}/{ns}", id=number, type=kind, action=Marker.ADD)
+        marker.header.frame_id = self._frame_id
+        marker.pose.orientation.w = 1.0
+        marker.color = _rgba(colour)
+        return marker
+
+
+def _corners(box: tuple[float, float, float, float], z: float) -> Sequence[Point]:
+    """Upper left, upper right, lower right and lower left of the box (left, top, right, bottom), y down."""
+    x1, y1, x2, y2 = box
+    return [Point(x=x, y=y, z=z) for x, y in ((x1, y1), (x2, y1), (x2, y2), (x1, y2))]
+
+
+def _rgba(colour: Rgb) -> ColorRGBA:
+    return ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
+
+
+@functools.lru_cache(maxsize=16)
+def _texture(image: Image, side: int) -> array:
+    return array("B", jpeg(image, side))
+
+
+def _state(panel: StepPanel) -> str:
+    status = "in words" if panel.step.prompt is None else panel.image_status
+    suffix = "" if panel.image_status == "none" else f", {status}"
+    return f"{panel.index + 1} {panel.status}{suffix}"
+
+
+def _lines(panel: StepPanel, width: int) -> list[str]:
+    name = to_ascii(panel.step.name, f"step {panel.index + 1}")
+    return textwrap.wrap(name, width, max_lines=_NAME_LINES, placeholder="...")
 
 
 class Overview:

@@ -1,6 +1,6 @@
 """The node's parameters: those of the engine's settings and of the node's own options.
 
-`goalreel.streaming.parameters` says how a field becomes a parameter. Here they are declared to ROS and read.
+`goalreel.streaming.settings` says how a field becomes a parameter. Here they are declared to ROS and read.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -14,8 +14,13 @@ from rclpy.parameter import Parameter
 
 from goalreel.errors import InputError
 from goalreel.settings import READ_ONLY, Settings
-from goalreel.streaming.parameters import FlatParameter, engine_parameters, engine_settings, parameters_of
-from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.settings import (
+    EngineSettings,
+    FlatParameter,
+    engine_parameters,
+    engine_settings,
+    parameters_of,
+)
 from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 
 

@@ -26,7 +26,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from goalreel_ros.signals import StopSignal
+from goalreel_ros.main import StopSignal
 
 POLL_SECONDS = 0.1
 """Seconds between two searches for publishers of topics that have none yet."""

@@ -34,9 +34,9 @@ from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgres
 from goalreel_ros.client.terminal import IMAGES, STATES
 from goalreel_ros.convert import from_claims
 from goalreel_ros.liveliness import LiveSubscription
+from goalreel_ros.main import StopSignal
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import latched
-from goalreel_ros.signals import StopSignal
 
 APPLICATION = "goalreel_node"
 """Differs from that for datasets: their time begins at 0, and the viewer has one layout per application."""

@@ -14,7 +14,6 @@
 """
 
 from goalreel_ros.client.commander import GoalreelClient
-from goalreel_ros.client.errors import GoalreelError, NodeGoneError
-from goalreel_ros.client.task import TaskHandle
+from goalreel_ros.client.task import GoalreelError, NodeGoneError, TaskHandle
 
 __all__ = ["GoalreelClient", "GoalreelError", "NodeGoneError", "TaskHandle"]

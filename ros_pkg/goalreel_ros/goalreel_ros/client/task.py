@@ -1,19 +1,96 @@
-"""An action goal under way, as its caller sees it."""
+"""An action goal under way, as its caller sees it, and the errors it raises."""
 
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
+from uuid import uuid4
 
 from action_msgs.msg import GoalStatus
-from rclpy.action.client import ClientGoalHandle
+from rclpy.action.client import ActionClient, ClientGoalHandle
+from rclpy.node import Node
+from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
 
+from goalreel.errors import UserError
 from goalreel.streaming.board import ErrorCode
-from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.background_node import BackgroundNode
-from goalreel_ros.client.errors import GoalreelError, NodeGoneError, check
 from goalreel_ros.liveliness import LiveSubscription
+
+
+class GoalreelError(UserError, RuntimeError):
+    """The node refused, or a task did not end well: `code`, and one line of text.
+
+    `result` is the action's result if there is one, with the storyboard as far as it was made.
+    """
+
+    def __init__(self, code: int, message: str, result: Any = None) -> None:
+        try:
+            self.code = ErrorCode(code)
+        except ValueError:  # a newer node knows more codes
+            self.code = ErrorCode.UNKNOWN
+        self.result = result
+        super().__init__(f"{self.code.name}: {' '.join(message.split()) or 'no reason given'}")
+
+
+class NodeGoneError(GoalreelError):
+    """The node ended or hangs, so that its sub-goal is no longer current.
+
+    A task also raises it after the node came back, since the node has lost the task.
+    """
+
+    def __init__(self, server: str) -> None:
+        super().__init__(ErrorCode.NOT_ACTIVE, f"the node {server} is gone or hangs: its goal is stale")
+
+
+def check(answer: Any, result: Any = None) -> None:
+    """Check the `error_code` of a message.
+
+    Raises:
+        GoalreelError: it is not NONE.
+    """
+    if answer.error_code != ErrorCode.NONE:
+        raise GoalreelError(answer.error_code, answer.error_msg, result)
+
+
+DEPTH = 10
+"""Feedback messages that wait for the executor: as many as in rclpy's own subscription."""
+
+
+class FeedbackListener(Protocol):
+    """Receives the feedback on one task."""
+
+    def on_feedback(self, message: Any) -> None:
+        """Receive a message; called in the executor's thread."""
+
+
+class FeedbackActionClient:
+    """An `ActionClient` that gives each task all of its feedback.
+
+    rclpy 9 drops feedback that arrives after the result, and the two are sent in no fixed order. So this
+    client subscribes to the feedback topic once more.
+    """
+
+    def __init__(self, node: Node, kind: Any, name: str) -> None:
+        self.client = ActionClient(node, kind, name)
+        self._tasks: weakref.WeakValueDictionary[bytes, FeedbackListener] = weakref.WeakValueDictionary()
+        node.create_subscription(
+            kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._on_feedback, DEPTH
+        )
+
+    def send(self, goal: Any, task: FeedbackListener) -> Future:
+        """Send a goal; the future gives its handle. `task`, held by a weak reference, gets the feedback."""
+        name = uuid4().bytes
+        self._tasks[name] = task
+        return self.client.send_goal_async(goal, goal_uuid=UUID(uuid=list(name)))
+
+    def _on_feedback(self, message: Any) -> None:
+        task = self._tasks.get(bytes(message.goal_id.uuid))
+        if task is not None:
+            task.on_feedback(message.feedback)
+
 
 MAX_FEEDBACK = 64
 """Feedback messages that are stored until the caller reads them; the oldest are dropped."""

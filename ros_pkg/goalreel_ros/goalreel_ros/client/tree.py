@@ -7,8 +7,8 @@ from py_trees.common import Access, Status
 
 from goalreel.errors import InputError
 from goalreel_ros.client.commander import GoalreelClient
-from goalreel_ros.client.errors import GoalreelError, NodeGoneError
-from goalreel_ros.client.task_run import TaskRun
+from goalreel_ros.client.state import TaskRun
+from goalreel_ros.client.task import GoalreelError, NodeGoneError
 
 
 class ExecuteTask(py_trees.behaviour.Behaviour):

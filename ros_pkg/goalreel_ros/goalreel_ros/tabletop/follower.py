@@ -25,8 +25,8 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.reach import ArmAction, Reacher, at_home, homeward, still
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.liveliness import LiveSubscription
-from goalreel_ros.node_main import declare_options, run_node
 from goalreel_ros.pictures import decode
+from goalreel_ros.spin import declare_options, run_node
 
 RETRY_SECONDS = 2.0
 """Seconds until the next attempt at a scene in which there was nothing to do."""

@@ -30,9 +30,9 @@ from goalreel.serving.settings import Models
 from goalreel.settings import READ_ONLY, Settings
 from goalreel.tabletop.sim.cameras import FIXED
 from goalreel.tabletop.sim.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
-from goalreel_ros.node_main import declare_options, run
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
+from goalreel_ros.spin import declare_options, run
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.models import ModelServer
 from goalreel_ros.tabletop.world import CAMERA, World

@@ -1,24 +1,36 @@
-"""The two actions. No goal is rejected, since a rejection has no reason; it ends with a code and a text."""
+"""The node's actions and services: tasks, an operator's commands, and the storyboard.
+
+No goal of an action is rejected, since a rejection has no reason; it ends with a code and a text.
+"""
 
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future as ConcurrentFuture
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from rclpy.action.server import ActionServer, CancelResponse, ServerGoalHandle
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 
-from goalreel.streaming.board import BoardProgress, ErrorCode, Phase
-from goalreel.streaming.request import TaskOutcome
-from goalreel.streaming.ticket import Ticket
+from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Phase
+from goalreel.streaming.engine import Engine
+from goalreel.streaming.live_board import TaskCommand
+from goalreel.streaming.request import TaskOutcome, TaskRequest, Ticket
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
-from goalreel_ros import convert, requests
+from goalreel_interfaces.msg import StoryboardStep
+from goalreel_interfaces.srv import (
+    Command,
+    GetStoryboard,
+    SetActiveStep,
+    StartExecuteTask,
+    StartGenerateStoryboard,
+)
+from goalreel_ros import convert
+from goalreel_ros.convert import RequestRefusedError, Submit, to_duration
 from goalreel_ros.outputs import Outputs
-from goalreel_ros.requests import RequestRefusedError, Submit
-from goalreel_ros.times import to_duration
+from goalreel_ros.pictures import Jpegs
 
 RESULT_TIMEOUT = 60
 """Seconds after its end for which a goal's result can still be fetched."""
@@ -115,10 +127,10 @@ class Actions:
         def publish(phase: Phase) -> None:
             self._outputs.call(lambda: _publish(handle, feedback(phase)))
 
-        return self._submit(requests.generate(handle.request), publish)
+        return self._submit(convert.generate_request(handle.request), publish)
 
     def _submit_execute(self, handle: ServerGoalHandle) -> Ticket:
-        return self._submit(requests.execute(handle.request), None)
+        return self._submit(convert.execute_request(handle.request), None)
 
     async def _generate(self, handle: ServerGoalHandle) -> GenerateStoryboard.Result:
         def result(outcome: TaskOutcome) -> GenerateStoryboard.Result:
@@ -214,3 +226,104 @@ def _publish(handle: ServerGoalHandle, feedback: ExecuteTask.Feedback | Generate
 
 def _wake(_: Future) -> None:
     """Do nothing. A done callback is a task of the executor, which makes it resume the coroutine."""
+
+
+STATUSES = {
+    StoryboardStep.STATUS_ACTIVE: "active",
+    StoryboardStep.STATUS_COMPLETED: "completed",
+    StoryboardStep.STATUS_SKIPPED: "skipped",
+    StoryboardStep.STATUS_FAILED: "failed",
+}
+
+
+type StartResponse = StartExecuteTask.Response | StartGenerateStoryboard.Response
+type CodedResponse = GetStoryboard.Response | SetActiveStep.Response | Command.Response | StartResponse
+"""Every response of goalreel_interfaces: it has `error_code` and `error_msg`."""
+
+
+class Services:
+    """Offers every service of the node.
+
+    `active_engine` gives the engine, or raises RequestRefusedError while the node is not active.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        active_engine: Callable[[], Engine],
+        submit: Submit,
+        jpegs: Jpegs,
+        now: Callable[[], int],
+    ) -> None:
+        self._node, self._active_engine, self._submit = node, active_engine, submit
+        self._jpegs, self._now = jpegs, now
+        group = ReentrantCallbackGroup()
+
+        def create(kind: type[Any], name: str, callback: Callable[..., Any]) -> Any:
+            return node.create_service(kind, f"~/{name}", callback, callback_group=group)
+
+        self._services = [
+            create(GetStoryboard, "get_storyboard", self._get),
+            create(SetActiveStep, "set_active_step", self._set_step),
+            create(
+                StartGenerateStoryboard,
+                "start/generate_storyboard",
+                partial(self._start, convert.generate_request),
+            ),
+            create(StartExecuteTask, "start/execute_task", partial(self._start, convert.execute_request)),
+            *(
+                create(Command, command, partial(self._command, command))
+                for command in get_args(TaskCommand.__value__)
+            ),
+        ]
+
+    def destroy(self) -> None:
+        """Remove every service."""
+        for service in self._services:
+            self._node.destroy_service(service)
+
+    def _get(
+        self, request: GetStoryboard.Request, response: GetStoryboard.Response
+    ) -> GetStoryboard.Response:
+        jpegs = self._jpegs if request.include_images else None
+        return self._answer(response, partial(self._snapshot, response, jpegs))
+
+    def _snapshot(self, response: GetStoryboard.Response, jpegs: Jpegs | None) -> CodedText:
+        response.storyboard = convert.storyboard(self._active_engine().board, jpegs, self._now())
+        return ErrorCode.NONE, ""
+
+    def _set_step(
+        self, request: SetActiveStep.Request, response: SetActiveStep.Response
+    ) -> SetActiveStep.Response:
+        def set_step() -> CodedText:
+            engine, status = self._active_engine(), STATUSES.get(request.status)
+            if status is None:
+                return ErrorCode.INVALID_REQUEST, f"a step cannot be given status {request.status}"
+            return engine.set_step(request.index, status)
+
+        return self._answer(response, set_step)
+
+    def _command(
+        self, command: TaskCommand, request: Command.Request, response: Command.Response
+    ) -> Command.Response:
+        return self._answer(response, lambda: self._active_engine().command(command, request.reason))
+
+    def _start[Response: StartResponse](
+        self, parse: Callable[[Any], TaskRequest], request: Any, response: Response
+    ) -> Response:
+        def start() -> CodedText:
+            ticket = self._submit(parse(request))
+            response.storyboard_id = convert.to_uuid(ticket.id)
+            if not ticket.done:
+                return ErrorCode.NONE, ""
+            outcome = ticket.outcome.result()
+            return outcome.error, outcome.message
+
+        return self._answer(response, start)
+
+    def _answer[Response: CodedResponse](self, response: Response, act: Callable[[], CodedText]) -> Response:
+        try:
+            response.error_code, response.error_msg = act()
+        except RequestRefusedError as e:
+            response.error_code, response.error_msg = e.code, str(e)
+        return response
