@@ -20,7 +20,6 @@ from goalreel.annotator.label_guard import check_labels
 from goalreel.annotator.options import Options
 from goalreel.annotator.robot import question, read_robot
 from goalreel.annotator.summary import Summary
-from goalreel.batch import Limits
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.free_memory import release_memory
 from goalreel.datasets.health.inspect import refuse_broken
@@ -34,9 +33,10 @@ from goalreel.datasets.writing.edits import check_edits
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
 from goalreel.datasets.writing.progress import check_progress
+from goalreel.drivers import Limits
 from goalreel.errors import InputError
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
@@ -60,7 +60,7 @@ def open_dataset(root: Path | str) -> Source:
 def annotate(
     source: Source,
     out: Path | str,
-    models: Trio,
+    models: ModelSet,
     options: Options | None = None,
     *,
     episodes: Sequence[int] | None = None,
@@ -210,7 +210,7 @@ def write_dataset(
 
 
 def _check(
-    source: Source, out: Path, selected: Sequence[int], models: Trio, options: Options
+    source: Source, out: Path, selected: Sequence[int], models: ModelSet, options: Options
 ) -> dict[LabelForm, int]:
     """Check that `source` is whole and can be annotated so, and find its labels (`check_labels`)."""
     check_apart(source.root, out)
@@ -224,7 +224,7 @@ def _check(
     return check_labels(source, selected, planner, replace=options.replace_rows, form=options.labels)
 
 
-def _retries(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:
+def _retries(records: Records, done: Sequence[int], models: ModelSet, retry: Retry | None) -> dict[int, int]:
     """Map each recorded episode to try again to the number of accepted pictures in its record."""
     if retry is None:
         return {}
@@ -245,13 +245,13 @@ def _accepted(board: Storyboard) -> int:
     return sum(step.accepted for step in board.steps)
 
 
-def _ask(robot: Robot, models: Trio) -> None:
+def _ask(robot: Robot, models: ModelSet) -> None:
     """Refuse a run whose planner reads a motion that is not understood."""
     if models.provenance.preset.planner == "kinematic" and (line := question(robot)):
         raise InputError(line)
 
 
-def _facts(models: Trio, options: Options, camera: str, robot: Robot) -> dict[str, object]:
+def _facts(models: ModelSet, options: Options, camera: str, robot: Robot) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
     settings = asdict(options)
     del settings["accepted"]  # the digest of what is accepted is with the models

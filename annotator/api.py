@@ -15,17 +15,17 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.plan import plan_task
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.task_input import check_instruction, make_task
-from goalreel.batch import Limits, Observer
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
+from goalreel.drivers import Limits, Observer
 from goalreel.errors import InputError
 from goalreel.image import Image, PictureLike
 from goalreel.loop import OnUnverified
 from goalreel.models import presets
 from goalreel.models.load import load
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.recording_context import RecordingContext
-from goalreel.models.trio import Trio
+from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.types import ROLES, STAGE_OF_ROLE, Critic, DoneStep, Editor, Planner, Role, Storyboard
 
@@ -65,7 +65,7 @@ class PlanArguments(ModelArguments, total=False):
 def annotate(
     source: Source | Folder,
     out: Folder,
-    models: Trio | None = None,
+    models: ModelSet | None = None,
     options: Options | None = None,
     *,
     preset: str | Preset | None = None,
@@ -124,11 +124,11 @@ def annotate(
         raise TypeError(f"options is a goalreel.Options, not {_kind(options)}")
     options = options or Options()
     choice: ModelArguments = {"preset": preset, "planner": planner, "editor": editor, "critic": critic}
-    trio = _trio(models, choice, "hindsight", options.recorded(source))
+    model_set = _model_set(models, choice, "hindsight", options.recorded(source))
     return annotate_source(
         source,
         _folder(out, "out"),
-        trio,
+        model_set,
         options,
         episodes=episodes,
         retry=retry,
@@ -147,7 +147,7 @@ def plan(  # pyrefly: ignore[inconsistent-overload]  (`_scene` sorts out the fir
     instruction: str,
     /,
     out: Folder | None = None,
-    models: Trio | None = None,
+    models: ModelSet | None = None,
     **arguments: Unpack[PlanArguments],
 ) -> Storyboard: ...
 
@@ -157,7 +157,7 @@ def plan(  # pyrefly: ignore[inconsistent-overload]  (as the first)
     instruction: str,
     image: PictureLike | None = None,
     out: Folder | None = None,
-    models: Trio | None = None,
+    models: ModelSet | None = None,
     **arguments: Unpack[PlanArguments],
 ) -> Storyboard: ...
 
@@ -167,7 +167,7 @@ def plan(
     second: Any = _ABSENT,
     /,
     out: Folder | None = None,
-    models: Trio | None = None,
+    models: ModelSet | None = None,
     *,
     instruction: Any = None,
     image: Any = None,
@@ -222,9 +222,9 @@ def plan(
     scene = None if image is None else Image.of(image)
     task = make_task(instruction, scene, images=[Image.of(i) for i in images], done=done, seed=seed)
     choice: ModelArguments = {"preset": preset, "planner": planner, "editor": editor, "critic": critic}
-    trio = _trio(models, choice, "nano", None)
+    model_set = _model_set(models, choice, "nano", None)
     folder = None if out is None else _folder(out, "out")
-    return plan_task(task, folder, trio, on_unverified=on_unverified, observe=observe)
+    return plan_task(task, folder, model_set, on_unverified=on_unverified, observe=observe)
 
 
 def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, Any]:
@@ -241,9 +241,9 @@ def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, 
     return first, instruction
 
 
-def _trio(
-    models: Trio | None, choice: ModelArguments, default: str, recordings: RecordingContext | None
-) -> Trio:
+def _model_set(
+    models: ModelSet | None, choice: ModelArguments, default: str, recordings: RecordingContext | None
+) -> ModelSet:
     """Find or load the models that the arguments name.
 
     Raises:
@@ -252,9 +252,9 @@ def _trio(
         UserError, OSError: a model cannot be loaded.
     """
     if models is not None:
-        if not isinstance(models, Trio):
+        if not isinstance(models, ModelSet):
             raise TypeError(
-                f"models is a goalreel.Trio, not {_kind(models)}: give single ones by planner=..."
+                f"models is a goalreel.ModelSet, not {_kind(models)}: give single ones by planner=..."
             )
         if extra := [name for name, value in choice.items() if value is not None]:
             raise InputError(f"models and {extra[0]} both say which models to ask: leave one of them out")
@@ -270,7 +270,7 @@ def _trio(
             objects[role] = model
     preset = choice.get("preset")
     if preset is None and len(objects) == len(ROLES):
-        return Trio(**objects)
+        return ModelSet(**objects)
     chosen = preset if isinstance(preset, Preset) else presets.load(preset or default, objects, **names)
     if isinstance(preset, Preset) and names:
         chosen = Preset.model_validate({**dict(preset), **names})

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Literal
 
 from goalreel.errors import BackendError, UserError
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.types import ROLE_OF_STAGE, Answer, Ask, Failure, Request, Role, Stage, Storyboard, task_id_of
 
 type Retry = Literal["failed", "unverified"]
@@ -21,7 +21,7 @@ class ModelUnavailableError(UserError):
     """A model answers no request: whatever else it were asked would be lost too."""
 
 
-def rule_roles(models: Trio) -> frozenset[Role]:
+def rule_roles(models: ModelSet) -> frozenset[Role]:
     """Return the roles of fixed rules, which are always available; models without a name may be anything."""
     return frozenset() if models.names is None else models.names.uncached
 

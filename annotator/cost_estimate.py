@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from goalreel.datasets.source import Source
 from goalreel.errors import UserError
-from goalreel.models.recording_context import RecordingContext
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
+from goalreel.models.registry import RecordingContext
 from goalreel.planners.kinematic.layout import Unsegmentable
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def watching(source: Source, recorded: RecordingContext, episodes: Sequence[int]
     return total.times(sum(lengths[i] for i in episodes) / frames) if frames else total
 
 
-def say_cost(models: Trio, source: Source, recorded: RecordingContext, episodes: Sequence[int]) -> None:
+def say_cost(models: ModelSet, source: Source, recorded: RecordingContext, episodes: Sequence[int]) -> None:
     """Log what a planner that watches will cost; nothing for another."""
     if models.names is None or models.names.preset.model_name("planner").kind != "watch":
         return

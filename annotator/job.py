@@ -19,18 +19,18 @@ from goalreel.annotator.crash_isolation import CrashIsolation, report_bug
 from goalreel.annotator.details import with_details
 from goalreel.annotator.options import Options
 from goalreel.annotator.redaction import without_addresses
-from goalreel.batch import Limits, as_failure, run
 from goalreel.claims import attributed, makers
 from goalreel.concurrency import prefetch
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.source import Source
+from goalreel.drivers import Limits, as_failure, run
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.image import Image
 from goalreel.loop import LoopArguments
 from goalreel.middleware import use_known_answers
 from goalreel.models.journal import Journal
-from goalreel.models.recording_context import RecordingContext
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
+from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnCount
 from goalreel.types import Failure, Plan, Request, Stage, Storyboard, Task
 
@@ -60,7 +60,7 @@ class AnnotationJob:
         self,
         source: Source,
         recorded: RecordingContext,
-        models: Trio,
+        models: ModelSet,
         options: Options,
         limits: Limits | None,
         journal: Journal,
@@ -78,7 +78,7 @@ class AnnotationJob:
         self._preset = models.provenance.preset
         self._makers = makers(models.provenance.identities().get)
         corrected = {episode_id(index): plan for index, plan in (plans or {}).items()}
-        self._trio = models
+        self._model_set = models
         self._unplanned: dict[str, Failure] = {}
         """Failures of plans that were made first, by their tasks."""
         self._models = models.with_middleware(
@@ -100,12 +100,12 @@ class AnnotationJob:
 
         An episode that cannot be read, planned, rendered or aligned is a failure, and so are those under way
         when a model is out. What `keep` raises is raised here. Where all plans are made first
-        (`Trio.plans_first`), `on_planned` hears of them.
+        (`ModelSet.plans_first`), `on_planned` hears of them.
         """
         with _threads() as pool:
             under_way: list[tuple[Episode, Future[Kept | _Lost]]] = []
             try:
-                if self._trio.plans_first:
+                if self._model_set.plans_first:
                     self._plan_first(indices, on_planned)
                 for board in self._boards(indices):
                     episode = self._open.pop(board.task.id)
@@ -133,8 +133,8 @@ class AnnotationJob:
                 self._unplanned |= {id: plan for id, plan in answers.items() if isinstance(plan, Failure)}
                 done += len(batch)
                 on_planned(done, len(indices))
-        self._trio.free_planner()
-        self._trio.prepare(roles=("editor", "critic"))
+        self._model_set.free_planner()
+        self._model_set.prepare(roles=("editor", "critic"))
 
     def _failed_plan(self, stage: Stage, request: Request) -> Failure | None:
         """A plan that failed once is not asked for again."""

@@ -8,7 +8,7 @@ from goalreel.datasets.label_episodes import find_labels
 from goalreel.datasets.labels import LABEL_FORMS
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
-from goalreel.models.provenance import class_name
+from goalreel.models.model_set import class_name
 from goalreel.planners.rows import RowsPlanner
 from goalreel.terms import LabelForm
 

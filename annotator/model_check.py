@@ -5,14 +5,14 @@ from collections.abc import Callable
 from goalreel.annotator.role_check import RoleCheck, RoleTrial
 from goalreel.annotator.task_input import make_task
 from goalreel.critics.chat import question as critic_question
-from goalreel.device_memory import free_memory
 from goalreel.errors import InputError
-from goalreel.frozen import Frozen
 from goalreel.image import Image
-from goalreel.models.build import ChatCache, build_critic, build_editor, build_planner
+from goalreel.models.load import ChatCache, build_critic, build_editor, build_planner
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.planners.chat import question as planner_question
+from goalreel.settings import Frozen
+from goalreel.torch_support import free_memory
 from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
 
 INSTRUCTION = "put the red block in the blue bowl"

@@ -9,14 +9,14 @@ from pydantic import Field
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.details import DetailName, parse_details
 from goalreel.errors import InputError
-from goalreel.models.loop_options import PLANNER
+from goalreel.models.presets import PLANNER
 from goalreel.planners.watch.exemplars import Exemplar
 from goalreel.settings import Panel, settings
 from goalreel.terms import DEFAULT_FORM, SUBGOAL, Granularity, LabelForm, OnUnverified, SubGoalForm
 
 if TYPE_CHECKING:
     from goalreel.datasets.source import Source
-    from goalreel.models.recording_context import RecordingContext
+    from goalreel.models.registry import RecordingContext
     from goalreel.planners.kinematic.layout import Layout
 
 _DATASET = Panel("The new dataset")
@@ -163,7 +163,7 @@ class Options:
             InputError: the layout cannot be read, or does not fit the dataset.
         """
         from goalreel.annotator.robot import goal_camera, read_robot
-        from goalreel.models.recording_context import RecordingContext
+        from goalreel.models.registry import RecordingContext
 
         instructions = tuple(source.tasks.values())
         robot = read_robot(source, self.state_layout, self.camera)

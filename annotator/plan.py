@@ -12,12 +12,12 @@ from pathlib import Path
 
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
-from goalreel.batch import Limits, Observer, run
 from goalreel.claims import attributed, makers
+from goalreel.drivers import Limits, Observer, run
 from goalreel.files import exclusive
 from goalreel.loop import LoopArguments, OnUnverified
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.storyboard_io import save_storyboard
 from goalreel.types import ROLES, Failure, Plan, Storyboard, Task
 
@@ -28,7 +28,7 @@ PREVIEW_MS = 1200
 def plan_task(
     task: Task,
     out: Path | None,
-    models: Trio,
+    models: ModelSet,
     *,
     on_unverified: OnUnverified = "continue",
     observe: Observer | None = None,
@@ -69,7 +69,7 @@ def write_plan(board: Storyboard, out: Path, models: Mapping[str, str]) -> None:
 
 def _plan(
     task: Task,
-    models: Trio,
+    models: ModelSet,
     on_unverified: OnUnverified,
     observe: Observer | None,
     journal: Journal | None = None,

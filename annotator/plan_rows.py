@@ -22,16 +22,16 @@ from goalreel.annotator.prompt_rows import PromptRow
 from goalreel.annotator.redaction import without_addresses
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
-from goalreel.batch import Limits, run
 from goalreel.claims import ClaimTotals, add_counts, attributed, count, makers
 from goalreel.datasets.shards import Shard
+from goalreel.drivers import Limits, run
 from goalreel.errors import BackendError, UserError, first_line
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.loop import LoopArguments, OnUnverified
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import ROLES, Failure, Status, Task
@@ -138,10 +138,13 @@ class _Job:
         self._journal = Journal(out / "answers")
 
     @cached_property
-    def _trios(self) -> list[Trio]:
+    def _model_sets(self) -> list[ModelSet]:
         """The models by preset; they share the planner and the critic."""
         first, *others = (load(preset, roles=()) for preset in self.order.presets)
-        return [first, *(replace(trio, planner=first.planner, critic=first.critic) for trio in others)]
+        return [
+            first,
+            *(replace(model_set, planner=first.planner, critic=first.critic) for model_set in others),
+        ]
 
     def has(self, row: PromptRow) -> bool:
         """Tell whether a row has its storyboard."""
@@ -153,7 +156,7 @@ class _Job:
         rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in order.rows)
         return {
             "prompts": digest(*rows),
-            "models": [trio.provenance.identified().settings() for trio in self._trios],
+            "models": [model_set.provenance.identified().settings() for model_set in self._model_sets],
             "shares": list(order.shares),
             "seed": order.seed,
             "on_unverified": order.on_unverified,
@@ -164,13 +167,13 @@ class _Job:
         total = len(rows)
         progress("plan", 0, total)
         try:
-            if rows and self._trios[0].plans_first:
+            if rows and self._model_sets[0].plans_first:
                 rows = self._plan_first(rows, progress)
-            for number, trio in enumerate(self._trios):
+            for number, model_set in enumerate(self._model_sets):
                 own = {row.id: row for row in rows if self.order.preset_of(row) == number}
                 if own:
-                    trio.prepare(roles=("editor", "critic") if trio.plans_first else ROLES)
-                for _ in self._boards(trio, own):
+                    model_set.prepare(roles=("editor", "critic") if model_set.plans_first else ROLES)
+                for _ in self._boards(model_set, own):
                     progress("plan", self.summary.planned + len(self.summary.failures), total)
         except ModelUnavailableError as e:
             self.summary.stopped = str(e)
@@ -184,9 +187,10 @@ class _Job:
 
     def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> list[PromptRow]:
         """Make all plans, which the journal keeps, and free the planner's memory; return what has a plan."""
-        trio, plan_ids = self._trios[0], set[str]()
-        planner = trio.with_middleware(
-            CircuitBreaker(rule_roles(trio)), self._journal.middleware(trio.provenance.identified().keys())
+        model_set, plan_ids = self._model_sets[0], set[str]()
+        planner = model_set.with_middleware(
+            CircuitBreaker(rule_roles(model_set)),
+            self._journal.middleware(model_set.provenance.identified().keys()),
         ).planner
         for tasks in batched(self._tasks(rows), self.order.limits.batch_size):
             try:
@@ -198,30 +202,36 @@ class _Job:
             except BackendError as e:
                 self.summary.failures |= dict.fromkeys((task.id for task in tasks), str(e))
             progress("first plans", len(plan_ids), len(rows))
-        trio.free_planner()
+        model_set.free_planner()
         return [row for row in rows if row.id in plan_ids]
 
-    def _boards(self, trio: Trio, rows: Mapping[str, PromptRow]) -> Iterator[None]:
+    def _boards(self, model_set: ModelSet, rows: Mapping[str, PromptRow]) -> Iterator[None]:
         """Save each storyboard that a preset's models make."""
-        rules, isolation = rule_roles(trio), CrashIsolation()
-        models = trio.with_middleware(
-            CircuitBreaker(rules), isolation, self._journal.middleware(trio.provenance.identified().keys())
+        rules, isolation = rule_roles(model_set), CrashIsolation()
+        models = model_set.with_middleware(
+            CircuitBreaker(rules),
+            isolation,
+            self._journal.middleware(model_set.provenance.identified().keys()),
         )
-        preset = trio.provenance.preset
+        preset = model_set.provenance.preset
         loop: LoopArguments = {**preset.loop_arguments, "on_unverified": self.order.on_unverified}
         parts = (models.planner, models.editor, models.critic)
         for board in run(
-            self._tasks(list(rows.values())), *parts, limits=self.order.limits, remote=trio.remote, **loop
+            self._tasks(list(rows.values())),
+            *parts,
+            limits=self.order.limits,
+            remote=model_set.remote,
+            **loop,
         ):
             row = rows[board.task.id]
             if reason := isolation.bugs.get(row.id) or spoiled(board, rules):
                 self.summary.failures[row.id] = reason
             else:
                 finished = attributed(
-                    without_addresses(board, preset), makers(trio.provenance.identities().get)
+                    without_addresses(board, preset), makers(model_set.provenance.identities().get)
                 )
                 folder = self.out / "storyboards" / row.id
-                about = {"row": row.values, "editor": trio.provenance.identities()["editor"]}
+                about = {"row": row.values, "editor": model_set.provenance.identities()["editor"]}
                 write_bytes(folder / "row.json", json.dumps(about, indent=1).encode())
                 save_storyboard(finished, folder)
                 self._journal.forget(row.id)

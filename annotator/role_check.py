@@ -12,10 +12,10 @@ from goalreel.chat.json_reply import Problem
 from goalreel.chat.recording import RecordingChat, record_chat
 from goalreel.errors import UserError, first_line
 from goalreel.extras import absent
-from goalreel.frozen import Frozen
 from goalreel.image import Image
-from goalreel.models.build import ChatRole, dialect_of
+from goalreel.models.load import ChatRole, dialect_of
 from goalreel.models.names import ModelName
+from goalreel.settings import Frozen
 from goalreel.types import Failure, Plan, Role, Verdict
 
 _GONE = re.compile(

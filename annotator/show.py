@@ -11,7 +11,7 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.models.provenance import display_names
+from goalreel.models.model_set import display_names
 from goalreel.progress import OnProgress
 from goalreel.types import ROLES, Storyboard
 

@@ -22,16 +22,16 @@ from goalreel.annotator.corrected_plans import corrected_plans
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
-from goalreel.batch import Limits
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.recording_context import RecordingContext
-from goalreel.models.trio import Trio
+from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.settings import settings
 
@@ -143,7 +143,7 @@ class _Worker:
         self._order = order
 
     @cached_property
-    def _dataset(self) -> tuple[Source, RecordingContext, Trio]:
+    def _dataset(self) -> tuple[Source, RecordingContext, ModelSet]:
         source = Source.open(self._order.root)
         recorded = self._order.options.recorded(source)
         return source, recorded, load(self._order.preset, recordings=recorded)

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.source import Source
 from goalreel.editors.sizes import placement
 from goalreel.image import Image
-from goalreel.models.build import build_editor
+from goalreel.models.load import build_editor
 from goalreel.registration import DEADBAND, LIMIT, register
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode

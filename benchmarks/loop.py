@@ -32,8 +32,8 @@ import torch
 from common import ScriptedModels, argument_parser, parse, report
 from parts import loop_models
 
-from goalreel.batch import Limits, run
 from goalreel.chat.conversation import Chat, Message
+from goalreel.drivers import Limits, run
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
 from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Request, Stage, Task

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from common import ScriptedModels, argument_parser, parse, report
 
-from goalreel.batch import Limits, run
+from goalreel.drivers import Limits, run
 from goalreel.image import Image
 from goalreel.loop import Trajectory, storyboard
 from goalreel.types import Request, Stage, Storyboard, Task, stage_of

@@ -29,7 +29,7 @@ from parts.square_dataset import make_dataset
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
 from goalreel.annotator.workers import Workers
-from goalreel.batch import Limits
+from goalreel.drivers import Limits
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load

@@ -48,10 +48,10 @@ from goalreel.annotator.report.pages import PageLink, Pages
 from goalreel.annotator.report.pictures import THUMBNAIL, jpeg
 from goalreel.annotator.report.rows import ReportRows
 from goalreel.annotator.shards import build_records
-from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
+from goalreel.drivers import Limits
 from goalreel.files import atomic_folder, write_bytes
 from goalreel.image import Image
 from goalreel.models.load import load

@@ -34,8 +34,8 @@ from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.trio import Trio
 from goalreel.streaming.board import Board, ErrorCode, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskOutcome, TaskRequest
@@ -127,31 +127,31 @@ class Table:
         return motion is not None
 
 
-type Models = Callable[[int], tuple[Trio, str]]
+type Models = Callable[[int], tuple[ModelSet, str]]
 """From a seed to the models and the instruction that they get."""
 
 
-def shipped_models(trio: Trio) -> Models:
+def shipped_models(model_set: ModelSet) -> Models:
     """Give every scene the same models."""
-    return lambda seed: (trio, sample_episode(seed).instruction)
+    return lambda seed: (model_set, sample_episode(seed).instruction)
 
 
-def known_models(seed: int) -> tuple[Trio, str]:
+def known_models(seed: int) -> tuple[ModelSet, str]:
     """Make models that know the scene; the critic believes that every step is done."""
     scene = handover.film_scene(seed)
     models = handover.SceneModels([scene], handover.Latency(0.0, 0.0, 0.0, 0.0))
-    return Trio(models, models, models), scene.tagged_instruction(None, "critic")
+    return ModelSet(models, models, models), scene.tagged_instruction(None, "critic")
 
 
 def play(seed: int, models: Models, settings: EngineSettings) -> TaskRecord:
     """Give the instruction of a scene to an engine, and its goals to the policy."""
     over = threading.Event()
-    trio, instruction = models(seed)
+    model_set, instruction = models(seed)
     episode = sample_episode(seed)
     table = Table(episode)
 
-    def build(_: Preset) -> Trio:
-        return trio
+    def build(_: Preset) -> ModelSet:
+        return model_set
 
     engine = Engine(settings, table.newest, table, time.time_ns, build)
     engine.start()
@@ -206,7 +206,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--preset", default="nano", help="models")
     parser.add_argument("--known", action="store_true", help="models that know the scenes, not a preset's")
     parser.add_argument(
-        "--out", type=Path, default=Path("out/success"), help="records, a folder a trio; run again to go on"
+        "--out",
+        type=Path,
+        default=Path("out/success"),
+        help="records, a folder a model_set; run again to go on",
     )
     options = parse(parser, argv, tasks=1, split="validation", first=2, known=True)
     chosen = seeds(options.split, options.tasks, options.first)
@@ -214,10 +217,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             records = saved_records(Path(folder), chosen, known_models, "server")
     else:
-        trio = load(presets.load(options.preset))
-        names = " ".join(map(trio.provenance.key, ROLES))
+        model_set = load(presets.load(options.preset))
+        names = " ".join(map(model_set.provenance.key, ROLES))
         folder = options.out / hashlib.blake2b(names.encode(), digest_size=6).hexdigest()
-        records = saved_records(folder, chosen, shipped_models(trio), options.preset)
+        records = saved_records(folder, chosen, shipped_models(model_set), options.preset)
     report(summary(records), options.json)
 
 

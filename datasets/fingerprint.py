@@ -51,19 +51,14 @@ class Fingerprint:
     """Digest of what its episodes have in common: the rate, and the names and kinds of features but words."""
     episodes: Mapping[int, str]
     """Episode -> what names its recording (`recording_id`): rows, first and last keyframes, and words."""
-    former: str | None = None
-    """`shared` as older settings have it: with shapes and names of all features."""
 
     @classmethod
     def of(cls, root: Path, info: Info, rows: EpisodeRows, tasks: Mapping[int, str]) -> Self:
         """The fingerprint of a `Source`; a data file is read when one of its episodes is asked for."""
         features: dict[str, Info] = info["features"]
         kinds = {k: f["dtype"] for k, f in features.items() if k not in _WORDS}
-        all_of = {k: [f["dtype"], f.get("shape"), f.get("names")] for k, f in features.items()}
-        shared, former = (
-            digest(json.dumps([float(info["fps"]), part], sort_keys=True)) for part in (kinds, all_of)
-        )
-        return cls(shared, _Episodes(root, info, rows, tasks), former)
+        shared = digest(json.dumps([float(info["fps"]), kinds], sort_keys=True))
+        return cls(shared, _Episodes(root, info, rows, tasks))
 
     def recording(self, id: str) -> str:
         """What answers on the recording with this id (`Episode.id`) depend on: its frames, rows and words."""

@@ -255,7 +255,7 @@ def _agree(path: Path, settings: Mapping[str, Any], source: Fingerprint, out: Pa
         old, old_source, old_format = dict(content["settings"]), content["source"], content["format"]
     except (ValueError, KeyError, TypeError) as e:
         raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
-    if old_source not in (source.shared, source.former):
+    if old_source != source.shared:
         raise DatasetError(f"{out}: made from another dataset: choose another --out")
     new = BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
     old = BEFORE | old | {"format": old_format, "robot": new.get("robot")}
@@ -264,9 +264,6 @@ def _agree(path: Path, settings: Mapping[str, Any], source: Fingerprint, out: Pa
         raise DatasetError(
             f"{out}: annotated with other settings ({what}): keep them or choose another --out"
         )
-    if old_source != source.shared:
-        text = json.dumps(content | {"source": source.shared}, indent=2, sort_keys=True)
-        write_bytes(path, text.encode() + b"\n")
 
 
 def _agree_on_robot(path: Path, settings: Mapping[str, Any], out: Path) -> None:

@@ -124,11 +124,18 @@ def _measured(out: Path, arm: str, model: str, editor: str, split: Split, episod
         # One folder: what the arms ask alike, first attempts above all, is drawn once.
         journal = Journal(out / "answers")
         preset = presets.load("nano", critic=f"hf:{critic}", editor=editor)
-        trio = load(preset, roles={"editor", "critic"}).with_journal(journal)
+        model_set = load(preset, roles={"editor", "critic"}).with_journal(journal)
         with progress_bars() as progress:
             scenes = walks(seeds(split, episodes), progress)
             hits = run_loops(
-                *(scenes, trio.editor, trio.critic, progress, trio.provenance.preset.keep, "terse"),
+                *(
+                    scenes,
+                    model_set.editor,
+                    model_set.critic,
+                    progress,
+                    model_set.provenance.preset.keep,
+                    "terse",
+                ),
                 arms=("ours", "oracle"),
                 attempts=(1, ATTEMPTS),
             )

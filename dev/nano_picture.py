@@ -22,14 +22,14 @@ from PIL.PngImagePlugin import PngInfo
 
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
 from goalreel.annotator.report.sheet import MARKS
-from goalreel.batch import Limits, run
 from goalreel.cli.errors import one_line_errors
+from goalreel.drivers import Limits, run
 from goalreel.errors import InputError
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.bench.scenes import Walk, look_rendered, outcome, walk
 from goalreel.tabletop.bench.words import read_plan
 from goalreel.tabletop.sim.cameras import FIXED
@@ -60,7 +60,7 @@ def candidates() -> Iterator[int]:
     return (seed for seed in seeds("validation", SCENES) if len(sample_episode(seed).goals) in STEPS)
 
 
-def search(tried: Iterable[int], trio: Trio, attempts: int) -> tuple[int, Storyboard]:
+def search(tried: Iterable[int], model_set: ModelSet, attempts: int) -> tuple[int, Storyboard]:
     """Find the first of the seeds with a storyboard to show.
 
     Raises:
@@ -72,7 +72,7 @@ def search(tried: Iterable[int], trio: Trio, attempts: int) -> tuple[int, Storyb
             log.info("seed %d: one block hides another", seed)
             continue
         task = scene.task.model_copy(update={"seed": 0})  # the default of `goalreel plan`
-        models = (trio.planner, trio.editor, trio.critic)
+        models = (model_set.planner, model_set.editor, model_set.critic)
         board = next(run([task], *models, max_attempts=attempts, limits=Limits(1, 1)))
         wrong = objection(scene, board)
         log.info("seed %d: %s", seed, wrong or "taken")

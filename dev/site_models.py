@@ -5,8 +5,8 @@ from collections import defaultdict
 import site_docstrings
 
 from goalreel.editors.catalogue import catalogue
-from goalreel.models.discovery import AnyKind, kinds
-from goalreel.models.model_options import ModelOptions
+from goalreel.models.names import ModelOptions
+from goalreel.models.registry import AnyKind, kinds
 from goalreel.types import ROLES, Role
 
 NAMES = """# Model names

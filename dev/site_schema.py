@@ -5,7 +5,7 @@ from typing import Any
 
 import site_docstrings
 
-from goalreel.frozen import Frozen
+from goalreel.settings import Frozen
 from goalreel.types import Storyboard
 
 HEAD = """# The storyboard's JSON

@@ -50,8 +50,8 @@ def main() -> None:
 
     models = goalreel.load_models(arguments.preset)
     editor = Within(models.editor, (0.05, 0.2, 0.95, 1))
-    trio = goalreel.Trio(models.planner, editor, models.critic)
-    board = goalreel.plan(arguments.frame, arguments.instruction, arguments.out, trio)
+    model_set = goalreel.ModelSet(models.planner, editor, models.critic)
+    board = goalreel.plan(arguments.frame, arguments.instruction, arguments.out, model_set)
     for step in board.steps:
         print(f"{step.status:>10}  {step.step.name}")
     print(f"Look at {arguments.out / 'index.html'}")

@@ -3,7 +3,7 @@
 In one call    check and annotate (a recorded dataset), plan (a task from a picture)
 Terms          Task, Plan, Step, Segment, Edit, Candidate, Verdict, Attempt, Storyboard, StoryboardStep,
                Failure, Image
-Models         Planner, Editor, Critic: three Protocols of one method each, batch first; Trio holds one of
+Models         Planner, Editor, Critic: three Protocols of one method each, batch first; ModelSet holds one of
                each, and load_models makes it from a preset
 The loop       storyboard (a generator without I/O), run (drives many at once, within Limits)
 Datasets       open_dataset, Options (of annotate), read_storyboards (of an annotated dataset)

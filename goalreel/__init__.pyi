@@ -7,8 +7,8 @@ from goalreel.annotator.check import CheckReport as CheckReport
 from goalreel.annotator.check import check as check
 from goalreel.annotator.options import Options as Options
 from goalreel.annotator.show import read_storyboards as read_storyboards
-from goalreel.batch import Limits as Limits
-from goalreel.batch import run as run
+from goalreel.drivers import Limits as Limits
+from goalreel.drivers import run as run
 from goalreel.errors import BackendError as BackendError
 from goalreel.errors import DatasetError as DatasetError
 from goalreel.errors import InputError as InputError
@@ -16,7 +16,7 @@ from goalreel.errors import UserError as UserError
 from goalreel.image import Image as Image
 from goalreel.loop import storyboard as storyboard
 from goalreel.models.load import load_models as load_models
-from goalreel.models.trio import Trio as Trio
+from goalreel.models.model_set import ModelSet as ModelSet
 from goalreel.storyboard_io import load_storyboard as load_storyboard
 from goalreel.storyboard_io import save_storyboard as save_storyboard
 from goalreel.types import Attempt as Attempt

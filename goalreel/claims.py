@@ -7,7 +7,7 @@ words are guesses, so each claim names its maker and its checker.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from goalreel.frozen import Frozen
+from goalreel.settings import Frozen
 from goalreel.terms import ROLES, Role
 
 if TYPE_CHECKING:

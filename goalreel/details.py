@@ -11,7 +11,7 @@ from pydantic import Field
 
 from goalreel.claims import NOBODY, PERSON, RULE, UNKNOWN
 from goalreel.errors import InputError
-from goalreel.frozen import Frozen
+from goalreel.settings import Frozen
 
 type Aspect = Literal["motion", "pose", "scene", "reasoning"]
 type DetailName = Aspect | Literal["failure", "progress"]

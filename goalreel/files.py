@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from goalreel.errors import DatasetError, InputError
 
@@ -220,3 +221,77 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def whole_lines(data: bytes) -> list[bytes]:
+    """The lines of a file that end, each with its newline.
+
+    >>> whole_lines(b"one\\ntw")
+    [b'one\\n']
+    """
+    return [line for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def append_lines(path: Path, data: bytes, size: int) -> None:
+    """Write lines at once behind the `size` bytes of whole lines of a file, and onto the disk.
+
+    The file and its folder are made if need be. A write that fails leaves the file as it was.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    with disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(handle, size)
+            try:
+                _write(handle, data, size)
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, size)
+                raise
+        finally:
+            os.close(handle)
+        if new:
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+def _write(handle: int, data: bytes, offset: int) -> None:
+    while data:
+        written = os.pwrite(handle, data, offset)
+        data, offset = data[written:], offset + written
+
+
+MAX_BYTES = 64 * 1024
+
+
+def read_mapping(path: Path, form: str) -> dict[Any, Any]:
+    """Read a file of keys and values; `form` says how one is written.
+
+    Raises:
+        InputError: the file cannot be read, is too large, or holds something else.
+    """
+    import yaml
+
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: larger than {MAX_BYTES // 1024} KiB")
+    try:
+        values = yaml.safe_load(data)
+    except (yaml.YAMLError, ValueError, RecursionError) as e:
+        mark = getattr(e, "problem_mark", None)
+        reason = getattr(e, "problem", None) or type(e).__name__
+        raise InputError(f"{path}: {f'line {mark.line + 1}: ' if mark else ''}no YAML ({reason})") from e
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: {form}")
+    return values

@@ -19,6 +19,13 @@ from goalreel.errors import InputError
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+
+class Frozen(BaseModel):
+    """A pydantic model whose fields cannot be assigned to, and which refuses fields it does not have."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
 READ_ONLY: JsonDict = {"read_only": True}
 """In a field's `json_schema_extra`: it is fixed once the models are loaded."""
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)

@@ -8,7 +8,6 @@ Images travel inline as PNG unless the caller passes `put_image` / `get_image` i
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, get_args
 
@@ -18,8 +17,8 @@ from pydantic import Field, model_validator
 
 from goalreel.claims import NOBODY, PERSON, Claims, claims_of
 from goalreel.details import Details
-from goalreel.frozen import Frozen
 from goalreel.image import Image
+from goalreel.settings import Frozen
 from goalreel.terms import ROLE_OF_STAGE as ROLE_OF_STAGE
 from goalreel.terms import ROLES as ROLES
 from goalreel.terms import STAGE_OF_ROLE as STAGE_OF_ROLE
@@ -185,11 +184,6 @@ class Candidate(Frozen):
     """The plan's own prompt for the step (the paper's p_i); None if it is `prompt`."""
 
 
-_PICTURE_CHECK = re.compile(
-    r"[\d.,]+% of the picture changed, at [\d.]+ of the source's sharpness\.$|The picture is well exposed; "
-)
-
-
 class Verdict(Frozen):
     """The Critic's answer to one picture."""
 
@@ -206,13 +200,6 @@ class Verdict(Frozen):
     """How good the picture looks, 0-10; None if not scored."""
     pictures_only: bool = False
     """Rules checked the picture alone; nobody compared it with the words."""
-
-    @model_validator(mode="after")
-    def _of_an_old_record(self) -> "Verdict":
-        """Verdicts of picture checks did not always say so; their reasoning did."""
-        if "pictures_only" not in self.model_fields_set and _PICTURE_CHECK.match(self.reasoning):
-            object.__setattr__(self, "pictures_only", True)
-        return self
 
     @property
     def score(self) -> float | None:
@@ -356,8 +343,6 @@ class StoryboardStep(Frozen):
             if self.chosen >= len(self.attempts) or self.attempts[self.chosen].image is None:
                 raise ValueError("the chosen attempt has no image")
             chosen = self.attempts[self.chosen]
-            if self.status == "verified" and chosen.verdict is not None and chosen.verdict.pictures_only:
-                object.__setattr__(self, "status", chosen.status)  # of an old record
             # A picture that was stored in full does not name its frame any more; its status does.
             passed = chosen.verdict is not None and chosen.verdict.success and chosen.verdict.pictures_only
             if self.status != chosen.status and not (self.status == "observed" and passed):

@@ -33,7 +33,7 @@ from goalreel.files import file_digest, write_bytes
 from goalreel.image import Image
 from goalreel.planners.chat import question
 from goalreel.progress import OnCount
-from goalreel.tensor_file import read_plain_data
+from goalreel.torch_support import read_plain_data
 from goalreel.types import DoneStep, Failure, Plan, Step, Task
 
 SHARD = 100

@@ -23,8 +23,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from goalreel.errors import InputError
-from goalreel.files import write_bytes
-from goalreel.yaml_file import read_mapping
+from goalreel.files import read_mapping, write_bytes
 
 SHIPPED = Path(str(files("goalreel.annotator.prompts.banks")))
 SLOT = re.compile(r"\{([a-z][a-z_]*)(?: \d)?\}")

@@ -15,7 +15,7 @@ from goalreel.annotator.review.rerender import Rerenderer
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.web import mount_static
 from goalreel.errors import InputError, UserError
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 
 STATIC = Path(str(files(__package__))) / "static"
 
@@ -28,7 +28,7 @@ def page() -> Response:
     return FileResponse(STATIC / "index.html")
 
 
-def create_review(session: ReviewSession, access: Access, models: Trio | None = None) -> FastAPI:
+def create_review(session: ReviewSession, access: Access, models: ModelSet | None = None) -> FastAPI:
     """Build the application. `models` render again; None takes those of the dataset's annotation."""
     app = FastAPI(
         title="goalreel review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None

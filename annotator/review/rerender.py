@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from goalreel.annotator.review.session import ReviewSession
-from goalreel.batch import run_trajectory
 from goalreel.datasets.corrections.files import FRAME
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.episode import Episode
+from goalreel.drivers import run_trajectory
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
 from goalreel.loop import attempt
 from goalreel.models.load import load
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.trio import Trio
 from goalreel.types import Attempt
 
 
@@ -26,7 +26,7 @@ class Busy(Exception):
 class Rerenderer:
     """Makes one picture at a time. The models are loaded when the first one is asked for."""
 
-    def __init__(self, session: ReviewSession, models: Trio | None = None) -> None:
+    def __init__(self, session: ReviewSession, models: ModelSet | None = None) -> None:
         """`models`: those to ask; None takes them from the settings that the dataset was annotated with."""
         self._session = session
         self._models = models or _models_of(session)
@@ -64,7 +64,7 @@ class Rerenderer:
         finally:
             self._lock.release()
 
-    def _attempt(self, models: Trio, review: Review, at: int, prompt: str, episode: Episode) -> Attempt:
+    def _attempt(self, models: ModelSet, review: Review, at: int, prompt: str, episode: Episode) -> Attempt:
         step, source = review.steps[at], self._source(review, at, episode)
         number = len(step.attempts)
         background = models.provenance.preset.background
@@ -86,7 +86,7 @@ class Rerenderer:
         return episode.frames(camera, [int(frame)])[0]
 
 
-def _models_of(session: ReviewSession) -> Trio | None:
+def _models_of(session: ReviewSession) -> ModelSet | None:
     """The models of the dataset's settings, not loaded yet; None where these name none that can be."""
     preset = _preset(session.reviews.records.settings())
     if preset is None:

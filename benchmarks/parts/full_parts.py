@@ -16,7 +16,7 @@ from parts import full_models
 from parts.full_agents import Plans, Stages, whole
 from parts.full_models import Klein, Models
 
-from goalreel.batch import Limits, run
+from goalreel.drivers import Limits, run
 from goalreel.image import Image
 from goalreel.middleware import AskAdapter, ask_models
 from goalreel.types import Candidate, Edit, Planner, Task

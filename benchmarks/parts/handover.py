@@ -172,15 +172,15 @@ class LiveCritic(SceneModels):
 
 def node(folder: Path, latency: Latency, arguments: list[str]) -> None:
     """Run the real node with these models."""
-    from goalreel.models.trio import Trio
+    from goalreel.models.model_set import ModelSet
     from goalreel_ros import main
     from goalreel_ros.node import GoalreelNode
 
     scenes = [Scene.read(file) for file in folder.glob("*.npz")]
     models, critic = SceneModels(scenes, latency), LiveCritic(scenes, latency)
     remote = frozenset[Stage](("plan", "edit", "judge"))  # as full-size models are on a robot
-    trio = Trio(models, models, models, remote=remote, live_critic=critic)
-    main.leave(0 if main.run(lambda: GoalreelNode(lambda _: trio), arguments) else 1)
+    model_set = ModelSet(models, models, models, remote=remote, live_critic=critic)
+    main.leave(0 if main.run(lambda: GoalreelNode(lambda _: model_set), arguments) else 1)
 
 
 def command(folder: Path, latency: Latency) -> list[str]:

@@ -128,7 +128,7 @@ class SlowModels(ScriptedModels):
 
 def node(out: Path, seconds: float, arguments: list[str]) -> None:
     """Run the real node with slow models, and note when frames arrive and when they are used."""
-    from goalreel.models.trio import Trio
+    from goalreel.models.model_set import ModelSet
     from goalreel.streaming.board import Frame
     from goalreel.streaming.camera import FrameSlot
     from goalreel_ros import main
@@ -153,7 +153,7 @@ def node(out: Path, seconds: float, arguments: list[str]) -> None:
             return frame
 
     def make() -> GoalreelNode:
-        return GoalreelNode(lambda _: Trio(models, models, models), lambda: TimedSlot(decode))
+        return GoalreelNode(lambda _: ModelSet(models, models, models), lambda: TimedSlot(decode))
 
     ok = main.run(make, arguments)
     out.write_text(json.dumps({"arrivals": arrivals, "uses": uses, "model_calls": models.calls}))

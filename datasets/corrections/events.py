@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from goalreel.details import Aspect
-from goalreel.frozen import Frozen
+from goalreel.settings import Frozen
 from goalreel.types import Attempt, Storyboard, Text
 
 type StepId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")]

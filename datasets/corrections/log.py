@@ -17,8 +17,8 @@ from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry,
 from goalreel.datasets.corrections.files import reference_of
 from goalreel.datasets.corrections.replay import Replay
 from goalreel.errors import DatasetError, InputError, first_line
+from goalreel.files import append_lines, whole_lines
 from goalreel.image import Image
-from goalreel.line_log import append_lines, whole_lines
 
 _ENTRY: TypeAdapter[LogEntry] = TypeAdapter(LogEntry)
 MAX_BYTES = 64_000_000

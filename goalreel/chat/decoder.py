@@ -11,7 +11,7 @@ from goalreel.chat.conversation import ReplyWork
 from goalreel.chat.decoding import Lane, ReplyRow
 from goalreel.chat.hf import OUT_OF_MEMORY, HfChat
 from goalreel.errors import BackendError
-from goalreel.torch_threads import threads_for
+from goalreel.torch_support import threads_for
 
 log = logging.getLogger(__name__)
 

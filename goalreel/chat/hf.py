@@ -30,15 +30,14 @@ from goalreel.chat.hf_inputs import ChatTemplate, sampling
 from goalreel.chat.hf_loading import load_checkpoint
 from goalreel.chat.hf_tokens import row_tokens
 from goalreel.chat.token_probability import token_reply
-from goalreel.device_memory import free_memory
 from goalreel.errors import BackendError, InputError, first_line
 from goalreel.progress import begin_reply
-from goalreel.torch_threads import threads_for
+from goalreel.torch_support import free_memory, threads_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
-    from goalreel.quantization import Quantize
+    from goalreel.torch_support import Quantize
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +125,7 @@ class HfChat:
             device: "cuda", "cuda:1", "cpu", or "auto" (all GPUs); None is a GPU if there is one.
             dtype: "bfloat16", "float32", ...; None is bfloat16 on a GPU and float32 on the CPU.
             processor: a folder or a repository whose processor is used; None is the checkpoint's.
-            quantize: "fp8", "int8" or "nf4": how the weights are stored (`goalreel.quantization`).
+            quantize: "fp8", "int8" or "nf4": how the weights are stored (`goalreel.torch_support`).
             offload: "model" keeps the weights in the machine's memory, and on the GPU during a call only.
             variant: of the weights' files, such as "fp16".
             options: as in the constructor.

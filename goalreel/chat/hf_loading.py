@@ -12,12 +12,12 @@ from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.errors import InputError, first_line
 from goalreel.progress import without_loading_bars
-from goalreel.quantization import quantization_config
+from goalreel.torch_support import quantization_config
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
-    from goalreel.quantization import Quantize
+    from goalreel.torch_support import Quantize
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from goalreel.errors import InputError
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
     from goalreel.annotator.summary import Summary
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
 
 _PLANNER = "The planner"
 
@@ -117,9 +117,9 @@ def annotate(
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import annotate as annotate_source
         from goalreel.annotator.annotate import open_dataset
-        from goalreel.batch import Limits
         from goalreel.cli.console import progress_bars
         from goalreel.datasets.shards import Shard
+        from goalreel.drivers import Limits
         from goalreel.models.load import kinds_of, load
 
         preset = models.load()

@@ -60,9 +60,7 @@ class PresetOptions:
 
     def parameters(self) -> Sequence[inspect.Parameter]:
         """An option for the preset, and one for each field that can replace the preset's."""
-        from goalreel.models.choice import PRESET_HELP
-        from goalreel.models.loop_options import LIVE
-        from goalreel.models.presets import FIELDS, Preset
+        from goalreel.models.presets import FIELDS, LIVE, PRESET_HELP, Preset
 
         options = []
         if self.preset is not None:
@@ -77,8 +75,7 @@ class PresetOptions:
 
     def make(self, values: Mapping[str, Any]) -> object:
         """The choice of models; what was given several times is one name."""
-        from goalreel.models.choice import ModelChoice
-        from goalreel.models.presets import Preset
+        from goalreel.models.presets import ModelChoice, Preset
         from goalreel.settings import separator_of
 
         overrides = {name: value for name, value in values.items() if name != "preset"}
@@ -183,7 +180,7 @@ class ModelCommand(TyperCommand):
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the help."""
-        from goalreel.models.discovery import with_forms
+        from goalreel.models.registry import with_forms
 
         for option in self.get_params(ctx):
             if isinstance(option, TyperOption) and option.help:

@@ -35,9 +35,3 @@ def carry_over(edited: Edited, sources: Sources, json_output: Json = False) -> N
         else:
             without = f"; {len(result.unrecorded)} had none" if result.unrecorded else ""
             typer.echo(f"{result.recorded} episodes got their records{without}")
-
-
-def adopt(edited: Edited, sources: Sources, json_output: Json = False) -> None:
-    """The former name of `goalreel carry-over`."""
-    typer.echo("`goalreel adopt` is now called `goalreel carry-over`", err=True)
-    carry_over(edited, sources, json_output)

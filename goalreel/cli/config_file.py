@@ -13,7 +13,7 @@ from typer.core import TyperOption
 
 from goalreel.cli.errors import fail
 from goalreel.errors import InputError
-from goalreel.yaml_file import read_mapping
+from goalreel.files import read_mapping
 
 if TYPE_CHECKING:
     from typer._click import Context

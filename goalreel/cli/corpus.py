@@ -209,7 +209,7 @@ def filter_groups(
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
         from goalreel.chat.dialects import OWN
         from goalreel.cli.console import progress_bars
-        from goalreel.models.build import build_chat, dialect_of
+        from goalreel.models.load import build_chat, dialect_of
         from goalreel.models.names import ModelName
         from goalreel.tabletop.sim.task_ids import held_out_split
         from goalreel.training.critiques import shards_of
@@ -263,7 +263,7 @@ def _judging(kind: str, name: str, variety: float) -> "Maker":
     Raises:
         UserError: it cannot be built.
     """
-    from goalreel.models.build import build_editor
+    from goalreel.models.load import build_editor
     from goalreel.tabletop.lessons.critiques import critique_rows
     from goalreel.tabletop.lessons.judged import drawn_by, editor_rows
 

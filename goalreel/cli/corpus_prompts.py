@@ -52,7 +52,7 @@ def prompts(
         from goalreel.annotator.prompts.bank import SHIPPED, read_banks
         from goalreel.annotator.prompts.make import PromptOrder, make_prompts
         from goalreel.cli.console import print_json, progress_bars
-        from goalreel.models.build import build_chat
+        from goalreel.models.load import build_chat
         from goalreel.models.names import ModelName
 
         chosen = _choose(read_banks(banks or SHIPPED), domains, new=model is not None)

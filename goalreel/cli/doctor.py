@@ -14,7 +14,7 @@ from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.cli.doctor_machine import Check
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
 
 
 def doctor(json_output: bool) -> int:

@@ -88,7 +88,7 @@ def _nano() -> Check:
 
 def _models(role: "Role") -> Check:
     """List the kinds of models for a role, those of plugins with their packages."""
-    from goalreel.models.discovery import broken_plugins, kinds
+    from goalreel.models.registry import broken_plugins, kinds
 
     forms = ", ".join(f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
     name = f"models: {role}s"
@@ -114,9 +114,9 @@ def _presets() -> Check:
 def _missing_extras(preset: str) -> Iterator[str]:
     """The extras that a preset's models need and that are not wholly installed."""
     from goalreel.models import presets
-    from goalreel.models.discovery import find
     from goalreel.models.load import kinds_of
     from goalreel.models.names import ModelName
+    from goalreel.models.registry import find
 
     chosen = presets.read(preset)
     for role, kind in kinds_of(chosen).items():

@@ -13,7 +13,7 @@ from goalreel.cli.options import First, Json, MeasuredSplit, SubGoalFormChoice, 
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
     from goalreel.tabletop.policy.arms import GoalArm
     from goalreel.tabletop.policy.study import PolicyEntry
 

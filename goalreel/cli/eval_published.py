@@ -16,8 +16,7 @@ from goalreel.errors import InputError
 if TYPE_CHECKING:
     from goalreel.evaluation.published.estimate import Estimate
     from goalreel.evaluation.published.run import Confirm, PublishedOrder
-    from goalreel.models.choice import ModelChoice
-    from goalreel.models.presets import Preset
+    from goalreel.models.presets import ModelChoice, Preset
     from goalreel.progress import OnProgress
 
 INTERRUPTED = "interrupted; what was finished is kept: run the same command again to resume"

@@ -11,7 +11,7 @@ from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import First, Json, MeasuredSplit, choose_names
 
 if TYPE_CHECKING:
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
 
 INTERRUPTED = "interrupted; the answers are kept: run the same command again to resume"
 type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]

@@ -11,7 +11,7 @@ from goalreel.cli.options import INTERRUPTED, Json
 
 if TYPE_CHECKING:
     from goalreel.evaluation.videos.report import VideoBenchReport
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
 
 _COMMON = (
     "Experimental: it has been run on miniatures of the data alone. docs/how-to/benchmarks.md says how to "

@@ -12,7 +12,7 @@ from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import one_line_errors
 
 if TYPE_CHECKING:
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
 
 EPILOG = (
     "Examples:\n\n"

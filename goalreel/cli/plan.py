@@ -13,7 +13,7 @@ from goalreel.cli.worker_options import WorkerOptions
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
     from goalreel.types import Storyboard, Task
 
 EPILOG = (
@@ -100,9 +100,9 @@ def plan(
             request = _new_task(arguments, done, seed)
         else:
             request = _remaining_task(storyboard, arguments, done, out, seed)
-        trio = load(models.load(), roles=())
+        model_set = load(models.load(), roles=())
         with live_view(replies=not json_output) as observe:
-            board = plan_task(request, out, trio, on_unverified=on_unverified, observe=observe)
+            board = plan_task(request, out, model_set, on_unverified=on_unverified, observe=observe)
         _print_result(board, out / "index.html", json_output)
 
 

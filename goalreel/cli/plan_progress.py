@@ -8,8 +8,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from goalreel.batch import Observer
 from goalreel.cli.plan_text import step_names
+from goalreel.drivers import Observer
 from goalreel.progress import OnText, reply_listener
 from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
 from goalreel.wording import reader_text

@@ -11,7 +11,7 @@ from goalreel.cli.options import Json, SubGoalFormChoice
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
     from goalreel.streaming.request import TaskOutcome
     from goalreel.streaming.settings import EngineSettings
 
@@ -84,14 +84,14 @@ def rollout(
         from goalreel.streaming.rollout.run import RolloutRequest, lead, read_options
 
         config = read_options(instruction, lerobot_options or [])
-        trio = load(preset)
+        model_set = load(preset)
         # From here on a signal lets lerobot bring the robot to rest first.
         signals = ProcessSignalHandler(use_threads=True)
         stop = signals.shutdown_event
         assert isinstance(stop, threading.Event)
         request = RolloutRequest(instruction, settings, camera, subgoal_camera, text, subgoal_form)
         with results_alone(json_output):
-            outcome = lead(config, request, trio, stop, lambda line: typer.echo(line, err=True))
+            outcome = lead(config, request, model_set, stop, lambda line: typer.echo(line, err=True))
         if signals.counter:
             raise KeyboardInterrupt
         _report(outcome, json_output)

@@ -16,7 +16,7 @@ from goalreel.errors import InputError
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from goalreel.models.loop_options import LoopOptions
+    from goalreel.models.presets import LoopOptions
     from goalreel.serving.settings import Models, ServeSettings
 
 _RAY = "With Ray"
@@ -33,7 +33,7 @@ EPILOG = (
 @with_options(
     config_file=True,
     loop=FieldOptions(
-        "goalreel.models.loop_options:LoopOptions",
+        "goalreel.models.presets:LoopOptions",
         without=("max_attempts", "critic_live", "confirm", "confirm_steps"),
         defaults={"max_attempts": 3},
         panel="Storyboards",

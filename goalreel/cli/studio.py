@@ -11,7 +11,7 @@ from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Host
 
 if TYPE_CHECKING:
-    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import ModelChoice
 
 EPILOG = (
     "Examples:\n\n"

@@ -83,7 +83,7 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     settings = read_config(config, GrpoConfig, **{k: v or None for k, v in overrides.items()})
     if settings.editor is None or settings.scorer is None:
         raise InputError(f"{config} names no editor or no scorer: give --editor and --scorer")
-    from goalreel.models.build import build_editor
+    from goalreel.models.load import build_editor
     from goalreel.models.names import ModelName
     from goalreel.models.scorers import build_scorer
     from goalreel.tabletop.sim.task_ids import held_out_split
@@ -125,7 +125,7 @@ def _training(out: Path, json_output: bool) -> Iterator[dict[str, object]]:
 
 def _is_local(editor: "ModelName") -> bool:
     """Whether no part of an editor is behind a server."""
-    from goalreel.models.discovery import is_remote
+    from goalreel.models.registry import is_remote
 
     if editor.parts:
         return all(_is_local(part) for part in editor.parts)

@@ -10,7 +10,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from goalreel.errors import InputError
-from goalreel.frozen import Frozen
+from goalreel.settings import Frozen
 
 SETTINGS = "goalreel.json"
 """A checkpoint's own entry, stored beside its `model_index.json`."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from goalreel.editors.loading import Offload
-    from goalreel.quantization import Quantize
+    from goalreel.torch_support import Quantize
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class DiffusersEditor:
         """Make one call; if it fails, two calls of half the edits each, down to the edit that causes it."""
         import torch
 
-        from goalreel.torch_threads import threads_for
+        from goalreel.torch_support import threads_for
 
         half, refused = len(edits) // 2, False
         try:

@@ -17,7 +17,7 @@ from goalreel.editors.batching import PAIRED
 from goalreel.editors.catalogue import LORA_FILE, Entry, LoraWeights
 from goalreel.errors import InputError, first_line
 from goalreel.progress import without_loading_bars
-from goalreel.quantization import Quantize, quantization_config, require_package
+from goalreel.torch_support import Quantize, quantization_config, require_package
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ discovery          the kind of a name; the forms that help and errors list
 presets            YAML files that name a planner, an editor and a critic
 provenance         where answers come from: for records, reports and journals
 journal, lazy      answers on disk, so that a killed run asks no model twice; models loaded when first asked
-trio               the three models together, and the middleware around them
+model_set               the three models together, and the middleware around them
 build              one model by its name
-load               load(preset): the three models, as a Trio
+load               load(preset): the three models, as a ModelSet
 """

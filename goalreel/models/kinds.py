@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from goalreel.checkpoints import located
 from goalreel.details import WATCHED
-from goalreel.models.model_options import (
+from goalreel.models.names import (
     EditorOptions,
     GeminiEditorOptions,
     HfOptions,
     HttpOptions,
+    ModelName,
     ModelOptions,
     OpenAIEditorOptions,
     RemoteEditorOptions,
 )
-from goalreel.models.names import ModelName
-from goalreel.models.registry import ModelSpec, chats, critics, editors, planners
+from goalreel.models.registry import CATALOGUE, FALLBACK, SPLIT, ModelSpec, chats, critics, editors, planners
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 SERVER_KEYS = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
 """The environment variables that may hold a goalreel server's token."""
-CATALOGUE, SPLIT, FALLBACK = "NAME[@FOLDER]", "NAME+EDITOR", "EDITOR else EDITOR"
-"""The editors' kinds without a kind in front."""
 OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
 
 

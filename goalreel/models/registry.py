@@ -16,25 +16,67 @@ and that module registers the kind:
 when a name asks for its kind, or when all kinds are listed.
 """
 
+import importlib
+import logging
 import re
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from goalreel.details import DetailName
 from goalreel.errors import InputError
-from goalreel.models.model_options import DialectOptions as DialectOptions
-from goalreel.models.model_options import ModelOptions
-from goalreel.models.names import ModelName
-from goalreel.terms import Role
+from goalreel.models.names import ELSE, ModelName, ModelOptions
+from goalreel.models.names import DialectOptions as DialectOptions
+from goalreel.terms import ROLES, LabelForm, Role
+from goalreel.types import Recordings
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
-    from goalreel.models.recording_context import RecordingContext
+    from goalreel.planners.kinematic import Granularity, Layout
+    from goalreel.planners.kinematic.robot import Robot
+    from goalreel.planners.watch.exemplars import Exemplar
     from goalreel.types import Critic, Editor, Planner
 
+
+@dataclass(frozen=True)
+class RecordingContext:
+    """Recordings by their ids, and how they are to be read."""
+
+    recordings: Recordings
+    camera: str
+    """The camera whose frames become goal images; one that stands still."""
+    instructions: tuple[str, ...] = ()
+    """All instructions of the dataset, to take nouns from."""
+    granularity: "Granularity" = "event"
+    layout: "Layout | None" = None
+    """Which state dimensions are the gripper and the position; None finds them, for each episode alone."""
+    cameras: tuple[str, ...] = ()
+    """All cameras that show the episode: `camera`, then those on a wrist, then the others."""
+    with_phases: bool = False
+    """Let the planner that reads motion name the phases below its steps too."""
+    exemplars: "tuple[Exemplar, ...]" = ()
+    """What people have accepted, for a planner that watches to be shown."""
+    robot: "Robot | None" = None
+    """How `layout` and `camera` were found."""
+    last_retreat: bool = False
+    """Let the planner that reads motion cut at the last release too."""
+    labels: LabelForm | None = None
+    """Which labels of the recordings the planner `rows` takes; None takes the first that one has."""
+    details: tuple[DetailName, ...] = ()
+    """What a planner that watches is to tell of each step besides."""
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The cameras that a model which watches is shown: `camera`, and one more where there is one."""
+        return self.cameras[:2] or (self.camera,)
+
+
+CATALOGUE, SPLIT, FALLBACK = "NAME[@FOLDER]", "NAME+EDITOR", "EDITOR else EDITOR"
+"""The editors' kinds without a kind in front."""
 _ADVICE = "put it into the environment variable GOALREEL_API_KEY"
 _KEYED = re.compile(r"://[^/]*@")
 _SECRET = re.compile(r"(key|token|secret|auth|bearer|passw.*|credentials?|signature)$", re.IGNORECASE)
@@ -75,34 +117,6 @@ class ModelSpec[O: ModelOptions]:
         if self.chat is None:
             raise ValueError(f"{self.name.plain()}: register its kind with asks_chat")
         return self.chat
-
-    @property
-    def given(self) -> "RecordingContext | None":
-        """The old name of `recordings`."""
-        return _renamed("given", "recordings", self.recordings)
-
-    @property
-    def recorded(self) -> "RecordingContext":
-        """The old name of `required_recordings`."""
-        return _renamed("recorded", "required_recordings", self.required_recordings)
-
-    @property
-    def asked_chat(self) -> "Chat":
-        """The old name of `required_chat`."""
-        return _renamed("asked_chat", "required_chat", self.required_chat)
-
-
-def _renamed[T](old: str, new: str, value: T) -> T:
-    warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=3)
-    return value
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        if name == "Asked":
-            return _renamed("Asked", "ModelSpec", ModelSpec)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +230,16 @@ class Registry[M]:
 
     def get(self, name: str) -> Kind[M] | None:
         """The kind called `name`, or None."""
+        _register_built_in()
         return self._kinds.get(name)
 
     def __iter__(self) -> Iterator[Kind[M]]:
+        _register_built_in()
         return iter(self._kinds.values())
+
+
+def _register_built_in() -> None:
+    importlib.import_module("goalreel.models.kinds")
 
 
 def read_options[O: ModelOptions](name: ModelName, options: type[O]) -> O:
@@ -254,3 +274,121 @@ chats: "Registry[Chat]" = Registry()
 planners: "Registry[Planner]" = Registry()
 editors: "Registry[Editor]" = Registry()
 critics: "Registry[Critic]" = Registry()
+
+
+log = logging.getLogger(__name__)
+
+type AnyKind = Kind[Chat] | Kind[Planner] | Kind[Editor] | Kind[Critic]
+type _AnyRegistry = Registry[Chat] | Registry[Planner] | Registry[Editor] | Registry[Critic]
+_REGISTRIES: "Mapping[Role, tuple[_AnyRegistry, ...]]" = {
+    "planner": (chats, planners),
+    "editor": (editors,),
+    "critic": (chats, critics),
+}
+
+
+def kinds(role: Role, *, plugins: bool = True) -> list[AnyKind]:
+    """All kinds of a role, goalreel's own first. With `plugins` every plugin is imported."""
+    if plugins:
+        for entry in _entries(role):
+            _plug_in(role, entry)
+    return [kind for registry in _REGISTRIES[role] for kind in registry]
+
+
+def forms(role: Role, *, recordings: bool = False, plugins: bool = False) -> list[str]:
+    """How the names of a role's models are written; with `recordings` also of those that read recordings."""
+    role_kinds = kinds(role, plugins=plugins)
+    return [kind.form for kind in role_kinds if recordings or not kind.needs_recording]
+
+
+def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
+    """The kind that a name speaks of. A plugin is imported when no kind of goalreel has the name.
+
+    Raises:
+        InputError: there is no such kind, its plugin is broken, or it reads recordings and there are none.
+    """
+    word = _word(role, name)
+    for entry in _entries(role) if _registered(role, word) is None else ():
+        if entry.name == word and (problem := _plug_in(role, entry)):
+            raise InputError(problem)
+    kind = _registered(role, word)
+    if kind is None or (":" in kind.form and not name.target):
+        raise InputError(f"no {role} called {name.plain()!r}: use {_advice(role, recordings)}")
+    if kind.needs_recording and not recordings:
+        raise InputError(f"{name.plain()} only reads recordings: use goalreel annotate, or another --{role}")
+    return kind
+
+
+def with_forms(text: str, *, recordings: bool = False, plugins: bool = False) -> str:
+    """Put the forms of names into a text, where it says `<planner>` or the like."""
+    for role in ROLES:
+        if f"<{role}>" in text:
+            names = ", ".join(forms(role, recordings=recordings, plugins=plugins))
+            text = text.replace(f"<{role}>", names)
+    return text
+
+
+def is_remote(role: Role, name: ModelName) -> bool:
+    """Tell whether a name's model answers from a server; several editors do where all do.
+
+    Raises:
+        InputError: as `find`.
+    """
+    if name.parts:
+        return all(is_remote(role, part) for part in name.parts)
+    kind = find(role, name)
+    return is_remote(role, name.inner) if kind.asks_chat else kind.remote
+
+
+def broken_plugins(role: Role) -> list[str]:
+    """One line for each plugin of a role that cannot be used."""
+    return [problem for entry in _entries(role) if (problem := _plug_in(role, entry))]
+
+
+def _word(role: Role, name: ModelName) -> str:
+    """The name of the kind: what stands before the colon, or a word alone, or what an editor's name means."""
+    if name.kind:
+        return name.kind
+    if role == "editor" and name.parts:
+        return FALLBACK if name.separator == ELSE else SPLIT
+    if role == "editor" and _registered(role, name.target) is None:
+        from goalreel.editors.catalogue import catalogue
+
+        entry = name.target.partition("@")[0]  # a folder follows, which is no address
+        return CATALOGUE if entry in catalogue() else name.target
+    return name.target
+
+
+def _registered(role: Role, word: str) -> AnyKind | None:
+    return next((kind for registry in _REGISTRIES[role] if (kind := registry.get(word)) is not None), None)
+
+
+def _advice(role: Role, recordings: bool) -> str:
+    choices = [form for form in forms(role, recordings=recordings, plugins=True) if form != CATALOGUE]
+    if role == "editor":
+        from goalreel.editors.catalogue import catalogue
+
+        return f"{', '.join(choices)} or one of {', '.join(catalogue())}"
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _entries(role: Role) -> Iterator[metadata.EntryPoint]:
+    """The plugins' entry points for a role, in a fixed order."""
+    yield from sorted(metadata.entry_points(group=f"goalreel.{role}s"))
+
+
+@cache
+def _plug_in(role: Role, entry: metadata.EntryPoint) -> str | None:
+    """Import a plugin, once; gives what is wrong with it in one line, or None."""
+    who = f"the plugin {entry.value} for the {role} {entry.name}:"
+    if (ours := _registered(role, entry.name)) is not None and ours.plugin is None:
+        return f"{who} goalreel has a kind of that name"
+    try:
+        entry.load()
+    except Exception as e:  # noqa: BLE001  (whatever is wrong with a plugin, the others work)
+        problem = f"{who} cannot be imported ({type(e).__name__}: {str(e).partition(chr(10))[0]})"
+    else:
+        problem = None if _registered(role, entry.name) else f"{who} registers no such kind"
+    if problem:
+        log.warning("%s", problem)
+    return problem

@@ -21,7 +21,7 @@ from importlib import metadata
 
 from goalreel.datasets.corpora.scored import SuccessOf, succeeds
 from goalreel.errors import InputError
-from goalreel.models.build import build_chat
+from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName
 from goalreel.scoring import Scorer
 

@@ -6,10 +6,17 @@ from typing import Literal
 from goalreel.chat.conversation import Chat
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.errors import InputError
-from goalreel.models.build import ChatRole, build_chat, build_editor, dialect_of, local_chat
-from goalreel.models.discovery import is_remote
-from goalreel.models.load import check_name, takes_references
+from goalreel.models.load import (
+    ChatRole,
+    build_chat,
+    build_editor,
+    check_name,
+    dialect_of,
+    local_chat,
+    takes_references,
+)
 from goalreel.models.names import ModelName
+from goalreel.models.registry import is_remote
 from goalreel.serving.loading import LoadingChat, LoadingEditor
 from goalreel.serving.settings import Models
 from goalreel.types import Editor, Role

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from goalreel.async_driver import drive
 from goalreel.claims import NOBODY, attributed
+from goalreel.drivers import drive
 from goalreel.image import Image
 from goalreel.loop import OnUnverified
 from goalreel.serving.served_models import ServedModels

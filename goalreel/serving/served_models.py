@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from goalreel.batch import as_failure
 from goalreel.chat.conversation import ChatRequest, Conversation, NoReply, Reply, TokenReply
 from goalreel.claims import makers
 from goalreel.critics.chat import ChatCritic
+from goalreel.drivers import as_failure
 from goalreel.errors import BackendError
 from goalreel.loop import LoopArguments
 from goalreel.models.names import ModelName

@@ -8,7 +8,7 @@ from pydantic import Field
 from goalreel.chat.conversation import Chat
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.http.access import check_token
-from goalreel.models.loop_options import LoopOptions
+from goalreel.models.presets import LoopOptions
 from goalreel.settings import Panel, settings
 from goalreel.types import Editor, Role
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
-from goalreel.device_memory import free_memory
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.trio import Trio
 from goalreel.streaming.board import (
     Board,
     BoardProgress,
@@ -39,6 +38,7 @@ from goalreel.streaming.request import (
 )
 from goalreel.streaming.session import Execution, Session
 from goalreel.streaming.settings import EngineSettings
+from goalreel.torch_support import free_memory
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Engine:
         newest: Callable[[], Frame | None],
         listener: BoardListener,
         now: Callable[[], int],
-        build: Callable[[Preset], Trio],
+        build: Callable[[Preset], ModelSet],
         explain_silence: Callable[[], str] = lambda: SILENCE,
         report: Callable[[str], object] = log.info,
     ) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 from goalreel.errors import BackendError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.http.probe import probe
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.streaming.board import ErrorCode, ModelNames
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.request import TaskEnded
@@ -27,8 +27,8 @@ PAUSE_S = 0.5
 class Probes:
     """One probe a role. `names` are the published names of the models."""
 
-    def __init__(self, trio: Trio, names: ModelNames) -> None:
-        self._trio, self._names = trio, names
+    def __init__(self, model_set: ModelSet, names: ModelNames) -> None:
+        self._model_set, self._names = model_set, names
         self.answers: dict[Role, str] = {}
         """How each server answered; without those of models that ask no server."""
         self._remarks: dict[Role, str] = {}
@@ -67,7 +67,7 @@ class Probes:
 
     async def _probe(self, role: Role, timeout: float) -> None:
         late = self._began + timeout
-        thread, ask = ModelThread(f"goalreel-probe-{role}"), partial(probe, getattr(self._trio, role))
+        thread, ask = ModelThread(f"goalreel-probe-{role}"), partial(probe, getattr(self._model_set, role))
         try:
             while True:
                 began = time.monotonic()
@@ -97,12 +97,12 @@ class EngineLoop:
     """Runs an event loop in a thread of its own, which loads the models and carries requests out."""
 
     def __init__(
-        self, build: Callable[[], Trio], names: ModelNames, report: Callable[[str], object] = log.info
+        self, build: Callable[[], ModelSet], names: ModelNames, report: Callable[[str], object] = log.info
     ) -> None:
         """`names` are the published names of the models. `report` is called with what is being loaded."""
         self._ready, self._closing = threading.Event(), asyncio.Event()
         self._build, self._names, self._report = build, names, report
-        self._trio: Trio
+        self._model_set: ModelSet
         self.probes: Probes | None = None
         """The last probes of the models' servers."""
         self._loading: tuple[Role | None, float] = None, time.monotonic()
@@ -125,15 +125,15 @@ class EngineLoop:
     async def _load(self) -> ModelCaller:
         worker = ModelThread("goalreel-load")
         try:
-            self._trio = await worker.call(self._build_models)
-            return ModelCaller(self._trio)
+            self._model_set = await worker.call(self._build_models)
+            return ModelCaller(self._model_set)
         finally:
             worker.close()
 
-    def _build_models(self) -> Trio:
-        trio = self._build()
-        trio.prepare(self._note_loading)
-        return trio
+    def _build_models(self) -> ModelSet:
+        model_set = self._build()
+        model_set.prepare(self._note_loading)
+        return model_set
 
     def _note_loading(self, role: Role) -> None:
         self._loading = role, time.monotonic()
@@ -176,7 +176,7 @@ class EngineLoop:
             UserError: as `require_models` and `Probes.run`.
         """
         await self.require_models()
-        self.probes = Probes(self._trio, self._names)
+        self.probes = Probes(self._model_set, self._names)
         await self.probes.run(timeout)
 
     async def wait_for_models(self) -> ModelCaller:

@@ -16,8 +16,7 @@ from goalreel.errors import BackendError
 from goalreel.http.abort import Abort
 from goalreel.http.client import with_retry_listener
 from goalreel.image import Image
-from goalreel.models.lazy import Lazy
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.replan import ReplanContext, plan_rest
 from goalreel.streaming.board import ModelNames
 from goalreel.types import (
@@ -171,15 +170,16 @@ class ModelThread:
 class ModelCaller:
     """Asks the models one request at a time. Every error of a model becomes a Failure."""
 
-    def __init__(self, trio: Trio, timeout: float | None = None) -> None:
-        self._trio = trio
+    def __init__(self, model_set: ModelSet, timeout: float | None = None) -> None:
+        self._model_set = model_set
         self.timeout = timeout
         """Seconds that a call may take; None is no limit."""
         self._threads: dict[Stage, ModelThread] = {
-            stage: ModelThread(f"goalreel-{stage}", remote=stage in trio.remote) for stage in ROLE_OF_STAGE
+            stage: ModelThread(f"goalreel-{stage}", remote=stage in model_set.remote)
+            for stage in ROLE_OF_STAGE
         }
         # A server answers several calls at once: judging live frames need not wait for rendered pictures.
-        remote = "judge" in trio.remote
+        remote = "judge" in model_set.remote
         self._live_thread = ModelThread("goalreel-live", remote=True) if remote else self._threads["judge"]
         self._unavailable: dict[Stage, tuple[float, str]] = {}
         self._pending: list[PendingCall] = []
@@ -193,14 +193,14 @@ class ModelCaller:
     async def ask(self, request: Request) -> Answer:
         """Ask the model that answers this kind of request."""
         stage = stage_of(request)
-        return await self._call(stage, lambda: self._trio.ask(stage, [request]))
+        return await self._call(stage, lambda: self._model_set.ask(stage, [request]))
 
     async def judge_live(self, candidate: Candidate) -> Verdict | Failure:
         """Ask whether a live frame shows that the sub-goal is reached.
 
         A yes of picture checks (`Verdict.pictures_only`) says nothing of that: it is a Failure.
         """
-        critic = self._trio.live_critic or self._trio.critic
+        critic = self._model_set.live_critic or self._model_set.critic
         answer = await self._call("judge", lambda: critic.judge([candidate]), self._live_thread)
         if isinstance(answer, Verdict) and answer.success and answer.pictures_only:
             return Failure(stage="judge", message=PICTURES_ALONE)
@@ -208,7 +208,7 @@ class ModelCaller:
 
     async def replan(self, progress: ReplanContext) -> Plan | Failure:
         """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""
-        planner = self._trio.planner
+        planner = self._model_set.planner
         model = planner.model if isinstance(planner, Lazy) else planner
         return await self._call("plan", lambda: plan_rest(model, [progress]))
 
@@ -220,7 +220,7 @@ class ModelCaller:
     @property
     def draws_early(self) -> bool:
         """Whether the editor may begin a picture that may be dropped: no other one waits for its end."""
-        return "edit" in self._trio.remote
+        return "edit" in self._model_set.remote
 
     def forget_failures(self) -> None:
         """Call every model again, at a new order: what failed before it may have been mended."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from goalreel.async_driver import advance
+from goalreel.drivers import advance
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, Trajectory, choose_references, render_step
 from goalreel.streaming.board import Frame, StepPanel

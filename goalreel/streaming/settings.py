@@ -15,9 +15,8 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from goalreel.models.choice import PRESET_HELP, ModelChoice
-from goalreel.models.discovery import with_forms
-from goalreel.models.presets import FIELDS, Preset
+from goalreel.models.presets import FIELDS, PRESET_HELP, ModelChoice, Preset
+from goalreel.models.registry import with_forms
 from goalreel.settings import SettingError, Settings, bound_of, is_read_only
 
 MAX_IMAGE_SIDE = 1280

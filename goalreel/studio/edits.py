@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from goalreel.datasets.corrections.events import StepId, Words, one_line
-from goalreel.frozen import Frozen
+from goalreel.settings import Frozen
 
 type Phrase = Annotated[Words, AfterValidator(one_line)]
 type AttemptNumber = Annotated[int, Field(ge=0, lt=2**31)]

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from goalreel.frozen import Frozen
 from goalreel.serving.job import JobStatus
+from goalreel.settings import Frozen
 from goalreel.studio.edits import BoardEdit
 from goalreel.terms import OnUnverified, Role
 from goalreel.types import Attempt, Failure, Step, Task

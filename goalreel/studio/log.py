@@ -14,9 +14,8 @@ from pydantic import ValidationError
 
 from goalreel.datasets.corrections.files import reference_of, stand_in
 from goalreel.errors import DatasetError, InputError, first_line
-from goalreel.files import write_bytes
+from goalreel.files import append_lines, whole_lines, write_bytes
 from goalreel.image import Image
-from goalreel.line_log import append_lines, whole_lines
 from goalreel.studio.events import BoardEvent
 
 MAX_LOG_BYTES = 64_000_000

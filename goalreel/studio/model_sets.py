@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from starlette.exceptions import HTTPException
 
-from goalreel.device_memory import free_memory
 from goalreel.errors import InputError
 from goalreel.serving.jobs import RETRY_SECONDS
 from goalreel.serving.service import Service
 from goalreel.serving.settings import Models
 from goalreel.studio.presets import StudioPreset
+from goalreel.torch_support import free_memory
 from goalreel.types import ROLES
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from goalreel.errors import DatasetError, InputError
 from goalreel.extras import ROS as ROS_PACKAGES
 from goalreel.extras import install_ros, is_installed
+from goalreel.files import read_mapping
 from goalreel.image import Image
 from goalreel.serving.pictures import to_base64
 from goalreel.studio.schemas import Ability, DatasetView, Scene
-from goalreel.yaml_file import read_mapping
 
 if TYPE_CHECKING:
     from goalreel.datasets.source import Source

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from goalreel.errors import InputError
-from goalreel.frozen import Frozen
+from goalreel.settings import Frozen
 from goalreel.studio.events import BoardStatus
 from goalreel.terms import OnUnverified, Role
 from goalreel.types import Attempt, Failure, Step, Task

@@ -6,8 +6,8 @@ What the log knows of the step's round already is not asked for again.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from goalreel.async_driver import advance
 from goalreel.datasets.corrections.files import stand_in
+from goalreel.drivers import advance
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, Trajectory, attempt, attempt_seed, choose_references, render_step
 from goalreel.studio.board import StudioBoard

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from goalreel.files import digest
-from goalreel.frozen import Frozen
+from goalreel.settings import Frozen
 
 if TYPE_CHECKING:
     from goalreel.types import Recording

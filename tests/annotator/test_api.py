@@ -8,7 +8,7 @@ import pytest
 from support.serving_models import picture
 
 import goalreel
-from goalreel import Candidate, Edit, Failure, Image, InputError, Plan, Step, Task, Trio, Verdict
+from goalreel import Candidate, Edit, Failure, Image, InputError, ModelSet, Plan, Step, Task, Verdict
 from goalreel.types import DoneStep
 
 FRAME = picture(1, (64, 48))
@@ -93,11 +93,11 @@ def test_an_array_stays_its_owners(pictures):
 def test_instruction_and_picture_in_either_order(pictures, tmp_path):
     boards = [
         goalreel.plan(pictures["name"], "dim the light", **own()),
-        goalreel.plan("dim the light", FRAME, None, Trio(**own())),
-        goalreel.plan("dim the light", FRAME, tmp_path / "a", Trio(**own())),
+        goalreel.plan("dim the light", FRAME, None, ModelSet(**own())),
+        goalreel.plan("dim the light", FRAME, tmp_path / "a", ModelSet(**own())),
         goalreel.plan("dim the light", image=pictures["name"], **own()),
         goalreel.plan(pictures["path"], instruction="dim the light", **own()),
-        goalreel.plan(instruction="dim the light", image=FRAME, out=tmp_path / "b", models=Trio(**own())),
+        goalreel.plan(instruction="dim the light", image=FRAME, out=tmp_path / "b", models=ModelSet(**own())),
     ]
     assert boards == boards[:1] * len(boards)
     assert goalreel.load_storyboard(tmp_path / "a") == goalreel.load_storyboard(tmp_path / "b") == boards[0]
@@ -107,7 +107,7 @@ def test_from_text_alone_and_with_more_pictures(pictures):
     for board in (
         goalreel.plan("tie a knot", **own()),
         goalreel.plan(None, "tie a knot", **own()),
-        goalreel.plan("tie a knot", None, models=Trio(**own())),
+        goalreel.plan("tie a knot", None, models=ModelSet(**own())),
     ):
         assert board.task == Task(id="task", instruction="tie a knot")
     before = DoneStep(instruction="x")
@@ -150,7 +150,7 @@ def test_nano_by_its_name():
         ((3, "dim it"), {}, r"a picture is a path, a NumPy array, a PIL image or a goalreel\.Image, not int"),
         ((FRAME, "dim it"), {"planner": Darker()}, r"planner is .* with a method plan\(\), not .*\.Darker"),
         ((FRAME, "dim it"), {"critic": Yes}, r"critic is .* with a method judge\(\), not the class Yes"),
-        ((FRAME, "dim it"), {"models": "nano"}, r"models is a goalreel\.Trio, not str"),
+        ((FRAME, "dim it"), {"models": "nano"}, r"models is a goalreel\.ModelSet, not str"),
         ((FRAME, "dim it", 7), own(), r"out is a folder's path, not int"),
         ((FRAME,), {"instruction": 7}, "an instruction is a str, not int"),
         ((FRAME, "dim it"), {"image": FRAME}, "one of them is there twice"),
@@ -173,7 +173,7 @@ def test_a_wrong_type(arguments, keywords, message):
         ((FRAME.pixels / 255, "dim it"), {}, r"an image is \(height, width, 3\) uint8, got .* float64"),
         ((FRAME, "dim it"), {"preset": "nano2"}, "no preset 'nano2'"),
         ((FRAME, "dim it"), {"editor": "crayon"}, "no editor called 'crayon'"),
-        ((FRAME, "dim it", None, Trio(**own())), {"preset": "nano"}, "models and preset both say"),
+        ((FRAME, "dim it", None, ModelSet(**own())), {"preset": "nano"}, "models and preset both say"),
     ],
 )
 def test_what_cannot_be_planned(arguments, keywords, message, monkeypatch, tmp_path):

@@ -11,10 +11,9 @@ from support.cli import fails, goalreel, results
 from goalreel import load_storyboard
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image
-from goalreel.models.build import build_editor
 from goalreel.models.journal import Journal
-from goalreel.models.model_options import ModelOptions
-from goalreel.models.names import ModelName
+from goalreel.models.load import build_editor
+from goalreel.models.names import ModelName, ModelOptions
 from goalreel.models.registry import critics, editors, planners
 from goalreel.types import Candidate, Edit, Plan, Step, Task, Verdict
 

@@ -20,11 +20,11 @@ from goalreel import (
     Critic,
     Edit,
     Failure,
+    ModelSet,
     Options,
     Plan,
     Step,
     Task,
-    Trio,
     Verdict,
     annotate,
     load_models,
@@ -148,11 +148,11 @@ class Half:
 
 def test_an_answer_about_another_recording_is_asked_for_again(recorded, tmp_path):
     root, model = shutil.copytree(recorded, tmp_path / "in"), Half()
-    trio = Trio(model, model, model, named())
-    annotate(open_dataset(root), tmp_path / "out", trio)
+    model_set = ModelSet(model, model, model, named())
+    annotate(open_dataset(root), tmp_path / "out", model_set)
     assert model.planned == ["episode_000000", "episode_000001"]
     edit_states(root, 1)
-    annotate(open_dataset(root), tmp_path / "out", trio)
+    annotate(open_dataset(root), tmp_path / "out", model_set)
     assert model.planned[2:] == ["episode_000001"]
 
 

@@ -10,9 +10,21 @@ import numpy as np
 import pytest
 from support.provenance import named
 
-from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verdict, annotate, open_dataset
-from goalreel.batch import Limits
-from goalreel.models.provenance import Provenance
+from goalreel import (
+    Edit,
+    Failure,
+    Image,
+    ModelSet,
+    Options,
+    Plan,
+    Step,
+    Task,
+    Verdict,
+    annotate,
+    open_dataset,
+)
+from goalreel.drivers import Limits
+from goalreel.models.model_set import Provenance
 from goalreel.types import Stage
 
 NAMES = named("steady", "steady", "steady")
@@ -46,8 +58,8 @@ class Models:
 def work(
     root: Path, out: Path, models: Models, names: Provenance | None = NAMES, remote: Collection[Stage] = ()
 ):
-    trio = Trio(models, models, models, names, frozenset(remote))
-    return annotate(open_dataset(root), out, trio, Options(), limits=Limits(batch_size=2, in_flight=4))
+    model_set = ModelSet(models, models, models, names, frozenset(remote))
+    return annotate(open_dataset(root), out, model_set, Options(), limits=Limits(batch_size=2, in_flight=4))
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -143,6 +155,6 @@ def test_models_go_on_while_an_episode_is_aligned(video_dataset, tmp_path, monke
 
     real = module.align
     monkeypatch.setattr(module, "align", align)
-    trio = Trio(Last(), Last(), Last(), NAMES)
-    summary = annotate(open_dataset(video_dataset), tmp_path / "out", trio, limits=Limits(1, 1))
+    model_set = ModelSet(Last(), Last(), Last(), NAMES)
+    summary = annotate(open_dataset(video_dataset), tmp_path / "out", model_set, limits=Limits(1, 1))
     assert (summary.annotated, summary.failures) == (3, {})

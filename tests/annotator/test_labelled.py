@@ -26,7 +26,7 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.load import load
-from goalreel.models.provenance import class_name
+from goalreel.models.model_set import class_name
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.rows import RowsPlanner
 from goalreel.types import Verdict

@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 from support.provenance import named
 
-from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verdict, annotate, open_dataset
+from goalreel import (
+    Edit,
+    Failure,
+    Image,
+    ModelSet,
+    Options,
+    Plan,
+    Step,
+    Task,
+    Verdict,
+    annotate,
+    open_dataset,
+)
 from goalreel.annotator.circuit_breaker import (
     REFUSED_IN_A_ROW,
     CircuitBreaker,
@@ -19,8 +31,8 @@ from goalreel.annotator.circuit_breaker import (
     spoiled,
 )
 from goalreel.annotator.summary import Summary
-from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.drivers import Limits
 from goalreel.errors import BackendError
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
 
@@ -73,8 +85,8 @@ def work(
     episodes: Sequence[int] | None = None,
 ) -> Summary:
     source, limits = open_dataset(root), Limits(batch_size=size, in_flight=size)
-    trio = Trio(model, model, model, NAMES)
-    return annotate(source, out, trio, Options(), limits=limits, retry=retry, episodes=episodes)
+    model_set = ModelSet(model, model, model, NAMES)
+    return annotate(source, out, model_set, Options(), limits=limits, retry=retry, episodes=episodes)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -117,7 +129,7 @@ def test_a_server_that_refuses_everything_is_out_in_the_end():
         for i in range(REFUSED_IN_A_ROW)
     ]
     server = Server(refuses=[edit.task_id for edit in edits])
-    watched = Trio(server, server, server, NAMES).with_middleware(CircuitBreaker(()))
+    watched = ModelSet(server, server, server, NAMES).with_middleware(CircuitBreaker(()))
     for edit in edits[:-1]:
         watched.editor.edit([edit])
     with pytest.raises(ModelUnavailableError, match="the server answered 400"):
@@ -133,7 +145,7 @@ def test_calls_that_one_hiccup_costs_are_no_outage():
             return super().plan(tasks)
 
     server = Restarting(out="planner")
-    watched = Trio(server, server, server, NAMES).with_middleware(CircuitBreaker(()))
+    watched = ModelSet(server, server, server, NAMES).with_middleware(CircuitBreaker(()))
 
     def wave(number: int) -> list[BaseException | None]:
         tasks = [[Task(id=f"{number} {i}", instruction="x")] for i in range(size)]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import goalreel
-from goalreel.batch import run
+from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.types import Candidate, Edit, Failure, Plan, Step, Storyboard, Task, Verdict
 
 TASK = Task(id="task", instruction="tidy up", image=Image(np.zeros((24, 32, 3), np.uint8)))
@@ -39,10 +39,12 @@ class Counting:
 
 
 def board(model: Counting, journal: Journal | None = None) -> Storyboard:
-    trio = Trio(model, model, model)
+    model_set = ModelSet(model, model, model)
     if journal:
-        trio = trio.with_middleware(journal.middleware(dict.fromkeys(("plan", "edit", "judge"), "m")))
-    return next(run([TASK], trio.planner, trio.editor, trio.critic, max_attempts=3))
+        model_set = model_set.with_middleware(
+            journal.middleware(dict.fromkeys(("plan", "edit", "judge"), "m"))
+        )
+    return next(run([TASK], model_set.planner, model_set.editor, model_set.critic, max_attempts=3))
 
 
 def test_a_killed_run_asks_no_model_twice(tmp_path):
@@ -81,7 +83,7 @@ def test_failures_are_worth_a_retry(tmp_path):
 def test_other_models_other_answers(tmp_path):
     journal, model = Journal(tmp_path), Counting()
     for key in ("a", "b", "a"):
-        Trio(model, model, model).with_middleware(journal.middleware({"plan": key})).planner.plan([TASK])
+        ModelSet(model, model, model).with_middleware(journal.middleware({"plan": key})).planner.plan([TASK])
     assert model.calls["plan"] == 2
 
 

@@ -7,13 +7,25 @@ import numpy as np
 import pytest
 from support.provenance import named
 
-from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verdict, annotate, open_dataset
+from goalreel import (
+    Edit,
+    Failure,
+    Image,
+    ModelSet,
+    Options,
+    Plan,
+    Step,
+    Task,
+    Verdict,
+    annotate,
+    open_dataset,
+)
 from goalreel.annotator.plan import plan_task
-from goalreel.batch import Limits
 from goalreel.datasets.episode import episode_id
+from goalreel.drivers import Limits
 from goalreel.models import presets
-from goalreel.models.lazy import Lazy
 from goalreel.models.load import load
+from goalreel.models.model_set import Lazy
 from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Candidate
 
@@ -27,11 +39,11 @@ class Memory:
         self.events: list[str] = []
         self.unplanned = unplanned
 
-    def trio(self) -> Trio:
+    def model_set(self) -> ModelSet:
         def lazy(role: str) -> Lazy:
             return Lazy(lambda: self.loaded(role), lambda: self.events.append(f"free {role}"))
 
-        return Trio(lazy("planner"), lazy("editor"), lazy("critic"), NAMES, planner_apart=True)
+        return ModelSet(lazy("planner"), lazy("editor"), lazy("critic"), NAMES, planner_apart=True)
 
     def loaded(self, role: str) -> "Memory":
         self.events.append(f"load {role}")
@@ -56,7 +68,7 @@ class Memory:
 
 @pytest.fixture
 def gpu(monkeypatch):
-    monkeypatch.setattr("goalreel.models.trio.has_gpu", lambda: True)
+    monkeypatch.setattr("goalreel.models.model_set.has_gpu", lambda: True)
 
 
 FREED = ["load planner", "plan", "free planner", "load editor", "load critic", "edit"]
@@ -69,7 +81,7 @@ def test_all_episodes_are_planned_before_another_model_is_loaded(sharded_dataset
         annotate(
             source,
             out,
-            memory.trio(),
+            memory.model_set(),
             Options(),
             limits=Limits(2),
             progress=lambda *progress: heard.append(progress),
@@ -81,7 +93,7 @@ def test_all_episodes_are_planned_before_another_model_is_loaded(sharded_dataset
 
     together = run(tmp_path / "together")
     assert together[:3] == ["load planner", "load editor", "load critic"]
-    monkeypatch.setattr("goalreel.models.trio.has_gpu", lambda: True)
+    monkeypatch.setattr("goalreel.models.model_set.has_gpu", lambda: True)
     assert run(tmp_path / "apart") == FREED
     pages = [sorted((tmp_path / out / "data").rglob("*.parquet")) for out in ("together", "apart")]
     assert [p.read_bytes() for p in pages[0]] == [p.read_bytes() for p in pages[1]]
@@ -91,7 +103,7 @@ def test_all_episodes_are_planned_before_another_model_is_loaded(sharded_dataset
 def test_a_plan_that_failed_does_not_load_the_planner_again(sharded_dataset, tmp_path):
     memory = Memory(unplanned=episode_id(1))
     source = open_dataset(sharded_dataset)
-    summary = annotate(source, tmp_path / "out", memory.trio(), Options())
+    summary = annotate(source, tmp_path / "out", memory.model_set(), Options())
     assert memory.events == FREED
     assert list(summary.failures) == [1]
 
@@ -104,7 +116,7 @@ def test_a_single_task_frees_the_planner_too(tmp_path):
     board = plan_task(
         task,
         tmp_path / "out",
-        memory.trio(),
+        memory.model_set(),
         observe=lambda request, answer: seen.append(type(answer).__name__),
     )
     assert memory.events == FREED
@@ -124,5 +136,5 @@ def test_a_single_task_frees_the_planner_too(tmp_path):
     ],
 )
 def test_a_planner_is_freed_where_it_is_in_memory_with_others(planner, critic, editor, apart):
-    trio = load(presets.load("klein", planner=planner, critic=critic, editor=editor), roles=())
-    assert trio.planner_apart == apart
+    model_set = load(presets.load("klein", planner=planner, critic=critic, editor=editor), roles=())
+    assert model_set.planner_apart == apart

@@ -175,7 +175,7 @@ def test_a_task_with_pictures_is_saved_and_loaded(tmp_path):
 
 def test_from_python(models, tmp_path):
     planner, editor, critic = models[1::2]
-    trio = load_models(presets.load("server", planner=planner, editor=editor, critic=critic))
-    board = plan("# <image>", None, tmp_path / "p", trio, images=[A], done=[DoneStep(instruction="x")])
+    model_set = load_models(presets.load("server", planner=planner, editor=editor, critic=critic))
+    board = plan("# <image>", None, tmp_path / "p", model_set, images=[A], done=[DoneStep(instruction="x")])
     assert (board.task.image, board.task.images, board.task.done[0].instruction) == (A, (A,), "x")
-    assert plan("#", NOW, tmp_path / "q", trio).task == make_task("#", NOW)
+    assert plan("#", NOW, tmp_path / "q", model_set).task == make_task("#", NOW)

@@ -4,17 +4,16 @@ import json
 
 import pytest
 from support.cli import fails, invoke
-from support.scripted_trio import Scripted
+from support.scripted_models import Scripted
 
 from goalreel.annotator import plan_rows as module
 from goalreel.annotator.plan_rows import PlanOrder, plan_rows
 from goalreel.annotator.prompt_rows import read_rows
-from goalreel.batch import Limits
 from goalreel.datasets.shards import Shard
+from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, InputError
+from goalreel.models.model_set import ModelSet, Provenance
 from goalreel.models.presets import Preset
-from goalreel.models.provenance import Provenance
-from goalreel.models.trio import Trio
 from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Failure
 
@@ -44,7 +43,7 @@ def models(monkeypatch):
 
     def load(chosen, roles):
         model = made.setdefault(chosen.editor, Draws())
-        return Trio(model, model, model, Provenance(chosen))
+        return ModelSet(model, model, model, Provenance(chosen))
 
     monkeypatch.setattr(module, "load", load)
     return made

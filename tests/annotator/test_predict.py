@@ -22,7 +22,7 @@ from goalreel import load_storyboard as load
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.editors.catalogue import Entry
 from goalreel.files import exclusive
-from goalreel.models.build import build_editor
+from goalreel.models.load import build_editor
 from goalreel.serving.settings import Models
 from goalreel.types import Edit
 

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from support.cli import fails
 from support.recordings import storyboard
-from support.scripted_trio import Scripted
+from support.scripted_models import Scripted
 from support.serving_models import running
 
 from goalreel import Options, annotate, load_models, open_dataset
@@ -24,7 +24,7 @@ from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
 from goalreel.http.server import ConnectionBounds
 from goalreel.image import Image
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.types import Edit, Failure
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
@@ -47,7 +47,7 @@ def out(made, tmp_path):
     return shutil.copytree(made, tmp_path / "out")
 
 
-def client(out, models: Trio | None = None, access: Access | None = None) -> TestClient:
+def client(out, models: ModelSet | None = None, access: Access | None = None) -> TestClient:
     app = create_review(ReviewSession.open(out, reviewer="root"), access or Access(), models)
     return TestClient(app, base_url="http://127.0.0.1:8090", follow_redirects=False)
 
@@ -397,7 +397,7 @@ def rendered(page: TestClient, index: int = 2, step: str = "2", prompt: str = "d
 
 def test_a_step_is_rendered_again_from_the_goal_before_it(out):
     studio = Studio()
-    page = client(out, Trio(studio, studio, studio))
+    page = client(out, ModelSet(studio, studio, studio))
     assert page.get("/api/dataset").json()["can_render"]
     answer = rendered(page)
     assert answer.status_code == 200
@@ -414,7 +414,7 @@ def test_a_step_is_rendered_again_from_the_goal_before_it(out):
 
 def test_one_picture_is_made_at_a_time(out):
     studio = Studio()
-    page = client(out, Trio(studio, studio, studio))
+    page = client(out, ModelSet(studio, studio, studio))
     studio.open.clear()
     answers = []
     first = threading.Thread(target=lambda: answers.append(rendered(page)), daemon=True)
@@ -429,7 +429,7 @@ def test_one_picture_is_made_at_a_time(out):
 
 def test_a_picture_that_took_long_is_not_lost_to_what_was_changed_meanwhile(out):
     studio = Studio()
-    page = client(out, Trio(studio, studio, studio))
+    page = client(out, ModelSet(studio, studio, studio))
     stale = page.get("/api/episodes/2").json()["revision"]
     done(page, 2, {"kind": "merge", "step": "0"})
     old = {"revision": stale, "by": "ann", "step": "2", "prompt": "p"}
@@ -449,7 +449,7 @@ def test_a_picture_that_took_long_is_not_lost_to_what_was_changed_meanwhile(out)
 
 def test_what_an_editor_could_not_do_is_told(out):
     studio = Scripted(salt=1, fail_percent=100)
-    page = client(out, Trio(studio, studio, studio))
+    page = client(out, ModelSet(studio, studio, studio))
     attempt = rendered(page).json()["steps"][2]["attempts"][1]
     assert (attempt["picture"], attempt["outcome"], attempt["text"]) == (None, "failed", "edit: scripted")
 

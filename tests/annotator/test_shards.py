@@ -10,15 +10,15 @@ import pytest
 from support.cli import fails, goalreel, invoke
 from support.places import SUPPORT
 from support.provenance import named
-from support.scripted_trio import Scripted
+from support.scripted_models import Scripted
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.shards import build_records
-from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.shards import Shard
+from goalreel.drivers import Limits
 from goalreel.errors import InputError
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -119,13 +119,13 @@ class Dying(Scripted):
 
 def test_a_shard_that_goes_on_asks_no_model_twice(sharded_dataset, tmp_path):
     def work(out: str, model: Scripted, shard: Shard | None = None) -> None:
-        trio = Trio(
+        model_set = ModelSet(
             model,
             model,
             model,
             named("steady", "steady", "steady"),
         )
-        annotate(open_dataset(sharded_dataset), tmp_path / out, trio, limits=Limits(2, 2), shard=shard)
+        annotate(open_dataset(sharded_dataset), tmp_path / out, model_set, limits=Limits(2, 2), shard=shard)
 
     one, first, second, third = Scripted(1, 0), Dying(3), Dying(), Dying()
     work("whole", one)

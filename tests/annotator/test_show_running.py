@@ -10,8 +10,8 @@ from support.cli import fails, goalreel
 from support.wait import until
 
 from goalreel import Edit, Editor, Failure, Image, Options, annotate, load_models, open_dataset
-from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL
+from goalreel.drivers import Limits
 
 
 class Gate:

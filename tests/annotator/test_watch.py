@@ -13,7 +13,7 @@ from support.chat_server import ChatServer, Reply, Request, error, said
 from support.cli import invoke
 from support.watcher import segments, text_of, watch
 
-from goalreel import Edit, Image, Options, Trio, annotate, open_dataset
+from goalreel import Edit, Image, ModelSet, Options, annotate, open_dataset
 from goalreel.annotator.cost_estimate import watching
 from goalreel.datasets.records import FOLDER
 from goalreel.models import presets
@@ -126,8 +126,8 @@ def test_goals_are_rendered_towards_what_was_seen(video_dataset, tmp_path, monke
     source, painter = open_dataset(video_dataset), Painter()
     with ChatServer(watch) as server:
         preset = presets.load("watch", planner=f"watch:openai:seer@{server.url}", critic="difference")
-        trio = load(preset, recordings=Options().recorded(source))
-        result = annotate(source, tmp_path / "out", Trio(trio.planner, painter, trio.critic))
+        model_set = load(preset, recordings=Options().recorded(source))
+        result = annotate(source, tmp_path / "out", ModelSet(model_set.planner, painter, model_set.critic))
     assert result.clean
     assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 8), (8, 12)]
     assert {edit.prompt for edit in painter.edits} >= {

@@ -23,7 +23,7 @@ from goalreel.cli.console import show_summary
 from goalreel.cli.plan_progress import live_view
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.types import ROLES, Plan, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 SAID = "Wait until the water boils."
@@ -62,8 +62,8 @@ class Cook:
         return [Verdict(success=True, reasoning="as wanted", probability=SURE) for _ in candidates]
 
 
-def trio(cook: Cook, **names) -> Trio:
-    return Trio(cook, cook, cook, replace(named(**names), uncached=frozenset(ROLES)))
+def model_set(cook: Cook, **names) -> ModelSet:
+    return ModelSet(cook, cook, cook, replace(named(**names), uncached=frozenset(ROLES)))
 
 
 FRAME = Image(np.full((48, 64, 3), 40, np.uint8))
@@ -72,7 +72,7 @@ FRAME = Image(np.full((48, 64, 3), 40, np.uint8))
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory) -> tuple[Path, Storyboard]:
     out = tmp_path_factory.mktemp("plan") / "out"
-    return out, plan("make tea", FRAME, out, trio(Cook()))
+    return out, plan("make tea", FRAME, out, model_set(Cook()))
 
 
 def test_a_plan_keeps_words_and_numbers(planned):
@@ -145,7 +145,7 @@ def test_the_contact_sheet_has_a_mark_and_the_words():
 
 def test_the_live_view_says_what_is_in_words_and_how_sure_the_critic_is(tmp_path, capsys):
     with live_view() as observe:
-        plan("make tea", FRAME, tmp_path / "out", trio(Cook(0.25)), observe=observe)
+        plan("make tea", FRAME, tmp_path / "out", model_set(Cook(0.25)), observe=observe)
     rows = capsys.readouterr().err
     assert "in words" in rows
     assert "0.25" in rows
@@ -168,7 +168,7 @@ class TimedCook(Cook):
 @pytest.fixture(scope="module")
 def annotated(video_dataset, tmp_path_factory) -> tuple[Path, Summary]:
     out = tmp_path_factory.mktemp("annotated") / "out"
-    return out, annotate(open_dataset(video_dataset), out, trio(TimedCook()), Options())
+    return out, annotate(open_dataset(video_dataset), out, model_set(TimedCook()), Options())
 
 
 def test_an_episode_has_words_between_its_pictures(annotated):
@@ -207,7 +207,7 @@ def test_a_dataset_with_words_is_shown(annotated, tmp_path):
 
 @pytest.mark.parametrize(("keep", "kept"), [("best", 0), ("last", 1)])
 def test_annotate_keeps_the_picture_that_it_is_told_to(video_dataset, tmp_path, keep, kept):
-    models = trio(Cook(0.4, 0.2), keep=keep, max_attempts=2)
+    models = model_set(Cook(0.4, 0.2), keep=keep, max_attempts=2)
     annotate(open_dataset(video_dataset), tmp_path / "out", models, Options(), episodes=[0])
     step = Records(tmp_path / "out" / FOLDER, source="").outline(0).steps[0]
     assert (step.status, step.chosen) == ("unverified", kept)

@@ -18,8 +18,8 @@ from goalreel.annotator.plan_rows import PlanOrder, plan_rows
 from goalreel.annotator.prompt_rows import read_rows
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.workers import Workers
-from goalreel.batch import Limits
 from goalreel.datasets.records import LOCAL
+from goalreel.drivers import Limits
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets

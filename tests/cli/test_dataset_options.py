@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from support.cli import fails, goalreel, invoke
+from support.cli import fails, goalreel
 
 from goalreel.datasets.records import FOLDER
 
@@ -29,7 +29,3 @@ def test_carry_over(video_dataset, annotated, tmp_path):
     assert printed == "2 episodes got their records; 1 had none\n"
     assert (edited / FOLDER / "episodes/chunk-000/episode_000002.json").is_file()
     assert "has no records" in fails("carry-over", edited, "--from", video_dataset)
-    former = invoke("adopt", edited, "--from", out)
-    assert (former.exit_code, former.stdout) == (0, printed)
-    assert "goalreel carry-over" in former.stderr
-    assert "adopt" not in goalreel("--help")

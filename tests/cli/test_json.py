@@ -33,7 +33,7 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
     table = tmp_path / "steps.csv"
     assert results("export", out, "--to", "table", "--out", table)["rows"] > 0
     edited = shutil.copytree(out, tmp_path / "edited", ignore=shutil.ignore_patterns(FOLDER.name))
-    assert results("adopt", edited, "--from", out)["recorded"] == 3
+    assert results("carry-over", edited, "--from", out)["recorded"] == 3
 
 
 @pytest.mark.lab

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from goalreel.async_driver import advance
+from goalreel.drivers import advance
 from goalreel.image import Image
 from goalreel.types import Edit, Failure, Task
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.scripted_trio import Scripted, tasks
+from support.scripted_models import Scripted, tasks
 
-from goalreel.batch import Limits, run
+from goalreel.drivers import Limits, run
 from goalreel.errors import BackendError
 from goalreel.types import (
     Failure,

@@ -149,5 +149,7 @@ def test_a_model_of_this_process_has_no_server():
 
 def test_a_preset_of_servers_is_probed_before_it_is_asked(server, url):
     server.replies = {LIST: listing("planner", "editor", "critic", owner="goalreel")}
-    trio = load(preset("server", **dict.fromkeys(("planner", "editor", "critic"), f"server:{url}")), roles=())
-    assert [probe(model) for model in (trio.planner, trio.editor, trio.critic)] == ["", "", ""]
+    model_set = load(
+        preset("server", **dict.fromkeys(("planner", "editor", "critic"), f"server:{url}")), roles=()
+    )
+    assert [probe(model) for model in (model_set.planner, model_set.editor, model_set.critic)] == ["", "", ""]

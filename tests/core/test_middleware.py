@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from goalreel.batch import run_trajectory
+from goalreel.drivers import run_trajectory
 from goalreel.image import Image
 from goalreel.loop import storyboard
 from goalreel.middleware import AskAdapter, Middleware, ask_models, compose

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.scripted_trio import Scripted, tasks
+from support.scripted_models import Scripted, tasks
 from support.wait import until
 
-from goalreel.batch import Limits, run
+from goalreel.drivers import Limits, run
 from goalreel.errors import BackendError, UserError
 from goalreel.types import Failure, Stage, Storyboard, Task, Verdict
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import goalreel
-from goalreel import subgoal_camera
 
 
 @pytest.mark.parametrize("name", goalreel.__all__)
@@ -34,15 +33,6 @@ def test_it_runs_as_a_module():
     command = [sys.executable, "-m", "goalreel", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Usage: goalreel [OPTIONS] COMMAND" in done.stdout
-
-
-def test_the_former_module_of_the_sub_goal_camera_warns():
-    sys.modules.pop("goalreel.subgoal", None)
-    with pytest.warns(DeprecationWarning, match=r"now goalreel\.subgoal_camera") as caught:
-        from goalreel.subgoal import DEFAULT_FORM, in_form
-    assert caught[0].filename == __file__
-    assert in_form is subgoal_camera.in_form
-    assert DEFAULT_FORM == subgoal_camera.DEFAULT_FORM
 
 
 def test_a_folder_without_a_storyboard_is_one_line(tmp_path):

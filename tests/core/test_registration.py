@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from goalreel.batch import run
+from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.loop import KEEP_STILL
 from goalreel.registration import register

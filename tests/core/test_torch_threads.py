@@ -5,12 +5,12 @@ import torch
 from support.serving_models import picture
 from torch import nn
 
-from goalreel import torch_threads
+from goalreel import torch_support as torch_threads
 from goalreel.chat.conversation import Message
 from goalreel.chat.hf import HfChat
 from goalreel.checkpoints import NANO
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.torch_threads import threads_for
+from goalreel.torch_support import threads_for
 from goalreel.types import Edit
 
 

@@ -318,22 +318,6 @@ def test_only_who_compares_picture_and_words_verifies(image, verdict, status):
             StoryboardStep(step=STEP, attempts=(attempt,), status=other, chosen=0)
 
 
-@pytest.mark.parametrize(("image", "status"), [(FRAME, "observed"), (PICTURE, "unverified")])
-def test_an_old_record_of_picture_checks_is_read_as_what_it_was(image, status):
-    """It says verified, and its verdict does not say that only the picture was looked at."""
-    old = {
-        "step": STEP.model_dump(),
-        "attempts": [
-            {"prompt": "p", "seed": 0, "image": image, "verdict": {"success": True, "reasoning": SEEN}}
-        ],
-        "status": "verified",
-        "chosen": 0,
-    }
-    step = StoryboardStep.model_validate(old)
-    assert step.status == status
-    assert step.attempts[0].verdict.pictures_only
-
-
 def test_a_storyboard_says_which_models_it_lost():
     lost = Failure(stage="edit", message="server gone\nlong story")
     tried = Attempt(prompt="p", seed=0, failure=lost)

@@ -24,11 +24,6 @@ from goalreel.errors import DatasetError
 
 DATA = "data/chunk-000/file-000.parquet"
 DROID = Path(__file__).parents[1] / "data/real/droid_new_setup"
-FORMER = (
-    "1081abd6d7c50e62e4c101e2e007e8154c05d5641035b3f7e69dfaae0e1aa773",
-    {0: "9f62114aa92d3c6c2f57d9391e3c3f1bc6f4e7b68de32a596a73e4a25d4bf20a"},
-)
-"""What b1bb9ae computed of it: of all columns but `index`, and of the tasks that they name."""
 
 
 def prints(root: Path) -> Fingerprint:
@@ -183,20 +178,3 @@ def test_names_of_recordings_are_compared_part_by_part():
     assert same_words(former, former)
     assert same_frames(None, None)
     assert not same_frames(None, now)
-
-
-def test_records_of_before_are_known_again(board, tmp_path):
-    """Their settings and their lines have one digest, which the instruction and all numbers went into."""
-    now, out = prints(DROID), tmp_path / "out"
-    former = Fingerprint(*FORMER)
-    assert now.former == former.shared
-    assert same_words(now.episodes[0], former.episodes[0])
-    for fingerprint in (former, now, now):
-        with Records.open(out, {"test": 1}, fingerprint) as records:
-            assert records.done() == (set() if fingerprint is former else {0})
-            records.commit(0, board(12))
-    with (
-        pytest.raises(DatasetError, match="made from another dataset"),
-        Records.open(out, {"test": 1}, Fingerprint("another", {})),
-    ):
-        pass

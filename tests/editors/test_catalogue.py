@@ -10,7 +10,7 @@ from goalreel.editors.catalogue import Entry, catalogue, find, like, stored
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models.build import build_editor
+from goalreel.models.load import build_editor
 from goalreel.types import Edit, Failure
 
 ASKED_FOR = {

@@ -11,7 +11,7 @@ from goalreel.editors.gemini import GeminiImages
 from goalreel.errors import InputError
 from goalreel.http.client import gemini_endpoint
 from goalreel.image import Image
-from goalreel.models.build import build_editor
+from goalreel.models.load import build_editor
 from goalreel.types import Edit, Failure
 
 OURS, GOOGLES = "GOALREEL_API_KEY", ("GEMINI_API_KEY", "GOOGLE_API_KEY")

@@ -23,7 +23,7 @@ from goalreel.errors import InputError
 from goalreel.http.abort import Abort, CallAbortedError
 from goalreel.http.retries import with_retry_listener
 from goalreel.image import Image
-from goalreel.models.build import build_editor
+from goalreel.models.load import build_editor
 from goalreel.serving.settings import Models
 from goalreel.types import Edit, Failure
 
@@ -595,7 +595,7 @@ def test_no_edit_at_once_is_refused(server):
 HANGING = """
 import sys
 from goalreel import Image, Plan, Step, Task, run
-from goalreel.models.build import build_editor
+from goalreel.models.load import build_editor
 from goalreel.critics.difference import DifferenceCritic
 
 class OneStep:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.same_picture import same_picture_editor
 
-from goalreel.batch import run
+from goalreel.drivers import run
 from goalreel.editors.sizes import LARGEST, placement
 from goalreel.image import Image
 from goalreel.types import Candidate, Edit, Plan, Step, Storyboard, Task, Verdict

@@ -15,7 +15,7 @@ from goalreel.errors import BackendError, UserError
 from goalreel.evaluation.published.answers import FOLDER, generate
 from goalreel.evaluation.published.benchmark import Sample
 from goalreel.image import Image
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.storyboard_io import load_storyboard
 from goalreel.tabletop.bench import job
 from goalreel.types import Candidate, Edit, Failure, Plan, Step, Task, Verdict
@@ -41,16 +41,16 @@ class Models:
         return [Verdict(success=True)] * len(candidates)
 
     @property
-    def trio(self) -> Trio:
-        return Trio(self, self, self)
+    def model_set(self) -> ModelSet:
+        return ModelSet(self, self, self)
 
 
 def edit(number: int) -> Edit:
     return Edit(task_id=f"t{number}", step=0, attempt=0, image=PICTURE, prompt="put it there", seed=0)
 
 
-def strict(models: Models) -> Trio:
-    return models.trio.with_middleware(CircuitBreaker(rule_roles(models.trio), strict=True))
+def strict(models: Models) -> ModelSet:
+    return models.model_set.with_middleware(CircuitBreaker(rule_roles(models.model_set), strict=True))
 
 
 def test_a_model_that_answers_nobody_ends_the_evaluation():
@@ -82,14 +82,14 @@ def test_answers_that_an_outage_cut_short_are_made_again(tmp_path):
     dead = Models(lambda edit: refused if edit.task_id == "s0" else SILENT)
     say = {"seed": 0, "concurrency": 1, "progress": lambda stage, done, total: None}
     with pytest.raises(UserError, match="the editor answered none"):
-        generate(samples, dead.trio, tmp_path, **say)
+        generate(samples, dead.model_set, tmp_path, **say)
     assert len(list((tmp_path / FOLDER).iterdir())) < 6
     alive = Models()
-    generate(samples, alive.trio, tmp_path, **say)
+    generate(samples, alive.model_set, tmp_path, **say)
     boards = [load_storyboard(tmp_path / FOLDER / s.id) for s in samples]
     assert [board.complete for board in boards] == [False, *[True] * 5], "the first was refused, an answer"
     assert alive.asked == {s.id for s in samples[1:]}
-    generate(samples, dead.trio, tmp_path, **say)
+    generate(samples, dead.model_set, tmp_path, **say)
 
 
 def test_episodes_that_a_run_did_not_get_to_are_not_scored(tmp_path, video_dataset, monkeypatch):
@@ -97,4 +97,4 @@ def test_episodes_that_a_run_did_not_get_to_are_not_scored(tmp_path, video_datas
     summary = replace(Summary(out=tmp_path, camera="front"), stopped="the editor answered none")
     monkeypatch.setattr(job, "annotate", lambda *_, **__: summary)
     with pytest.raises(UserError, match="the editor answered none"):
-        job.annotated([0], lambda recorded: Models().trio, tmp_path, lambda stage, done, total: None)
+        job.annotated([0], lambda recorded: Models().model_set, tmp_path, lambda stage, done, total: None)

@@ -14,8 +14,15 @@ from support.tiny_pipelines import tiny_pipeline
 
 from goalreel.errors import InputError
 from goalreel.models import presets
-from goalreel.models.checkpoint_size import model_gb, pipeline_gb, quantized_gb
-from goalreel.models.memory import CHAT_GB, CONTEXT_GB, EDIT_GB, memory_of
+from goalreel.models.memory import (
+    CHAT_GB,
+    CONTEXT_GB,
+    EDIT_GB,
+    memory_of,
+    model_gb,
+    pipeline_gb,
+    quantized_gb,
+)
 
 LOCAL = ("klein", "klein-4b", "klein-48gb", "klein-24gb")
 

@@ -10,16 +10,20 @@ from goalreel.chat.dialects.observed import ObservedDialect
 from goalreel.critics.difference import DifferenceCritic
 from goalreel.errors import InputError
 from goalreel.models import presets
-from goalreel.models.build import build_chat, build_critic, build_editor, build_planner, dialect_of
-from goalreel.models.discovery import find, forms, is_remote, kinds
 from goalreel.models.journal import Journal
-from goalreel.models.load import load
-from goalreel.models.model_options import PUBLIC_OPTIONS, EditorOptions, HfOptions, ModelOptions
-from goalreel.models.names import ModelName
-from goalreel.models.provenance import Provenance
-from goalreel.models.recording_context import RecordingContext
-from goalreel.models.registry import ModelSpec, Registry, read_options
-from goalreel.models.trio import Trio
+from goalreel.models.load import build_chat, build_critic, build_editor, build_planner, dialect_of, load
+from goalreel.models.model_set import ModelSet, Provenance
+from goalreel.models.names import PUBLIC_OPTIONS, EditorOptions, HfOptions, ModelName, ModelOptions
+from goalreel.models.registry import (
+    ModelSpec,
+    RecordingContext,
+    Registry,
+    find,
+    forms,
+    is_remote,
+    kinds,
+    read_options,
+)
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.loading import one_line
@@ -272,8 +276,8 @@ def test_models_that_read_recordings_say_so():
         build_planner("kinematic")
     with pytest.raises(InputError, match="only reads recordings"):
         load("hindsight")
-    trio = load("hindsight", recordings=RecordingContext({}, "front"))
-    assert trio.provenance.uncached == {"planner", "editor", "critic"}
+    model_set = load("hindsight", recordings=RecordingContext({}, "front"))
+    assert model_set.provenance.uncached == {"planner", "editor", "critic"}
 
 
 @pytest.mark.parametrize("editor", ["hindsight", "flux2-klein-4b+hindsight"])
@@ -323,10 +327,10 @@ def test_an_editor_of_one_picture_says_so_before_any_work(editor, several):
 def test_a_planner_that_watches_asks_a_chat_model(tmp_path):
     recorded = RecordingContext({}, "front")
     preset = presets.load("watch", planner="watch:openai:m@http://h/v1?timeout_s=9", critic="difference")
-    trio = load(preset, recordings=recorded)
-    assert isinstance(trio.planner, WatchPlanner)
-    assert trio.provenance.uncached == {"editor", "critic"}, "its answers are kept"
-    assert trio.remote == {"plan"}
+    model_set = load(preset, recordings=recorded)
+    assert isinstance(model_set.planner, WatchPlanner)
+    assert model_set.provenance.uncached == {"editor", "critic"}, "its answers are kept"
+    assert model_set.remote == {"plan"}
     assert not preset.predictive
     weights = tmp_path / "weights"
     weights.mkdir()
@@ -379,12 +383,6 @@ def test_what_cannot_watch_is_one_line(name, said):
     assert said in str(caught.value)
 
 
-def test_the_old_name_of_the_edit_server():
-    assert find("editor", ModelName.parse("seed:http://h")) is find(
-        "editor", ModelName.parse("interleavethinker:http://h")
-    )
-
-
 @pytest.mark.parametrize(
     ("planner", "editor", "critic", "remote"),
     [
@@ -396,9 +394,9 @@ def test_the_old_name_of_the_edit_server():
     ],
 )
 def test_which_models_are_asked_while_others_are_at_work(planner, editor, critic, remote, tmp_path):
-    trio = load(presets.load("nano", planner=planner, editor=editor, critic=critic), roles=())
-    assert trio.remote == remote
-    assert trio.with_journal(Journal(tmp_path)).remote == remote
+    model_set = load(presets.load("nano", planner=planner, editor=editor, critic=critic), roles=())
+    assert model_set.remote == remote
+    assert model_set.with_journal(Journal(tmp_path)).remote == remote
 
 
 def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
@@ -419,16 +417,16 @@ def test_only_the_roles_asked_for_are_loaded(monkeypatch):
     loaded = []
     monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
     preset = presets.load("nano", planner="hf:me/a", critic="hf:me/b", editor="server:http://h")
-    trio = load(preset, roles=["critic"])
+    model_set = load(preset, roles=["critic"])
     assert loaded == ["me/b"]
-    trio.prepare()
-    trio.prepare()
+    model_set.prepare()
+    model_set.prepare()
     assert loaded == ["me/b", "me/a"]
 
 
 def test_models_without_names_are_called_by_their_classes():
     critic = DifferenceCritic()
-    called = Trio(critic, critic, critic).provenance
+    called = ModelSet(critic, critic, critic).provenance
     assert called.preset.critic == "goalreel.critics.difference.DifferenceCritic"
     assert called.uncached == {"planner", "editor", "critic"}
 
@@ -444,8 +442,8 @@ def test_models_without_names_are_called_by_their_classes():
 )
 def test_live_frames_are_asked_about_in_other_words_where_the_preset_says_so(critic, live, observed):
     given = {"planner": "openai:m@http://h/v1", "editor": "server:http://h", "critic": critic}
-    trio = load(presets.load("api", **given, critic_live=live), roles=())
-    assert (trio.live_critic is not None) == observed
+    model_set = load(presets.load("api", **given, critic_live=live), roles=())
+    assert (model_set.live_critic is not None) == observed
 
 
 def test_a_chat_models_preset_asks_as_of_a_camera_and_nanos_as_it_has_learned():
@@ -481,21 +479,6 @@ def test_a_kind_is_registered_once():
     assert kind.build(ModelName.parse("mine:3"), "editor", None) == "3"
     with pytest.raises(ValueError, match="there is a kind 'mine' already"):
         registry.kind("mine", "Another.", ModelOptions)(build)
-
-
-def test_the_old_names_of_the_plugin_api_work_and_warn():
-    import importlib
-
-    registry = importlib.import_module("goalreel.models.registry")
-    with pytest.warns(DeprecationWarning, match="Asked is now called ModelSpec"):
-        old = registry.Asked
-    context, chat = RecordingContext({}, "front"), object()
-    spec = old(ModelName.parse("mine"), ModelOptions(), "planner", context, chat)
-    for name, value in (("given", context), ("recorded", context), ("asked_chat", chat)):
-        with pytest.warns(DeprecationWarning, match=f"{name} is now called"):
-            assert getattr(spec, name) is value
-    with pytest.raises(ImportError):
-        from goalreel.models.registry import Nothing  # noqa: F401
 
 
 @pytest.mark.parametrize("command", ["annotate", "plan", "serve", "node", "eval tabletop"])

@@ -7,10 +7,10 @@ import pytest
 
 from goalreel.editors import catalogue
 from goalreel.errors import InputError
+from goalreel.files import MAX_BYTES
 from goalreel.models import presets
 from goalreel.models.load import load
-from goalreel.models.provenance import Provenance
-from goalreel.yaml_file import MAX_BYTES
+from goalreel.models.model_set import Provenance
 
 OWN = "planner: hf:a\neditor: server:http://h\ncritic: difference\nmax_attempts: 2\nkeep: last\n"
 

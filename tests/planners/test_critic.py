@@ -16,7 +16,7 @@ from goalreel.chat.dialects.observed import ObservedDialect
 from goalreel.critics.chat import ChatCritic, question
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models.build import build_critic
+from goalreel.models.load import build_critic
 from goalreel.types import Candidate, Failure, Verdict
 
 REPLIES = DATA / "replies"

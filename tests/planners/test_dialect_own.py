@@ -12,7 +12,7 @@ from goalreel.chat.dialects.recognition import trained_steps_of, write_trained_s
 from goalreel.checkpoints import NANO
 from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
-from goalreel.models.build import dialect_of
+from goalreel.models.load import dialect_of
 from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
 from goalreel.types import Attempt, Candidate, DoneStep, Plan, Step, Storyboard, StoryboardStep, Task, Verdict

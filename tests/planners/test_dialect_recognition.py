@@ -8,7 +8,7 @@ import pytest
 
 from goalreel.chat.dialects import default_dialect
 from goalreel.checkpoints import NANO
-from goalreel.models.build import dialect_of
+from goalreel.models.load import dialect_of
 from goalreel.training.card import Card, write_card
 
 QWEN = {"model_type": "qwen3_vl", "text_config": {"hidden_size": 4096}}

@@ -15,7 +15,7 @@ from goalreel.chat.conversation import Message, NoReply, cut_off
 from goalreel.chat.hf import HfChat
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.models.build import build_chat
+from goalreel.models.load import build_chat
 from goalreel.progress import reply_listener
 
 

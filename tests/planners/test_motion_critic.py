@@ -6,9 +6,9 @@ import pytest
 from support.places import SHARED
 
 from goalreel.annotator.options import Options
-from goalreel.batch import run
 from goalreel.critics.motion import MotionCritic
 from goalreel.datasets.source import Source
+from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.models.load import load
 from goalreel.planners.kinematic import Layout

@@ -12,7 +12,7 @@ from goalreel.chat.dialects.observed import ObservedDialect
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models.build import build_critic
+from goalreel.models.load import build_critic
 from goalreel.types import Candidate, Failure
 
 

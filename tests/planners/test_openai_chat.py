@@ -21,7 +21,7 @@ from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError, InputError
 from goalreel.http.retries import with_retry_listener
 from goalreel.image import Image
-from goalreel.models.build import build_chat
+from goalreel.models.load import build_chat
 
 KEY = "sk-top-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {"success": {"type": "boolean"}}}

@@ -9,7 +9,7 @@ from support.chat_server import error, said
 from goalreel.chat.conversation import Message, NoReply, fold_system, refuses_system
 from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import InputError
-from goalreel.models.build import build_chat, build_editor
+from goalreel.models.load import build_chat, build_editor
 from goalreel.models.names import ModelName
 
 SECRET = "gateway-secret-0123"

@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.scripted import ScriptedChat, words
 
-from goalreel.batch import run
 from goalreel.chat.conversation import NoReply
 from goalreel.chat.interleave import interleave, plain, shrink
+from goalreel.drivers import run
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner

@@ -20,7 +20,7 @@ HEAVY = {"torch", "transformers", "diffusers", "rclpy", "lerobot", "mujoco", "cv
 LIGHT = (
     "goalreel",
     "goalreel.types",
-    "goalreel.batch",
+    "goalreel.drivers",
     "goalreel.annotator",
     "goalreel.streaming.board",
     "goalreel.cli.node",
@@ -367,7 +367,7 @@ WHERE = f"""
 import importlib.util as u
 for package in {PACKAGES}:
     print(u.find_spec("goalreel." + package).submodule_search_locations[0])
-import goalreel, goalreel.batch, goalreel.errors
+import goalreel, goalreel.drivers, goalreel.errors
 print(goalreel.__path__[0])
 """
 

@@ -19,9 +19,9 @@ from support import tabletop_models as models
 from support.places import ROOT
 from typer.main import get_command
 
-from goalreel.batch import run
 from goalreel.cli.main import app
-from goalreel.models.trio import Trio
+from goalreel.drivers import run
+from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.bench.loop import TruePlanner
 from goalreel.tabletop.bench.scenes import walk
 from goalreel.types import Candidate, Verdict
@@ -97,8 +97,8 @@ class ExplainingCritic:
 def test_nano_picture_shows_both_attempts_of_a_storyboard_that_the_simulator_confirms():
     scene = walk(next(nano_picture.candidates()))
     planner = TruePlanner({scene.task.id: scene}, "terse")
-    trio = Trio(planner, models.Editor([scene], terse=0.5), ExplainingCritic(models.Critic([scene])))
-    board = next(run([scene.task], trio.planner, trio.editor, trio.critic, max_attempts=3))
+    model_set = ModelSet(planner, models.Editor([scene], terse=0.5), ExplainingCritic(models.Critic([scene])))
+    board = next(run([scene.task], model_set.planner, model_set.editor, model_set.critic, max_attempts=3))
     models.close()
     assert nano_picture.objection(scene, board) is None
     assert not nano_picture.hides(scene)

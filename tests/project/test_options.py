@@ -8,15 +8,13 @@ from support.places import ROOT
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.workers import Workers
-from goalreel.batch import Limits
 from goalreel.cli.main import app
 from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.datasets.writing.text import TextOptions
+from goalreel.drivers import Limits
 from goalreel.errors import InputError
 from goalreel.models import presets
-from goalreel.models.choice import ModelChoice
-from goalreel.models.loop_options import LoopOptions
-from goalreel.models.presets import FIELDS, Preset
+from goalreel.models.presets import FIELDS, LoopOptions, ModelChoice, Preset
 from goalreel.serving.settings import ServeSettings
 from goalreel.settings import fields_of
 from goalreel.streaming.settings import EngineSettings, engine_parameters, engine_settings

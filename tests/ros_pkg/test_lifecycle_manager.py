@@ -15,8 +15,7 @@ from support.lifecycle_manager import LifecycleManager
 from support.wait import until
 
 from goalreel.errors import BackendError
-from goalreel.models.lazy import Lazy
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import Lazy, ModelSet
 from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.node import GoalreelNode
 from goalreel_ros.spin import NodeExecutor, Spin
@@ -53,7 +52,7 @@ class Bench:
         self.nodes = []
         for name in ("first", "second"):
             options = [Parameter("server_timeout", value=0.0), Parameter("preset", value="server")]
-            node = GoalreelNode(self.trio, context=context, namespace=name, parameter_overrides=options)
+            node = GoalreelNode(self.model_set, context=context, namespace=name, parameter_overrides=options)
             self.executor.add_node(node)
             self.nodes.append(node)
         self.spin = Spin(self.executor)
@@ -62,8 +61,8 @@ class Bench:
         self.background = BackgroundNode("manager", self.nodes[0])
         self.background.start()
 
-    def trio(self, _: object) -> Trio:
-        return Trio(Lazy(self.model.load), Lazy(self.model.load), Lazy(self.model.load))
+    def model_set(self, _: object) -> ModelSet:
+        return ModelSet(Lazy(self.model.load), Lazy(self.model.load), Lazy(self.model.load))
 
     def manager(self, service_timeout: float = 60.0) -> LifecycleManager:
         names = ["/first/goalreel", "/second/goalreel"]

@@ -9,8 +9,8 @@ from rclpy.parameter import Parameter
 from support.places import ROOT, TESTS
 
 from goalreel.errors import InputError
-from goalreel.models.choice import ModelChoice
 from goalreel.models.load import load
+from goalreel.models.presets import ModelChoice
 from goalreel.streaming.board import ErrorCode
 from goalreel_ros import parameters
 from goalreel_ros.client.commander import SERVICES

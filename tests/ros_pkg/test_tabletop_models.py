@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
-from goalreel.batch import run as run_batch
 from goalreel.critics.chat import ChatCritic
+from goalreel.drivers import run as run_batch
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
@@ -41,7 +41,7 @@ def live(world) -> Image:
     return world.tick(HOLD, look=True).picture
 
 
-def trio(world, misread=()):
+def model_set(world, misread=()):
     chats = ChatPlanner(PlannerChat(world)), ChatCritic(CriticChat(world))
     return chats[0], SimulatorEditor(world, misread), chats[1]
 
@@ -56,7 +56,7 @@ def edit(image, prompt) -> Edit:
 
 def judge(world, goal, source, image):
     prompt = order_of(goal, world.names)
-    (verdict,) = trio(world)[2].judge(
+    (verdict,) = model_set(world)[2].judge(
         [
             Candidate(
                 task_id="t", step=0, source=source, image=image, instruction=state_of(goal), prompt=prompt
@@ -104,7 +104,7 @@ def test_what_is_not_on_the_table_is_refused_in_one_line(text, why):
 
 
 def test_a_storyboard_of_the_scenes_own_instruction_is_verified(world, live):
-    (board,) = run_batch([task(world, live)], *trio(world), max_attempts=3)
+    (board,) = run_batch([task(world, live)], *model_set(world), max_attempts=3)
     assert [s.step.instruction for s in board.steps] == [state_of(g) for g in world.episode.goals]
     assert [len(s.attempts) for s in board.steps] == [1] * len(world.episode.goals)
     assert board.complete
@@ -113,7 +113,7 @@ def test_a_storyboard_of_the_scenes_own_instruction_is_verified(world, live):
 
 
 def test_an_order_that_was_misread_is_rejected_and_the_refined_one_is_right(world, live):
-    (board,) = run_batch([task(world, live)], *trio(world, misread=[0, 2]), max_attempts=3)
+    (board,) = run_batch([task(world, live)], *model_set(world, misread=[0, 2]), max_attempts=3)
     assert [len(s.attempts) for s in board.steps] == [2, 1, 2, 1, 1]
     assert board.complete
     wrong, right = board.steps[0].attempts
@@ -124,7 +124,7 @@ def test_an_order_that_was_misread_is_rejected_and_the_refined_one_is_right(worl
 
 @pytest.mark.lab
 def test_only_what_does_not_hold_is_planned_again(world, live):
-    planner, editor, _ = trio(world)
+    planner, editor, _ = model_set(world)
     (plan,) = planner.plan([task(world, live)])
     after = editor.edit([edit(live, plan.steps[0].prompt)])[0]
     board = Storyboard(task=task(world, live), steps=tuple(StoryboardStep(step=s) for s in plan.steps))
@@ -145,7 +145,7 @@ def test_a_plan_puts_back_what_an_earlier_step_undoes():
 
 
 def test_an_instruction_of_another_scene_is_a_failure_that_keeps_the_reply(world):
-    (failure,) = trio(world)[0].plan([task(world, instruction="make tea")])
+    (failure,) = model_set(world)[0].plan([task(world, instruction="make tea")])
     assert isinstance(failure, Failure)
     assert "cannot make out 'make tea'" in failure.reply
 
@@ -153,7 +153,7 @@ def test_an_instruction_of_another_scene_is_a_failure_that_keeps_the_reply(world
 @pytest.mark.lab
 def test_a_plainer_instruction_works_as_well(world, live):
     goal = world.episode.goals[1]
-    (board,) = run_batch([task(world, live, goal.text)], *trio(world), max_attempts=1)
+    (board,) = run_batch([task(world, live, goal.text)], *model_set(world), max_attempts=1)
     assert [s.step.instruction for s in board.steps] == [state_of(goal)]
     assert board.complete
 

@@ -19,7 +19,7 @@ from goalreel.chat.conversation import Message
 from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
 from goalreel.editors.catalogue import like
-from goalreel.models.build import build_chat, build_editor
+from goalreel.models.load import build_chat, build_editor
 from goalreel.types import Edit
 
 KLEIN = "Flux2KleinPipeline"

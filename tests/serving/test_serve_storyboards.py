@@ -28,12 +28,11 @@ from support.serving_models import (
     verdict_of,
 )
 
-from goalreel.async_driver import drive
-from goalreel.batch import run
 from goalreel.claims import attributed, makers
 from goalreel.critics.chat import ChatCritic
+from goalreel.drivers import drive, run
 from goalreel.editors.split import FallbackEditor
-from goalreel.models.loop_options import LoopOptions
+from goalreel.models.presets import LoopOptions
 from goalreel.planners.chat import ChatPlanner
 from goalreel.serving.pictures import to_base64
 from goalreel.serving.settings import Models

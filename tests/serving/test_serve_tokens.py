@@ -21,7 +21,7 @@ from support.serving_models import (
 )
 
 from goalreel.critics.chat import ChatCritic
-from goalreel.models.build import build_chat
+from goalreel.models.load import build_chat
 from goalreel.serving.settings import Models
 from goalreel.types import Candidate, Storyboard
 

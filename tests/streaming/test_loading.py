@@ -9,8 +9,7 @@ from support.streaming_world import QUICK, Listening, World, result
 from support.wait import until
 
 from goalreel.errors import BackendError, InputError, UserError
-from goalreel.models.lazy import Lazy
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskRequest
@@ -42,14 +41,14 @@ class Slow:
         self.gates = {role: threading.Event() for role in ("planner", "editor", "critic")}
         self.broken: str | None = None
 
-    def trio(self, _: object) -> Trio:
+    def model_set(self, _: object) -> ModelSet:
         def model(role: str):
             assert self.gates[role].wait(60)
             if role == self.broken:
                 raise OSError("no space for the weights")
             return Probed(self.world, self.probed.get(role))
 
-        return Trio(
+        return ModelSet(
             Lazy(lambda: model("planner")),
             Lazy(lambda: model("editor")),
             Lazy(lambda: model("critic")),
@@ -65,7 +64,7 @@ def slow():
 def engine(slow):
     ticks = iter(range(1, 10**9))
     settings = EngineSettings.of(**QUICK)
-    engine = Engine(settings, slow.world.newest, Listening(), lambda: next(ticks), build=slow.trio)
+    engine = Engine(settings, slow.world.newest, Listening(), lambda: next(ticks), build=slow.model_set)
     yield engine
     for gate in slow.gates.values():
         gate.set()

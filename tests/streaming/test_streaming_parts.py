@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.streaming_world import World, picture
 
 from goalreel.image import Image
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.replan import ReplanContext
 from goalreel.streaming import camera
 from goalreel.streaming.board import Frame, ModelNames, StepPanel
@@ -322,7 +322,7 @@ def test_what_is_queued_is_called_after_a_slow_call_and_beside_one_that_hangs(li
 def test_a_dead_model_is_left_alone_for_a_while(monkeypatch):
     world = World()
     world.fails["plan"] = "server gone\nwith a trace"
-    caller = ModelCaller(Trio(world, world, world), timeout=60)
+    caller = ModelCaller(ModelSet(world, world, world), timeout=60)
     task = Task(id="t", instruction="move it")
     first, second = asyncio.run(_twice(caller, task))
     assert first == second == Failure(stage="plan", message="server gone")
@@ -346,7 +346,7 @@ def test_a_planner_that_can_go_on_is_told_what_was_done():
     board = Storyboard(
         task=Task(id="t", instruction="move it"), steps=tuple(StoryboardStep(step=s) for s in plan.steps)
     )
-    caller = ModelCaller(Trio(world, world, world), timeout=60)
+    caller = ModelCaller(ModelSet(world, world, world), timeout=60)
     assert asyncio.run(caller.replan(ReplanContext(board, 1, picture(1)))) == World.plan_of([1])
 
 
@@ -362,7 +362,7 @@ def test_a_look_at_the_robot_holds_up_what_is_rendered_only_where_one_model_does
     critic, observer = World(), Looking()
     observer.hold["look"] = threading.Event()
     served = frozenset({"judge"}) if remote else frozenset()
-    caller = ModelCaller(Trio(critic, critic, critic, remote=served, live_critic=observer))
+    caller = ModelCaller(ModelSet(critic, critic, critic, remote=served, live_critic=observer))
     asked = Candidate(
         task_id="t", step=0, source=None, image=picture(1), instruction="at 1", prompt="move to 1"
     )

@@ -8,9 +8,9 @@ import pytest
 from support.serving_models import PlannerChat, TintEditor, picture
 from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
 
-from goalreel.batch import run
 from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.edits import STORED_EDITS
+from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.storyboard_io import load_storyboard

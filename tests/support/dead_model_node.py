@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from goalreel.errors import BackendError
 from goalreel.models.load import load
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.trio import Trio
 from goalreel.streaming import model_caller
 from goalreel.types import Answer, Ask, Request, Stage
 from goalreel_ros.main import leave, run
@@ -37,7 +37,7 @@ def obey() -> None:
         print(f"{dead} is dead", flush=True)  # noqa: T201
 
 
-def build(preset: Preset) -> Trio:
+def build(preset: Preset) -> ModelSet:
     return load(preset).with_middleware(dying)
 
 

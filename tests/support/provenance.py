@@ -1,7 +1,7 @@
 """Models' names without a preset file."""
 
+from goalreel.models.model_set import Provenance
 from goalreel.models.presets import Preset
-from goalreel.models.provenance import Provenance
 
 
 def named(planner: str = "p", editor: str = "e", critic: str = "c", **fields) -> Provenance:

@@ -3,8 +3,7 @@
 import sys
 import threading
 
-from goalreel.models.lazy import Lazy
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import Lazy, ModelSet
 from goalreel_ros.main import leave, run
 from goalreel_ros.node import GoalreelNode
 
@@ -14,5 +13,5 @@ def load() -> None:
 
 
 if __name__ == "__main__":
-    make = lambda: GoalreelNode(lambda _: Trio(Lazy(load), Lazy(load), Lazy(load)))  # noqa: E731
+    make = lambda: GoalreelNode(lambda _: ModelSet(Lazy(load), Lazy(load), Lazy(load)))  # noqa: E731
     leave(0 if run(make, sys.argv[1:]) else 1)

@@ -11,7 +11,7 @@ from goalreel.critics.task_check import states_in
 from goalreel.errors import BackendError
 from goalreel.http.retries import report_retry
 from goalreel.image import Image
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import EngineSettings
@@ -140,14 +140,14 @@ QUICK = {
 def make(world: World, live_critic=None, remote=(), **settings) -> tuple[Engine, Listening]:
     """`remote`: the stages whose models answer from servers."""
     heard = Listening()
-    trio = Trio(world, world, world, live_critic=live_critic, remote=frozenset(remote))
+    model_set = ModelSet(world, world, world, live_critic=live_critic, remote=frozenset(remote))
     ticks = iter(range(1, 10**9))
     engine = Engine(
         EngineSettings.of(**QUICK | settings),
         world.newest,
         heard,
         lambda: next(ticks),
-        build=lambda preset: trio,
+        build=lambda preset: model_set,
     )
     engine.start()
     return engine, heard

@@ -9,7 +9,7 @@ import httpx
 
 from goalreel.annotator.review.auth import Access
 from goalreel.errors import InputError
-from goalreel.models.loop_options import LoopOptions
+from goalreel.models.presets import LoopOptions
 from goalreel.serving.pictures import to_base64
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.studio.app import create_board_app

@@ -15,7 +15,7 @@ from support.provenance import named
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.bench import scenes as walking
 from goalreel.tabletop.bench.bench import PARTS, Bench
 from goalreel.tabletop.bench.closed import (
@@ -372,17 +372,17 @@ def test_a_plan_said_tersely_wants_the_same(scenes):
 @pytest.mark.lab
 def test_terse_orders_are_what_the_editor_of_a_closed_loop_gets(scenes, journal):
     few = scenes[:2]
-    trio = Trio(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few))
+    model_set = ModelSet(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few))
     for register, success in (("explicit", 1), ("terse", 0)):
-        assert values(measure_closed_loop(few, trio, 1, journal, quiet, register))["success"] == success
+        assert values(measure_closed_loop(few, model_set, 1, journal, quiet, register))["success"] == success
 
 
 @pytest.mark.lab
 def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
     few = scenes[:3]
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
-        trio = Trio(models.Planner(few, how), models.Editor(few), models.Critic(few))
-        found = values(measure_closed_loop(few, trio, 1, journal, quiet))
+        model_set = ModelSet(models.Planner(few, how), models.Editor(few), models.Critic(few))
+        found = values(measure_closed_loop(few, model_set, 1, journal, quiet))
         assert {key: found[key] for key in ("success", "truth", "gap")} == {
             "success": success,
             "truth": 1,
@@ -396,17 +396,17 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
 def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     few = scenes[:2]
     editor, critic = models.Editor(few, terse=0.5), models.Critic(few)
-    trio = Trio(
+    model_set = ModelSet(
         models.Planner(few),
         editor,
         critic,
         named(),
     ).with_journal(Journal(tmp_path))
-    first = measure_loops(few, run_loops(few, trio.editor, trio.critic, quiet))
+    first = measure_loops(few, run_loops(few, model_set.editor, model_set.critic, quiet))
     asked = editor.asked, critic.asked
-    assert measure_loops(few, run_loops(few, trio.editor, trio.critic, quiet)) == first
+    assert measure_loops(few, run_loops(few, model_set.editor, model_set.critic, quiet)) == first
     assert (editor.asked, critic.asked) == asked
-    other = Trio(
+    other = ModelSet(
         models.Planner(few),
         editor,
         critic,
@@ -425,9 +425,9 @@ def unasked(*_: object) -> list[int]:
 def test_all_parts_together_have_the_headlines(scenes, journal):
     few = scenes[:2]
     made = list(verdict_rows([w.seed for w in few], SIZE))
-    trio = Trio(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few, made))
+    model_set = ModelSet(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few, made))
     parts = [part for part in PARTS if part != "live"]  # which has a file of its own
-    found = values(Bench(few, trio, 2, journal, quiet, unasked).run(parts))
+    found = values(Bench(few, model_set, 2, journal, quiet, unasked).run(parts))
     right = ("plan.exact", "edit.score", "critic.balanced_accuracy", "loop.boards_5", "loop_terse.gap_closed")
     assert {key: found[key] for key in HEADLINES} == dict.fromkeys(right, 1) | {"closed_loop.gap": 0}
     assert found["loop.gap_closed"] is None
@@ -438,9 +438,9 @@ def test_all_parts_together_have_the_headlines(scenes, journal):
 @pytest.mark.lab
 def test_one_register_is_measured_alone(scenes, journal):
     few = scenes[:1]
-    trio = Trio(models.Planner(few), models.Editor(few), models.Critic(few))
+    model_set = ModelSet(models.Planner(few), models.Editor(few), models.Critic(few))
     for register, name in (("explicit", "loop"), ("terse", "loop_terse")):
-        found = Bench(few, trio, 2, journal, quiet, unasked, [register]).run(["loop"])
+        found = Bench(few, model_set, 2, journal, quiet, unasked, [register]).run(["loop"])
         assert {key.split(".")[0] for key in found} == {name}
 
 

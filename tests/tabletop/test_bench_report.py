@@ -26,8 +26,8 @@ from goalreel.evaluation.statistics import (
     with_interval,
 )
 from goalreel.models.load import load
+from goalreel.models.model_set import Provenance
 from goalreel.models.presets import Preset
-from goalreel.models.provenance import Provenance
 from goalreel.tabletop.bench.bench import PARTS
 from goalreel.tabletop.bench.job import annotated, score_job
 from goalreel.tabletop.bench.report import BenchReport

@@ -13,7 +13,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import critic_query_frames
 from goalreel.tabletop.bench.bench import Bench, BenchOrder, evaluate
@@ -107,10 +107,10 @@ def test_a_critic_that_accepts_everything_is_early_and_fooled(courses):
 def test_the_bench_asks_who_is_asked_about_live_frames(tmp_path):
     (scene,) = walks(SOME, quiet)
     live_critic = Says(True)
-    trio = Trio(Says(False), Says(False), Says(False), live_critic=live_critic)
-    found = values(Bench([scene], trio, 1, Journal(tmp_path), quiet, ASKS).run(["live"]))
+    model_set = ModelSet(Says(False), Says(False), Says(False), live_critic=live_critic)
+    found = values(Bench([scene], model_set, 1, Journal(tmp_path), quiet, ASKS).run(["live"]))
     assert live_critic.asked
-    assert trio.critic.asked == []
+    assert model_set.critic.asked == []
     assert found["live.false_success"] == found["live.words_early"] == 1
     assert "live.whole_missed" in found
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from goalreel import checkpoints, load_storyboard
-from goalreel.batch import run
 from goalreel.checkpoints import NANO, located
 from goalreel.cli.main import app
+from goalreel.drivers import run
 from goalreel.models import presets
-from goalreel.models.build import ChatCache, build_chat, build_editor, build_planner
-from goalreel.models.load import load
+from goalreel.models.load import ChatCache, build_chat, build_editor, build_planner, load
+from goalreel.models.model_set import ModelSet
 from goalreel.models.names import ModelName
-from goalreel.models.trio import Trio
 from goalreel.types import Candidate, Failure, Storyboard, Task, Verdict
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
@@ -56,7 +55,7 @@ def goalreel(*args: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def trio() -> Trio:
+def model_set() -> ModelSet:
     return load(presets.load("nano"))
 
 
@@ -103,16 +102,16 @@ def test_a_checkpoint_is_safetensors_and_text_with_a_model_card(role):
 # -- how it loads
 
 
-def test_they_load_by_name_in_the_classes_of_the_full_models(trio):
+def test_they_load_by_name_in_the_classes_of_the_full_models(model_set):
     preset = presets.load("nano")
     assert preset.planner.startswith("hf:nano-planner")
     assert preset.editor.startswith("diffusers:nano-editor")
     assert preset.critic.startswith("hf:nano-critic")
     from diffusers import StableDiffusionInstructPix2PixPipeline
 
-    for agent in (trio.planner, trio.critic):
+    for agent in (model_set.planner, model_set.critic):
         assert type(agent._chat.model).__name__ == "Qwen3VLForConditionalGeneration"
-    assert isinstance(trio.editor.pipeline, StableDiffusionInstructPix2PixPipeline)
+    assert isinstance(model_set.editor.pipeline, StableDiffusionInstructPix2PixPipeline)
 
 
 def test_options_follow_a_shipped_name():
@@ -179,8 +178,8 @@ def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
 
 
 @pytest.mark.lab
-def test_the_planner_plans_whatever_the_limit_of_steps(trio, scenes):
-    (expected,) = trio.planner.plan([scenes[2].task])
+def test_the_planner_plans_whatever_the_limit_of_steps(model_set, scenes):
+    (expected,) = model_set.planner.plan([scenes[2].task])
     cache: ChatCache = {}
     for limit in (50, 7, 1):
         planner = build_planner("hf:nano-planner", None, cache, max_steps=limit)
@@ -200,11 +199,11 @@ def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
 
 
 @pytest.mark.lab
-def test_words_it_never_learned_cost_no_other_task_anything(trio, scenes):
+def test_words_it_never_learned_cost_no_other_task_anything(model_set, scenes):
     known = scenes[2].task
     odd = Task(id="odd", instruction=ODD, image=known.image)
     blank = Task(id="blank", instruction=known.instruction)
-    found = run([known, odd, blank], trio.planner, trio.editor, trio.critic, max_attempts=1)
+    found = run([known, odd, blank], model_set.planner, model_set.editor, model_set.critic, max_attempts=1)
     boards = {board.task.id: board for board in found}
     assert {i: board.task for i, board in boards.items()} == {t.id: t for t in (known, odd, blank)}
     shown(boards[known.id])
@@ -229,8 +228,8 @@ def test_words_it_never_learned_end_in_a_storyboard_or_one_line(frame, tmp_path)
 
 
 @pytest.mark.lab
-def test_plans_of_validation_scenes(trio, scenes):
-    exact = measure_plans(scenes, trio.planner, lambda *_: None)["exact"].value
+def test_plans_of_validation_scenes(model_set, scenes):
+    exact = measure_plans(scenes, model_set.planner, lambda *_: None)["exact"].value
     assert round(exact * SCENES) >= MIN_PLANS
 
 
@@ -251,9 +250,9 @@ def test_the_bench_gives_the_issue_s_numbers(tmp_path):
 
 
 @pytest.mark.lab
-def test_the_critic_is_as_sure_as_its_word_says(trio):
+def test_the_critic_is_as_sure_as_its_word_says(model_set):
     rows = list(verdict_rows(seeds("validation", 1), SIZE))
-    verdicts = trio.critic.judge(
+    verdicts = model_set.critic.judge(
         [
             Candidate(
                 task_id=str(i),

@@ -40,9 +40,9 @@ def walk():
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    trio = load(presets.load("nano", max_attempts=1), roles=ROLES)
+    model_set = load(presets.load("nano", max_attempts=1), roles=ROLES)
     journal = Journal(tmp_path_factory.mktemp("answers"))
-    return ArmModels(trio.with_journal(journal), trio.planner, trio.critic)
+    return ArmModels(model_set.with_journal(journal), model_set.planner, model_set.critic)
 
 
 def carried_out(walk, models, arm, actor, tries=1):

@@ -16,8 +16,7 @@ from goalreel.annotator.plan import plan_task
 from goalreel.checkpoints import NANO
 from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.models.build import build_critic, build_planner
-from goalreel.models.load import load
+from goalreel.models.load import build_critic, build_planner, load
 from goalreel.types import Candidate, Failure, Plan, Task
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, overload
 
 from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
-from goalreel.batch import Limits, run
+from goalreel.drivers import Limits, run
 from goalreel.errors import DatasetError
 from goalreel.evaluation.published.benchmark import BenchAnswer, Sample
 from goalreel.files import digest
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import ACCEPTED
@@ -60,7 +60,7 @@ class Answers(Sequence[tuple[Sample, BenchAnswer]]):
 
 def generate(
     samples: Sequence[Sample],
-    models: Trio,
+    models: ModelSet,
     out: Path,
     *,
     seed: int,

@@ -16,7 +16,7 @@ from goalreel.errors import InputError
 from goalreel.evaluation.published.clone import Clone
 from goalreel.evaluation.published.pictures import find_picture, fitted, read_picture
 from goalreel.image import Image
-from goalreel.tensor_file import read_plain_data
+from goalreel.torch_support import read_plain_data
 
 FILE = "test_data.pth"
 DATA = "https://huggingface.co/datasets/weisuxi/CoMM"

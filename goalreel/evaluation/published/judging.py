@@ -19,10 +19,9 @@ from goalreel.errors import BackendError, UserError
 from goalreel.evaluation.published.answers import Answers
 from goalreel.evaluation.published.benchmark import Benchmark, Inquiry, JudgeFacts, Marked
 from goalreel.files import digest, write_bytes
-from goalreel.models.build import build_chat
-from goalreel.models.discovery import find
+from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName
-from goalreel.models.registry import chats
+from goalreel.models.registry import chats, find
 from goalreel.progress import OnProgress
 
 log = logging.getLogger(__name__)

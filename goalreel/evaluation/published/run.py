@@ -28,8 +28,8 @@ from goalreel.evaluation.published.report import PublishedReport
 from goalreel.evaluation.statistics import Measurement
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
+from goalreel.models.model_set import ModelSet
 from goalreel.models.names import ModelName
-from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.types import ROLES
 
@@ -61,7 +61,7 @@ class PublishedOrder:
 
 def run_benchmark(
     order: PublishedOrder,
-    models: Trio | None,
+    models: ModelSet | None,
     judge: BenchJudge | None = None,
     *,
     confirm: Confirm = lambda _: True,
@@ -119,7 +119,7 @@ def _drawn(every: Sequence[Sample], limit: int | None) -> list[Sample]:
     return [sample for sample in every if sample.id in first]
 
 
-def _settle(order: PublishedOrder, models: Trio | None, every: Sequence[Sample]) -> dict[str, Any]:
+def _settle(order: PublishedOrder, models: ModelSet | None, every: Sequence[Sample]) -> dict[str, Any]:
     """Compare what decides the answers with what `out` was made with, or write it down.
 
     Raises:
@@ -145,7 +145,7 @@ def _settle(order: PublishedOrder, models: Trio | None, every: Sequence[Sample])
     return stored_facts
 
 
-def _facts(models: Trio, seed: int) -> dict[str, Any]:
+def _facts(models: ModelSet, seed: int) -> dict[str, Any]:
     provenance = models.provenance
     public = {role: provenance.preset.model_name(role).public() for role in ROLES}
     facts = provenance.settings() | public | {"notes": dict(provenance.notes)}

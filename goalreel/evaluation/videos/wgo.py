@@ -27,7 +27,7 @@ from goalreel.models.journal import Journal
 from goalreel.models.load import kinds_of, load
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
-from goalreel.models.recording_context import RecordingContext
+from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.types import Failure, Plan, Task
 

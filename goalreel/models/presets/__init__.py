@@ -4,23 +4,143 @@ Those beside this module come with goalreel; one of your own has the same fields
 relative folder in it is looked for where the command runs, as it would be on the command line.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
 
 from goalreel.errors import InputError
-from goalreel.models.discovery import find
-from goalreel.models.loop_options import LoopOptions
+from goalreel.files import read_mapping
+from goalreel.models import presets
 from goalreel.models.names import ELSE, ModelName
-from goalreel.settings import READ_ONLY, SettingError
-from goalreel.terms import ROLES, Role
-from goalreel.yaml_file import read_mapping
+from goalreel.models.registry import find
+from goalreel.settings import READ_ONLY, Panel, SettingError, Settings
+from goalreel.terms import ROLES, Background, Keep, Mode, References, Role
 
 if TYPE_CHECKING:
     from goalreel.loop import LoopArguments
+
+
+CRITIC = Panel("The critic")
+EDITOR = Panel("The editor")
+PLANNER = Panel("The planner")
+LIVE = Panel("While a robot acts")
+"""Fields that concern nothing but a running task."""
+
+
+class LoopOptions(Settings):
+    """The options of the loop. Commands, node parameters and servers take them from here."""
+
+    critic_mode: Annotated[
+        Mode,
+        Field(
+            description="Which of its two prompts the critic gets: strict suits "
+            "Critic-8B, fast suits Critic-SFT-8B.",
+            json_schema_extra=READ_ONLY,
+        ),
+        CRITIC,
+    ] = "strict"
+    """The dialect `interleavethinker` asks both alike."""
+    critic_scores: Annotated[
+        bool,
+        Field(description="Also ask the critic for scores from 0 to 10.", json_schema_extra=READ_ONLY),
+        CRITIC,
+    ] = False
+    """They choose the best of rejected attempts. No published checkpoint was trained to give them."""
+    critic_threshold: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=1,
+            description="Accept a picture from this probability of success on, "
+            "instead of by the critic's yes or no.",
+            json_schema_extra=READ_ONLY,
+        ),
+        CRITIC,
+    ] = None
+    """None takes the critic's word."""
+    critic_live: Annotated[
+        Literal["candidate", "observed"],
+        Field(
+            description="How the critic is asked about live frames. candidate: in the words for an editor's "
+            "pictures, which nano needs. observed: in those for a camera's, which suit other chat models.",
+            json_schema_extra=READ_ONLY,
+        ),
+        LIVE,
+    ] = "candidate"
+    """No threshold applies to `observed`."""
+    confirm: Annotated[
+        bool,
+        Field(
+            description="Ask the critic at the end, on live frames, whether the whole task is done. Where it "
+            "does not confirm, the task ends as UNVERIFIED, not SUCCEEDED."
+        ),
+        LIVE,
+    ] = True
+    confirm_steps: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=1000,
+            description="Most steps of a task that the critic can judge as a whole. A longer "
+            "task is not judged, and ends as UNVERIFIED.",
+        ),
+        LIVE,
+    ] = None
+    """None for a critic that can judge a task of any length; nano's knows single steps alone."""
+    max_attempts: Annotated[int, Field(ge=1, le=1000, description="Most pictures to draw for a step.")]
+    """The paper's T."""
+    keep: Annotated[
+        Keep,
+        Field(
+            description="Which picture to keep where all of a step were rejected: the best "
+            "(by score, else by probability), or the last."
+        ),
+        CRITIC,
+    ] = "best"
+    references: Annotated[
+        References,
+        Field(
+            description="What the editor sees beside the picture that it edits: nothing, the first frame, or "
+            "all earlier pictures (of the task and of finished steps).",
+            json_schema_extra=READ_ONLY,
+        ),
+        EDITOR,
+    ] = "none"
+    background: Annotated[
+        Background,
+        Field(
+            description="When an edit moves or scales the background: correct it (a little is warped back, "
+            "a lot is rejected), only measure it, or ignore it.",
+            json_schema_extra=READ_ONLY,
+        ),
+        EDITOR,
+    ] = "correct"
+    max_steps: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1000,
+            description="Most steps of a plan. A planner that writes more is asked again.",
+            json_schema_extra=READ_ONLY,
+        ),
+        PLANNER,
+    ] = 40
+
+    @property
+    def loop_arguments(self) -> "LoopArguments":
+        """The keywords of the loop."""
+        return {
+            "max_attempts": self.max_attempts,
+            "keep": self.keep,
+            "references": self.references,
+            "background": self.background,
+        }
+
 
 PLACEHOLDER = "MODEL"
 """What stands for the model in a name that is still to be filled in, such as `openai:MODEL`."""
@@ -154,3 +274,52 @@ def _fields(path: Path) -> dict[str, Any]:
     if unknown := [field for field in fields if field not in FIELDS]:
         raise InputError(f"{path}: {unknown[0]}: no such field; there are {', '.join(FIELDS)}")
     return fields
+
+
+PRESET_HELP = (
+    "Which planner, editor and critic: a name, or the path of a .yaml file. nano knows only the simulated "
+    "tabletop."
+)
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A preset by its name or path, and values of `FIELDS` that replace the preset's.
+
+    >>> ModelChoice.of("klein", max_attempts=2, keep=None)
+    ModelChoice(preset='klein', overrides={'max_attempts': 2})
+
+    Raises:
+        SettingError: a preset has no such field, or the value does not fit.
+    """
+
+    preset: str = "nano"
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked = _Overrides.read(self.overrides).model_dump(exclude_none=True)
+        object.__setattr__(self, "overrides", checked)
+
+    @classmethod
+    def of(cls, preset: str, **overrides: object) -> Self:
+        """Choose a preset; an override of None leaves the preset's value."""
+        return cls(preset, {name: value for name, value in overrides.items() if value is not None})
+
+    def load(self, replaced: Collection[str] = ()) -> Preset:
+        """Read the preset and replace its fields. The roles in `replaced` are not asked, and need no name.
+
+        Raises:
+            InputError: as `presets.load`.
+        """
+        return presets.load(self.preset, replaced, **self.overrides)
+
+
+def _optional(field: FieldInfo) -> Any:
+    """The type of an override, and its default."""
+    kind: Any = field.annotation
+    return Annotated[kind | None, *field.metadata], None
+
+
+_Overrides = create_model(
+    "_Overrides", __base__=Settings, **{name: _optional(Preset.model_fields[name]) for name in FIELDS}
+)

@@ -20,7 +20,7 @@ from lerobot.utils.visualization_utils import init_visualization, shutdown_visua
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskOutcome, TaskRequest
@@ -126,7 +126,7 @@ class RolloutRequest:
 def lead(
     config: RolloutConfig,
     request: RolloutRequest,
-    models: Trio,
+    models: ModelSet,
     stop: threading.Event,
     report: Callable[[str], None],
 ) -> TaskOutcome | None:

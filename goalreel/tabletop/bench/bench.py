@@ -12,12 +12,10 @@ from goalreel.errors import InputError
 from goalreel.evaluation.statistics import Measurement
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
-from goalreel.models.lazy import Lazy
 from goalreel.models.load import load, recording_readers
+from goalreel.models.model_set import Lazy, ModelSet, Provenance
 from goalreel.models.presets import Preset
-from goalreel.models.provenance import Provenance
-from goalreel.models.recording_context import RecordingContext
-from goalreel.models.trio import Trio
+from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.closed import measure_closed_loop
 from goalreel.tabletop.bench.critic import judge_all, measure_critic, measure_rewriting
@@ -96,17 +94,17 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
     journal = Journal(order.out / "answers")
     with exclusive(journal.folder, order.out):
         # Those that the parts ask are loaded now, so that a wrong one shows before hours of work.
-        trio = None if read else load(preset, roles={role for part in parts for role in NEEDS[part]})
-        if trio is not None and "live" in parts and isinstance(trio.live_critic, Lazy):
-            _ = trio.live_critic.model
+        model_set = None if read else load(preset, roles={role for part in parts for role in NEEDS[part]})
+        if model_set is not None and "live" in parts and isinstance(model_set.live_critic, Lazy):
+            _ = model_set.live_critic.model
         chosen = seeds(order.split, order.episodes, order.first)
         scenes = walks(chosen, progress, order.view)
         values: dict[str, Measurement] = {}
-        if trio is not None:
-            breaker = CircuitBreaker(rule_roles(trio), strict=True)
+        if model_set is not None:
+            breaker = CircuitBreaker(rule_roles(model_set), strict=True)
             bench = Bench(
                 scenes,
-                trio.with_middleware(breaker).with_journal(journal),
+                model_set.with_middleware(breaker).with_journal(journal),
                 preset.max_attempts,
                 journal,
                 progress,
@@ -115,7 +113,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
             )
             values = bench.run(parts)
         if "annotate" in parts:
-            values |= _job(order, trio, scenes, progress)
+            values |= _job(order, model_set, scenes, progress)
     models = preset.model_dump()
     return BenchReport(
         models=models,
@@ -129,12 +127,12 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
 
 
 def _job(
-    order: BenchOrder, trio: Trio | None, scenes: Sequence[Walk], progress: OnProgress
+    order: BenchOrder, model_set: ModelSet | None, scenes: Sequence[Walk], progress: OnProgress
 ) -> dict[str, Measurement]:
     from goalreel.tabletop.bench.job import measure_job  # imports lerobot
 
-    def models(recorded: RecordingContext) -> Trio:
-        return trio or load(order.preset, recordings=recorded, roles=())
+    def models(recorded: RecordingContext) -> ModelSet:
+        return model_set or load(order.preset, recordings=recorded, roles=())
 
     provenance = Provenance(order.preset)
     facts = repr((provenance, [provenance.key(role) for role in ROLES], [w.seed for w in scenes]))
@@ -148,7 +146,7 @@ class Bench:
     """Any models under test on some episodes. `journal` remembers how the follower fared."""
 
     walks: Sequence[Walk]
-    trio: Trio
+    model_set: ModelSet
     attempts: int
     journal: Journal
     progress: OnProgress
@@ -161,7 +159,7 @@ class Bench:
         Where the orders are terse, the name is PART_terse.MEASURE.
         """
         calls: Mapping[str, Callable[[], dict[str, Measurement]]] = {
-            "plan": lambda: measure_plans(self.walks, self.trio.planner, self.progress),
+            "plan": lambda: measure_plans(self.walks, self.model_set.planner, self.progress),
             "edit": self._edit,
             "critic": self._critic,
             "loop": partial(self._loop, "explicit"),
@@ -179,29 +177,34 @@ class Bench:
         return [part if register == "explicit" else f"{part}_{register}" for register in self.orders]
 
     def _edit(self) -> dict[str, Measurement]:
-        return measure_edits(self.walks, edit_all(self.walks, self.trio.editor, self.progress))
+        return measure_edits(self.walks, edit_all(self.walks, self.model_set.editor, self.progress))
 
     def _critic(self) -> dict[str, Measurement]:
-        edited = edit_all(self.walks, self.trio.editor, self.progress)
+        edited = edit_all(self.walks, self.model_set.editor, self.progress)
         rows = list(verdict_rows([w.seed for w in self.walks], SIZE, self.walks[0].view))
-        judged = judge_all(rows, edited, self.trio.critic, self.progress)
-        return measure_critic(judged) | measure_rewriting(judged, self.trio.editor, self.progress)
+        judged = judge_all(rows, edited, self.model_set.critic, self.progress)
+        return measure_critic(judged) | measure_rewriting(judged, self.model_set.editor, self.progress)
 
     def _loop(self, register: Register) -> dict[str, Measurement]:
-        trio = self.trio
+        model_set = self.model_set
         hits = run_loops(
-            self.walks, trio.editor, trio.critic, self.progress, trio.provenance.preset.keep, register
+            self.walks,
+            model_set.editor,
+            model_set.critic,
+            self.progress,
+            model_set.provenance.preset.keep,
+            register,
         )
         return measure_loops(self.walks, hits)
 
     def _closed_loop(self, register: Register) -> dict[str, Measurement]:
         return measure_closed_loop(
-            self.walks, self.trio, self.attempts, self.journal, self.progress, register
+            self.walks, self.model_set, self.attempts, self.journal, self.progress, register
         )
 
     def _live(self) -> dict[str, Measurement]:
         critic, seeds, view = (
-            self.trio.live_critic or self.trio.critic,
+            self.model_set.live_critic or self.model_set.critic,
             [w.seed for w in self.walks],
             self.walks[0].view,
         )

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.evaluation.statistics import Measurement, points, share_with_interval, with_interval
 from goalreel.image import Image
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.loop import boards
 from goalreel.tabletop.bench.scenes import SIZE, Walk
@@ -112,7 +112,7 @@ class TersePlanner:
 
 def measure_closed_loop(
     walks: Sequence[Walk],
-    trio: Trio,
+    model_set: ModelSet,
     attempts: int,
     journal: Journal,
     progress: OnProgress,
@@ -124,14 +124,14 @@ def measure_closed_loop(
     `measure_verified` says how often the storyboards' word *verified* is untrue. With
     `register` terse the Planner's orders are said tersely; else they stay as it gave them.
     """
-    planner = TersePlanner(trio.planner, {w.task.id: w for w in walks})
+    planner = TersePlanner(model_set.planner, {w.task.id: w for w in walks})
     storyboards = boards(
         walks,
-        planner if register == "terse" else trio.planner,
-        trio.editor,
-        trio.critic,
+        planner if register == "terse" else model_set.planner,
+        model_set.editor,
+        model_set.critic,
         attempts,
-        trio.provenance.preset.keep,
+        model_set.provenance.preset.keep,
     )
     predicted = [
         Course(seed=w.seed, images=tuple(g for g in b.goal_images() if g is not None), view=w.view)

@@ -11,8 +11,8 @@ from goalreel.datasets.source import Source
 from goalreel.errors import UserError
 from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
 from goalreel.evaluation.statistics import Measurement, share, share_with_interval, with_interval
-from goalreel.models.recording_context import RecordingContext
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
+from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.scenes import SIZE, Walk, look, outcome
 from goalreel.tabletop.bench.words import read_step
@@ -27,7 +27,7 @@ TOLERANCE = 0.5
 
 
 def annotated(
-    seeds: Sequence[int], models: Callable[[RecordingContext], Trio], out: Path, progress: OnProgress
+    seeds: Sequence[int], models: Callable[[RecordingContext], ModelSet], out: Path, progress: OnProgress
 ) -> list[Storyboard | None]:
     """Record the episodes of `seeds` and annotate them; both are kept in `out`. None: left unannotated.
 
@@ -114,7 +114,7 @@ def _label(step: StoryboardStep, walk: Walk) -> str:
 
 
 def measure_job(
-    walks: Sequence[Walk], models: Callable[[RecordingContext], Trio], out: Path, progress: OnProgress
+    walks: Sequence[Walk], models: Callable[[RecordingContext], ModelSet], out: Path, progress: OnProgress
 ) -> dict[str, Measurement]:
     """Record, annotate, compare."""
     boards = annotated([w.seed for w in walks], models, out, progress)

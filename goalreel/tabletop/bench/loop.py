@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from goalreel.batch import run
+from goalreel.drivers import run
 from goalreel.evaluation.statistics import Measurement, gap_share, points, share_with_interval, with_interval
 from goalreel.image import Image
 from goalreel.loop import Keep, attempt_seed

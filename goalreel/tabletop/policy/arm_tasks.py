@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.bench.loop import boards
 from goalreel.tabletop.bench.scenes import Walk
 from goalreel.tabletop.policy.acting import GoalCue
@@ -21,7 +21,7 @@ type ArmEnd = Rolled | GateEnd
 class ArmModels:
     """Models that arms need."""
 
-    trio: Trio
+    model_set: ModelSet
     """Makes storyboards; its answers are kept."""
     planner: Planner
     """Continues plans within a task, whose end is kept whole."""
@@ -51,11 +51,13 @@ def arm_tasks(
     """
     if arm in GATES:
         assert models is not None
-        trio, preset = models.trio, models.trio.provenance.preset
-        rules = GateRules(arm, trio, models.planner, models.live_critic, words, bounds)
-        storyboards = boards(walks, trio.planner, trio.editor, trio.critic, preset.max_attempts, preset.keep)
+        model_set, preset = models.model_set, models.model_set.provenance.preset
+        rules = GateRules(arm, model_set, models.planner, models.live_critic, words, bounds)
+        storyboards = boards(
+            walks, model_set.planner, model_set.editor, model_set.critic, preset.max_attempts, preset.keep
+        )
         return [_gated(walk, board, rules) for walk, board in zip(walks, storyboards, strict=True)]
-    pictures = pictures_of(arm, walks, models.trio if models else None)
+    pictures = pictures_of(arm, walks, models.model_set if models else None)
     return [_rolled(w, cues_of(arm, w, p, words), bounds) for w, p in zip(walks, pictures, strict=True)]
 
 
@@ -71,7 +73,7 @@ def _rolled(walk: Walk, cues: Sequence[GoalCue], bounds: Bounds) -> ArmTask:
 
 
 def _gated(walk: Walk, board: Storyboard, rules: GateRules) -> ArmTask:
-    keys, preset = rules.trio.provenance.keys(), rules.trio.provenance.preset
+    keys, preset = rules.model_set.provenance.keys(), rules.model_set.provenance.preset
     digest = hashlib.sha256(f"{keys} {preset.max_attempts} {preset.keep}".encode())
     for step in board.steps:
         digest.update(step.step.model_dump_json().encode())

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from goalreel.image import Image
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.bench.loop import NoCritic, TruePlanner, boards
 from goalreel.tabletop.bench.scenes import Walk
 from goalreel.tabletop.policy.acting import GoalCue
@@ -15,8 +15,8 @@ from goalreel.types import Storyboard
 
 type GateArm = Literal["open", "gate", "truth"]
 GATES: tuple[GateArm, ...] = get_args(GateArm.__value__)
-"""The whole trio's storyboard, one step after the other. `open`: one try a step. `gate`: the Critic says from
-the live view when a step is reached. `truth`: the simulator says it (`goalreel/tabletop/policy/gate.py`)."""
+"""The models' storyboard, one step after the other. `open`: one try a step. `gate`: the Critic says from the
+live view when a step is reached. `truth`: the simulator says it (`goalreel/tabletop/policy/gate.py`)."""
 type GoalArm = (
     Literal["instruction", "text", "true", "predicted", "predicted_once", "placebo", "black", "spot"]
     | GateArm
@@ -58,7 +58,7 @@ def spot_of(walk: Walk, index: int) -> tuple[float, float]:
     return float(x), float(y)
 
 
-def pictures_of(arm: GoalArm, walks: Sequence[Walk], trio: Trio | None) -> list[list[Image | None]]:
+def pictures_of(arm: GoalArm, walks: Sequence[Walk], model_set: ModelSet | None) -> list[list[Image | None]]:
     """Make the goal images of every walk's sub-goals; None where there is none.
 
     Predicted ones are a storyboard: rendered ahead, each from the one before, by the true orders, so that
@@ -70,12 +70,12 @@ def pictures_of(arm: GoalArm, walks: Sequence[Walk], trio: Trio | None) -> list[
         case "placebo":
             return [_others(walk, walks[i - 1]) for i, walk in enumerate(walks)]
         case "predicted" | "predicted_once":
-            assert trio is not None
+            assert model_set is not None
             once = arm == "predicted_once"
-            critic = NoCritic() if once else trio.critic
-            planner, preset = TruePlanner({w.task.id: w for w in walks}), trio.provenance.preset
+            critic = NoCritic() if once else model_set.critic
+            planner, preset = TruePlanner({w.task.id: w for w in walks}), model_set.provenance.preset
             attempts = 1 if once else preset.max_attempts
-            storyboards = boards(walks, planner, trio.editor, critic, attempts, preset.keep)
+            storyboards = boards(walks, planner, model_set.editor, critic, attempts, preset.keep)
             return [_shown(w, b) for w, b in zip(walks, storyboards, strict=True)]
         case _:
             return [[None] * len(walk.goals) for walk in walks]

@@ -10,9 +10,9 @@ from typing import ClassVar
 import torch
 
 from goalreel.annotator.plan import KnownPlan
-from goalreel.batch import run
+from goalreel.drivers import run
 from goalreel.image import Image
-from goalreel.models.trio import Trio
+from goalreel.models.model_set import ModelSet
 from goalreel.replan import ReplanContext, plan_rest
 from goalreel.tabletop.bench.scenes import SIZE, Walk
 from goalreel.tabletop.bench.words import read_step
@@ -60,7 +60,7 @@ class GateRules:
     """Who looks, and what a policy may do."""
 
     arm: GateArm
-    trio: Trio
+    model_set: ModelSet
     """Draws the goal images of a plan that is continued."""
     planner: Planner
     """Continues plans."""
@@ -157,7 +157,7 @@ class _GatedTask:
 
     def _plan_rest(self, steps: Sequence[StoryboardStep], done: int) -> tuple[StoryboardStep, ...]:
         """Plan from the live view what is left, and draw it; empty where there is no plan."""
-        trio, preset = self._rules.trio, self._rules.trio.provenance.preset
+        model_set, preset = self._rules.model_set, self._rules.model_set.provenance.preset
         self._picture = self._view()
         progress = ReplanContext(Storyboard(task=self._walk.task, steps=tuple(steps)), done, self._picture)
         (plan,) = plan_rest(self._rules.planner, [progress])
@@ -165,8 +165,8 @@ class _GatedTask:
         (board,) = run(
             [task],
             KnownPlan(plan),
-            trio.editor,
-            trio.critic,
+            model_set.editor,
+            model_set.critic,
             max_attempts=preset.max_attempts,
             keep=preset.keep,
         )

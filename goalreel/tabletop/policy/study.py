@@ -192,8 +192,8 @@ def _models(order: PolicyOrder, arms: Collection[GoalArm], journal: Journal) -> 
     models = load(order.preset, roles=roles)
     breaker = CircuitBreaker(rule_roles(models), strict=True)
     looks = breaker(partial(ask_model, models.live_critic or models.critic))
-    trio = models.with_middleware(breaker).with_journal(journal)
-    return ArmModels(trio, models.planner, AskAdapter(looks))
+    model_set = models.with_middleware(breaker).with_journal(journal)
+    return ArmModels(model_set, models.planner, AskAdapter(looks))
 
 
 def _seeds(order: PolicyOrder) -> int:

@@ -12,8 +12,8 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from goalreel.errors import UserError
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.engine import Engine
@@ -69,7 +69,10 @@ class GoalreelNode(LifecycleNodeMixin, Node):
     """
 
     def __init__(
-        self, build: Callable[[Preset], Trio], new_slot: Callable[[], CameraSlot] = new_slot, **options: Any
+        self,
+        build: Callable[[Preset], ModelSet],
+        new_slot: Callable[[], CameraSlot] = new_slot,
+        **options: Any,
     ) -> None:
         self._build, self._new_slot = build, new_slot
         self._entities: NodeEntities | None = None

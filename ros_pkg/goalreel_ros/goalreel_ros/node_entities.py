@@ -13,8 +13,8 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 
+from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.models.trio import Trio
 from goalreel.streaming.board import Frame, Goal
 from goalreel.streaming.engine import Engine, OnPhase
 from goalreel.streaming.request import TaskOutcome, TaskRequest, Ticket, excerpt
@@ -49,7 +49,7 @@ class NodeEntities:
         options: NodeOptions,
         active_engine: Callable[[], Engine],
         *,
-        build: Callable[[Preset], Trio],
+        build: Callable[[Preset], ModelSet],
         slot: CameraSlot,
     ) -> None:
         self._log, self._active_engine = node.get_logger(), active_engine

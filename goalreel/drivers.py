@@ -11,15 +11,17 @@ share a device: they are called one at a time, in the caller's thread. Only that
 and yields storyboards.
 """
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Unpack
 
 from goalreel.concurrency import call_in_thread
 from goalreel.errors import BackendError, InputError
+from goalreel.image import Image
 from goalreel.loop import LoopArguments, Trajectory, storyboard
 from goalreel.middleware import ask_models
 from goalreel.types import (
@@ -85,8 +87,8 @@ def run(
         critic: judges them.
         limits: how many requests go into one call, and how many storyboards are under way at once.
         observe: called with every request and its answer, before the loop goes on.
-        remote: stages whose models are called while other models work (`Trio.remote`). Closing the generator
-            does not wait for those calls.
+        remote: stages whose models are called while other models work (`ModelSet.remote`). Closing the
+            generator does not wait for those calls.
         loop: the keywords of `goalreel.storyboard`, such as `max_attempts`.
 
     Raises:
@@ -241,3 +243,53 @@ def run_trajectory[Result](trajectory: Trajectory[Result], ask: Ask) -> Result:
 def as_failure(stage: Stage, error: BackendError) -> Failure:
     """Turn the error of a model that could not be called into the answer that its request gets."""
     return Failure(stage=stage, message=str(error) or type(error).__name__)
+
+
+type AsyncAsk = Callable[[Request], Awaitable[Answer]]
+
+
+async def drive(
+    task: Task,
+    ask: AsyncAsk,
+    *,
+    observe: Observer | None = None,
+    **loop: Unpack[LoopArguments],
+) -> Storyboard:
+    """Run one storyboard, with the keywords of `storyboard`, and await `ask` for each request of the loop.
+
+    `ask` returns a Failure, rather than raise an error, where a model could not be called. Cancelling the
+    asyncio task that runs this function abandons the trajectory.
+
+    Raises:
+        ValueError: `max_attempts` is less than 1.
+        TypeError: `ask` gave an answer of the wrong kind.
+    """
+    return await advance(storyboard(task, **loop), ask, observe)
+
+
+async def advance[Result](
+    trajectory: Trajectory[Result], ask: AsyncAsk, observe: Observer | None = None
+) -> Result:
+    """Run any trajectory of the loop to its end, as `drive` does."""
+    step = _send(trajectory, None)
+    while not isinstance(step, _End):
+        answer = await ask(step)
+        if observe is not None:
+            observe(step, answer)
+        # The loop measures a picture's background, for which an event loop must not stand still.
+        is_picture = isinstance(answer, Image)
+        step = await asyncio.to_thread(_send, trajectory, answer) if is_picture else _send(trajectory, answer)
+    return step.result
+
+
+@dataclass(frozen=True)
+class _End[Result]:
+    result: Result
+
+
+def _send[Result](trajectory: Trajectory[Result], answer: Answer | None) -> Request | _End[Result]:
+    """Let the trajectory go on; None starts it. No thread can hand on a StopIteration."""
+    try:
+        return next(trajectory) if answer is None else trajectory.send(answer)
+    except StopIteration as end:
+        return _End(end.value)

@@ -1,0 +1,208 @@
+"""A planner, an editor and a critic together, and where their answers come from."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+from goalreel.http.probe import probe
+from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
+from goalreel.models.journal import Journal
+from goalreel.models.names import ModelName
+from goalreel.models.presets import Preset
+from goalreel.torch_support import free_memory, has_gpu
+from goalreel.types import ROLES, STAGE_OF_ROLE, Ask, Critic, Editor, Planner, Role, Stage
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The preset that models were built from, and what it does not say. Records and reports have it."""
+
+    preset: Preset
+    notes: tuple[tuple[Role, str], ...] = ()
+    """What there is to know about how a model is asked (`goalreel.chat.dialects`)."""
+    uncached: frozenset[Role] = frozenset()
+    """Roles whose answers no journal holds: fixed rules, and models that nothing tells from others."""
+    exemplars: str | None = None
+    """What tells the accepted episodes that the planner is shown from others."""
+
+    @classmethod
+    def of_classes(cls, models: Mapping[Role, object]) -> "Provenance":
+        """Name models that have no name by their classes."""
+        names = {role: class_name(model) for role, model in models.items()}
+        return cls(Preset.model_validate({**names, "max_attempts": 3}), uncached=frozenset(ROLES))
+
+    def with_classes(self, models: Mapping[Role, object]) -> "Provenance":
+        """The same, with models in some roles that go by their classes."""
+        names: dict[str, str] = {role: class_name(model) for role, model in models.items()}
+        notes = tuple(note for note in self.notes if note[0] not in models)
+        preset = self.preset.model_copy(update=names)
+        return replace(self, preset=preset, notes=notes, uncached=self.uncached | models.keys())
+
+    def display_names(self) -> dict[str, str]:
+        """Role -> the model's name for a reader, without a secret, and the note on how it is asked."""
+        names: dict[str, str] = {role: self.preset.model_name(role).text for role in ROLES}
+        return display_names(names, dict[str, str](self.notes))
+
+    def identities(self) -> dict[Role, str]:
+        """Role -> the model's name without what changes no answer: it may be kept, and travel."""
+        return {role: self.preset.model_name(role).identity() for role in ROLES}
+
+    def identified(self) -> "Provenance":
+        """The same with `identities` for names."""
+        names = {str(role): name for role, name in self.identities().items()}
+        return replace(self, preset=self.preset.model_copy(update=names))
+
+    def settings(self) -> dict[str, object]:
+        """All that decides a storyboard, to be kept with it: the fields of the preset, and its name."""
+        live = {"critic_live", "confirm", "confirm_steps"}  # for a robot at work
+        fields = self.preset.model_dump(exclude=live)
+        for name, default in (("references", "none"), ("background", "correct")):
+            if fields[name] == default:  # as before there was a choice
+                del fields[name]
+        return {**fields, "preset": self.preset.name, "notes": self.notes, "exemplars": self.exemplars}
+
+    def key(self, role: Role) -> str:
+        """What decides a model's answers: its name, how it is asked, and its weights.
+
+        At another address it is the same model, if it has a name.
+        """
+        return self._key(role, self.preset.model_name(role))
+
+    def _key(self, role: Role, model: ModelName) -> str:
+        preset = self.preset
+        name = model.text if model.nameless else model.identity()
+        options: dict[Role, str] = {
+            "planner": f" {preset.max_steps}{f' {self.exemplars}' if self.exemplars else ''}",
+            "editor": "",
+            "critic": f" {preset.critic_mode} {preset.critic_scores} {preset.critic_threshold}",
+        }
+        return f"{name}{options[role]}{dict(self.notes).get(role, '')} {model.fingerprint()}"
+
+    def keys(self) -> dict[Stage, str | Sequence[str]]:
+        """Stage -> the key of its model, for those whose answers a journal holds; of several editors each."""
+        keys: dict[Stage, str | Sequence[str]] = {
+            STAGE_OF_ROLE[role]: self.key(role) for role in ROLES if role not in self.uncached
+        }
+        editors = self.preset.model_name("editor").alternatives
+        if "edit" in keys and len(editors) > 1:
+            keys["edit"] = [self._key("editor", editor) for editor in editors]
+        return keys
+
+
+def class_name(model: object) -> str:
+    """Name a model without a name: its class, with its module."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"
+
+
+def display_names(names: Mapping[str, str], notes: Mapping[str, str]) -> dict[str, str]:
+    """Return role -> the model's name for a reader, without a secret, and the note on how it is asked."""
+    public = {role: ModelName.parse(name).public() for role, name in names.items()}
+    return {role: f"{name} ({notes[role]})" if role in notes else name for role, name in public.items()}
+
+
+class Lazy[M: Planner | Editor | Critic](AskAdapter):
+    """A model that is loaded when it is first asked; it answers for the stages that the model has."""
+
+    def __init__(self, build: Callable[[], M], release: Callable[[], None] = lambda: None) -> None:
+        """`release` drops what else holds the model, when it is freed."""
+        super().__init__(lambda stage, requests: ask_model(self.model, stage, requests))
+        self._build, self._release = build, release
+
+    @cached_property
+    def model(self) -> M:
+        """The model itself, loaded now if it has not been asked yet."""
+        return self._build()
+
+    def probe(self) -> str | None:
+        """Ask the model's server whether it is there, as `goalreel.http.probe.ServerModel` says."""
+        return probe(self.model)
+
+    def free(self) -> None:
+        """Give back the model's memory. It is loaded anew if it is asked again."""
+        self.__dict__.pop("model", None)
+        self._release()
+        free_memory()
+
+
+@dataclass(frozen=True)
+class ModelSet:
+    """A Planner, an Editor and a Critic."""
+
+    planner: Planner
+    editor: Editor
+    critic: Critic
+    names: Provenance | None = None
+    """Where the answers come from; None for objects of your own, which have no names."""
+    remote: frozenset[Stage] = frozenset()
+    """The stages whose models answer from servers. They are called from several threads, while other models
+    work."""
+    live_critic: Critic | None = None
+    """Judges what a camera sees while a robot works; None leaves that to `critic`."""
+    planner_apart: bool = False
+    """Whether the planner's model shares this process with others, and no other role asks it."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where the answers come from. Models without names go by their classes; no journal keeps their
+        answers."""
+        models: dict[Role, object] = {"planner": self.planner, "editor": self.editor, "critic": self.critic}
+        return self.names or Provenance.of_classes(models)
+
+    @property
+    def ask(self) -> Ask:
+        """The three models as one function."""
+        return ask_models(self.planner, self.editor, self.critic)
+
+    def with_models(self, models: Mapping[Role, Any]) -> "ModelSet":
+        """Replace models in some roles by objects of your own. They go by their classes; no journal keeps
+        their answers."""
+        if not models:
+            return self
+        names = self.provenance.with_classes(models)
+        remote = self.remote - {STAGE_OF_ROLE[role] for role in models}
+        live_critic = None if "critic" in models else self.live_critic
+        return replace(self, **models, names=names, remote=remote, live_critic=live_critic)
+
+    @property
+    def plans_first(self) -> bool:
+        """Whether to make all plans first and then free the planner, which takes GPU memory from the others.
+        It never sees a generated picture."""
+        return self.planner_apart and isinstance(self.planner, Lazy) and has_gpu()
+
+    def free_planner(self) -> None:
+        """Free the planner's memory."""
+        if isinstance(self.planner, Lazy):
+            self.planner.free()
+
+    def prepare(
+        self, loading: Callable[[Role], object] | None = None, roles: Collection[Role] = ROLES
+    ) -> None:
+        """Load those models of `roles` that are not loaded yet. `loading` is called before each.
+
+        Raises:
+            UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
+        """
+        models = (self.planner, self.editor, self.critic, self.live_critic)
+        for role, model in zip(ROLES, models, strict=False):
+            if isinstance(model, Lazy) and self.names is not None:  # all of them, before the first is loaded
+                self.names.preset.model_name(role).check_folders()
+        loaded: tuple[Role, ...] = (*ROLES, "critic")
+        for role, model in zip(loaded, models, strict=True):
+            if isinstance(model, Lazy) and role in roles:
+                if loading is not None:
+                    loading(role)
+                _ = model.model
+
+    def with_middleware(self, *middleware: Middleware) -> "ModelSet":
+        """Put middleware before the three models, the innermost first. The live critic stays as it is."""
+        model = AskAdapter(compose(self.ask, middleware))
+        return replace(self, planner=model, editor=model, critic=model, names=self.provenance)
+
+    def with_journal(self, journal: Journal) -> "ModelSet":
+        """Let the journal answer what it holds; the models are asked the rest."""
+        keys, live_critic = self.provenance.keys(), self.live_critic
+        if live_critic is not None and "judge" in keys:
+            live_journal = journal.middleware({"judge": f"{keys['judge']} live"})
+            live_critic = AskAdapter(live_journal(partial(ask_model, live_critic)))
+        return replace(self.with_middleware(journal.middleware(keys)), live_critic=live_critic)

@@ -1,0 +1,121 @@
+"""The memory of a GPU."""
+
+import gc
+import importlib.util
+import os
+import pickle
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import nn
+
+from goalreel.errors import InputError, first_line
+
+
+def has_gpu() -> bool:
+    """Whether torch is installed and has a GPU to compute on."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def free_memory() -> None:
+    """Give back what models that nobody holds any more took; torch is not imported for it."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+SMALL = 50_000_000
+"""Parameters. Up to so many, a second thread gains little where a core is idle. Where none is, a call takes
+several times as long with it: a thread that waits for another keeps its core (dev/LOG.md, 2026-11-26)."""
+
+
+def threads_for(models: Iterable[nn.Module]) -> AbstractContextManager[None]:
+    """Make torch use one thread within this context if the models are small and on a CPU.
+
+    OMP_NUM_THREADS in the environment wins: it is the user's choice.
+    """
+    if "OMP_NUM_THREADS" in os.environ:
+        return nullcontext()
+    weights = [p for model in models for p in model.parameters()]
+    small = sum(p.numel() for p in weights) <= SMALL and all(p.device.type == "cpu" for p in weights)
+    return _one_thread() if small else nullcontext()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+Quantize = Literal["fp8", "int8", "nf4"]
+
+BYTES: dict[Quantize, float] = {"fp8": 1.0, "int8": 1.0, "nf4": 0.5}
+"""Of a quantised weight; scales come on top, and embeddings stay as they are."""
+
+
+def quantization_config(kind: str, library: Literal["transformers", "diffusers"], dtype: str) -> Any:
+    """Make the configuration for a library's `from_pretrained`; `dtype` is torch's name of what computes.
+
+    Raises:
+        InputError: no such kind, or its package is not installed.
+    """
+    if kind not in get_args(Quantize):
+        raise InputError(f"quantize is one of {', '.join(get_args(Quantize))}, got {kind!r}")
+    require_package("bitsandbytes" if kind == "nf4" else "torchao", f"quantize={kind!r}")
+    module = importlib.import_module(library)
+    if kind == "nf4":
+        return module.BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
+        )
+    from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig
+
+    return module.TorchAoConfig(Float8WeightOnlyConfig() if kind == "fp8" else Int8WeightOnlyConfig())
+
+
+def require_package(package: str, wanted_by: str) -> None:
+    """Check that a package is installed.
+
+    Raises:
+        InputError: it is not.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise InputError(f"{wanted_by} needs {package}: pip install {package}")
+
+
+def read_plain_data(path: Path) -> Any:
+    """Read the data; no object of a class is made, and no code in the file runs.
+
+    Raises:
+        InputError: the file is damaged, or holds more than plain data.
+    """
+    import torch
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    # A damaged pickle may end in any of these: its commands work on an empty stack or on the wrong type.
+    except (
+        pickle.UnpicklingError,
+        ArithmeticError,
+        AttributeError,
+        EOFError,
+        LookupError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as e:
+        reason = first_line(e)[:200]
+        raise InputError(f"{path}: not a file of plain data ({reason}): download it again") from e
