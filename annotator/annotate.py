@@ -23,16 +23,14 @@ from goalreel.annotator.summary import Summary
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.free_memory import release_memory
 from goalreel.datasets.health.inspect import refuse_broken
-from goalreel.datasets.links import check_links
-from goalreel.datasets.records import Records
-from goalreel.datasets.shards import Shard
+from goalreel.datasets.records import Records, Shard
 from goalreel.datasets.source import Source
+from goalreel.datasets.stored_files import check_links
 from goalreel.datasets.video import close_idle_videos
-from goalreel.datasets.writing.copies import check_apart
-from goalreel.datasets.writing.edits import check_edits
+from goalreel.datasets.writing.files import check_apart, check_edits
+from goalreel.datasets.writing.frame_columns import check_progress
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
-from goalreel.datasets.writing.progress import check_progress
 from goalreel.drivers import Limits
 from goalreel.errors import InputError
 from goalreel.models.journal import Journal

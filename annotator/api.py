@@ -15,7 +15,7 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.plan import plan_task
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.task_input import check_instruction, make_task
-from goalreel.datasets.shards import Shard
+from goalreel.datasets.records import Shard
 from goalreel.datasets.source import Source
 from goalreel.drivers import Limits, Observer
 from goalreel.errors import InputError

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.annotator.robot import goal_camera, question, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
-from goalreel.datasets.health.issues import HealthIssue, by_level, of_episodes, spell
-from goalreel.datasets.health.merging import merge_issues
+from goalreel.datasets.health.issues import HealthIssue, by_level, merge_issues, of_episodes, spell
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.finding import Finding

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from goalreel.datasets.corrections.files import corrections_path, log_episode
-from goalreel.datasets.links import check_links
-from goalreel.datasets.record_files import RecordFiles
-from goalreel.datasets.recording_id import same_frames, same_words
-from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.fingerprint import same_frames, same_words
+from goalreel.datasets.records import FOLDER, RecordFiles, Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.stored_files import check_links
 from goalreel.errors import DatasetError
 from goalreel.files import copy, write_bytes
 from goalreel.middleware import Middleware, use_known_answers

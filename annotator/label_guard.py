@@ -4,8 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from goalreel.datasets.health.issues import spell
-from goalreel.datasets.label_episodes import find_labels
-from goalreel.datasets.labels import LABEL_FORMS
+from goalreel.datasets.labels import LABEL_FORMS, find_labels
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.models.model_set import class_name

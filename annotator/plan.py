@@ -10,7 +10,7 @@ OUT/answers/            what the models said, so that a killed run goes on where
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.claims import attributed, makers
 from goalreel.drivers import Limits, Observer, run

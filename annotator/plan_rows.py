@@ -20,10 +20,10 @@ from goalreel.annotator.corpus.make import agree
 from goalreel.annotator.crash_isolation import CrashIsolation
 from goalreel.annotator.prompt_rows import PromptRow
 from goalreel.annotator.redaction import without_addresses
-from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.claims import ClaimTotals, add_counts, attributed, count, makers
-from goalreel.datasets.shards import Shard
+from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits, run
 from goalreel.errors import BackendError, UserError, first_line
 from goalreel.files import digest, exclusive, write_bytes

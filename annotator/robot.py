@@ -8,9 +8,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.numbers import number_features
-from goalreel.datasets.source import Source
-from goalreel.datasets.still_camera import find_still_camera
+from goalreel.datasets.info_file import number_features
+from goalreel.datasets.source import Source, find_still_camera
 from goalreel.errors import DatasetError, InputError
 from goalreel.planners.kinematic.finding import Finding
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable

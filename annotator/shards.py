@@ -6,11 +6,10 @@ from pathlib import Path
 from goalreel.annotator.annotate import write_dataset
 from goalreel.annotator.options import Options
 from goalreel.datasets.health.inspect import refuse_broken
-from goalreel.datasets.links import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.copies import check_apart
-from goalreel.datasets.writing.marks import MARKS
+from goalreel.datasets.stored_files import check_links
+from goalreel.datasets.writing.files import MARKS, check_apart
 from goalreel.errors import DatasetError
 from goalreel.files import copy, files_below
 from goalreel.models.journal import Journal

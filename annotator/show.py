@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import FOLDER, Records

@@ -31,7 +31,7 @@ from selenium import webdriver
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
-from goalreel.datasets.shards import Shard
+from goalreel.datasets.records import Shard
 from goalreel.models.load import load
 
 RUN = "from goalreel.cli.main import app; app()"

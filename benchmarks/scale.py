@@ -43,13 +43,10 @@ from parts.scale_data import BLOCK, SIDE, fill, make
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
-from goalreel.annotator.report.cards import Bar, EpisodeCard
-from goalreel.annotator.report.pages import PageLink, Pages
-from goalreel.annotator.report.pictures import THUMBNAIL, jpeg
-from goalreel.annotator.report.rows import ReportRows
+from goalreel.annotator.report.cards import THUMBNAIL, Bar, EpisodeCard, jpeg
+from goalreel.annotator.report.write import PageLink, Pages, ReportRows
 from goalreel.annotator.shards import build_records
-from goalreel.datasets.records import FOLDER, LOCAL
-from goalreel.datasets.shards import Shard
+from goalreel.datasets.records import FOLDER, LOCAL, Shard
 from goalreel.datasets.source import Source
 from goalreel.drivers import Limits
 from goalreel.files import atomic_folder, write_bytes

@@ -37,8 +37,7 @@ from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.video import VideoIndex, decode
 from goalreel.datasets.writing.pipeline import SUBGOAL
-from goalreel.datasets.writing.plan import BuildPlan
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 
 DATASET = SHARED / "droid_new_setup"
 FLOOR = Path(__file__).with_name("parts") / "floor.py"

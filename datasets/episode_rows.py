@@ -1,6 +1,7 @@
 """`meta/episodes` of a dataset, kept as columns: as Python objects 100,000 rows would take 250 MB."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -8,9 +9,57 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import array, read_table, sort_rows, to_numpy
-from goalreel.datasets.row_groups import parquet_schema
+from goalreel.datasets.parquet import (
+    array,
+    parquet_parts,
+    parquet_schema,
+    read_table,
+    sort_rows,
+    to_numpy,
+    value_spans,
+)
 from goalreel.errors import DatasetError, first_line
+
+
+class EpisodeTable[Item](Mapping[int, Item]):
+    """Episode -> item, made from the episode's row when it is asked for; in the order of the rows."""
+
+    def __init__(
+        self, episodes: NDArray[np.integer], rows: NDArray[Any], make: Callable[[Any], Item]
+    ) -> None:
+        self.episodes = episodes
+        """Of the rows, (rows,)."""
+        self.rows = rows
+        self._make = make
+        self._order = np.argsort(self.episodes, kind="stable")
+
+    def at(self, episode: int) -> int:
+        """The number of an episode's row.
+
+        Raises:
+            KeyError: it has none.
+        """
+        at = int(np.searchsorted(self.episodes, episode, sorter=self._order))
+        if at == len(self) or self.episodes[self._order[at]] != episode:
+            raise KeyError(episode)
+        return int(self._order[at])
+
+    def __getitem__(self, episode: int) -> Item:
+        return self._make(self.rows[self.at(episode)])
+
+    def __contains__(self, episode: object) -> bool:
+        try:
+            self.at(episode)  # pyrefly: ignore
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.episodes.tolist())
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _WHOLE = (*_NEEDED[:2], "dataset_from_index", "dataset_to_index")
@@ -150,3 +199,51 @@ def _whole_numbers(values: Sequence[float | None]) -> list[int | None] | None:
 
 def _is_numeric(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+
+
+_FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
+
+
+def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
+    """The rows of meta/episodes with the places of the files that hold the episodes.
+
+    An episode that is nowhere, or in a file that is not readable, keeps its place. A single file is not read,
+    and of several only the headers, unless one of them holds other episodes than it should.
+    """
+    by_place: dict[Place, list[int]] = {}
+    for episode, place in zip(rows.indices.tolist(), rows.places(), strict=True):
+        by_place.setdefault(place, []).append(episode)
+    paths: dict[Place, Path] = {}
+    for path in sorted((root / "data").glob("*/*.parquet")):
+        if match := _FILE.fullmatch(path.relative_to(root / "data").as_posix()):
+            paths[int(match[1]), int(match[2])] = path
+    if (len(paths) < 2 and by_place.keys() == paths.keys()) or all(
+        _span(path) == (min(by_place.get(place, [-1])), max(by_place.get(place, [-1])))
+        for place, path in paths.items()
+    ):
+        return rows
+    inside = {place: _episodes(path) for place, path in paths.items()}
+    moved = {episode: place for place, episodes in inside.items() for episode in episodes}
+    for place, episodes in by_place.items():
+        for episode in inside.get(place, set()).intersection(episodes):
+            del moved[episode]
+    return rows.move({e: place for e, place in moved.items() if e in rows}) if moved else rows
+
+
+def _span(path: Path) -> tuple[int, int] | None:
+    """The first and the last episode of a data file by its header; None where that does not tell."""
+    try:
+        spans = value_spans(path, "episode_index")
+    except (pa.ArrowException, OSError):
+        return None
+    ranges = [span for span in spans if span is not None]
+    whole = ranges and len(ranges) == len(spans)
+    return (min(a for a, _ in ranges), max(b for _, b in ranges)) if whole else None
+
+
+def _episodes(path: Path) -> set[int]:
+    try:
+        batches = (b for part in parquet_parts(path) for b in part.iter_batches(columns=["episode_index"]))
+        return {e for b in batches for e in np.unique(to_numpy(b["episode_index"])).tolist()}
+    except (pa.ArrowException, OSError, KeyError):
+        return set()

@@ -2,7 +2,7 @@
 
 A recording is its frames and rows. Where an episode lies does not count, nor its number: one keeps its
 fingerprint in a dataset that grew or was merged, in other files of which all else may differ. Its words count
-apart (`goalreel.datasets.recording_id`).
+apart (`goalreel.datasets.fingerprint`).
 """
 
 import hashlib
@@ -21,16 +21,49 @@ from av.container import InputContainer
 from av.error import FFmpegError
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import list_items, to_numpy
-from goalreel.datasets.episode_rows import EpisodeRows
-from goalreel.datasets.episode_table import EpisodeTable
+from goalreel.datasets.episode_rows import EpisodeRows, EpisodeTable
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
-from goalreel.datasets.recording_id import make_id, pack_id, unpack_id
-from goalreel.datasets.row_groups import parquet_parts
+from goalreel.datasets.parquet import list_items, parquet_parts, to_numpy
 from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import opened
 from goalreel.errors import DatasetError
 from goalreel.files import digest
+
+_FRAME_PARTS, _WORD_PARTS = 1, 2
+
+
+def make_id(frames: str, text: str, former: str) -> str:
+    """Join the three digests; 128 bits of the first two are enough."""
+    return f"{frames[:32]}-{text[:32]}-{former}"
+
+
+def pack_id(id: str) -> bytes:
+    """The 64 bytes of the three digests."""
+    return bytes.fromhex(id.replace("-", ""))
+
+
+def unpack_id(data: bytes) -> str:
+    """What `pack_id` packed."""
+    text = data.hex()
+    return f"{text[:32]}-{text[32:64]}-{text[64:]}"
+
+
+def same_frames(first: str | None, other: str | None) -> bool:
+    """Tell whether both name the same recording, whatever its words are now."""
+    return _same(first, other, _FRAME_PARTS)
+
+
+def same_words(first: str | None, other: str | None) -> bool:
+    """Tell whether both name the same recording with the same words."""
+    return _same(first, other, _WORD_PARTS)
+
+
+def _same(first: str | None, other: str | None, parts: int) -> bool:
+    if first is None or other is None:
+        return first == other
+    a, b = first.split("-"), other.split("-")
+    return a[:parts] == b[:parts] if len(a) == len(b) else a[-1] == b[-1]
+
 
 type Info = dict[str, Any]
 type Row = dict[str, Any]

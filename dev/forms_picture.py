@@ -10,7 +10,7 @@ from typing import Final, get_args
 import PIL.Image
 import typer
 
-from goalreel.annotator.report.grid import INK, Cell, Line, lay_out
+from goalreel.annotator.report.sheet import INK, Cell, Line, lay_out
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.subgoal_camera import SubGoalForm, in_form

@@ -20,8 +20,7 @@ import PIL.Image
 import typer
 from PIL.PngImagePlugin import PngInfo
 
-from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
-from goalreel.annotator.report.sheet import MARKS
+from goalreel.annotator.report.sheet import INK, MARKS, MUTED, Cell, Line, lay_out
 from goalreel.cli.errors import one_line_errors
 from goalreel.drivers import Limits, run
 from goalreel.errors import InputError

@@ -230,7 +230,7 @@ def annotated(board):
     from goalreel.datasets.records import Records
     from goalreel.datasets.source import Source
     from goalreel.datasets.writing.pipeline import build
-    from goalreel.datasets.writing.text import TextOptions
+    from goalreel.datasets.writing.plan import TextOptions
 
     def annotate(source: Path, out: Path, episodes: dict[int, dict], **options: object) -> Path:
         dataset = Source.open(source)

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self, get_args
 
-from goalreel.annotator.report.pages import templates
-from goalreel.annotator.report.pictures import data_uri
+from goalreel.annotator.report.cards import data_uri
+from goalreel.annotator.report.write import templates
 from goalreel.datasets.corpora import judgements, scored, trend_filter
 from goalreel.datasets.corpora.recipe import RecipeStage, Selection
 from goalreel.datasets.corpora.trajectories import Outline, StepSample, picture, source_of

@@ -10,11 +10,11 @@ from typing import Self
 import numpy as np
 
 from goalreel.annotator.robot import stored_layout
-from goalreel.datasets.episode_table import EpisodeTable
-from goalreel.datasets.links import check_links
+from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.copies import check_apart
+from goalreel.datasets.stored_files import check_links
+from goalreel.datasets.writing.files import check_apart
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.errors import DatasetError
 from goalreel.files import atomic_folder

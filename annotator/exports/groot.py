@@ -5,10 +5,14 @@ parquet and, of each camera, an mp4 an episode; meta/modality.json, which names 
 the cameras and the annotations; annotations are columns that index meta/tasks.jsonl.
 """
 
+import json
 import logging
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,20 +20,300 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.annotator.exports.annotated import Annotated, Exported
-from goalreel.annotator.exports.groot_meta import DATA, VIDEO, GrootMeta
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.labels import frame_labels, has_sub_tasks, joined_tasks
-from goalreel.datasets.row_groups import parquet_schema
+from goalreel.datasets.parquet import parquet_schema, read_batches
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.copies import data_files
-from goalreel.datasets.writing.cut import cut_video
+from goalreel.datasets.writing.card import CARD, before_goalreel, claim_lines
+from goalreel.datasets.writing.files import data_files, dataset_files, episode_files
+from goalreel.datasets.writing.frame_columns import PROGRESS, sub_task_indices, task_indices
 from goalreel.datasets.writing.goals import Goals
-from goalreel.datasets.writing.schema import drop_fields, put_column
+from goalreel.datasets.writing.language import drop_fields, put_column
+from goalreel.datasets.writing.plan import FORM
 from goalreel.datasets.writing.shards import episode_tables
-from goalreel.datasets.writing.tasks import sub_task_indices, task_indices
+from goalreel.datasets.writing.video import cut_video, video_info
 from goalreel.errors import DatasetError
-from goalreel.files import atomic
+from goalreel.files import atomic, copy, write_bytes
 from goalreel.progress import OnProgress
+
+WHOLE = "all"
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_PARTS = {
+    "gripper": {"gripper", "grip", "claw", "jaw"},
+    "hand": {"hand", "finger", "thumb", "index", "middle", "ring", "pinky", "little", "palm"},
+    "leg": {"leg", "hip", "knee", "ankle", "foot"},
+    "arm": {"arm", "shoulder", "elbow", "forearm", "wrist"},
+    "neck": {"neck", "head"},
+    "waist": {"waist", "torso"},
+}
+_UNSIDED = {"neck", "waist"}
+"""With a side, these names mean a joint of an arm, as ALOHA's `left_waist`."""
+
+
+def parts(names: Any, dims: int) -> dict[str, tuple[int, int]]:
+    """Map each part to its dimensions, from and to (exclusive), of a vector whose feature has these `names`.
+
+    A dictionary of several lists names the parts. Else each name does, by what is known of joints and sides.
+    A name that is not known is the arm where others are, as `x` beside `gripper`. Where nothing is known, or
+    a part lies in two places, all is one part.
+
+    >>> parts(["x", "y", "z", "gripper"], 4)
+    {'arm': (0, 3), 'gripper': (3, 4)}
+    """
+    groups = _groups(names)
+    if sum(len(group) for _, group in groups) != dims:
+        return {WHOLE: (0, dims)}
+    if len(groups) == 1:
+        groups = [(part, list(group)) for part, group in groupby(groups[0][1], _part)]
+        if all(part is None for part, _ in groups):
+            return {WHOLE: (0, dims)}
+        named_parts = [(part or "arm", name) for part, group in groups for name in group]
+        groups = [(part, list(group)) for part, group in groupby(named_parts, lambda pair: pair[0])]
+    ranges: dict[str, tuple[int, int]] = {}
+    at = 0
+    for part, group in groups:
+        if part in ranges:
+            return {WHOLE: (0, dims)}
+        ranges[part] = (at, at + len(group))
+        at += len(group)
+    return ranges
+
+
+def _groups(names: Any) -> list[tuple[str, list[str]]]:
+    """Group names as lerobot's datasets hold them: a list, a list in a list, or a dictionary of lists."""
+    if isinstance(names, dict):
+        return [
+            (str(key), list(group) if isinstance(group, list) else [str(group)])
+            for key, group in names.items()
+        ]
+    flat = [name for group in names or () for name in (group if isinstance(group, list) else [group])]
+    return [("", [str(name) for name in flat])]
+
+
+def _part(name: str) -> str | None:
+    tokens = {word.lower() for word in _WORD.findall(name)}
+    side = next((side for side in ("left", "right") if side in tokens), None)
+    part = next((part for part, part_tokens in _PARTS.items() if tokens & part_tokens), None)
+    if side is None:
+        return part
+    return f"{side}_{'arm' if part is None or part in _UNSIDED else part}"
+
+
+_NUMBERS = ("float", "int", "uint", "bool")
+_AT_ONCE = 256
+
+type EpisodeStats = dict[str, dict[str, Any]]
+"""Feature -> statistic -> values, as JSON."""
+
+
+class FrameNumbers:
+    """Collects the numbers of episode after episode: vectors and scalars, 4 bytes each in memory."""
+
+    def __init__(self, features: Mapping[str, Mapping[str, Any]]) -> None:
+        # The progress is NaN on some frames, and nothing to normalise.
+        self._kept: dict[str, list[NDArray[np.float32]]] = {
+            name: []
+            for name, feature in features.items()
+            if feature["dtype"].startswith(_NUMBERS) and len(feature["shape"]) == 1 and name != PROGRESS
+        }
+
+    def add(self, table: pa.Table) -> EpisodeStats:
+        """Collect the numbers of an episode, and return their min, max, mean, std and count."""
+        stats: EpisodeStats = {}
+        for name, columns in self._kept.items():
+            values = _array(table[name])
+            columns.append(values.astype(np.float32))
+            stats[name] = {
+                "min": values.min(axis=0).tolist(),
+                "max": values.max(axis=0).tolist(),
+                "mean": values.mean(axis=0).tolist(),
+                "std": values.std(axis=0).tolist(),
+                "count": [len(values)],
+            }
+        return stats
+
+    def total(self) -> EpisodeStats:
+        """Compute the statistics of all frames, with quantiles.
+
+        There is no count, since GR00T's loader indexes by dimension.
+        """
+        stats: EpisodeStats = {}
+        for name, columns in self._kept.items():
+            values = np.concatenate(columns)
+            low, high = np.quantile(values, (0.01, 0.99), axis=0)
+            stats[name] = {
+                "mean": values.mean(axis=0, dtype=np.float64).tolist(),
+                "std": values.std(axis=0, dtype=np.float64).tolist(),
+                "min": values.min(axis=0).tolist(),
+                "max": values.max(axis=0).tolist(),
+                "q01": low.tolist(),
+                "q99": high.tolist(),
+            }
+        return stats
+
+
+def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeStats]:
+    """Map each episode to the statistics of its cameras in meta/episodes."""
+    stats: dict[int, EpisodeStats] = {}
+    names = {
+        f"stats/{camera}/{name}": (camera, name)
+        for camera in cameras
+        for name in ("min", "max", "mean", "std", "count")
+    }
+    for path in episode_files(source.root):
+        columns = [name for name in names if name in parquet_schema(path).names]
+        for batch in read_batches(path, ["episode_index", *columns], _AT_ONCE):
+            for row in batch.to_pylist():
+                episode_stats = stats[row.pop("episode_index")] = {}
+                for column, values in row.items():
+                    camera, name = names[column]
+                    episode_stats.setdefault(camera, {})[name] = values
+    return stats
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Give an array (rows, dims)."""
+    rows, values = len(column), column.combine_chunks()
+    if not isinstance(values, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)):
+        return np.asarray(values.to_numpy(zero_copy_only=False), np.float64).reshape(rows, 1)
+    return np.asarray(values.flatten().to_numpy(zero_copy_only=False), np.float64).reshape(rows, -1)
+
+
+DATA = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+VIDEO = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
+_CAMERA = "observation.images."
+_ANNOTATION = "annotation."
+_OF_V3 = ("data_files_size_in_mb", "video_files_size_in_mb")
+
+
+class GrootMeta:
+    """Collects what meta/ says, episode after episode."""
+
+    def __init__(
+        self, source: Source, texts: Mapping[int, str], annotations: Sequence[str], dropped: Collection[str]
+    ) -> None:
+        """`annotations`: the new columns of task indices; `texts`: what those stand for; `dropped`: features
+        without a column.
+        """
+        self._source = source
+        self._texts = dict(source.tasks) | dict(texts)
+        self._features = _features(source, annotations, dropped)
+        self._numbers = FrameNumbers(self._features)
+        self._pictures = camera_stats(source, source.cameras)
+        self._claims: list[str] = []
+        self._episodes: list[dict[str, Any]] = []
+        self._stats: list[dict[str, Any]] = []
+        self._chunk = int(source.info.get("chunks_size", 1000))
+
+    def path(self, template: str, episode: int, camera: str = "") -> Path:
+        """Name the file of an episode, relative to the dataset."""
+        where = {"episode_chunk": episode // self._chunk, "episode_index": episode, "video_key": camera}
+        return Path(template.format(**where))
+
+    def add(self, episode: int, table: pa.Table, task: NDArray[np.int64], goals: Goals | None) -> None:
+        """Add an episode: its rows as written, the task of each row, and its sub-tasks."""
+        spans = () if goals is None else goals.spans
+        line = {
+            "episode_index": episode,
+            "tasks": [self._texts[index] for index in dict.fromkeys(task.tolist())],
+            "length": len(table),
+            # Read by N1.6's loader as the language "sub_task".
+            "sub_tasks": [{"start": s.start, "end": s.end, "text": s.name} for s in spans if s.name],
+        }
+        self._episodes.append(line)
+        self._claims += () if goals is None else goals.claims
+        stats = self._pictures.get(episode, {}) | self._numbers.add(table)
+        self._stats.append({"episode_index": episode, "stats": stats})
+
+    def write(self, root: Path) -> None:
+        """Write the files of meta/ below `root`, where the videos exist already.
+
+        Raises:
+            DatasetError: the disk is full.
+        """
+        meta = root / "meta"
+        tasks = ({"task_index": index, "task": text} for index, text in sorted(self._texts.items()))
+        _write_lines(meta / "tasks.jsonl", tasks)
+        _write_lines(meta / "episodes.jsonl", sorted(self._episodes, key=lambda e: e["episode_index"]))
+        _write_lines(meta / "episodes_stats.jsonl", sorted(self._stats, key=lambda e: e["episode_index"]))
+        _write(meta / "stats.json", self._numbers.total())
+        _write(meta / "modality.json", self._modality())
+        _write(meta / "info.json", self._info(root))
+        for path in dataset_files(self._source.root):
+            if path.parent == self._source.root and path.name != CARD.name:
+                copy(path, root / path.name)
+        card = self._source.root / CARD
+        text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+        parts = (before_goalreel(text).strip(), "## Sub-tasks", "\n".join(claim_lines(self._claims)))
+        write_bytes(root / CARD, "\n\n".join(filter(None, parts)).encode() + b"\n")
+
+    def _modality(self) -> dict[str, Any]:
+        annotations = [name for name in self._features if name.startswith(_ANNOTATION)]
+        return {
+            "state": self._parts(self._source.numbers.state, "observation.state"),
+            "action": self._parts(self._source.numbers.action, "action"),
+            "video": {c.removeprefix(_CAMERA): {"original_key": c} for c in self._source.cameras},
+            "annotation": {name.removeprefix(_ANNOTATION): {} for name in annotations},
+        }
+
+    def _parts(self, names: Sequence[str], usual: str) -> dict[str, dict[str, int | str]]:
+        """Name the parts of some features; GR00T looks for them in `usual` where there is no original_key."""
+        entries: dict[str, dict[str, int | str]] = {}
+        for name in names:
+            feature = self._features[name]
+            groups = parts(feature.get("names"), feature["shape"][0])
+            short_name = name.rpartition(".")[2]
+            for part, (start, end) in groups.items():
+                key = part if len(names) == 1 else short_name if len(groups) == 1 else f"{short_name}_{part}"
+                elsewhere = {} if name == usual else {"original_key": name}
+                entries[name if key in entries else key] = {"start": start, "end": end, **elsewhere}
+        return entries
+
+    def _info(self, root: Path) -> dict[str, Any]:
+        info = {key: value for key, value in self._source.info.items() if key not in _OF_V3}
+        episodes = [line["episode_index"] for line in self._episodes]
+        for camera in self._source.cameras:
+            probed = video_info(root / self.path(VIDEO, min(episodes), camera))
+            camera_info = self._source.features[camera].get("info") or {}
+            form = {FORM: camera_info[FORM]} if FORM in camera_info else {}
+            self._features[camera]["info"] = probed | {"video.fps": info["fps"]} | form
+        return info | {
+            "codebase_version": "v2.1",
+            "total_episodes": len(episodes),
+            "total_frames": sum(line["length"] for line in self._episodes),
+            "total_tasks": len(self._texts),
+            "total_videos": len(episodes) * len(self._source.cameras),
+            "total_chunks": len({episode // self._chunk for episode in episodes}),
+            "chunks_size": self._chunk,
+            "data_path": DATA,
+            "video_path": VIDEO,
+            "features": self._features,
+        }
+
+
+def _features(
+    source: Source, annotations: Sequence[str], dropped: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """Describe the features as v2.1 does; GR00T's loader of N1.5 wants `channels` beside `info`."""
+    features: dict[str, dict[str, Any]] = {}
+    for name, feature in source.features.items():
+        if name in source.cameras:
+            width, height = source.picture_size(name)
+            names = ["height", "width", "channels"]
+            features[name] = {"dtype": "video", "shape": [height, width, 3], "names": names}
+        elif name not in dropped:
+            features[name] = {key: value for key, value in feature.items() if key != "fps"}
+    return features | {name: {"dtype": "int64", "shape": [1], "names": None} for name in annotations}
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write plain ASCII: GR00T reads the file in the encoding of its machine."""
+    write_bytes(path, json.dumps(content, indent=4).encode())
+
+
+def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    write_bytes(path, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from goalreel.annotator.corpus.make import agree, check_empty
 from goalreel.annotator.prompts.ask import Writer, extend_banks
 from goalreel.annotator.prompts.bank import PromptBank, write_bank
 from goalreel.annotator.prompts.write import Duplicates, Prompt, write_prompts
-from goalreel.annotator.report.pages import templates
+from goalreel.annotator.report.write import templates
 from goalreel.chat.conversation import Chat
 from goalreel.errors import InputError
 from goalreel.files import digest, exclusive, sweep, write_bytes

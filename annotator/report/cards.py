@@ -3,17 +3,169 @@
 Nothing here is HTML: escaping is the templates' work (jinja2 autoescape).
 """
 
+import base64
+import io
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from goalreel.annotator.report.claim_text import claim_lines, short_name
-from goalreel.annotator.report.model import EpisodeView
-from goalreel.annotator.report.pictures import SHOWN, data_uri
+import PIL.Image
+
+from goalreel.claims import NOBODY, OPERATOR, PERSON, RECORDING, ROWS, RULE, TITLES, Claim, Claims
+from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.types import Attempt, Segment, Status, StoryboardStep
+from goalreel.models.names import ModelName
+from goalreel.types import Attempt, Segment, Status, Storyboard, StoryboardStep
 from goalreel.wording import background_note, reader_text, rounded, verdict_text
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeView:
+    """One annotated episode, or a storyboard of its own. The first frame is the storyboard's `task.image`.
+
+    Raises:
+        InputError: the parts do not fit one another.
+    """
+
+    index: int
+    """The episode's number in its dataset; unique within a report."""
+    title: str
+    instruction: str
+    storyboard: Storyboard
+    fps: float = 1.0
+    """Frames a second of the recording."""
+    length: int = 0
+    """Frames in the recording; 0 for a storyboard that was planned and never recorded."""
+    end_frames: tuple[Image | None, ...] = ()
+    """The real frame at the end of each step's segment, one a step; empty when there is none at all."""
+    failure: str | None = None
+    """Why the episode could not be annotated; the storyboard's own failure needs no copy here."""
+
+    def __post_init__(self) -> None:
+        if self.index < 0 or self.length < 0 or not (math.isfinite(self.fps) and self.fps > 0):
+            raise InputError(
+                f"episode {self.index}: needs index >= 0, length >= 0 and fps > 0, "
+                f"got length {self.length}, fps {self.fps}"
+            )
+        steps = self.storyboard.steps
+        if self.end_frames and len(self.end_frames) != len(steps):
+            raise InputError(
+                f"episode {self.index}: {len(self.end_frames)} end frames for {len(steps)} steps"
+            )
+        for step in steps:
+            if step.segment is not None and step.segment.end > self.length:
+                raise InputError(
+                    f"episode {self.index}: segment [{step.segment.start}, {step.segment.end}) "
+                    f"ends after the last of {self.length} frames"
+                )
+
+    @property
+    def seconds(self) -> str | None:
+        """The recording's length as a person reads it; None without one."""
+        return f"{self.length / self.fps:.1f} s" if self.length else None
+
+    @property
+    def message(self) -> str | None:
+        """The failure to show, if any: the episode's own or its storyboard's."""
+        if self.failure is not None or self.storyboard.failure is None:
+            return self.failure
+        return f"{self.storyboard.failure.stage}: {self.storyboard.failure.message}"
+
+    @property
+    def status(self) -> Status:
+        """The worst status of its steps; `failed` if the episode failed, `text` if all steps are in words."""
+        if self.message is not None:
+            return "failed"
+        statuses = {step.status for step in self.storyboard.steps}
+        order: tuple[Status, ...] = ("failed", "unverified", "skipped")
+        for status in order:
+            if status in statuses:
+                return status
+        if "observed" in statuses:
+            return "observed"
+        return "text" if statuses == {"text"} else "verified"
+
+
+_MODEL = "model "
+_MAKERS = {
+    RULE: "by a rule",
+    ROWS: "from the dataset’s labels",
+    RECORDING: "from the recording",
+    PERSON: "by a person",
+    OPERATOR: "by the operator",
+}
+_CHECKERS = {PERSON: "a person", OPERATOR: "the operator"}
+
+
+def short_name(model: str) -> str:
+    """The name of a model without its kind, folder, address and options.
+
+    >>> short_name("hf:/models/some-planner?dtype=float32"), short_name("server:http://node7:8000")
+    ('some-planner', 'server')
+    """
+    return ModelName.parse(ModelName.parse(model).identity()).brief() or model
+
+
+def display_name(model: str) -> str:
+    """The short name of a model whose name may have a note in brackets behind it.
+
+    >>> display_name("hf:models/planner (its own prompt)")
+    'planner'
+    """
+    return short_name(model.partition(" (")[0])
+
+
+def claim_line(claim: Claim) -> str:
+    """Maker and checker of one claim, and whether it is in doubt.
+
+    >>> claim_line(Claim(by="rule")), claim_line(Claim(by="model hf:a/b?top_p=1", checked="person"))
+    ('by a rule, not checked', 'by b, checked by a person')
+    """
+    maker = _MAKERS.get(claim.by) or f"by {_who(claim.by)}"
+    checker = _CHECKERS.get(claim.checked) or _who(claim.checked)
+    check = "not checked" if claim.checked == NOBODY else f"checked by {checker}"
+    return f"{maker}, {check}{claim.doubt_note}"
+
+
+def claim_lines(claims: Claims) -> list[str]:
+    """The claims of a step; those of one maker and one checker, in doubt or not, share a line."""
+    titles: dict[str, list[str]] = {}
+    for name, claim in claims.items():
+        titles.setdefault(claim_line(claim), []).append(TITLES[name])
+    return [f"{', '.join(names).capitalize()}: {line}" for line, names in titles.items()]
+
+
+def _who(name: str) -> str:
+    return short_name(name.removeprefix(_MODEL)) if name.startswith(_MODEL) else name
+
+
+SHOWN = 768
+"""Longest side, in pixels, of a picture in a page (also of the enlarged one)."""
+THUMBNAIL = 256
+"""Longest side, in pixels, of a picture in the list of episodes."""
+
+
+def shrink(image: Image, side: int) -> PIL.Image.Image:
+    """The picture with its longest side at most `side` pixels; a small one is left as it is."""
+    picture = PIL.Image.fromarray(image.pixels)
+    picture.thumbnail((side, side), PIL.Image.Resampling.LANCZOS, reducing_gap=3.0)
+    return picture
+
+
+def jpeg(image: Image, side: int) -> bytes:
+    """Encode as JPEG. Small pictures get full colour resolution: there every pixel shows."""
+    picture = shrink(image, side)
+    data = io.BytesIO()
+    small = max(picture.size) <= THUMBNAIL
+    picture.save(data, "JPEG", quality=92 if small else 85, subsampling=0 if small else 2)
+    return data.getvalue()
+
+
+def data_uri(image: Image, side: int = SHOWN) -> str:
+    """The picture inside the page itself."""
+    return "data:image/jpeg;base64," + base64.b64encode(jpeg(image, side)).decode()
+
 
 HUES = 6
 """Step colours in report.css: `.hue0` ... `.hue5`."""

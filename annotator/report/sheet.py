@@ -1,12 +1,390 @@
 """One storyboard as one picture, for papers: first frame, then each step's goal image and its caption."""
 
-from typing import Final
+import functools
+import logging
+import math
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, Literal, cast
 
-from goalreel.annotator.report.cards import span, told
-from goalreel.annotator.report.claim_text import claim_lines
-from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
-from goalreel.annotator.report.model import EpisodeView
+import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageFont
+
+from goalreel.annotator.report.cards import EpisodeView, claim_lines, span, told
 from goalreel.image import Image
+
+log = logging.getLogger(__name__)
+
+type Font = PIL.ImageFont.FreeTypeFont
+
+_FAMILIES = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "Arial Unicode.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "NotoEmoji-Regular.ttf",
+    "Symbola.ttf",
+    "Symbola_hint.ttf",
+    "segoeui.ttf",
+    "Arial.ttf",
+)
+_EAST_ASIAN = {"Cjk": "Chinese", "Hiragana": "Japanese", "Katakana": "Japanese", "Hangul": "Korean"}
+PACKAGES = ("fonts-noto-cjk", "fonts-symbola", "fonts-noto-core")
+"""Debian's packages of fonts: for Chinese, Japanese and Korean, for symbols, and for all other scripts."""
+SAMPLES = "中あ한🍎عשกकবதకⴰ"
+"""A character of each of the scripts that `goalreel doctor` looks for."""
+_LONGEST = 2000
+"""Characters of one text looked at; far more than fits on any sheet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typeface:
+    """The font that suits a text best, and fonts with the characters that it lacks."""
+
+    font: Font
+    others: tuple[Font, ...] = ()
+
+    def runs(self, text: str) -> list[tuple[Font, str]]:
+        """Cut `text` where the font changes."""
+        if not self.others:
+            return [(self.font, text)]
+        runs: list[tuple[Font, str]] = []
+        for c in text:
+            # A mark stays with its letter: alone it is drawn on a dotted circle.
+            font = runs[-1][0] if runs and _is_mark(c) else self._font(c)
+            if runs and runs[-1][0] is font:
+                runs[-1] = font, runs[-1][1] + c
+            else:
+                runs.append((font, c))
+        return runs
+
+    @property
+    def ascent(self) -> int:
+        """From the top of a line to the foot of its letters, in pixels."""
+        return self.font.getmetrics()[0]
+
+    def getlength(self, text: str) -> float:
+        """The width of `text` in pixels."""
+        return sum(font.getlength(run) for font, run in self.runs(text))
+
+    def _font(self, character: str) -> Font:
+        return next((f for f in (self.font, *self.others) if _draws(f, character)), self.font)
+
+
+def typeface(text: str, size: int) -> Typeface:
+    """The fonts of this machine for `text` at `size` pixels; what none of them can draw becomes boxes."""
+    characters = _visible(text[:_LONGEST])
+    fonts = _fonts(characters, size)
+    best = max(fonts, key=lambda font: sum(_draws(font, c) for c in characters))
+    lacking = [c for c in characters if not _draws(best, c)]
+    return Typeface(best, tuple(font for font in fonts if any(_draws(font, c) for c in lacking)))
+
+
+def drawable(text: str, size: int) -> str:
+    """`text`, where no font can draw a part with its name in brackets: `[Chinese text]`, `[red apple]`.
+
+    A warning names the missing scripts and their packages, once a process for the same ones.
+    """
+    text = text[:_LONGEST]
+    scripts = without_font(_visible(text), size)
+    if not scripts:
+        return text
+    _warn(tuple(scripts.items()))
+    fonts = _fonts(_visible(text), size)
+
+    def missing(character: str) -> str:
+        if not _visible(character) or any(_draws(font, character) for font in fonts):
+            return ""
+        script = _script(character)
+        if script == "Symbols":
+            return f"[{unicodedata.name(character).lower()}]"
+        if unicodedata.category(character).startswith("P"):
+            return " "
+        # Japanese is written with Chinese characters, too.
+        script = "Hiragana" if script == "Cjk" and "Japanese" in scripts else script
+        return f"[{_EAST_ASIAN.get(script, script)} text]"
+
+    return "".join(name or "".join(run) for name, run in groupby(text, missing))
+
+
+def without_font(characters: Collection[str], size: int = 20) -> dict[str, str]:
+    """The scripts among `characters` that no font here can draw, each with the Debian package that can."""
+    fonts = _fonts(characters, size)
+    boxes = [c for c in characters if not any(_draws(font, c) for font in fonts)]
+    scripts = {_script(c) for c in boxes if unicodedata.category(c)[0] in "LNS"} - {""}
+    return {_EAST_ASIAN.get(script, script): _package(script) for script in sorted(scripts)}
+
+
+@functools.cache
+def _warn(scripts: tuple[tuple[str, str], ...]) -> None:
+    if scripts:
+        log.warning(
+            "no font here can draw %s, so contact sheets name such text in brackets: "
+            "install %s (Debian's name)",
+            ", ".join(script for script, _ in scripts),
+            " ".join(dict.fromkeys(package for _, package in scripts)),
+        )
+
+
+def _visible(text: str) -> list[str]:
+    return [c for c in dict.fromkeys(text) if c.isprintable() and not c.isspace() and not _is_mark(c)]
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+def _script(character: str) -> str:
+    """The script of a letter as its Unicode name and Noto's fonts call it."""
+    word = unicodedata.name(character, "").partition(" ")[0]
+    return "Symbols" if word and unicodedata.category(character).startswith("S") else word.title()
+
+
+def _package(script: str) -> str:
+    return PACKAGES[0 if script in _EAST_ASIAN else 1 if script == "Symbols" else 2]
+
+
+def _fonts(characters: Collection[str], size: int) -> tuple[Font, ...]:
+    """The general fonts of this machine, and those of the scripts that the general ones lack."""
+    general = _general_fonts(size)
+    scripts = {_script(c) for c in characters if not any(_draws(font, c) for font in general)}
+    script_fonts = (_load(f"NotoSans{script}-Regular.ttf", size) for script in sorted(scripts))
+    return (*general, *filter(None, script_fonts))
+
+
+@functools.cache
+def _general_fonts(size: int) -> tuple[Font, ...]:
+    loaded = filter(None, (_load(family, size) for family in _FAMILIES))
+    return (*loaded, cast(Font, PIL.ImageFont.load_default(size)))  # which always exists
+
+
+@functools.cache
+def _load(family: str, size: int) -> Font | None:
+    try:
+        return PIL.ImageFont.truetype(family, size)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=65536)
+def _draws(font: Font, character: str) -> bool:
+    # Pillow does not expose the character map; a missing one is drawn as the font's empty box.
+    return _mask(font, character) != _mask(font, "\U0010fffe")
+
+
+def _mask(font: Font, character: str) -> bytes:
+    return bytes(font.getmask(character))  # pyrefly: ignore[bad-argument-type]  (Pillow types no buffer)
+
+
+def rtl(text: str) -> bool:
+    """Whether the first strongly directed character runs right to left."""
+    kinds = (unicodedata.bidirectional(c) for c in text)
+    return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), False)
+
+
+def wrap(text: str, font: Typeface, width: int, lines: int) -> list[str]:
+    """Break `text` into at most `lines` lines of at most `width` pixels; `…` marks what was cut."""
+    printable = "".join(c if c.isprintable() else " " for c in text[:_LONGEST])
+    broken = _lines(printable.split(), font, width)
+    visible = [line for _, line in zip(range(lines), broken, strict=False)]
+    if next(broken, None) is not None or len(text) > _LONGEST:
+        last = visible[-1]
+        while last and font.getlength(last + "…") > width:
+            last = last[:-1]
+        visible[-1] = last + "…"
+    return visible
+
+
+def _lines(text_words: list[str], font: Typeface, width: int) -> Iterator[str]:
+    line = ""
+    for word in text_words:
+        joined = f"{line} {word}" if line else word
+        if font.getlength(joined) <= width:
+            line = joined
+            continue
+        if line:
+            yield line
+        line = word
+        while font.getlength(line) > width:
+            cut = _cut(line, font, width)
+            yield line[:cut]
+            line = line[cut:]
+    if line:
+        yield line
+
+
+def _cut(word: str, font: Typeface, width: int) -> int:
+    """The number of characters of a too long word that fit; at least one."""
+    low, high = 1, len(word)
+    while low < high - 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if font.getlength(word[:middle]) <= width else (low, middle)
+    return low
+
+
+INK: Final = "#1f2327"
+MUTED: Final = "#5b636b"
+_GAP, _MARGIN = 20, 28
+_EMPTY = "#efede7"
+_BORDER = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A paragraph of one size (pixels) and colour."""
+
+    text: str
+    size: int
+    colour: str
+    most: int
+    """Lines it may take when wrapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Drawn as shapes, so that it needs no font."""
+
+    shape: Literal["tick", "dot", "exclamation", "cross", "dash", "lines"]
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One picture with its captions."""
+
+    image: Image | None
+    lines: tuple[Line, ...]
+    mark: Mark | None = None
+    """In the picture's upper right corner."""
+    border: str | None = None
+    """Colour of a frame around the picture."""
+    note: Line | None = None
+    """Written in the middle of a missing picture."""
+
+
+def lay_out(paragraphs: Sequence[Line], cells: Sequence[Cell], width: int, cell: int) -> Image:
+    """One RGB picture, `width` pixels wide and as high as it needs, on white.
+
+    `cell` is the width in pixels that a picture gets at least where the sheet allows it.
+
+    Raises:
+        ValueError: `width` is too small to read anything.
+    """
+    if width < 160:
+        raise ValueError(f"a contact sheet is at least 160 pixels wide, got {width}")
+    strips = [_paragraph(line, width) for line in paragraphs]
+    strips.append(_blank(width, _GAP // 2))
+    fitting = max(1, (width - 2 * _MARGIN + _GAP) // (cell + _GAP))
+    rows = math.ceil(len(cells) / fitting)
+    columns = math.ceil(len(cells) / rows) if rows else 1
+    # A storyboard of few steps does not blow its pictures up beyond a third of the sheet.
+    columns = max(columns, min(fitting, 3))
+    shape = next((c.image.size for c in cells if c.image is not None), (4, 3))
+    strips += [_row(cells[i : i + columns], columns, shape, width) for i in range(0, len(cells), columns)]
+    return _stack(strips, width)
+
+
+def _stack(strips: Sequence[PIL.Image.Image], width: int) -> Image:
+    page = _blank(width, 2 * _MARGIN - _GAP + sum(strip.height for strip in strips))
+    top = _MARGIN
+    for strip in strips:
+        page.paste(strip, (0, top))
+        top += strip.height
+    return Image(np.array(page))
+
+
+def _blank(width: int, height: int) -> PIL.Image.Image:
+    return PIL.Image.new("RGB", (width, height), "white")
+
+
+def _paragraph(line: Line, width: int) -> PIL.Image.Image:
+    inner = width - 2 * _MARGIN
+    strip = _blank(width, _height(line, inner))
+    _text(PIL.ImageDraw.Draw(strip), line, _MARGIN, 0, inner)
+    return strip
+
+
+def _row(cells: Sequence[Cell], columns: int, shape: tuple[int, int], width: int) -> PIL.Image.Image:
+    """Pictures on one base line, captions under them; a missing picture has the shape (w, h)."""
+    inner = (width - 2 * _MARGIN - (columns - 1) * _GAP) // columns
+    pictures = [_picture(cell, inner, shape) for cell in cells]
+    head = _BORDER if any(cell.border for cell in cells) else 0
+    tallest = head + max(picture.height for picture in pictures)
+    captions = max(sum(_height(line, inner) for line in cell.lines) for cell in cells)
+    strip = _blank(width, tallest + 10 + captions + _GAP)
+    draw = PIL.ImageDraw.Draw(strip)
+    for i, (cell, picture) in enumerate(zip(cells, pictures, strict=True)):
+        x, top = _MARGIN + i * (inner + _GAP), tallest - picture.height
+        strip.paste(picture, (x, top))
+        if cell.border is not None:
+            box = (x - _BORDER, top - _BORDER, x + picture.width + _BORDER - 1, tallest + _BORDER - 1)
+            draw.rectangle(box, outline=cell.border, width=_BORDER)
+        if cell.mark is not None:
+            _mark(draw, x + inner - 20, top + 20, cell.mark)
+        y = tallest + 10
+        for line in cell.lines:
+            y = _text(draw, line, x, y, inner)
+    return strip
+
+
+def _picture(cell: Cell, width: int, shape: tuple[int, int]) -> PIL.Image.Image:
+    """The picture `width` pixels wide and at most twice as high; a grey field where there is none."""
+    wide, high = shape if cell.image is None else cell.image.size
+    scale = min(width / wide, 2 * width / high)
+    size = max(1, round(wide * scale)), max(1, round(high * scale))
+    if cell.image is not None:
+        picture = PIL.Image.fromarray(cell.image.pixels)
+        return picture.resize(size, PIL.Image.Resampling.LANCZOS, reducing_gap=1.5)
+    field = PIL.Image.new("RGB", size, _EMPTY)
+    if cell.note is not None:
+        inner, draw = max(1, size[0] - 16), PIL.ImageDraw.Draw(field)
+        font, parts = _laid(cell.note, inner)
+        x = 8 + (inner - max(map(font.getlength, parts), default=0)) / 2
+        _text(draw, cell.note, round(x), (size[1] - _height(cell.note, inner)) // 2, inner)
+    return field
+
+
+@functools.lru_cache(maxsize=1024)
+def _laid(line: Line, width: int) -> tuple[Typeface, tuple[str, ...]]:
+    """The fonts for a paragraph and its wrapped lines."""
+    text = drawable(line.text, line.size)
+    font = typeface(text, line.size)
+    return font, tuple(wrap(text, font, width, line.most))
+
+
+def _height(line: Line, width: int) -> int:
+    return len(_laid(line, width)[1]) * round(line.size * 1.4) + 2
+
+
+def _text(draw: PIL.ImageDraw.ImageDraw, line: Line, left: int, top: int, width: int) -> int:
+    """Draw wrapped text and return the y below it; right-to-left text keeps to the right."""
+    font, parts = _laid(line, width)
+    for part in parts:
+        x = left + width - font.getlength(part) if rtl("".join(parts)) else left
+        for run_font, run in font.runs(part):
+            draw.text((x, top + font.ascent), run, fill=line.colour, font=run_font, anchor="ls")
+            x += run_font.getlength(run)
+        top += round(line.size * 1.4)
+    return top + 2
+
+
+def _mark(draw: PIL.ImageDraw.ImageDraw, x: int, y: int, mark: Mark) -> None:
+    draw.ellipse((x - 12, y - 12, x + 12, y + 12), fill=mark.colour, outline="white", width=2)
+    strokes = {
+        "tick": [((x - 5, y), (x - 1, y + 4), (x + 6, y - 5))],
+        "dot": [((x - 2, y), (x + 2, y)), ((x, y - 2), (x, y + 2))],
+        "exclamation": [((x, y - 6), (x, y + 2)), ((x, y + 5), (x, y + 7))],
+        "cross": [((x - 4, y - 4), (x + 4, y + 4)), ((x - 4, y + 4), (x + 4, y - 4))],
+        "dash": [((x - 5, y), (x + 5, y))],
+        "lines": [((x - 5, y + at), (x + 5, y + at)) for at in (-5, 0, 5)],
+    }
+    for stroke in strokes[mark.shape]:
+        draw.line(stroke, fill="white", width=3, joint="curve")
+
 
 CELL: Final = 300
 """Width, in pixels, that a picture gets at least where the sheet allows it."""

@@ -4,19 +4,126 @@ Episodes stream through: one page of them is in memory at a time, however many t
 holds all, `index.html` alone carries everything and can be mailed.
 """
 
+import base64
+import hashlib
+import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from goalreel.annotator.report.cards import episode_card
-from goalreel.annotator.report.model import EpisodeView
-from goalreel.annotator.report.pages import PageLink, Pages
-from goalreel.annotator.report.pictures import THUMBNAIL, jpeg
-from goalreel.annotator.report.rows import ReportRows
+import jinja2
+
+from goalreel.annotator.report.cards import (
+    THUMBNAIL,
+    EpisodeCard,
+    EpisodeView,
+    display_name,
+    episode_card,
+    jpeg,
+)
 from goalreel.annotator.report.sheet import contact_sheet
+
+
+class ReportRows:
+    """Texts, and a row for each episode: index, page, thumbnail, status, title, instruction, facts, bars.
+
+    `title`, `instruction` and `facts` are indices into the texts, which are unique. `bars` is flat: hue,
+    status, left and width (per cent) of each bar in turn.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._rows: list[str] = []
+
+    def add(self, card: EpisodeCard, page: int, *, thumbnail: bool) -> None:
+        """Add the episode on page number `page`."""
+        facts = " · ".join(filter(None, (card.tally, card.seconds)))
+        texts = [self._text(text) for text in (card.title, card.instruction, facts)]
+        bars = [v for b in card.bars for v in (b.hue, b.status, round(b.left, 2), round(b.width, 2))]
+        row = [card.index, page, int(thumbnail), card.status, *texts, bars]
+        self._rows.append(json.dumps(row, separators=(",", ":")))
+
+    def json(self) -> str:
+        """Encode texts and rows, safe inside a script element."""
+        texts = json.dumps(list(self._texts), separators=(",", ":"))
+        return f'{{"texts":{texts},"rows":[{",".join(self._rows)}]}}'.replace("<", "\\u003c")
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+
+_HERE = Path(__file__).parent
+
+
+def templates(folder: Path) -> jinja2.Environment:
+    """The HTML templates of a folder; every value in them has to be given, and is escaped."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+class PageLink(NamedTuple):
+    """A page of episodes: its address, and the numbers of its first and last episode."""
+
+    name: str
+    first: int
+    last: int
+
+
+class Pages:
+    """Renders whole pages and the pieces they are made of."""
+
+    def __init__(self, title: str, summary: Mapping[str, str], models: Mapping[str, str]) -> None:
+        script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        self._title = title
+        self._jinja = templates(_HERE)
+        values: dict[str, Any] = self._jinja.globals
+        values |= {
+            "title": title,
+            "summary": {**summary, **{role: display_name(name) for role, name in models.items()}},
+            "models": {role: name for role, name in models.items() if display_name(name) != name},
+            "script": script,
+            "script_hash": f"sha256-{digest}",
+            "style": (_HERE / "report.css").read_text(encoding="utf-8"),
+        }
+
+    def _render(self, template: str, **values: Any) -> str:
+        return self._jinja.get_template(template).render(values)
+
+    def episode(self, card: EpisodeCard, sheet: str | None) -> str:
+        """One episode in full; `sheet` is the address of its contact sheet.
+
+        Where the page's title is its instruction, the page is about it alone and the title is its headline.
+        """
+        alone = card.instruction == self._title
+        return self._render("episode.html.j2", card=card, sheet=sheet, alone=alone)
+
+    def page(self, entries: list[str], first: int, last: int, previous: str | None, after: str | None) -> str:
+        """Some consecutive episodes; `previous` and `after` are the neighbours' addresses."""
+        return self._render(
+            "page.html.j2", entries=entries, first=first, last=last, before=previous, after=after
+        )
+
+    def index(self, counts: Mapping[str, int], rows: str, pages: Sequence[PageLink]) -> str:
+        """The first page, with the list of episodes: `rows` as `ReportRows.json` gives them."""
+        return self._index(counts, entries=[], rows=rows, pages=pages, inline=False)
+
+    def whole(self, counts: Mapping[str, int], entries: Sequence[str]) -> str:
+        """The first page, with the episodes themselves."""
+        return self._index(counts, entries=entries, rows="", pages=[], inline=True)
+
+    def _index(self, counts: Mapping[str, int], **values: Any) -> str:
+        return self._render("index.html.j2", counts=dict(counts), total=sum(counts.values()), **values)
+
 
 logger = logging.getLogger(__name__)
 

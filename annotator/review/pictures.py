@@ -10,7 +10,7 @@ from fastapi import Path as InPath
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
-from goalreel.annotator.report.pictures import jpeg
+from goalreel.annotator.report.cards import jpeg
 from goalreel.annotator.review.dependencies import EpisodeIndex, OpenSession
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.files import digest

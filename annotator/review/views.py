@@ -3,7 +3,7 @@
 from typing import assert_never
 from urllib.parse import quote
 
-from goalreel.annotator.report.claim_text import claim_lines
+from goalreel.annotator.report.cards import claim_lines
 from goalreel.annotator.review.schemas import AttemptAnswer, HistoryAnswer, HistoryLine, StepAnswer
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import WORDS, has_followed

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.datasets.bags.decode import picture
 from goalreel.datasets.bags.excerpts import Cut, Excerpt, cut
-from goalreel.datasets.bags.files import fingerprint, require_bags
-from goalreel.datasets.bags.reader import Bag
-from goalreel.datasets.bags.topics import TopicRequest
-from goalreel.datasets.writing.encoder import recording_encoder
+from goalreel.datasets.bags.reader import Bag, fingerprint, require_bags
+from goalreel.datasets.bags.topics import TopicRequest, picture
+from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import exclusive
 from goalreel.image import Image

@@ -8,18 +8,22 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.bags.first_pass import Numbers, Track, number_readers, numbers, survey
 from goalreel.datasets.bags.reader import Bag
 from goalreel.datasets.bags.streamed_goals import Sheet, Storyboards, StreamedGoal, StreamedSpan, spans
 from goalreel.datasets.bags.timeline import (
     FOREVER,
     SECOND,
     Indices,
+    Numbers,
     Stamps,
     Timeline,
+    Track,
     as_of,
     common_rate,
+    number_readers,
+    numbers,
     staleness,
+    survey,
     timeline,
 )
 from goalreel.datasets.bags.topics import TopicChoice, TopicRequest, choose

@@ -1,21 +1,129 @@
 """The sub-goals that a node streamed, written into the recorded dataset as `annotate` writes its own."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+
 from goalreel import __version__
-from goalreel.datasets.bags.boards import board
+from goalreel.claims import RECORDING, Claim, makers
 from goalreel.datasets.bags.convert import cameras_of
 from goalreel.datasets.bags.excerpts import Cut, Excerpt
-from goalreel.datasets.bags.streamed_goals import Storyboards
+from goalreel.datasets.bags.streamed_goals import (
+    ACCEPTED,
+    REJECTED,
+    RecordedPanel,
+    Storyboards,
+    StreamedGoal,
+    StreamedSpan,
+)
 from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
 from goalreel.errors import DatasetError
+from goalreel.image import decode_compressed
 from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
-from goalreel.types import Storyboard, Task
+from goalreel.types import (
+    ROLES,
+    Attempt,
+    Failure,
+    Segment,
+    Status,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
+
+NOT_JUDGED = "the recording holds no verdict on this picture"
+WORDS_ONLY = "shown in words only"
+
+
+def board(excerpt: Excerpt, storyboards: Storyboards, task: Task) -> Storyboard:
+    """Make a storyboard of the sub-goals shown, each with its frames, and of the steps that never began.
+
+    A sub-goal whose picture changed while it stood appears once for each picture. One that stood between
+    two frames keeps its place without a segment.
+
+    Raises:
+        ValueError: a goal image that cannot be read.
+    """
+    steps = [_streamed_step(span, storyboards, excerpt) for span in excerpt.spans]
+    if not steps:
+        message = "no sub-goal was shown in this episode"
+        return Storyboard(task=task, failure=Failure(stage="plan", message=message))
+    for panel in storyboards.pending(excerpt.spans[-1].goal):
+        steps.append(StoryboardStep(step=_step(panel, panel, excerpt.task)))
+    return Storyboard(task=task, steps=tuple(steps))
+
+
+def _streamed_step(span: StreamedSpan, storyboards: Storyboards, excerpt: Excerpt) -> StoryboardStep:
+    goal, panel, models = span.goal, storyboards.panel(span.goal), storyboards.models(span.goal)
+    step = _step(goal, panel, excerpt.task).model_copy(update={"doubts": goal.doubts})
+    start, end = (int(i) for i in np.searchsorted(excerpt.moments, (span.start, span.end)))
+    segment = Segment(start=start, end=end) if end > start else None
+    if step.prompt is None:
+        return _shown(StoryboardStep(step=step, segment=segment, status="text"), goal, models)
+    attempt = _attempt(goal, panel, step.prompt)
+    status: Status = "failed" if attempt.image is None else "verified" if goal.verified else "unverified"
+    chosen = None if attempt.image is None else 0
+    shown = StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=chosen)
+    return _shown(shown, goal, models)
+
+
+def _shown(step: StoryboardStep, goal: StreamedGoal, models: tuple[str, str, str] | None) -> StoryboardStep:
+    """The step with its claims. The bag holds when a sub-goal was shown, and not whether it came off."""
+    names = dict(zip(ROLES, models or (), strict=False))
+    claims = step.claims.named(makers(names.get)).model_copy(
+        update={"when": None if step.segment is None else Claim(by=RECORDING), "came_off": None}
+    )
+    for name, claim in claims.items():
+        if name in ("what", "looks") and (message_claim := goal.claims.get(name)) is not None:
+            doubts = tuple(dict.fromkeys((*claim.doubts, *message_claim.doubts)))
+            claims = claims.model_copy(update={name: message_claim.model_copy(update={"doubts": doubts})})
+    return step.model_copy(update={"claims": claims})
+
+
+def _step(goal: StreamedGoal | RecordedPanel, panel: RecordedPanel | None, task: str) -> Step:
+    """Make a step from a sub-goal's texts; a text that the node left empty is taken from another."""
+    instruction = goal.instruction or goal.name or task
+    return Step(
+        name=goal.name or instruction,
+        instruction=instruction,
+        prompt=None if goal.in_words else (panel.prompt if panel else "") or instruction,
+        auxiliary_text=goal.auxiliary or None,
+    )
+
+
+def _attempt(goal: StreamedGoal, panel: RecordedPanel | None, prompt: str) -> Attempt:
+    """Make the one attempt from the picture that was shown; bags hold neither seeds nor rejected pictures."""
+    if not goal.jpeg:
+        return Attempt(prompt=prompt, seed=0, failure=Failure(stage="edit", message=WORDS_ONLY))
+    image = decode_compressed(goal.jpeg)
+    verdict = _verdict(goal, panel)
+    if verdict is None:
+        failure = Failure(stage="judge", message=NOT_JUDGED)
+        return Attempt(prompt=prompt, seed=0, image=image, failure=failure)
+    return Attempt(prompt=prompt, seed=0, image=image, verdict=verdict)
+
+
+def _verdict(goal: StreamedGoal, panel: RecordedPanel | None) -> Verdict | None:
+    """Take the Critic's verdict where it fits the sub-goal; the panel may belong to a later picture."""
+    if panel is None or panel.verdict != (ACCEPTED if goal.verified else REJECTED):
+        return Verdict(success=True) if goal.verified else None
+    scores = {k: v for k, v in panel.scores if k in ("semantics", "quality") and math.isfinite(v)}
+    return Verdict(
+        success=goal.verified,
+        reasoning=panel.reasoning,
+        refined_prompt=panel.refined_prompt or None,
+        probability=panel.probability if 0 <= panel.probability <= 1 else None,
+        semantics=scores.get("semantics"),
+        quality=scores.get("quality"),
+    )
 
 
 def has_goals(cuts: dict[Path, Cut]) -> bool:

@@ -3,6 +3,7 @@
 Message definitions are the bag's own; without (sqlite3 before ROS 2 Iron) those of ROS 2 Kilted.
 """
 
+import hashlib
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,50 @@ from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typest
 from rosbags.typesys.store import Typestore
 
 from goalreel.errors import DatasetError
+
+SUFFIXES = (".mcap", ".db3")
+_ENDS = 65536
+
+
+def find_bags(path: Path) -> list[Path]:
+    """Find the bag at `path`, or the bags in that folder by name; empty where there is none."""
+    if path.is_file():
+        return [path] if path.suffix in SUFFIXES else []
+    if (path / "metadata.yaml").is_file():
+        return [path]
+    if not path.is_dir():
+        return []
+    return sorted(
+        p for p in path.iterdir() if p.suffix in SUFFIXES or (p.is_dir() and (p / "metadata.yaml").is_file())
+    )
+
+
+def require_bags(path: Path) -> list[Path]:
+    """Find bags as `find_bags` does.
+
+    Raises:
+        DatasetError: there is none.
+    """
+    bags = find_bags(path)
+    if not bags:
+        raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3")
+    return bags
+
+
+def fingerprint(bags: Iterable[Path]) -> str:
+    """SHA-256 over every file's name, size and ends: to tell bags apart without reading all of them."""
+    sha = hashlib.sha256()
+    for bag in bags:
+        for path in sorted(bag.iterdir()) if bag.is_dir() else [bag]:
+            if path.is_file():
+                size = path.stat().st_size
+                sha.update(f"{path.name} {size}\n".encode())
+                with path.open("rb") as file:
+                    sha.update(file.read(_ENDS))
+                    file.seek(max(size - _ENDS, 0))
+                    sha.update(file.read())
+    return sha.hexdigest()
+
 
 # rosbags checks little of what it reads: a damaged file ends in whatever the parser stumbles over. Its
 # decompressors and SQLite raise classes of their own, direct children of Exception or RuntimeError.

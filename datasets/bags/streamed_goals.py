@@ -8,8 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from goalreel.claims import NOBODY, UNKNOWN, Claim
-from goalreel.datasets.bags.first_pass import Track
-from goalreel.datasets.bags.timeline import SECOND
+from goalreel.datasets.bags.timeline import SECOND, Track
 
 VERIFIED, UNVERIFIED, TEXT = 3, 4, 6
 ACCEPTED, REJECTED = 1, 2

@@ -6,10 +6,18 @@ picture's time. All else is held: the newest message at that moment. An action i
 next frame's moment: the last command given on seeing this frame.
 """
 
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from goalreel.datasets.bags.reader import Bag
+from goalreel.datasets.bags.topics import JOINT_STATE, NUMBERS, StampClock, TopicChoice, stamp
+from goalreel.errors import DatasetError
 
 type Stamps = NDArray[np.int64]
 type Indices = NDArray[np.int64]
@@ -87,3 +95,168 @@ def staleness(stamps: Stamps, moments: Stamps) -> tuple[float, float]:
     age = moments - stamps[as_of(stamps, moments)]
     worst = int(age.argmax())
     return float(age[worst]) / SECOND, float(moments[worst] - moments[0]) / SECOND
+
+
+log = logging.getLogger(__name__)
+
+TO_AND_FRO = 3
+"""Messages between two steps back of the stamps where messages of two times lie between one another."""
+
+MAX_LAG_S = 5.0
+"""Seconds that the stamps of two topics may differ in age: more is no delay, but a clock that is off."""
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """One topic's messages in order of time."""
+
+    topic: str
+    stamps: Stamps
+    """Ascending, (messages,)."""
+    order: Indices
+    """Their places among the topic's messages as the bag gives them, (messages,)."""
+    payloads: list[Any]
+    """What was kept of each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A topic whose messages are rows of numbers, one row a message."""
+
+    topic: str
+    stamps: Stamps
+    names: tuple[str, ...]
+    values: NDArray[np.float32]
+    """(messages, dims)."""
+
+
+def survey(
+    bag: Bag, choice: TopicChoice, clock: StampClock, keep: dict[str, Callable[[Any], Any]]
+) -> dict[str, Track]:
+    """Topic -> track, for every chosen topic. `keep`: what to keep of a topic's messages, by default nothing.
+
+    Raises:
+        DatasetError: the bag is damaged, a message does not fit its topic, or the clock is not usable.
+    """
+    times_by_topic: dict[str, list[int]] = {topic: [] for topic in choice.all}
+    stamps: dict[str, list[int]] = {topic: [] for topic in choice.all}
+    payloads: dict[str, list[Any]] = {topic: [] for topic in choice.all}
+    # Not of latched topics: their newest message may be old.
+    lags: dict[str, list[int]] = {t: [] for t in (*choice.cameras.values(), *choice.states, *choice.actions)}
+    for topic, received, message in bag.messages(choice.all):
+        where = f"{bag.path}: {topic}: message {len(stamps[topic])}"
+        at = received if clock == "received" else stamp(message, received)
+        if clock == "header" and not at:
+            raise DatasetError(f"{where}: its header's stamp is zero: use --clock received")
+        if not 0 <= at < FOREVER:
+            raise DatasetError(f"{where}: its time, {at} ns, is none: use the other --clock")
+        if clock == "header" or topic in choice.cameras.values():
+            times_by_topic[topic].append(stamp(message, received))
+        try:
+            payloads[topic].append(keep[topic](message) if topic in keep else None)
+        except ValueError as e:
+            raise DatasetError(f"{where}: {e}") from e
+        stamps[topic].append(at)
+        if topic in lags:
+            lags[topic].append(received - at)
+    _check_lags(bag, lags)
+    for topic, times in stamps.items():
+        _complete(bag, topic, len(times))
+        _check_order(f"{bag.path}: {topic}", clock, times, times_by_topic[topic])
+    return {topic: _track(topic, stamps[topic], payloads[topic]) for topic in choice.all}
+
+
+def _complete(bag: Bag, topic: str, count: int) -> None:
+    """Compare the number of messages with the one that the bag states; they differ where it is damaged."""
+    expected = bag.topics[topic].count
+    if not count:
+        raise DatasetError(f"{bag.path}: {topic}: none of its {expected} messages is there: truncated?")
+    if count != expected:
+        log.warning("%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, expected)
+
+
+def _check_lags(bag: Bag, lags: dict[str, list[int]]) -> None:
+    """Warn where the stamps of one topic are far older than those of another, as with a clock that is off."""
+    medians = {topic: float(np.median(each)) / SECOND for topic, each in lags.items() if each}
+    newest, oldest = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
+    if medians[oldest] - medians[newest] > MAX_LAG_S:
+        log.warning(
+            "%s: the stamps of %s are %.1f s older than those of %s, and so are laid beside what was seen "
+            "then: if a clock is off, use --clock received",
+            bag.path,
+            oldest,
+            medians[oldest] - medians[newest],
+            newest,
+        )
+
+
+def _check_order(where: str, clock: StampClock, times: list[int], earlier_times: list[int]) -> None:
+    """Refuse a clock that jumped back: messages of two times would lie between one another.
+
+    A bag is read in the order of reception, so where that clock jumped, `earlier_times` go to and fro.
+    Where their own clock jumped, they go back once and stay there.
+    """
+    back = np.flatnonzero(np.diff(earlier_times) < 0) + 1
+    fro = back[1:][np.diff(back) <= TO_AND_FRO]
+    if clock == "header" and back.size and not fro.size:
+        advice = f"header stamps go backwards at message {back[0]}: use --clock received"
+    elif clock == "received" and fro.size:
+        advice = f"header stamps go to and fro at message {fro[0]}: did the clock jump? use --clock header"
+    elif clock == "received" and (back := np.flatnonzero(np.diff(times) < -SECOND)).size:
+        advice = f"times of reception go backwards at message {back[0] + 1}: use --clock header"
+    else:
+        return
+    raise DatasetError(f"{where}: {advice}, or cut the bag there")
+
+
+def _track(topic: str, stamps: list[int], payloads: list[Any]) -> Track:
+    times = np.array(stamps, np.int64)
+    order = np.argsort(times, kind="stable")
+    return Track(topic, times[order], order, [payloads[i] for i in order])
+
+
+def numbers(bag: Bag, tracks: Iterable[Track]) -> list[Numbers]:
+    """Turn tracks, whose payloads are rows of named numbers, into arrays.
+
+    Joints are told apart by their names: a message may have them in another order or only some of them, as
+    where two nodes publish theirs on one topic. Each keeps its newest value.
+
+    Raises:
+        DatasetError: the dimensions of another type change along the way, there are no numbers, or a value is
+            NaN or infinite.
+    """
+    return [_numbers(f"{bag.path}: {t.topic}", t, bag.topics[t.topic].type == JOINT_STATE) for t in tracks]
+
+
+def _numbers(where: str, track: Track, joints: bool) -> Numbers:
+    names = tuple(dict.fromkeys(chain.from_iterable(names for names, _ in track.payloads)))
+    if not names:
+        raise DatasetError(f"{where}: there are no {'positions' if joints else 'numbers'} in its messages")
+    columns = {name: at for at, name in enumerate(names)}
+    values = np.full((len(track.payloads), len(names)), np.nan, np.float32)
+    for message_names, run in groupby(enumerate(track.payloads), lambda item: item[1][0]):
+        at, rows = zip(*((at, row) for at, (_, row) in run), strict=True)
+        if not joints and message_names != track.payloads[0][0]:
+            raise DatasetError(
+                f"{where}: message {track.order[at[0]]} has {_few(message_names)} "
+                f"where others have {_few(track.payloads[0][0])}"
+            )
+        block = np.array(rows, np.float32)
+        if not np.isfinite(block).all():
+            place = track.order[at[int(np.argwhere(~np.isfinite(block))[0, 0])]]
+            raise DatasetError(f"{where}: message {place} holds NaN or infinity")
+        values[at[0] : at[-1] + 1, [columns[name] for name in message_names]] = block
+    newest = np.maximum.accumulate(np.where(np.isnan(values), 0, np.arange(len(values))[:, None]), axis=0)
+    values = values[newest, np.arange(len(names))]
+    first = int(np.isnan(values).any(axis=1).sum())  # from here on every joint has spoken
+    return Numbers(track.topic, track.stamps[first:], names, values[first:])
+
+
+def number_readers(bag: Bag, choice: TopicChoice) -> dict[str, Callable[[Any], Any]]:
+    """Topic -> what reads its message as named numbers, for the state and action topics."""
+    return {t: NUMBERS[bag.topics[t].type] for t in (*choice.states, *choice.actions)}
+
+
+def _few(names: tuple[str, ...]) -> str:
+    first_names = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+    return f"{len(names)} values ({first_names})"

@@ -13,7 +13,7 @@ from goalreel.datasets.corrections.events import (
     UndoChange,
 )
 from goalreel.datasets.corrections.state import Review, ReviewStep
-from goalreel.datasets.recording_id import same_frames
+from goalreel.datasets.fingerprint import same_frames
 from goalreel.types import Segment
 
 STATES = 100

@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import read_batches, to_numpy
-from goalreel.datasets.episode_table import EpisodeTable
-from goalreel.datasets.row_groups import count_rows, parquet_schema
+from goalreel.datasets.episode_rows import EpisodeTable
+from goalreel.datasets.parquet import count_rows, parquet_schema, read_batches, to_numpy
 from goalreel.datasets.writing.layout import ROWS
 from goalreel.errors import first_line
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from goalreel.datasets.free_memory import release_memory
-from goalreel.datasets.health.clocks import clock_issues
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import HealthIssue, by_level
-from goalreel.datasets.health.numbers import number_issues, picture_issues, stats_issues
-from goalreel.datasets.health.tables import file_issues, link_issues, row_issues
+from goalreel.datasets.health.numbers import clock_issues, number_issues, picture_issues, stats_issues
+from goalreel.datasets.health.tables import file_issues, label_issues, link_issues, row_issues, task_issues
 from goalreel.datasets.health.videos import image_issues, video_issues
-from goalreel.datasets.health.words import label_issues, task_issues
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.copies import data_files
+from goalreel.datasets.writing.files import data_files
 from goalreel.errors import DatasetError
 from goalreel.progress import OnProgress
 

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import list_items, read_batches, read_table, to_numpy
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell, spell_numbers
-from goalreel.datasets.row_groups import parquet_schema
+from goalreel.datasets.parquet import list_items, parquet_schema, read_batches, read_table, to_numpy
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.layout import ROWS
+from goalreel.datasets.writing.layout import MAX_SPAN_S, ROWS, TOLERANCE_S
 from goalreel.errors import DatasetError
 
 _SAMPLES, _FRAMES = 3, 16
@@ -179,3 +178,61 @@ def stats_issues(source: Source) -> Iterator[HealthIssue]:
     if spoiled:
         text = f"meta/stats.json has NaN for {', '.join(spoiled)}: have lerobot-edit-dataset recompute it"
         yield HealthIssue(kind="stats", level="warning", text=text)
+
+
+_GAP = 1.5
+"""Frames from one row to the next that make a gap."""
+_DRIFT = 5e-4
+"""Share by which a clock that drifts is off: 1e-3 for 29.97 in place of 30."""
+
+
+def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
+    """Timestamps that do not increase, that drift or jitter, and frames that were lost."""
+    fps = source.fps
+    empty: list[int] = []
+    backwards: list[int] = []
+    gaps: dict[int, float] = {}
+    off: dict[int, float] = {}
+    rates: list[float] = []
+    for episode in chosen:
+        if episode not in rows.of_episode:
+            continue
+        times = rows.time[rows.of_episode[episode]]
+        steps = np.diff(times)
+        if not np.isfinite(times).all() or (steps <= 0).any():
+            (backwards if np.isfinite(times).all() else empty).append(episode)
+            continue
+        deviation = float(np.abs(times - times[0] - np.arange(len(times)) / fps).max())
+        if deviation <= TOLERANCE_S:
+            continue
+        is_gap = steps > _GAP * max(float(np.median(steps)), 1 / fps)
+        (gaps if is_gap.any() else off)[episode] = deviation
+        if not is_gap.any():
+            slope, offset = np.polyfit(np.arange(len(times)), times, 1)
+            rest = np.abs(times - offset - slope * np.arange(len(times))).max()
+            rates.append(1 / float(slope) if rest < deviation / 2 else fps)
+    if empty:
+        text = f"{spell(empty)}: timestamps are empty or NaN, for which lerobot finds no frame"
+        text = f"{text}: write frame_index / fps"
+        yield of_episodes("time_order", "broken", text, empty)
+    if backwards:
+        text = f"{spell(backwards)}: timestamps do not increase, so annotate leaves that out"
+        text = f"{text}: write frame_index / fps"
+        yield of_episodes("time_order", "warning", text, backwards)
+    if gaps:
+        yield _off_rate("gaps", f"{spell(gaps)}: timestamps jump over frames that are not there", gaps)
+    if long := [episode for episode, deviation in gaps.items() if deviation > MAX_SPAN_S]:
+        text = f"{spell(long)}: timestamps jump by hours, which no video can: write frame_index / fps"
+        yield of_episodes("time_span", "broken", text, long)
+    if off:
+        rate = float(np.median(rates))
+        drifts = abs(rate / fps - 1) > _DRIFT
+        what = f"run at {rate:.4g} frames a second, and meta/info.json says {fps:g}" if drifts else "jitter"
+        yield _off_rate("drift" if drifts else "jitter", f"{spell(off)}: timestamps {what}", off)
+
+
+def _off_rate(kind: str, what: str, deviations: dict[int, float]) -> HealthIssue:
+    text = f"{what}: up to {1000 * max(deviations.values()):.3g} ms off a constant rate"
+    advice = "goal images follow, but lerobot's streaming reader will not find them: "
+    advice += "let frame i be at i / fps, in timestamp and in the videos"
+    return of_episodes(kind, "warning", f"{text}: {advice}", list(deviations))

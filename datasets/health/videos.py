@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from goalreel.datasets.episode import RATE_SLACK
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, spell
-from goalreel.datasets.row_groups import row_groups
+from goalreel.datasets.parquet import row_groups
 from goalreel.datasets.source import Source, declares
 from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import VideoIndex
-from goalreel.datasets.writing.copies import data_files
+from goalreel.datasets.writing.files import data_files
 from goalreel.datasets.writing.layout import TOLERANCE_S
 from goalreel.errors import DatasetError
 

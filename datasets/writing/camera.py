@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from goalreel.concurrency import prefetch
 from goalreel.datasets.stored_files import VIDEO_PATH, stored
-from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile, ticks
+from goalreel.datasets.writing.meta import PictureLevels, Stats
 from goalreel.datasets.writing.plan import BuildPlan
-from goalreel.datasets.writing.stats import PictureLevels, Stats
-from goalreel.datasets.writing.video import PictureRun, write_video
+from goalreel.datasets.writing.video import AT_ONCE, PictureRun, write_video
 from goalreel.errors import DatasetError
 from goalreel.files import digest
 from goalreel.image import Image

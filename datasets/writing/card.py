@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from goalreel.datasets.writing.frame_columns import PROGRESS, PROGRESS_FILE
 from goalreel.datasets.writing.plan import BuildPlan
-from goalreel.datasets.writing.progress import PROGRESS, PROGRESS_FILE
 from goalreel.details import parse_details
 from goalreel.files import write_bytes
 from goalreel.types import ROLES

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from goalreel.claims import ROWS, TITLES
-from goalreel.datasets.episode_table import EpisodeTable
+from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest, disk

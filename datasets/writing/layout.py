@@ -10,15 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import read_batches, to_numpy
-from goalreel.datasets.episode_rows import EpisodeRows
-from goalreel.datasets.episode_table import EpisodeTable
+from goalreel.datasets.episode_rows import EpisodeRows, EpisodeTable
+from goalreel.datasets.parquet import read_batches, to_numpy
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.video import LEAD_S, TICKS
+from goalreel.datasets.writing.video import LEAD_S, TICKS, TOLERANCE_S
 from goalreel.errors import DatasetError
 
-TOLERANCE_S = 1e-4
-"""lerobot's loader wants a frame this close to its timestamp."""
 MAX_SPAN_S = 6 * 3600
 """Seconds from the first to the last row of an episode without a constant rate: an mp4 may have no longer
 gap.

@@ -11,21 +11,88 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import array, list_items, read_table, read_tables, to_numpy
-from goalreel.datasets.episode_table import EpisodeTable
+from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.labels import SUB_TASKS
-from goalreel.datasets.row_groups import parquet_schema
+from goalreel.datasets.parquet import array, list_items, parquet_schema, read_table, read_tables, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import VIDEO_PATH
-from goalreel.datasets.writing.copies import episode_files
-from goalreel.datasets.writing.encoder import video_info
+from goalreel.datasets.writing.files import episode_files
+from goalreel.datasets.writing.frame_columns import FEATURE, PROGRESS, frame_progress, listed
+from goalreel.datasets.writing.language import LANGUAGE_FEATURE, language_types, put_column
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.plan import FORM, BuildPlan
-from goalreel.datasets.writing.progress import FEATURE, PROGRESS, frame_progress, progress_stats
-from goalreel.datasets.writing.schema import LANGUAGE_FEATURE, language_types, put_column
-from goalreel.datasets.writing.stats import Stats, aggregate
-from goalreel.datasets.writing.tasks import listed
+from goalreel.datasets.writing.video import video_info
 from goalreel.files import atomic, write_bytes
+
+type Stats = dict[str, NDArray[Any]]
+QUANTILES = (0.01, 0.10, 0.50, 0.90, 0.99)
+"""lerobot's `DEFAULT_QUANTILES`."""
+
+
+class PictureLevels:
+    """How often each level occurs in the pictures of an episode, as they pass."""
+
+    def __init__(self) -> None:
+        self._frames = 0
+        self._histogram = np.zeros((3, 256), np.int64)
+
+    def add(self, frames: int, picture: NDArray[np.uint8]) -> None:
+        """Count a (height, width, 3) picture for so many frames."""
+        self._frames += frames
+        self._histogram += frames * _histogram(picture)
+
+    def stats(self) -> Stats:
+        """As lerobot stores them, of one picture or more.
+
+        `min`, `max`, `mean`, `std` and `q01`-like quantiles are (3, 1, 1) in [0, 1]; `count` is (1,) frames.
+        """
+        levels, histogram = np.arange(256) / 255.0, self._histogram
+        pixels = histogram.sum(axis=1)
+        mean = histogram @ levels / pixels
+        variance = histogram @ levels**2 / pixels - mean**2
+        present = histogram > 0
+        values_by_name = {
+            "min": levels[present.argmax(axis=1)],
+            "max": levels[255 - present[:, ::-1].argmax(axis=1)],
+            "mean": mean,
+            "std": np.sqrt(np.maximum(variance, 0.0)),
+        }
+        reached = histogram.cumsum(axis=1)
+        for q in QUANTILES:
+            values_by_name[f"q{int(q * 100):02d}"] = levels[(reached >= q * pixels[:, None]).argmax(axis=1)]
+        stats: Stats = {name: value.reshape(3, 1, 1) for name, value in values_by_name.items()}
+        return {**stats, "count": np.array([self._frames])}
+
+
+def aggregate(groups: Sequence[Stats]) -> Stats:
+    """Statistics of a whole dataset from those of its episodes, as lerobot's `aggregate_feature_stats`.
+
+    Each group holds the statistics of some episodes, (episodes, 3, 1, 1) for pictures and (episodes, 1) for
+    numbers, and their `count`, (episodes, 1), which may be 0. A quantile of the whole is the mean of the
+    episodes' quantiles, weighted by their frames.
+    """
+    parts = {name: [group[name] for group in groups] for name in groups[0]}
+    stats = {name: part[0] if len(part) == 1 else np.concatenate(part) for name, part in parts.items()}
+    count = stats.pop("count")
+    total, weight = count.sum(axis=0), count.reshape(-1, *(1,) * (stats["mean"].ndim - 1))
+    frames = np.maximum(total, 1)
+    mean = (stats["mean"] * weight).sum(axis=0) / frames
+    variance = ((stats["std"] ** 2 + (stats["mean"] - mean) ** 2) * weight).sum(axis=0) / frames
+    quantiles = {name: values for name, values in stats.items() if name.startswith("q")}
+    return {
+        "min": stats["min"].min(axis=0),
+        "max": stats["max"].max(axis=0),
+        "mean": mean,
+        "std": np.sqrt(variance),
+        "count": total,
+        **{name: (values * weight).sum(axis=0) / frames for name, values in quantiles.items()},
+    }
+
+
+def _histogram(picture: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Pixels a channel and level, (3, 256)."""
+    return np.stack([np.bincount(picture[:, :, c].ravel(), minlength=256) for c in range(3)])
+
 
 ROWS = 1024
 """Episodes that are rewritten at a time, and a row group each."""
@@ -194,3 +261,12 @@ def write_info(job: BuildPlan, video: Path | None) -> None:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON atomically, indented as lerobot does."""
     write_bytes(path, json.dumps(content, indent=4, ensure_ascii=False).encode())
+
+
+def progress_stats(values: NDArray[np.float32]) -> Stats:
+    """As lerobot stores them, (1,) each; zeros with the count 0 where there is no number."""
+    numbers = values[np.isfinite(values)].astype(np.float64)
+    count, numbers = len(numbers), numbers if len(numbers) else np.zeros(1)
+    stats = {name: np.array([getattr(numbers, name)()]) for name in ("min", "max", "mean", "std")}
+    stats |= {f"q{int(q * 100):02d}": np.array([np.quantile(numbers, q)]) for q in QUANTILES}
+    return {**stats, "count": np.array([count])}

@@ -11,31 +11,29 @@ from pathlib import Path
 
 import numpy as np
 
-from goalreel.datasets.episode_table import EpisodeTable
+from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.free_memory import release_memory
-from goalreel.datasets.links import check_links
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.stored_files import check_links
 from goalreel.datasets.video import close_idle_videos
 from goalreel.datasets.writing import meta
 from goalreel.datasets.writing.camera import make_video, prune
 from goalreel.datasets.writing.card import CARD, write_card
-from goalreel.datasets.writing.copies import (
+from goalreel.datasets.writing.files import (
     check_apart,
+    check_edits,
     data_files,
     drop_gone,
     episode_files,
     meta_digest,
     pass_on,
 )
-from goalreel.datasets.writing.edits import check_edits
+from goalreel.datasets.writing.frame_columns import PROGRESS_FILE, TASKS, tasks_file, write_progress
 from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places
-from goalreel.datasets.writing.plan import BuildPlan
-from goalreel.datasets.writing.progress import PROGRESS_FILE, write_progress
+from goalreel.datasets.writing.meta import Stats
+from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.datasets.writing.shards import rewrite_shard
-from goalreel.datasets.writing.stats import Stats
-from goalreel.datasets.writing.tasks import TASKS, tasks_file
-from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import digest, file_digest, sweep, write_bytes
 from goalreel.terms import DEFAULT_FORM, SubGoalForm
 from goalreel.terms import SUBGOAL as SUBGOAL

@@ -9,20 +9,35 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from goalreel.datasets.episode_table import EpisodeTable
+from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.copies import data_files
-from goalreel.datasets.writing.encoder import EncoderSettings, goal_encoder, recording_encoder
+from goalreel.datasets.writing.files import FileMarks, data_files
+from goalreel.datasets.writing.frame_columns import check_progress, has_progress, task_indices
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.datasets.writing.layout import EpisodeClock, clocks
-from goalreel.datasets.writing.marks import FileMarks
-from goalreel.datasets.writing.progress import check_progress, has_progress
-from goalreel.datasets.writing.tasks import task_indices
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.video import EncoderSettings, goal_encoder, recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import digest_all
+from goalreel.settings import settings
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
+
+
+@settings
+class TextOptions:
+    """Which words and numbers a build writes beside the picture of the goal."""
+
+    language: bool = True
+    """Write the language columns. Without, OUT has none, not even those of IN: plain loaders fail on them."""
+    replace_rows: bool = False
+    """Write our subtask and plan rows in the place of those of an episode of IN that has subtask rows."""
+    task_aug: bool = False
+    """Add `task_aug` rows: the instruction in other words (`goalreel.planners.kinematic.paraphrases`)."""
+    task_per_frame: bool = False
+    """Let `task_index` tell each frame's sub-task: openpi and GR00T read no other words."""
+    progress: bool = False
+    """Add the feature `progress` and lerobot's file of it (`goalreel.datasets.writing.frame_columns`)."""
+
 
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 

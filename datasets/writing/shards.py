@@ -13,16 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.arrow import array, read_batches, to_numpy
 from goalreel.datasets.labels import has_sub_tasks
-from goalreel.datasets.row_groups import parquet_schema
+from goalreel.datasets.parquet import array, parquet_schema, read_batches, to_numpy
 from goalreel.datasets.writing import language
+from goalreel.datasets.writing.frame_columns import PROGRESS, frame_progress, frame_tasks
 from goalreel.datasets.writing.goals import Goals
-from goalreel.datasets.writing.plan import BuildPlan
-from goalreel.datasets.writing.progress import PROGRESS, frame_progress
-from goalreel.datasets.writing.schema import drop_fields, language_types, put_field
-from goalreel.datasets.writing.tasks import frame_tasks
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.language import drop_fields, language_types, put_field
+from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.files import atomic
 from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
 

@@ -118,7 +118,7 @@ def annotate(
         from goalreel.annotator.annotate import annotate as annotate_source
         from goalreel.annotator.annotate import open_dataset
         from goalreel.cli.console import progress_bars
-        from goalreel.datasets.shards import Shard
+        from goalreel.datasets.records import Shard
         from goalreel.drivers import Limits
         from goalreel.models.load import kinds_of, load
 

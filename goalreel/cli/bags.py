@@ -90,7 +90,7 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress)
         DatasetError: a file that is no bag; or as `read_bags` and `convert`.
         InputError: bag options with something that is no bag.
     """
-    from goalreel.datasets.bags.files import SUFFIXES, find_bags
+    from goalreel.datasets.bags.reader import SUFFIXES, find_bags
 
     if (path / "meta" / "info.json").is_file() or not find_bags(path):
         if path.is_file():
@@ -128,7 +128,7 @@ def bag2lerobot(
     """Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed."""
     with one_line_errors("interrupted: run the same command again"):
         from goalreel.cli.console import print_json, progress_bars
-        from goalreel.datasets.bags.files import require_bags
+        from goalreel.datasets.bags.reader import require_bags
 
         require_bags(bag)  # before rosbags is imported
         from goalreel.datasets.bags.convert import convert, read_bags

@@ -68,7 +68,7 @@ def plan_file(
     from goalreel.annotator.plan_rows import PlanOrder, plan_rows
     from goalreel.annotator.prompt_rows import read_rows
     from goalreel.cli.console import print_json, progress_bars
-    from goalreel.datasets.shards import Shard
+    from goalreel.datasets.records import Shard
     from goalreel.drivers import Limits
     from goalreel.wording import status_counts
 

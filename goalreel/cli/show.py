@@ -70,7 +70,7 @@ def show(
 
 def _recordings(dataset: Path, out: Path, source: Path | None, episodes: list[int] | None) -> list[Path]:
     """The .rrd files written."""
-    from goalreel.annotator.rrd.write import write_rrd, write_storyboard_rrd
+    from goalreel.annotator.rrd import write_rrd, write_storyboard_rrd
     from goalreel.cli.console import progress_bars
 
     if (dataset / "storyboard.json").is_file():

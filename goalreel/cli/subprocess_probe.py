@@ -81,7 +81,7 @@ print(f"torchcodec {torchcodec.__version__} reads h264 and libsvtav1")
 
 FONTS = """
 import PIL.features
-from goalreel.annotator.report.typeset import SAMPLES, without_font
+from goalreel.annotator.report.sheet import SAMPLES, without_font
 if scripts := without_font(SAMPLES):
     raise SystemExit(f"none for {', '.join(scripts)}: contact sheets name such text in brackets instead")
 if not PIL.features.check("raqm"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from goalreel.annotator.plan import write_plan
-from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import write_report
 from goalreel.errors import InputError

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from goalreel.annotator.report.claim_text import claim_lines, display_name
+from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.claims import NOBODY
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.board_summary import BoardSummary

@@ -11,9 +11,7 @@ import pytest
 from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.annotator.exports.groot import export_groot
 from goalreel.annotator.exports.table import export_table
-from goalreel.annotator.report.cards import episode_card
-from goalreel.annotator.report.claim_text import claim_lines
-from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.cards import EpisodeView, claim_lines, episode_card
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import write_report
 from goalreel.annotator.review.queue import ListFilter
@@ -127,7 +125,7 @@ def test_the_contact_sheet_has_them(boards, monkeypatch):
 
 
 def test_the_rerun_recording_has_them(boards):
-    from goalreel.annotator.rrd.scene import step_text
+    from goalreel.annotator.rrd import step_text
 
     step = next(step for step in boards[0].steps if step.status == "observed")
     text = step_text(1, step, 10.0)

@@ -21,13 +21,11 @@ from support.killing import tree
 from support.recordings import make_dataset, renamed
 
 from goalreel.annotator.exports.annotated import Exported
-from goalreel.annotator.exports.groot import export_groot
-from goalreel.annotator.exports.parts import parts
+from goalreel.annotator.exports.groot import export_groot, parts
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.encoder import recording_encoder
-from goalreel.datasets.writing.text import TextOptions
-from goalreel.datasets.writing.video import encoding
+from goalreel.datasets.writing.plan import TextOptions
+from goalreel.datasets.writing.video import encoding, recording_encoder
 
 STATUSES = ("verified", "unverified", "verified")
 RECORDED = "put the red block in the blue bowl"

@@ -13,8 +13,7 @@ from support.cli import fails, goalreel
 from support.killing import tree
 from support.recordings import renamed
 
-from goalreel.annotator.exports.sarm import export_sarm
-from goalreel.annotator.exports.stages import SarmStage, in_order, proportions
+from goalreel.annotator.exports.sarm import SarmStage, export_sarm, in_order, proportions
 from goalreel.files import atomic_folder
 
 STATUSES = ("verified", "unverified", "verified")

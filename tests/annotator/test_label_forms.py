@@ -19,10 +19,10 @@ from goalreel.annotator.exports.groot import export_groot
 from goalreel.annotator.exports.sarm import export_sarm
 from goalreel.annotator.exports.table import export_table
 from goalreel.annotator.options import Options
-from goalreel.datasets.label_episodes import find_labels
+from goalreel.datasets.labels import find_labels
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import DatasetError
 from goalreel.models import presets
 from goalreel.models.load import load

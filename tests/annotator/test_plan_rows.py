@@ -9,7 +9,7 @@ from support.scripted_models import Scripted
 from goalreel.annotator import plan_rows as module
 from goalreel.annotator.plan_rows import PlanOrder, plan_rows
 from goalreel.annotator.prompt_rows import read_rows
-from goalreel.datasets.shards import Shard
+from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, InputError
 from goalreel.models.model_set import ModelSet, Provenance

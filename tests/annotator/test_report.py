@@ -12,11 +12,9 @@ import numpy as np
 import PIL.ImageFont
 import pytest
 
-from goalreel.annotator.report import typeset
-from goalreel.annotator.report.cards import bars, ticks
-from goalreel.annotator.report.grid import _laid
-from goalreel.annotator.report.model import EpisodeView
-from goalreel.annotator.report.sheet import contact_sheet
+from goalreel.annotator.report import sheet as typeset
+from goalreel.annotator.report.cards import EpisodeView, bars, ticks
+from goalreel.annotator.report.sheet import _laid, contact_sheet
 from goalreel.annotator.report.write import PAGE_BYTES, PAGE_EPISODES, PAGE_STEPS, write_report
 from goalreel.image import Image
 from goalreel.types import (

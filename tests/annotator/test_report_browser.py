@@ -8,7 +8,7 @@ import pytest
 from support.browser import CONTRAST, needs_chromium
 from support.browser import chromium as browser_of
 
-from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import PAGE_EPISODES, PAGE_STEPS, write_report
 from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict

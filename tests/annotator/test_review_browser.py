@@ -16,7 +16,7 @@ from support.wait import until
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import TextOptions
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.types import Attempt, Storyboard, Verdict

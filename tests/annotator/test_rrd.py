@@ -205,7 +205,7 @@ def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch)
     assert "episode 1 is not annotated" in fails("show", data, *out, "--episodes", "1")
     assert str(video_dataset) in fails("show", video_dataset, *out)
     assert not (tmp_path / "seen").exists()
-    for name in [n for n in sys.modules if n.startswith("goalreel.annotator.rrd.")]:
+    for name in [n for n in sys.modules if n.startswith("goalreel.annotator.rrd")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rerun", None)
     assert "rerun is not installed: pip install 'goalreel[rerun]'" in fails("show", data, *out)

@@ -14,8 +14,7 @@ from support.scripted_models import Scripted
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.shards import build_records
-from goalreel.datasets.records import FOLDER, LOCAL, Records
-from goalreel.datasets.shards import Shard
+from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
 from goalreel.drivers import Limits
 from goalreel.errors import InputError
 from goalreel.models.model_set import ModelSet

@@ -13,10 +13,9 @@ from goalreel import load_storyboard
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.api import plan
 from goalreel.annotator.options import Options
-from goalreel.annotator.report.cards import episode_card
-from goalreel.annotator.report.model import EpisodeView
-from goalreel.annotator.report.rows import ReportRows
+from goalreel.annotator.report.cards import EpisodeView, episode_card
 from goalreel.annotator.report.sheet import MARKS, contact_sheet
+from goalreel.annotator.report.write import ReportRows
 from goalreel.annotator.show import show
 from goalreel.annotator.summary import Summary
 from goalreel.cli.console import show_summary

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from goalreel.annotator.report.claim_text import claim_line
+from goalreel.annotator.report.cards import claim_line
 from goalreel.claims import Claim, add_counts, attributed, count, makers
 from goalreel.image import Image
 from goalreel.types import (

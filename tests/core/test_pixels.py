@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalreel.image import Image
-from goalreel.pixels import ENCODINGS, decode_compressed, decode_raw
+from goalreel.image import ENCODINGS, Image, decode_compressed, decode_raw
 
 RGB = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
 ALPHA = np.full((4, 6, 1), 7, np.uint8)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pydantic import BaseModel, ValidationError
 
-from goalreel.image import Image, check_picture_size
-from goalreel.pixels import decode_compressed, decode_raw
+from goalreel.image import Image, check_picture_size, decode_compressed, decode_raw
 from goalreel.types import (
     Attempt,
     Candidate,

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from goalreel.datasets.arrow import array, list_items, read_table, sort_rows, to_numpy
-from goalreel.datasets.writing.schema import EVENTS, language_types
+from goalreel.datasets.parquet import array, list_items, read_table, sort_rows, to_numpy
+from goalreel.datasets.writing.language import EVENTS, language_types
 
 ROW = {
     "role": "assistant",

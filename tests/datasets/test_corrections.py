@@ -44,7 +44,7 @@ from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.goals import read_goals
 from goalreel.datasets.writing.pipeline import build
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import TextOptions
 from goalreel.details import Detail, Details, FailureDetail
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from goalreel.datasets.arrow import read_table, read_tables
-from goalreel.datasets.episode_table import EpisodeTable
+from goalreel.datasets.episode_rows import EpisodeTable
+from goalreel.datasets.fingerprint import make_id, pack_id, unpack_id
 from goalreel.datasets.health.frames import FrameRows
-from goalreel.datasets.recording_id import make_id, pack_id, unpack_id
+from goalreel.datasets.parquet import read_table, read_tables
 from goalreel.datasets.writing import layout
 from goalreel.datasets.writing.layout import row_times
 from goalreel.errors import DatasetError

@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 
 from goalreel.datasets.stored_files import DATA_PATH, VIDEO_PATH
-from goalreel.datasets.writing import encoder, schema, stats
+from goalreel.datasets.writing import language as schema
+from goalreel.datasets.writing import meta as stats
+from goalreel.datasets.writing import video as encoder
+from goalreel.datasets.writing.frame_columns import tasks_file
 from goalreel.datasets.writing.goals import Goals, GoalSpan
 from goalreel.datasets.writing.language import goal_rows
-from goalreel.datasets.writing.tasks import tasks_file
 from goalreel.datasets.writing.video import write_video
 from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
 

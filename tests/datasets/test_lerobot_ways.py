@@ -13,7 +13,7 @@ from support.recordings import make_dataset, moving_square
 
 from goalreel.datasets.source import Source
 from goalreel.datasets.video import VideoIndex
-from goalreel.datasets.writing.cut import cut_video
+from goalreel.datasets.writing.video import cut_video
 
 pytestmark = pytest.mark.long
 KEY = "observation.images.subgoal"

@@ -25,8 +25,8 @@ from support.faults import (
 )
 from support.killing import tree
 
-from goalreel.datasets import row_groups
-from goalreel.datasets.health import mend_rows
+from goalreel.datasets import parquet as row_groups
+from goalreel.datasets.health import mend as mend_rows
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.mend import mend

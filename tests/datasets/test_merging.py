@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from goalreel.annotator.check import check
-from goalreel.datasets.health.merging import merge_issues
+from goalreel.datasets.health.issues import merge_issues
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import TextOptions
 
 OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "the same": ({}, ()),

@@ -6,7 +6,7 @@ from support.recordings import renamed
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.robot import question, read_robot, stored_layout
-from goalreel.datasets.numbers import dimension_names, find_numbers
+from goalreel.datasets.info_file import dimension_names, find_numbers
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.planners.kinematic.layout import Layout

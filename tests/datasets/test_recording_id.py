@@ -12,14 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from goalreel.datasets.carry_over import carry_over
-from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.fingerprint import Fingerprint, make_id, same_frames, same_words
 from goalreel.datasets.health.inspect import inspect
-from goalreel.datasets.recording_id import make_id, same_frames, same_words
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.encoder import recording_encoder
-from goalreel.datasets.writing.schema import LANGUAGE_FEATURE
-from goalreel.datasets.writing.video import write_video
+from goalreel.datasets.writing.language import LANGUAGE_FEATURE
+from goalreel.datasets.writing.video import recording_encoder, write_video
 from goalreel.errors import DatasetError
 
 DATA = "data/chunk-000/file-000.parquet"

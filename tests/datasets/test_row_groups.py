@@ -7,11 +7,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from goalreel.datasets import row_groups
-from goalreel.datasets.arrow import array, read_table
-from goalreel.datasets.data_rows import read_rows
-from goalreel.datasets.row_groups import parquet_parts, parquet_schema, read_row_groups, value_spans
-from goalreel.datasets.writing.schema import language_types
+from goalreel.datasets import parquet as row_groups
+from goalreel.datasets.episode import read_rows
+from goalreel.datasets.parquet import (
+    array,
+    parquet_parts,
+    parquet_schema,
+    read_row_groups,
+    read_table,
+    value_spans,
+)
+from goalreel.datasets.writing.language import language_types
 from goalreel.datasets.writing.shards import episode_tables
 
 EPISODES, FRAMES = 300, 2

@@ -409,8 +409,7 @@ def test_an_open_episode_is_found_by_its_id(video_dataset):
 def test_the_header_of_a_video_tells_what_its_packets_tell(codec, movflags, tmp_path):
     import av
 
-    from goalreel.datasets.mp4 import read_frame_table
-    from goalreel.datasets.video import VideoIndex, _packets
+    from goalreel.datasets.video import VideoIndex, _packets, read_frame_table
 
     path = tmp_path / "video.mp4"
     with av.open(str(path), "w", options={"movflags": movflags} if movflags else {}) as out:

@@ -8,8 +8,7 @@ from typing import cast
 import numpy as np
 
 from goalreel.annotator.robot import question
-from goalreel.datasets.source import Source
-from goalreel.datasets.still_camera import find_still_camera
+from goalreel.datasets.source import Source, find_still_camera
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.kinematic.layout import Layout

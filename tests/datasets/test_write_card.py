@@ -8,7 +8,7 @@ from huggingface_hub import DatasetCard
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import TextOptions
 
 THEIRS = """---
 license: apache-2.0

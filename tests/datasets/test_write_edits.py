@@ -13,8 +13,8 @@ from support.cli import fails, goalreel
 from support.killing import tree
 
 from goalreel.datasets.records import FOLDER
-from goalreel.datasets.writing import marks
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing import files as marks
+from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import DatasetError
 
 FRONT = "observation.images.front"

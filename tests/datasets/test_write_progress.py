@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.frame_columns import PROGRESS, PROGRESS_FILE, frame_progress
 from goalreel.datasets.writing.goals import Goals, GoalSpan
-from goalreel.datasets.writing.progress import PROGRESS, PROGRESS_FILE, frame_progress
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import DatasetError
 
 WITH = TextOptions(replace_rows=True, progress=True)

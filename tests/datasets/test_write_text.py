@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from goalreel.datasets.arrow import array
+from goalreel.datasets.parquet import array
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
 from goalreel.datasets.writing.language import language_row
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import InputError
 from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
 

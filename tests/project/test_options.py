@@ -10,7 +10,7 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.workers import Workers
 from goalreel.cli.main import app
 from goalreel.datasets.bags.topics import TopicRequest
-from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.plan import TextOptions
 from goalreel.drivers import Limits
 from goalreel.errors import InputError
 from goalreel.models import presets

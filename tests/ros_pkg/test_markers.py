@@ -16,7 +16,7 @@ from support.rviz.marker_rules import MarkerRules
 from support.rviz.texture_rules import points_of
 from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel.annotator.report.pictures import jpeg
+from goalreel.annotator.report.cards import jpeg
 from goalreel.image import Image
 from goalreel.streaming.board import Board, ModelNames, StepPanel
 from goalreel.types import Failure, Step, Verdict

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from goalreel.datasets.arrow import array
-from goalreel.datasets.writing.schema import LANGUAGE_FEATURE, language_types
+from goalreel.datasets.parquet import array
+from goalreel.datasets.writing.language import LANGUAGE_FEATURE, language_types
 
 RATES = (5, 10, 15, 24, 30, 50, 29.97)
 CODECS = ("h264", "h264", "hevc", "libvpx-vp9", "libaom-av1")

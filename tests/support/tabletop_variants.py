@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from goalreel.datasets.writing.schema import EVENTS, PERSISTENT
+from goalreel.datasets.writing.language import EVENTS, PERSISTENT
 from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.sim.phrases import JOINS, join
 from goalreel.tabletop.sim.scene import COLOURS, colour

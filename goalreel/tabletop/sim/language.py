@@ -12,8 +12,14 @@ from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
 from lerobot.datasets.language import language_feature_info
 from numpy.typing import NDArray
 
-from goalreel.datasets.writing.language import LanguageRow, broadcast, language_row
-from goalreel.datasets.writing.schema import EVENTS, PERSISTENT, language_types
+from goalreel.datasets.writing.language import (
+    EVENTS,
+    PERSISTENT,
+    LanguageRow,
+    broadcast,
+    language_row,
+    language_types,
+)
 
 type Subtask = tuple[str, int]
 """A sub-task's text and its first frame."""

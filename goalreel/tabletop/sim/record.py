@@ -20,7 +20,7 @@ from av.logging import ERROR, set_libav_level
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from goalreel.datasets.writing.encoder import recording_encoder
+from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
 from goalreel.progress import OnCount
 from goalreel.tabletop.sim.cameras import NAMES as CAMERAS

@@ -21,9 +21,8 @@ from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
-from goalreel.annotator.report.claim_text import claim_lines
-from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
-from goalreel.annotator.report.pictures import jpeg
+from goalreel.annotator.report.cards import claim_lines, jpeg
+from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.image import Image
 from goalreel.streaming.board import Board, ModelNames, StepPanel
 from goalreel_ros.convert import header

@@ -10,8 +10,7 @@ from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 
 from goalreel.errors import InputError
-from goalreel.image import Image
-from goalreel.pixels import decode_compressed, decode_raw
+from goalreel.image import Image, decode_compressed, decode_raw
 from goalreel.streaming.board import Board
 
 

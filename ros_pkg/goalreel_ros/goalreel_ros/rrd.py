@@ -27,8 +27,8 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
-from goalreel.annotator.report.claim_text import claim_lines
-from goalreel.annotator.rrd.scene import CURVES, LANES, LOG, blueprint, log, log_subgoal, log_verdict, picture
+from goalreel.annotator.report.cards import claim_lines
+from goalreel.annotator.rrd import CURVES, LANES, LOG, blueprint, log, log_subgoal, log_verdict, picture
 from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
 from goalreel_ros.client.terminal import IMAGES, STATES

@@ -14,7 +14,7 @@ import PIL.ImageDraw
 from numpy.typing import NDArray
 from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel.annotator.report.typeset import typeface
+from goalreel.annotator.report.sheet import typeface
 from goalreel.image import Image
 from support.rviz.texture_rules import points_of
 

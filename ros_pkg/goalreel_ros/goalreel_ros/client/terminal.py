@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
-from goalreel.annotator.report.claim_text import claim_lines
+from goalreel.annotator.report.cards import claim_lines
 from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError

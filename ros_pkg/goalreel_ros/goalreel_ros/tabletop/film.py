@@ -6,7 +6,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
+from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, lay_out
 from goalreel.datasets.video import ffmpeg_url
 from goalreel.image import Image
 

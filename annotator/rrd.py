@@ -1,0 +1,297 @@
+"""Write an annotated dataset, or a storyboard, to .rrd files: one for each episode, which the viewer lists.
+
+There is no joint file: of Rerun's tools that join files, `route` fails on some, and `merge` holds all of them
+in memory, as the viewer would.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import rerun as rr
+import rerun.blueprint as rrb
+
+from goalreel.annotator.options import Options
+from goalreel.annotator.report.cards import SHOWN, EpisodeView, attempt_card, claim_lines, jpeg, when
+from goalreel.annotator.review.curves import Points, curves
+from goalreel.annotator.robot import stored_layout
+from goalreel.annotator.show import episode_view, open_annotated, select
+from goalreel.datasets.episode import Episode, episode_id
+from goalreel.datasets.writing.video import cut_video
+from goalreel.errors import DatasetError
+from goalreel.files import write_bytes
+from goalreel.image import Image
+from goalreel.progress import OnProgress
+from goalreel.storyboard_io import load_storyboard
+from goalreel.types import Attempt, Storyboard, StoryboardStep
+
+APPLICATION = "goalreel"
+"""The viewer has one layout for all recordings of an application."""
+GOAL, WORDS = "subgoal/goal", "subgoal/words"
+LANES, STEP, PHASE = "lanes", "lanes/step", "lanes/phase"
+CURVES, LOG, CRITIC = "curves", "log", "log/critic"
+LEVELS = {"accepted": "INFO", "rejected": "WARN", "failed": "ERROR"}
+
+
+def camera_entity(name: str) -> str:
+    """Name the entity of a camera, by its name in a dataset or in ROS."""
+    return f"camera/{rr.escape_entity_path_part(name.removeprefix('observation.images.'))}"
+
+
+def picture(image: Image) -> rr.EncodedImage:
+    """Encode a picture in the size that the report shows."""
+    return rr.EncodedImage(contents=jpeg(image, SHOWN), media_type="image/jpeg")
+
+
+def log(stream: rr.RecordingStream, entity: str, what: rr.AsComponents, *, static: bool = False) -> None:
+    """Log to a stream; raise our errors, where Rerun would warn and drop the data."""
+    stream.log(entity, what, static=static, strict=True)
+
+
+def log_subgoal(stream: rr.RecordingStream, name: str, text: str, goal: rr.EncodedImage | None) -> None:
+    """Log the sub-goal that holds from the stream's present time on; an empty `name` is none."""
+    log(stream, STEP, rr.StateChange(state=name))
+    log(stream, WORDS, rr.TextDocument(text))
+    log(stream, GOAL, rr.Clear(recursive=False) if goal is None else goal)
+
+
+def log_verdict(stream: rr.RecordingStream, text: str, outcome: str) -> None:
+    """Log the Critic's text; `outcome` is accepted, rejected or failed."""
+    log(stream, CRITIC, rr.TextLog(text, level=LEVELS[outcome]))
+
+
+def step_text(number: int, step: StoryboardStep, fps: float) -> str:
+    """Write the full text of a step and of the Critic on it, which the log cuts; `number` is from 1."""
+    label = f"{number}. {step.step.name}"
+    doubts = "\n".join(f"The words may be untrue: {doubt}." for doubt in step.step.doubts)
+    claims = "\n".join(claim_lines(step.claims))
+    details = "\n".join(step.step.details.lines()) if step.step.details else ""
+    lines = (
+        label,
+        step.step.instruction,
+        when(step, fps),
+        step.step.auxiliary_text,
+        step.status,
+        claims,
+        details,
+        doubts,
+    )
+    attempts = (attempt_text(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))
+    return "\n\n".join(line for line in (*lines, *attempts) if line)
+
+
+def attempt_text(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
+    """Write the full text of an attempt, and its outcome; `number` counts from 1."""
+    card = attempt_card(number, attempt, label, pictured=False)
+    scores = f" ({card.scores})" if card.scores else ""
+    refined = f"Next prompt: {card.refined}" if card.refined else ""
+    parts = (
+        f"{label}, attempt {number}: {card.outcome}{scores}",
+        card.text,
+        f"Prompt: {card.prompt}",
+        refined,
+    )
+    return "\n".join(filter(None, parts)), card.outcome
+
+
+def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> rrb.Blueprint:
+    """Cameras, sub-goals and curves on the left; the goal, its text and the Critic's on the right."""
+    below = [rrb.StateTimelineView(origin=LANES, name="Sub-goals")]
+    below += [rrb.TimeSeriesView(origin=CURVES, name="Curves")] if curves else []
+    views = (rrb.Spatial2DView(origin=entity, name=entity.rpartition("/")[2]) for entity in cameras)
+    pictures = rrb.Vertical(rrb.Grid(*views), *below, row_shares=[5, 1.5, 2][: 1 + len(below)])
+    texts = rrb.Vertical(
+        rrb.Spatial2DView(origin=GOAL, name="Goal image"),
+        rrb.TextDocumentView(origin=WORDS, name="Sub-goal"),
+        rrb.TextLogView(
+            origin=LOG, name="Log", columns=rrb.TextLogColumns(text_log_columns=["loglevel", "body"])
+        ),
+        row_shares=[4, 3, 3],
+    )
+    return rrb.Blueprint(
+        rrb.Horizontal(pictures, texts, column_shares=[3, 2]),
+        rrb.TimePanel(timeline=timeline, state="collapsed"),
+        rrb.SelectionPanel(state="hidden"),
+    )
+
+
+FRAME, TIME = "frame", "time"
+"""Timelines of an episode: its frames from 0, and their seconds as recorded."""
+ATTEMPT = "attempt"
+"""Timeline of a storyboard."""
+FIRST, CANDIDATE = "camera/first", "camera/attempt"
+
+
+def log_episode(
+    stream: rr.RecordingStream,
+    episode: Episode,
+    view: EpisodeView,
+    cameras: Sequence[str],
+    curves: Mapping[str, Points],
+) -> None:
+    """Log an episode with its cameras, sub-goals, verdicts and curves. Holds one camera's video at a time.
+
+    Raises:
+        DatasetError: frames are missing or cannot be decoded; the disk is full.
+    """
+    for camera in cameras:
+        _log_camera(stream, episode, camera)
+    for name, points in curves.items():
+        indices, values = zip(*points, strict=True)
+        stream.send_columns(
+            f"{CURVES}/{name}", _times(episode, indices), rr.Scalars.columns(scalars=values), strict=True
+        )
+    _at(stream, episode, 0)
+    if view.message is not None:
+        log_verdict(stream, view.message, "failed")
+    _log_steps(stream, episode, view)
+    _log_phases(stream, episode, view.storyboard)
+
+
+def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
+    """Log a storyboard, each attempt at one tick; a step without attempts has a tick too."""
+    stream.set_time(ATTEMPT, sequence=0)
+    if board.task.image is not None:
+        log(stream, FIRST, picture(board.task.image))
+    if board.failure is not None:
+        log_verdict(stream, f"{board.failure.stage}: {board.failure.message}", "failed")
+    tick = 0
+    for number, (step, goal) in enumerate(zip(board.steps, board.goal_images(), strict=True), start=1):
+        stream.set_time(ATTEMPT, sequence=tick)
+        text = step_text(number, step, 1.0)
+        log_subgoal(stream, f"{number}. {step.step.name}", text, None if goal is None else picture(goal))
+        for at, attempt in enumerate(step.attempts):
+            stream.set_time(ATTEMPT, sequence=tick + at)
+            log_verdict(stream, *attempt_text(at + 1, attempt, f"{number}. {step.step.name}"))
+            entity = rr.Clear(recursive=False) if attempt.image is None else picture(attempt.image)
+            log(stream, CANDIDATE, entity)
+        tick += max(1, len(step.attempts))
+
+
+def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> None:
+    """Log the episode's part of the video as encoded: it is smaller than pictures, and exact."""
+    entity = camera_entity(camera)
+    with tempfile.TemporaryDirectory(prefix="goalreel-") as folder:
+        path = Path(folder) / "episode.mp4"
+        cut_video(episode, camera, path)
+        video = rr.AssetVideo(path=path)
+    where = f"{episode.root}: episode {episode.index}: {camera}"
+    try:
+        timestamps = video.read_frame_timestamps_nanos()
+    except RuntimeError as e:
+        raise DatasetError(f"{where}: Rerun cannot read the video ({e}): encode it as AV1 or H.264") from e
+    if len(timestamps) != len(episode):
+        raise DatasetError(
+            f"{where}: Rerun reads {len(timestamps)} of {len(episode)} frames: encode it as AV1"
+        )
+    log(stream, entity, video, static=True)
+    columns = rr.VideoFrameReference.columns_nanos(timestamps)
+    stream.send_columns(entity, _times(episode, range(len(episode))), columns, strict=True)
+
+
+def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) -> None:
+    """Log each sub-goal from its first frame to its last.
+
+    The verdicts of steps without a segment are at the start of the episode.
+    """
+    goals = view.storyboard.goal_images()
+    end = 0
+    for number, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True), start=1):
+        if (cut := step.segment) is None:
+            _at(stream, episode, 0)
+            _log_verdicts(stream, number, step)
+            continue
+        if end < cut.start:
+            _at(stream, episode, end)
+            log_subgoal(stream, "", "", None)
+        _at(stream, episode, cut.start)
+        name, text = f"{number}. {step.step.name}", step_text(number, step, view.fps)
+        log_subgoal(stream, name, text, None if goal is None else picture(goal))
+        _log_verdicts(stream, number, step)
+        end = cut.end
+    if end < len(episode):
+        _at(stream, episode, end)
+        log_subgoal(stream, "", "", None)
+
+
+def _log_phases(stream: rr.RecordingStream, episode: Episode, board: Storyboard) -> None:
+    for phase in board.phases:
+        _at(stream, episode, phase.segment.start)
+        log(stream, PHASE, rr.StateChange(state=phase.name))
+
+
+def _log_verdicts(stream: rr.RecordingStream, number: int, step: StoryboardStep) -> None:
+    for at, attempt in enumerate(step.attempts, start=1):
+        log_verdict(stream, *attempt_text(at, attempt, f"{number}. {step.step.name}"))
+
+
+def _at(stream: rr.RecordingStream, episode: Episode, frame: int) -> None:
+    stream.set_time(FRAME, sequence=frame)
+    stream.set_time(TIME, duration=float(episode.timestamps[frame]))
+
+
+def _times(episode: Episode, frames: Sequence[int]) -> list[rr.TimeColumn]:
+    seconds = episode.timestamps[list(frames)].astype(np.float64)
+    return [rr.TimeColumn(FRAME, sequence=frames), rr.TimeColumn(TIME, duration=seconds)]
+
+
+def write_rrd(
+    dataset: Path,
+    out: Path,
+    *,
+    source: Path | None = None,
+    episodes: Sequence[int] | None = None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> list[Path]:
+    """Write an annotated dataset into the folder `out`, an episode a file; returns them.
+
+    The pictures are the dataset's own videos, not encoded anew where they can be copied (`cut_video`). One
+    episode at a time is in memory. `source` is as in `show`; other files in `out` are left alone.
+
+    Raises:
+        DatasetError: the dataset was not annotated by goalreel, or is damaged; the disk is full.
+    """
+    records, done, recorded = open_annotated(dataset, source)
+    settings = records.settings()
+    options, layout = Options.of(settings), stored_layout(recorded, settings)
+    views = recorded.views(recorded.camera(settings.get("camera")))
+    cameras = [camera for camera in views if camera != options.subgoal_key]
+    laid = blueprint([camera_entity(camera) for camera in cameras], TIME)
+    written: list[Path] = []
+    selected = select(dataset, done, episodes)
+    for index in selected:
+        episode = recorded.episode(index)
+        written.append(out / f"{episode_id(index)}.rrd")
+        with _recording(written[-1], f"Episode {index}: {episode.instruction}", laid) as stream:
+            view = episode_view(episode, records)
+            log_episode(stream, episode, view, cameras, curves(episode, layout))
+        progress("recordings", len(written), len(selected))
+    return written
+
+
+def write_storyboard_rrd(folder: Path, out: Path) -> list[Path]:
+    """Write what `goalreel plan` left in `folder` as `out`/storyboard.rrd; returns that path, alone.
+
+    Raises:
+        InputError: no storyboard is there, or it is damaged.
+        DatasetError: the disk is full.
+    """
+    board, path = load_storyboard(folder), out / "storyboard.rrd"
+    laid = blueprint([FIRST, CANDIDATE], ATTEMPT, curves=False)
+    with _recording(path, board.task.instruction, laid) as stream:
+        log_storyboard(stream, board)
+    return [path]
+
+
+@contextmanager
+def _recording(path: Path, name: str, laid: rrb.Blueprint) -> Iterator[rr.RecordingStream]:
+    """Make a stream that becomes `path`, whole: Rerun's own writing of files ignores a full disk."""
+    stream = rr.RecordingStream(APPLICATION)
+    sink = stream.binary_stream()
+    stream.send_blueprint(laid)
+    stream.send_recording_name(name)
+    yield stream
+    stream.disconnect()
+    write_bytes(path, sink.read() or b"")

@@ -1,0 +1,249 @@
+"""What people changed in OUT since it was written: it is never mixed with what comes from IN."""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalreel.datasets.records import FOLDER
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
+from goalreel.files import copy, digest, file_digest, files_below, link_or_copy, write_bytes
+
+MARKS = FOLDER / "files"
+_COPIES = "copies.json"
+_WHOLE = (".parquet", ".json", ".jsonl")
+_BLOCK, _BLOCKS = 1 << 16, 16
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 of a file; of a large video, of its size and of 16 blocks from all over it.
+
+    Terabytes of videos are not read for this. A video that was encoded anew has another size and index.
+    """
+    size = path.stat().st_size
+    if size <= _BLOCK * _BLOCKS or path.suffix in _WHOLE:
+        return file_digest(path)
+    blocks = [str(size).encode()]
+    with path.open("rb") as file:
+        for i in range(_BLOCKS):
+            file.seek((size - _BLOCK) * i // (_BLOCKS - 1))
+            blocks.append(file.read(_BLOCK))
+    return digest(*blocks)
+
+
+@dataclass(frozen=True)
+class FileMarks:
+    """Marks of the files of one OUT, one small JSON file each."""
+
+    out: Path
+
+    def fresh(self, file: Path, made_from: str) -> dict[str, Any] | None:
+        """The note left with `file` if it is there and was made from just this, else None."""
+        if not file.is_file():
+            return None
+        try:
+            mark = json.loads(self.path(file).read_bytes())
+            return mark["note"] if mark["made_from"] == made_from else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def drop(self, file: Path) -> None:
+        """Remove the mark of `file` before it is written anew: a mark never outlives what it marked."""
+        self.path(file).unlink(missing_ok=True)
+
+    def put(self, file: Path, made_from: str, note: dict[str, Any]) -> None:
+        """Mark `file` as complete, with what it was made from and a note to give back."""
+        text = json.dumps({"made_from": made_from, "content": content_digest(file), "note": note})
+        _write(self.path(file), text)
+
+    def once(self, file: Path, made_from: str, write: Callable[[], None]) -> None:
+        """Let `write` make `file` unless it is there and was made from just this."""
+        if self.fresh(file, made_from) is None:
+            self.drop(file)
+            write()
+            self.put(file, made_from, {})
+
+    def path(self, file: Path) -> Path:
+        """Where the mark of a file of OUT is kept."""
+        relative = file.relative_to(self.out)
+        return self.out / MARKS / relative.with_name(relative.name + ".json")
+
+    def marked(self) -> Iterator[tuple[Path, str]]:
+        """Each marked file of OUT, which may be gone, and the digest of what it held.
+
+        A damaged mark is left out: its file is made anew.
+        """
+        for path in sorted((self.out / MARKS).glob("*/**/*.json")):
+            file = self.out / path.relative_to(self.out / MARKS).with_suffix("")
+            try:
+                yield file, json.loads(path.read_bytes())["content"]
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+
+    def copies(self) -> dict[str, str] | None:
+        """File passed on from IN, relative to OUT -> digest; None where nothing tells, as before a build."""
+        try:
+            return dict(json.loads((self.out / MARKS / _COPIES).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def put_copies(self, digests: Mapping[str, str]) -> None:
+        """Note which files were passed on from IN, and what they hold."""
+        text = json.dumps(dict(digests), indent=1, sort_keys=True)
+        _write(self.out / MARKS / _COPIES, text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a mark. The disk is not waited for: a mark that a power cut damages only costs its file anew."""
+    write_bytes(path, text.encode() + b"\n", durable=False)
+
+
+THREADS = 4
+"""Files passed on at once: whoever waits for the disk leaves the processor to others."""
+_LINKED = ("videos", "images")
+_IGNORED = {".cache", ".git"}
+_OF_LEROBOT = ("data", "meta", *_LINKED)
+_PREVIOUS = FOLDER / "previous"
+"""Where the records of an earlier pass go: they still tell of the episodes that this pass leaves alone."""
+
+
+def check_apart(root: Path, out: Path) -> None:
+    """Refuse to write into the dataset that is read.
+
+    Raises:
+        DatasetError: one folder is the other or lies inside it.
+    """
+    source, target = root.resolve(), out.resolve()
+    if source.is_relative_to(target) or target.is_relative_to(source):
+        raise DatasetError(
+            f"{out}: overlaps the dataset {root}, which is never changed: choose another --out"
+        )
+
+
+def meta_digest(root: Path) -> str:
+    """Digest of the metadata that OUT's is made from, statistics included."""
+    paths = [*episode_files(root), root / "meta" / "info.json", root / "meta" / "stats.json"]
+    return digest(*(file_digest(path) for path in paths if path.is_file()))
+
+
+def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
+    """Link or copy what `build` does not write itself; neither does it pass on `besides` (relative).
+
+    A file of OUT that holds the same stays, as in a copy of OUT that shares no files with IN.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+
+    def pass_one(relative: Path) -> str | None:
+        """Give the digest of a file that lerobot reads."""
+        path, target = root / relative, out / relative
+        if relative.is_relative_to(FOLDER):
+            copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
+            return None
+        content = content_digest(path)
+        if not (target.is_file() and content_digest(target) == content):
+            pass_file(path, target, root)
+        return content if relative.parts[0] in _OF_LEROBOT else None
+
+    names = [path.relative_to(root) for path in dataset_files(root)]
+    names = [n for n in names if not (n.is_relative_to(MARKS) or _rebuilt(n) or n in besides)]
+    with ThreadPoolExecutor(THREADS, "goalreel-copy") as pool:
+        contents = list(pool.map(pass_one, names))
+    FileMarks(out).put_copies({n.as_posix(): c for n, c in zip(names, contents, strict=True) if c})
+
+
+def pass_file(path: Path, target: Path, root: Path) -> None:
+    """Link or copy one file of the dataset in `root` to `target`.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    (link_or_copy if path.relative_to(root).parts[0] in _LINKED else copy)(path, target)
+
+
+def drop_gone(source: Source, out: Path, key: str, marks: FileMarks) -> None:
+    """Remove files from OUT that IN no longer has, as after a merge."""
+    for path in surplus_files(source, out, key):
+        path.unlink()
+        marks.drop(path)
+
+
+def surplus_files(source: Source, out: Path, key: str) -> list[Path]:
+    """The files of OUT that IN does not have, apart from those of the sub-goal camera `key`."""
+    cameras = [out / "videos" / camera for camera in source.cameras if camera != key]
+    videos = (path for camera in cameras for path in camera.glob("*/*.mp4"))
+    files = [*data_files(out), *episode_files(out), *videos]
+    return [path for path in files if not (source.root / path.relative_to(out)).exists()]
+
+
+def data_files(root: Path) -> list[Path]:
+    """The data parquet files in lerobot's order."""
+    return sorted((root / "data").glob("*/*.parquet"))
+
+
+def episode_files(root: Path) -> list[Path]:
+    """The episode metadata parquet files in lerobot's order."""
+    return sorted((root / "meta" / "episodes").glob("*/*.parquet"))
+
+
+def dataset_files(root: Path) -> Iterator[Path]:
+    """Every file of a dataset, in order, but those of this machine alone."""
+    for path in files_below(root):
+        if path.relative_to(root).parts[0] not in _IGNORED:
+            yield path
+
+
+def _rebuilt(relative: Path) -> bool:
+    posix = relative.as_posix()
+    parquet = relative.suffix == ".parquet" and posix.startswith(("data/", "meta/episodes/"))
+    return parquet or posix in ("meta/info.json", "meta/stats.json")
+
+
+_NAMES = 3
+
+
+def check_edits(source: Source, out: Path, key: str, *, overwrite: bool) -> None:
+    """Refuse to write over files of `out` that somebody changed or added since goalreel wrote it.
+
+    With `overwrite` their marks go, so that they are made anew. A file that is gone is no change: it is made
+    again. Files beside `data/`, `meta/` and `videos/` are the owner's own. `key` is the sub-goal camera.
+
+    Raises:
+        DatasetError: there are such files, and not `overwrite`.
+    """
+    marks = FileMarks(out)
+    edited = list(dict.fromkeys(_edited(source, out, key, marks)))
+    if edited and not overwrite:
+        names = [path.relative_to(out).as_posix() for path in edited]
+        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+        raise DatasetError(
+            f"{out}: changed by hand since goalreel wrote it: {', '.join(names[:_NAMES])}{more}: make the "
+            f"change in {source.root} instead, or give --overwrite to write these files anew"
+        )
+    for path in edited:
+        marks.drop(path)
+
+
+def _edited(source: Source, out: Path, key: str, marks: FileMarks) -> Iterator[Path]:
+    marked = dict(marks.marked())
+    yield from (
+        path for path, content in marked.items() if path.is_file() and content_digest(path) != content
+    )
+    copies = marks.copies()
+    if copies is None:
+        return
+    for relative, content in copies.items():
+        path, original = out / relative, source.root / relative
+        if path.is_file() and content_digest(path) not in (content, _digest(original)):
+            yield path
+    for path in surplus_files(source, out, key):
+        if path not in marked and path.relative_to(out).as_posix() not in copies:
+            yield path
+
+
+def _digest(path: Path) -> str | None:
+    return content_digest(path) if path.is_file() else None
