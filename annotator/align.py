@@ -1,7 +1,7 @@
 """Where in a recorded episode each step of a predicted storyboard ends, or that it cannot be told.
 
 Planned steps come in order and cover the episode, so their ends are a monotonic path through the frames. Ends
-are only where the motion proposes one (`planners.kinematic.proposals`), and one dynamic programme finds those
+are only where the motion proposes one (`kinematic.proposals`), and one dynamic programme finds those
 at which the recording looks most like the predicted goal images, where those differ from the pictures they
 were made from. Where the goals move the arm, it follows the arm rather than the thing.
 """
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
-from goalreel.planners.kinematic.arms import read_arms
+from goalreel.planners.kinematic.description import proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.proposals import proposals
+from goalreel.planners.kinematic.motion import read_arms
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Alignment, Recording, Segment, Storyboard, StoryboardStep
 

@@ -15,8 +15,7 @@ from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.issues import HealthIssue, by_level, merge_issues, of_episodes, spell
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.finding import Finding
-from goalreel.planners.kinematic.layout import Layout
+from goalreel.planners.kinematic.layout import Finding, Layout
 from goalreel.planners.kinematic.planner import KinematicPlanner
 from goalreel.planners.kinematic.robot import SAMPLE, Robot
 from goalreel.planners.kinematic.signals import hand_signal

@@ -5,8 +5,7 @@ from collections.abc import Collection
 from goalreel.claims import RULE
 from goalreel.details import DetailName, Details, FailureDetail, by_rule
 from goalreel.planners.kinematic.description import MotionDescription
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.planner import check
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Recording, Storyboard, StoryboardStep
 
@@ -23,7 +22,7 @@ def with_details(
     if not _RULES.intersection(names):
         return board
     try:
-        check(recording)
+        check_recording(recording)
         description = MotionDescription(recording, find_layout(recording, layout))
     except Unsegmentable:
         return board

@@ -11,8 +11,7 @@ from goalreel.datasets.episode import Episode
 from goalreel.datasets.info_file import number_features
 from goalreel.datasets.source import Source, find_still_camera
 from goalreel.errors import DatasetError, InputError
-from goalreel.planners.kinematic.finding import Finding
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable
+from goalreel.planners.kinematic.layout import Finding, Layout, Unsegmentable
 from goalreel.planners.kinematic.robot import SAMPLE, Robot, infer_robot
 
 

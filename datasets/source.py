@@ -23,7 +23,7 @@ from goalreel.datasets.info_file import NumberFeatures, find_numbers, read_info
 from goalreel.datasets.labels import read_texts
 from goalreel.datasets.stored_files import stored
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.finding import Confidence, Finding
+from goalreel.planners.kinematic.layout import Confidence, Finding
 
 _TRIES = 10
 """Episodes of which one picture is looked for."""

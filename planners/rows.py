@@ -6,8 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.clause import KEEP, sentence
-from goalreel.planners.kinematic.clauses import read
+from goalreel.planners.kinematic.clauses import KEEP, read, sentence
 from goalreel.terms import LabelForm
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 

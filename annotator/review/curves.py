@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from goalreel.planners.kinematic.arms import read_arms
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.planner import check
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
+from goalreel.planners.kinematic.motion import read_arms
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Recording
 
@@ -16,7 +15,7 @@ LIMIT = 400
 def curves(recording: Recording, layout: Layout | None) -> dict[str, Points]:
     """Name -> points (frame, 0-1), at most LIMIT; a curve that the recording does not give is left out."""
     try:
-        check(recording)
+        check_recording(recording)
         motion = read_arms(recording, find_layout(recording, layout)).motion
     except Unsegmentable:
         return {}

@@ -18,7 +18,7 @@ from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest, disk
-from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
+from goalreel.planners.kinematic.description import HAND_MOTIONS
 from goalreel.types import MotionPhase, Segment, Status, StoryboardStep
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.language import drop_fields, language_types, put_field
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.files import atomic
-from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
+from goalreel.planners.kinematic.description import HAND_MOTIONS
 
 ROWS = 512
 """Rows read at a time."""

@@ -13,10 +13,8 @@ from goalreel.concurrency import map_threaded
 from goalreel.critics.difference import THREADS, DifferenceCritic, edges
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.planners.kinematic.arms import read_arms
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.planner import check
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
+from goalreel.planners.kinematic.motion import ArmMotion, read_arms
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.types import Candidate, Recording, Recordings, Verdict
@@ -131,7 +129,7 @@ class MotionCritic:
     def _read_motion(self, recording_id: str) -> ArmMotion | None:
         recording = self._open(recording_id)
         try:
-            check(recording)
+            check_recording(recording)
             layout = find_layout(recording, self._layout)
             is_read = all(hand.closed or not hand.gripper for hand in layout.hands)
             return read_arms(recording, layout).motion if is_read else None

@@ -4,18 +4,16 @@ Plain rules over English text, without a model. Text that no rule knows stays wo
 """
 
 import re
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
-from goalreel.planners.kinematic.ambiguity import PRONOUN, find_antecedent, is_ambiguous
-from goalreel.planners.kinematic.clause import Clause
-from goalreel.planners.kinematic.idioms import expand_idioms
-from goalreel.planners.kinematic.nouns import DETERMINER, is_noun, is_place, is_plural, singular
-from goalreel.planners.kinematic.splitting import split_instruction
-from goalreel.planners.kinematic.verbs import (
+from goalreel.planners.kinematic.words import (
     CONTAINERS,
+    DETERMINER,
     DIRECTIONS,
     FIXTURES,
+    NUMBERS,
     RELATION_PATTERN,
     RELATIONS,
     RELEASES,
@@ -24,7 +22,309 @@ from goalreel.planners.kinematic.verbs import (
     VERBS,
     Means,
     Verb,
+    VerbKind,
+    is_noun,
+    is_place,
+    is_plural,
+    singular,
 )
+
+KEEP = "Keep everything else unchanged."
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital in front, but for a name that has a capital of its own.
+
+    >>> sentence("put it down"), sentence("iPad: put it down")
+    ('Put it down', 'iPad: put it down')
+    """
+    first, _, _ = text.partition(" ")
+    return f"{text[0].upper()}{text[1:]}" if first.islower() else text
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One request. `name` is its label, `state` what a camera sees when it is done."""
+
+    name: str
+    state: str
+    kind: VerbKind
+    object: str = ""
+    several: bool = False
+    """It is about more than one object, so it takes more than one grasp."""
+    picked: bool = False
+    """The instruction names the picking up as a separate step ("pick X and place it").
+
+    With `tool` it names what the hand takes for it ("wipe the table with the sponge"): that is the `object`.
+    """
+    means: Means = "grasp"
+    """What the hand does to the object: "wipe the table" needs a tool, "open the door" only a push."""
+    way: Literal["", "up", "down", "sideways"] = ""
+    """Where the words say that the hand takes the object to."""
+    understood: bool = True
+    """A rule has read every word of it."""
+    unordered: bool = False
+    """It is one of several that the instruction names in one breath ("put A and B in C")."""
+
+    @property
+    def grasps(self) -> bool:
+        """Whether the hand must close on the object."""
+        return self.kind != "act" or self.means == "grasp" or self.picked
+
+    @property
+    def takes_tool(self) -> bool:
+        """Whether it names what the hand takes to do it."""
+        return self.picked and self.means == "tool"
+
+    @property
+    def pulls(self) -> bool:
+        """Whether the hand may as well hook on the object."""
+        return self.means in ("pull", "lift")
+
+    @property
+    def prompt(self) -> str:
+        """The clause as an edit of a picture.
+
+        >>> Clause("put the blue cube in the bowl", "the blue cube is in the bowl", "put").prompt
+        'Put the blue cube in the bowl. Keep everything else unchanged.'
+        """
+        return f"{sentence(self.name)}. {KEEP}"
+
+
+_TOWER = re.compile(
+    r"\bbuild a tower with (?P<base>.+?) at the bottom, (?P<middle>.+?) in the middle,?"
+    r" and (?P<top>.+?) on top\b",
+    re.IGNORECASE,
+)
+_OWN_COLOUR = re.compile(
+    r"\bsort (?P<things>the .+?) into the (?P<places>\w+s) of their own colou?r\b", re.IGNORECASE
+)
+_HOLD = re.compile(
+    r"\b(?P<pick>(?:pick|grasp|grab|lift) [^,.;]+?),? and (?:then )?hold (?:it|them)(?= *(?:$|[,.;]))",
+    re.IGNORECASE,
+)
+"""Holding adds nothing to picking up."""
+_REACH = re.compile(
+    r"\breach (?:out )?(?:over|around|behind|into|in|inside|under|through|across|between|towards?) "
+    r"(?P<place>[^,.;]+?),? (?:and then|and|then) (?!it\b)",
+    re.IGNORECASE,
+)
+"""Reaching is part of what the hand does then."""
+_RETURN = re.compile(
+    r"(?:[,.;]? *\b(?:and then|then|and|finally|after that)\b,?|[,.;]) +(?:please )?"
+    r"(?:go|come|move|return|drive)(?: back)?(?: to)?(?: the| its| your)?"
+    r" (?:home|start|starting|initial|rest|resting|neutral)(?: (?:position|pose))?[.!]? *$",
+    re.IGNORECASE,
+)
+
+
+def expand_idioms(instruction: str) -> str:
+    """Rewrite every known idiom; other text stays as it is.
+
+    >>> expand_idioms("sort the red cup and the blue cup into the bowls of their own colour")
+    'put the red cup in the red bowl, then put the blue cup in the blue bowl'
+    """
+    text = _HOLD.sub(r"\g<pick>", _REACH.sub(_drop_reach, instruction))
+    text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
+    return _OWN_COLOUR.sub(_sort_clauses, text)
+
+
+def split_return(instruction: str) -> tuple[str, bool]:
+    """Take off a last request to go home, which needs no contact; say whether there was one.
+
+    >>> split_return("put the cup in the box and return to the home position.")
+    ('put the cup in the box', True)
+    >>> split_return("take the cup home")
+    ('take the cup home', False)
+    """
+    text = _RETURN.sub("", instruction)
+    return (text, True) if text.strip() and text != instruction else (instruction, False)
+
+
+def _drop_reach(match: re.Match[str]) -> str:
+    """Nothing, where only a place is named: "reach into the box twice" says more."""
+    return "" if is_noun(match["place"]) else match[0]
+
+
+def _sort_clauses(match: re.Match[str]) -> str:
+    """Expand only where every object has a colour of its own: "the red block", not "the blocks"."""
+    things = re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["things"])
+    word_lists = [thing.split() for thing in things]
+    if any(len(w) != 3 or w[0].lower() != "the" for w in word_lists):
+        return match[0]
+    place = singular(match["places"])
+    return ", then ".join(f"put the {w[1]} {w[2]} in the {w[1]} {place}" for w in word_lists)
+
+
+_LEAD = re.compile(
+    r"^(?:(?:please|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|now|then|finally|lastly|last|also|and"
+    r"|you should|(?:can|could|would) you(?: please)?|(?:i|we) (?:want|need|would like) you to"
+    r"|your task is to)\b[,:]?\s*)+",
+    re.IGNORECASE,
+)
+_STRONG = re.compile(
+    r"\s*(?:;|\.(?=\s|$)"
+    r"|,?\s*(?<![\w-])(?:and then|then|after that|afterwards|followed by|finally|lastly|next(?! to))(?![\w-])"
+    r"[,:]?)\s*",
+    re.IGNORECASE,
+)
+_WEAK = re.compile(r"\s*(?:,\s*and\b|,|(?<![\w-])and(?![\w-])|&)\s*", re.IGNORECASE)
+_ENDS = ("in", "on", "out of", "off", "from", "to", "to the left of", "to the right of")
+"""Relations to a single place: what follows "and" is no second one, as it is behind "between"."""
+
+
+class ClauseText(NamedTuple):
+    """The text of one clause."""
+
+    text: str
+    unordered: bool = False
+    """The instruction names it in one breath with others, and not which comes first."""
+
+
+def split_instruction(text: str) -> list[ClauseText]:
+    """Split an instruction into the texts of its clauses, without the words between them.
+
+    >>> [part.text for part in split_instruction("Open the drawer, then put the cup and the spoon in it.")]
+    ['Open the drawer', 'put the cup in it', 'put the spoon in it']
+    """
+    parts: list[ClauseText] = []
+    for strong in _STRONG.split(text):
+        core = _LEAD.sub("", strong).strip(" .,!?:")
+        if core:
+            parts += _split_weak(core)
+    return parts
+
+
+def _split_weak(text: str) -> list[ClauseText]:
+    """Cut at commas and "and", but only where a new clause starts there."""
+    parts: list[ClauseText] = []
+    for piece in _WEAK.split(text):
+        core = _LEAD.sub("", piece).strip()
+        if not core:
+            continue
+        if not parts or VERB_PATTERN.match(core):
+            parts.append(ClauseText(core))
+        elif completed := _complete(parts[-1].text, core):
+            parts[-1:] = completed
+        else:
+            parts[-1] = ClauseText(f"{parts[-1].text} and {core}")
+    return parts
+
+
+def _complete(first: str, second: str) -> list[ClauseText] | None:
+    """Complete "put A in B and C in D", and "put A and C in D", into two clauses each."""
+    verb = VERB_PATTERN.match(first)
+    if not verb or VERBS[verb[1].lower()].kind != "put":
+        return None
+    relation = RELATION_PATTERN.search(second)
+    if not relation or relation.start() == 0:
+        return None
+    if before := RELATION_PATTERN.search(first, verb.end()):
+        same = RELATIONS[before[1].lower()] == RELATIONS[relation[1].lower()]
+        if not same and RELATIONS[before[1].lower()] not in _ENDS:
+            return None  # "put A between B and C on D" names one thing
+        return [ClauseText(first), ClauseText(f"{verb[1]} {second}")]
+    things = [*first[verb.end() :].split(" and "), second[: relation.start()].strip()]
+    return [ClauseText(f"{verb[1]} {thing} {second[relation.start() :]}", unordered=True) for thing in things]
+
+
+PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
+_LAST_PRONOUN = re.compile(r"\b(?:it|them)$", re.IGNORECASE)
+_SOURCE = re.compile(r"^(?:out of|off|from|away from)\b|^to the (?:left|right)$")
+"""What follows a thing and names no other place for it."""
+_EACH = re.compile(rf"^(?!between\b).*\b(?:each|every|both|all|{'|'.join(NUMBERS)}|\d+ )\b")
+_TOOL_WORDS = (
+    "bat broom brush chopsticks cloth fork hammer key knife ladle paddle pen pencil pole rag rake rod ruler "
+    "scissors scoop scraper screwdriver shovel spatula sponge spoon squeegee stick tongs tool towel tweezers "
+    "wrench"
+)
+_TOOLS = frozenset(_TOOL_WORDS.split())
+"""What one pushes or opens another thing with; "the box with the red lid" is a box."""
+_GRASPS = frozenset(("grasp", "grab", "seize", "pick"))
+_OBJECTLESS = frozenset(("load", "set", "lay"))
+"""Without a place they mean something else: "set the table", "load the dishwasher"."""
+_RESHAPES = frozenset(("fold", "cut", "slice", "chop"))
+"""What follows "into" is no place, but what becomes of the thing."""
+_RANK = re.compile(
+    r"\b(?:second|third|fourth|fifth|\dnd|\drd|\dth)\b.* from the (?:left|right|top|bottom|front|back|end)\b"
+    r"|\b\w+est\b.* to "
+)
+"""One of several things, and what it is counted from: that must stay in the name."""
+_NEED_A_PLACE = ("put ", "move ", "stack ", "insert ", "hang ")
+
+
+@dataclass(frozen=True, slots=True)
+class Antecedent:
+    """What "it" means."""
+
+    thing: str = ""
+    """Empty where nothing was named before."""
+    several: bool = False
+    is_object: bool = True
+    """As the object of a clause it can mean nothing else: "put it in the box"."""
+    is_place: bool = True
+    """Nor can it at the end: "put the cup in it"."""
+
+    def is_clear(self, noun: str, rest: str) -> bool:
+        """Whether the pronouns of a clause with an object and the text after it mean this thing alone."""
+        last = _LAST_PRONOUN.search(rest)
+        pronouns = [noun] if PRONOUN.match(noun) else []
+        is_sure = self.is_object or not pronouns
+        if last:
+            pronouns.append(last[0])
+            is_sure = is_sure and (self.is_place or rest.lower() == "with it")
+        return is_sure and all((word.lower() == "them") == self.several for word in pronouns)
+
+
+def find_antecedent(verb: Verb, clauses: Sequence[Clause]) -> Antecedent:
+    """Find what "it" means: the object of the previous clause, or for "close it" of the last act."""
+    if not clauses or not clauses[-1].object:
+        return Antecedent()
+    last = clauses[-1]
+    acts = [clause for clause in clauses if clause.kind == "act" and clause.object]
+    chosen = acts[-1] if verb.kind == "act" and acts else last
+    after = last.name.partition(last.object)[2].strip()
+    is_free = not after or after in DIRECTIONS or bool(_SOURCE.match(after))
+    if last.means == "tool" or (last.kind == "put" and after and verb.kind == "act"):
+        is_free = False  # "take the milk out of the fridge and close it"
+    if chosen is not last:
+        is_object = after.endswith(chosen.object)
+    elif last.kind == "act":
+        is_object = is_free and (verb.kind == "act" or all(clause.kind != "pick" for clause in clauses))
+    else:
+        is_object = is_free
+    is_place = chosen is last and last.kind == "act" and is_free
+    return Antecedent(chosen.object, chosen.several, is_object, is_place)
+
+
+def is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
+    """Whether a clause may mean something else than its verb usually does.
+
+    Args:
+        word: the verb as the instruction has it, in lower case.
+        verb: its row of the table.
+        noun: its object, before an article is added.
+        rest: the text after the object, with a plain preposition.
+    """
+    last = singular(noun.split()[-1].lower()) if noun else ""
+    if rest.startswith("with "):
+        is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS | {"it"}
+        return verb.kind in ("put", "pick") or (verb.kind == "act" and not is_tool)
+    if verb.imperative.startswith("take ") and rest.startswith("by "):
+        return True
+    if word in _RESHAPES and rest.startswith("in "):
+        return True
+    if verb.kind == "pick" and _RANK.search(f"{noun} {rest}".lower()):
+        return True
+    if word in _OBJECTLESS and (not rest or rest.startswith("to ")):
+        return not rest or word == "set"
+    if last in FIXTURES and (word in _GRASPS or verb.kind == "put"):
+        return word in _GRASPS or not rest.startswith(("in ", "on "))
+    if verb.kind == "put" and _EACH.match(rest) and not is_plural(noun):
+        return True
+    is_listing = " " in noun and not DETERMINER.match(noun) and not noun[-1].isdigit()
+    return is_listing and not rest and verb.kind == "put" and verb.imperative.startswith(_NEED_A_PLACE)
+
 
 _NAMED = re.compile(r"^\w+(?:'s|s')\s|(?:\d|\s[A-Z])$")
 """No article goes before "Anna's cup", "block 2", "box A" and "obj1"."""
@@ -56,7 +356,7 @@ _DIRECTED = frozenset(("push", "pull", "slide", "drag", "shove", "nudge", "tug")
 """Verbs with which "up" and "down" say where a thing goes; one may roll up a towel on a table."""
 _PART = re.compile(r"on the |to the \w+ side", re.IGNORECASE)
 """Of what is a surface: "on the left of the table" is not beside it."""
-_ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
+_END_STATES = {"open": "open", "shut": "closed", "closed": "closed"}
 
 
 def read(instruction: str) -> list[Clause]:
@@ -186,7 +486,7 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
         imperative = f"{imperative} {{rest}}"
     if direction and "{rest}" in imperative:
         imperative = imperative.replace("{o}", f"{{o}} {direction}")
-        state = f"{{o}} is {_ENDS[direction]}" if direction in _ENDS else state
+        state = f"{{o}} is {_END_STATES[direction]}" if direction in _END_STATES else state
     if kind == "put":
         imperative, rest = _plain(imperative, thing, rest)
     if kind == "pick":
@@ -211,7 +511,9 @@ def _is_passive(state: str, rest: str, means: Means, direction: str) -> bool:
     """Whether the words name no place where the thing then is: "push the button on the wall"."""
     if means == "press" and state.startswith("{o} is {rest}"):
         return True
-    turned = direction and direction not in _ENDS and state.endswith((" turned {rest}", " flipped {rest}"))
+    turned = (
+        direction and direction not in _END_STATES and state.endswith((" turned {rest}", " flipped {rest}"))
+    )
     return state == "{o} is" or (not rest and (state.startswith("{o} is {rest}") or bool(turned)))
 
 
@@ -270,3 +572,48 @@ def _participle(verb: str) -> str:
         "drop": "dropped", "flip": "flipped", "empty": "emptied", "tidy": "tidied",
     }  # fmt: skip
     return irregular.get(verb, verb + ("d" if verb.endswith("e") else "ed"))
+
+
+_JOIN = r"(?:\s*[,;.]\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+)"
+_DRIVE = re.compile(
+    rf"(?:^\s*(?:(?:please|first)\s+)*|{_JOIN})(?:drive|go|move|navigate|travel)(?:\s+back|\s+over)?\s+to\s+"
+    rf"(?P<place>[^,;.]+?)(?={_JOIN}\S|[.!]?\s*$)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A place that the words send the robot to, and what they ask for before."""
+
+    place: str
+    grasps: int
+    """Grasps that come before it."""
+    holds: bool
+    """The last of them still holds its thing."""
+
+
+def split_drives(instruction: str) -> tuple[str, list[Destination]]:
+    """Take requests to drive somewhere out of an instruction.
+
+    >>> text, (first, second) = split_drives("drive to the sink, pick up the cup and go to the table")
+    >>> text, first.place, second.grasps, second.holds
+    ('pick up the cup', 'the sink', 1, True)
+    >>> split_drives("move the cup to the table")
+    ('move the cup to the table', [])
+    """
+    rest, start = "", 0
+    destinations: list[Destination] = []
+    for match in _DRIVE.finditer(instruction):
+        place = match["place"].strip()
+        if not is_noun(place) or place.split()[-1].lower() in DIRECTIONS:
+            continue
+        rest, start = _joined(rest, instruction[start : match.start()]), match.end()
+        clauses = read(rest)
+        holds = bool(clauses) and clauses[-1].kind == "pick"
+        destinations.append(Destination(place, sum(clause.grasps for clause in clauses), holds))
+    return (_joined(rest, instruction[start:]), destinations) if destinations else (instruction, [])
+
+
+def _joined(first: str, second: str) -> str:
+    return ", then ".join(filter(None, (first, re.sub(rf"^{_JOIN}", "", second).strip(" .!"))))

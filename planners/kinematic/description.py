@@ -1,16 +1,19 @@
-"""What the numbers alone tell of a segment, in words: how hand and arm move, where they end, what failed.
+"""Describe a motion without the words of an instruction: segments, phases of the hand and possible cuts.
 
 No object is named, so the texts are true whatever the instruction says. Lengths and places are in the units
 of the recording.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from goalreel.planners.kinematic.layout import Layout
-from goalreel.planners.kinematic.motion import ArmMotion, read_motion
-from goalreel.types import Recording, Segment
+from goalreel.planners.kinematic.layout import Layout, check_recording
+from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
+from goalreel.planners.kinematic.robot import find_layout
+from goalreel.types import MotionPhase, Recording, Segment
 
 _MOVED, _UP = 0.05, 0.1
 """Shares of the arm's extent, and of the height's range, that count as a movement."""
@@ -92,3 +95,95 @@ def _hand(motion: ArmMotion, segment: Segment) -> str:
     assert motion.closed is not None
     closed = is_holding or bool(np.median(motion.closed[segment.start : segment.end]) > _OPEN)
     return "stays closed" if closed else "stays open"
+
+
+CLOSES, OPENS = "the hand closes", "the hand opens"
+_MOVES = "the arm moves with the hand {}"
+_RESTS = "the arm rests with the hand {}"
+HAND_MOTIONS = frozenset(
+    (CLOSES, OPENS, *(text.format(hand) for text in (_MOVES, _RESTS) for hand in ("open", "closed")))
+)
+"""Every name of such a phase."""
+
+
+def hand_phases(motion: ArmMotion) -> list[MotionPhase]:
+    """The phases of the hand in order; frames of which nothing is sure belong to none.
+
+    Empty without a hand that moves.
+    """
+    if motion.closed is None or not motion.cycles:
+        return []
+    minimum = min(float(motion.closed[c.contact : c.release].min()) for c in motion.cycles)
+    phases: list[MotionPhase] = []
+    for name, start, end in _spans(motion, minimum):
+        if end > start:
+            phases.append(MotionPhase(name=name, segment=Segment(start=start, end=end)))
+    return phases
+
+
+def _spans(motion: ArmMotion, minimum: float) -> Iterator[tuple[str, int, int]]:
+    """(name, first frame, end); a hand closed by less than `least` holds nothing."""
+    assert motion.closed is not None
+    n, free = len(motion), 0
+    for cycle in motion.cycles:
+        grasp, contact = max(free, cycle.grasp), max(free, cycle.contact)
+        if motion.closed[free:grasp].max(initial=0.0) < minimum:
+            yield _arm(motion, free, grasp, "open"), free, grasp
+        yield CLOSES, grasp, contact
+        release = n if cycle.release is None else cycle.release
+        yield _arm(motion, contact, release, "closed"), contact, release
+        free = n if cycle.free is None else cycle.free
+        yield OPENS, release, free
+    if motion.closed[free:].max(initial=0.0) < minimum:
+        yield _arm(motion, free, n, "open"), free, n
+
+
+def _arm(motion: ArmMotion, start: int, end: int, hand: str) -> str:
+    span = motion.path[start : end + 1]
+    travel = float(np.linalg.norm(np.ptp(span, axis=0))) if len(span) else 0.0
+    return (_MOVES if travel > _MOVED * motion.extent else _RESTS).format(hand)
+
+
+type Cue = Literal["closed", "opened", "still", "slow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A frame that may be a boundary, and why."""
+
+    frame: int
+    cue: Cue
+    """`closed`: the hand has closed. `opened`: it begins to open, or is half open. `still`: the middle of a
+    pause. `slow`: the arm is slowest within half a second."""
+
+
+def proposals(recording: Recording, layout: Layout | None = None) -> tuple[Proposal, ...]:
+    """List possible boundaries, rather too many than too few: ascending frames inside (0, n), each once.
+
+    Raises:
+        Unsegmentable: `check_recording` refuses the recording, or `layout` does not fit it.
+    """
+    check_recording(recording)
+    motion = read_arms(recording, find_layout(recording, layout)).motion
+    cues: dict[int, Cue] = {}
+    for proposal in _cues(motion):
+        cues.setdefault(proposal.frame, proposal.cue)
+    return tuple(Proposal(frame, cues[frame]) for frame in sorted(cues) if 0 < frame < len(motion))
+
+
+def _cues(motion: ArmMotion) -> Iterator[Proposal]:
+    """The surest cues first."""
+    for cycle in motion.cycles:
+        yield Proposal(cycle.contact, "closed")
+    for cycle in motion.cycles:
+        yield from (Proposal(f, "opened") for f in (cycle.release, cycle.let_go) if f is not None)
+    yield from (Proposal((a + b) // 2, "still") for a, b in motion.pauses())
+    yield from (Proposal(frame, "slow") for frame in _slow(motion))
+
+
+def _slow(motion: ArmMotion) -> list[int]:
+    """Frames below half of the arm's usual speed that are the slowest within half a second on either side."""
+    speed, reach = motion.speed, max(1, round(0.5 * motion.fps))
+    slow = np.flatnonzero(speed < 0.5 * np.percentile(speed, 80))
+    windows = [(int(i), speed[max(0, i - reach) : i + reach + 1]) for i in slow]
+    return [i for i, window in windows if speed[i] == window.min()]

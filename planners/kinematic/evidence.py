@@ -1,20 +1,17 @@
-"""Whether an instruction and a motion explain each other: only then are the words more than a guess."""
+"""Reasons why the words of a plan may be untrue: the instruction and the motion do not explain each other."""
 
 import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from goalreel.planners.kinematic.align import ClauseSpan
-from goalreel.planners.kinematic.arms import ArmsMotion
-from goalreel.planners.kinematic.clause import Clause
-from goalreel.planners.kinematic.counts import times_text
-from goalreel.planners.kinematic.grasps import FailedGrasp, has_reached, in_the_air
-from goalreel.planners.kinematic.layout import Layout
-from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.nouns import NUMBERS
+from goalreel.planners.kinematic.clauses import Clause, Destination
+from goalreel.planners.kinematic.contacts import FailedGrasp, Touch, has_reached, in_the_air
+from goalreel.planners.kinematic.layout import Layout, times_text
+from goalreel.planners.kinematic.motion import ArmMotion, ArmsMotion
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.touches import Touch
+from goalreel.planners.kinematic.steps import ClauseSpan
+from goalreel.planners.kinematic.words import NUMBERS
 
 _COUNTS = NUMBERS | {"both": 2}
 _PAIR_WORDS = (
@@ -265,3 +262,23 @@ def _again(grasps: Sequence[Cycle], motion: ArmMotion, surplus: int) -> bool:
     """Whether the surplus grasps take again what was just set down."""
     same = sum(motion.apart(a, b) <= _AGAIN * motion.extent for a, b in itertools.pairwise(grasps))
     return same == surplus
+
+
+def drive_doubts(
+    destinations: Sequence[Destination], drives: Sequence[tuple[int, int]], grasps: Sequence[Cycle]
+) -> Iterator[str]:
+    """Say where the words send the base elsewhen than it drives; nothing where they send it nowhere."""
+    if not destinations:
+        return
+    if len(destinations) != len(drives):
+        yield f"the base drives {times_text(len(drives))}, and the words say {times_text(len(destinations))}"
+    elif not all(map(_fits, destinations, drives, itertools.repeat(grasps))):
+        yield "the base drives sooner or later than the words say"
+
+
+def _fits(destination: Destination, drive: tuple[int, int], grasps: Sequence[Cycle]) -> bool:
+    begun = [grasp for grasp in grasps if grasp.contact < drive[1]]
+    if len(begun) != destination.grasps:
+        return False
+    last = begun[-1] if begun else None
+    return last is None or (last.let_go is None or last.let_go > drive[0]) == destination.holds

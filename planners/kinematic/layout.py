@@ -1,8 +1,10 @@
-"""Which numbers of a recording are the gripper and the end-effector's position, as text."""
+"""The dimensions of a recording that are the gripper and the end-effector's position, as text."""
 
 from collections.abc import Sequence
 from typing import Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from goalreel.errors import InputError
@@ -154,3 +156,61 @@ def _check(indices: Sequence[int], dims: int, what: str) -> None:
         raise Unsegmentable(
             f"layout: {what} names dimension {max(indices)}, the recording has {dims} (from 0)"
         )
+
+
+def check_recording(recording: Recording) -> None:
+    """Check that a recording can be segmented.
+
+    Raises:
+        Unsegmentable: it has no frame, a NaN or infinity, or neither state nor action.
+    """
+    if not len(recording.timestamps):
+        raise Unsegmentable("the recording holds no frame")
+    if not recording.state.shape[1] and not recording.action.shape[1]:
+        raise Unsegmentable("the recording has neither observation.state nor action to segment by")
+    for name, values in (("observation.state", recording.state), ("action", recording.action)):
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            frame, dim = (int(i) for i in bad[0])
+            raise Unsegmentable(
+                f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
+            )
+
+
+def values_of(recording: Recording, source: str) -> NDArray[np.float32]:
+    """The numbers of the state or the action."""
+    return recording.state if source == "state" else recording.action
+
+
+def names_of(recording: Recording, source: str) -> tuple[str, ...]:
+    """The names of their dimensions, or nothing."""
+    return recording.state_names if source == "state" else recording.action_names
+
+
+type Confidence = Literal["given", "certain", "likely", "unknown"]
+
+
+class Finding(BaseModel):
+    """What was understood of one field, how sure it is, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    field: str
+    """Such as `gripper`, or `left gripper` where there are two."""
+    value: str | None
+    """As `--layout` writes it; None where there is none, or it is unknown."""
+    confidence: Confidence
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.value or '-'} ({self.confidence}): {self.reason}"
+
+
+def episodes_text(number: int) -> str:
+    """Such as `1 episode` or `13 episodes`."""
+    return "1 episode" if number == 1 else f"{number} episodes"
+
+
+def times_text(number: int) -> str:
+    """Such as `once` or `3 times`."""
+    return "once" if number == 1 else f"{number} times"

@@ -1,13 +1,16 @@
-"""The motion of an arm: retreats, descents, lifts and pauses."""
+"""The motion of a robot in an episode: grasps, lifts and pauses of its arms, drives of its base."""
 
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from goalreel.planners.kinematic.base import find_drives
 from goalreel.planners.kinematic.layout import Layout
-from goalreel.planners.kinematic.resistance import ArmCommand, read_command
+from goalreel.planners.kinematic.roles import is_rate
 from goalreel.planners.kinematic.signals import (
+    ArmCommand,
     Curve,
     Cycle,
     arm_moves,
@@ -16,10 +19,73 @@ from goalreel.planners.kinematic.signals import (
     cycles,
     hand_signal,
     moves,
+    read_command,
     smooth,
     unwrap,
 )
 from goalreel.types import Recording
+
+_TRAVEL = 0.05
+"""Metres or radians that a drive covers, at least."""
+_LEAST_S, _GAP_S = 1.0, 0.5
+"""Seconds that a drive takes, at least, and seconds that part two drives."""
+_DRIVES = 0.15
+"""Share of its greatest speed above which a base drives."""
+_ARM_STANDS = 0.2
+"""Share of its greatest speed below which an arm stands."""
+
+
+def find_drives(recording: Recording, layout: Layout, arm_speed: Curve) -> list[tuple[int, int]]:
+    """Spans of frames [start, end) in which the base drives and the arm stands, in order.
+
+    Args:
+        recording: of the robot.
+        layout: with the dimensions of the base.
+        arm_speed: (n,), as `signals.arm_speed` computes it.
+    """
+    if not layout.base or len(recording.timestamps) < 2:
+        return []
+    from_state = layout.base_source == "state"
+    values = recording.state if from_state else recording.action
+    names = recording.state_names if from_state else recording.action_names
+    rates = [is_rate(names[i]) if len(names) == values.shape[1] else not from_state for i in layout.base]
+    drives = np.zeros(len(values), bool)
+    speeds = [
+        _base_speed(values[:, i], rate, recording.fps) for i, rate in zip(layout.base, rates, strict=True)
+    ]
+    for speed in speeds:
+        drives |= speed > _DRIVES * max(float(speed.max()), 1e-9)
+    drives &= arm_speed <= _ARM_STANDS * arm_speed.max()
+    gap, n = round(_GAP_S * recording.fps), len(values)
+    spans = [(a if a >= gap else 0, b if n - b >= gap else n) for a, b in _spans(drives, gap)]
+    return [
+        (a, b)
+        for a, b in spans
+        if b - a >= _LEAST_S * recording.fps
+        and max(float(speed[a:b].sum()) / recording.fps for speed in speeds) >= _TRAVEL
+    ]
+
+
+def _base_speed(values: NDArray[np.floating], rate: bool, fps: float) -> Curve:
+    """How fast one dimension goes, (n,); 0 throughout for noise."""
+    curve = values.astype(np.float64) if rate else unwrap(values)
+    if not moves(curve):
+        return np.zeros(len(curve))
+    width = round(0.2 * fps)
+    return np.abs(smooth(curve, width) if rate else smooth(np.gradient(smooth(curve, width)) * fps, width))
+
+
+def _spans(mask: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
+    """Runs of frames of a mask; shorter gaps than `gap` are closed."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]]))).reshape(-1, 2)
+    spans: list[tuple[int, int]] = []
+    for start, end in edges.tolist():
+        if spans and start - spans[-1][1] < gap:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
+
 
 _CARRY = 0.05
 """With a smaller share of its extent between grasp and release, the arm carried nothing."""
@@ -301,3 +367,72 @@ def _command(recording: Recording, layout: Layout, closed: Curve) -> Curve | Non
         return None
     command = (command - command.min()) / np.ptp(command)
     return command if np.corrcoef(command, closed)[0, 1] > 0 else 1 - command
+
+
+@dataclass(frozen=True)
+class ArmsMotion:
+    """An episode's motion. Where two hands act, `motion` has the places of both, and their grasps in turn."""
+
+    motion: ArmMotion
+    sides: Mapping[Cycle, str]
+    """Which hand makes each grasp, `left` or `right`; empty for a robot with one hand."""
+    at_once: bool = False
+    """Whether two hands are closed at the same time, as if both held something."""
+
+
+def read_arms(recording: Recording, layout: Layout) -> ArmsMotion:
+    """Compute an episode's motion under a complete layout. A hand that carries nothing is left out."""
+    hands = [(hand, read_motion(recording, hand)) for hand in layout.hands]
+    acting = [(hand, m) for hand, m in hands if not all(map(m.failed, m.cycles))]
+    chosen, at_once = acting or hands[:1], _overlap([m for _, m in hands])
+    sides = {cycle: hand.side for hand, m in chosen for cycle in m.cycles if layout.other and hand.side}
+    if len(chosen) == 1:
+        return ArmsMotion(chosen[0][1], sides, at_once)
+    first, second = (m for _, m in chosen)
+    path = np.concatenate([first.path, second.path], axis=1)
+    speed = arm_speed(path, recording.fps)
+    motion = ArmMotion(
+        fps=recording.fps,
+        path=path,
+        speed=speed,
+        height=None,
+        closed=_either(first.closed, second.closed),
+        cycles=_in_turn((*first.cycles, *second.cycles)),
+        hand=(*first.hand, *second.hand),
+        drives=tuple(find_drives(recording, layout, speed)),
+        is_still=first.is_still and second.is_still,
+    )
+    return ArmsMotion(motion, sides, at_once)
+
+
+def _either(first: Curve | None, second: Curve | None) -> Curve | None:
+    """How closed the hand is that is closed more."""
+    if first is None or second is None:
+        return first if second is None else second
+    return np.maximum(first, second)
+
+
+def _in_turn(cycles: Sequence[Cycle]) -> tuple[Cycle, ...]:
+    """The grasps in order, without those that begin while another hand holds something."""
+    turns: list[Cycle] = []
+    for cycle in sorted(cycles, key=lambda c: c.grasp):
+        if not turns or (turns[-1].release is not None and cycle.grasp >= turns[-1].release):
+            turns.append(cycle)
+    return tuple(turns)
+
+
+def _overlap(motions: Sequence[ArmMotion]) -> bool:
+    """Whether the grasps of different hands overlap, but for those that are brief and carry nothing."""
+    spans = [
+        [
+            (cycle.grasp, len(motion) if cycle.release is None else cycle.release)
+            for cycle in motion.cycles
+            if not motion.failed(cycle) or (cycle.release or len(motion)) - cycle.contact > motion.fps
+        ]
+        for motion in motions
+    ]
+    return any(
+        a < d and c < b
+        for first, second in itertools.combinations(spans, 2)
+        for (a, b), (c, d) in itertools.product(first, second)
+    )

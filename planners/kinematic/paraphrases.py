@@ -3,9 +3,8 @@
 import itertools
 import re
 
-from goalreel.planners.kinematic.clause import Clause
-from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.verbs import RELATIONS, RELEASES, VERBS
+from goalreel.planners.kinematic.clauses import Clause, read
+from goalreel.planners.kinematic.words import RELATIONS, RELEASES, VERBS
 
 _VERBS = {
     "put": ("place", "set"),

@@ -3,32 +3,33 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.align import ClauseSpan, split_pick
-from goalreel.planners.kinematic.arms import ArmsMotion, read_arms
-from goalreel.planners.kinematic.clause import Clause
-from goalreel.planners.kinematic.clauses import read, whole
-from goalreel.planners.kinematic.contacts import find_any_contacts, find_contacts
-from goalreel.planners.kinematic.driving import cut_drives, drive_doubts, split_drives
-from goalreel.planners.kinematic.events import cut_at_release, events, leave_and_retreat
+from goalreel.planners.kinematic.clauses import Clause, read, split_drives, split_return, whole
+from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
+from goalreel.planners.kinematic.description import hand_phases
 from goalreel.planners.kinematic.evidence import (
     doubts,
+    drive_doubts,
     end_doubts,
     hand_doubts,
     place_doubts,
     way_doubts,
 )
-from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
-from goalreel.planners.kinematic.hand_motion import hand_phases
-from goalreel.planners.kinematic.idioms import split_return
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.motion import ArmMotion, read_motion
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
+from goalreel.planners.kinematic.motion import ArmMotion, ArmsMotion, read_arms, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, colour_doubts, name_by_colour
-from goalreel.planners.kinematic.phases import phases
 from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.kinematic.steps import (
+    ClauseSpan,
+    align_contacts,
+    cut_at_release,
+    cut_drives,
+    events,
+    leave_and_retreat,
+    phases,
+    split_pick,
+)
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -93,7 +94,7 @@ class KinematicPlanner:
             return Failure(stage="plan", message=f"{task.id}: {e}")
 
     def _plan(self, instruction: str, recording: Recording) -> Plan:
-        check(recording)
+        check_recording(recording)
         request, returns = split_return(instruction)
         layout = find_layout(recording, self._layout)
         request, destinations = split_drives(request) if layout.base else (request, [])
@@ -114,7 +115,7 @@ class KinematicPlanner:
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             hand = find_any_contacts(clauses[0], motion)
-        parts = hand.align(clauses, motion)
+        parts = align_contacts(clauses, hand, motion)
         if self._granularity == "event":
             parts = cut_at_release(parts)
         reasons = (*reasons, *place_doubts(parts, motion))
@@ -166,25 +167,6 @@ class KinematicPlanner:
     def _texts(self, recording: Recording) -> tuple[str, ...]:
         """The instructions whose nouns name objects."""
         return recording.instruction, *self._words
-
-
-def check(recording: Recording) -> None:
-    """Check that a recording can be segmented.
-
-    Raises:
-        Unsegmentable: it has no frame, a NaN or infinity, or neither state nor action.
-    """
-    if not len(recording.timestamps):
-        raise Unsegmentable("the recording holds no frame")
-    if not recording.state.shape[1] and not recording.action.shape[1]:
-        raise Unsegmentable("the recording has neither observation.state nor action to segment by")
-    for name, values in (("observation.state", recording.state), ("action", recording.action)):
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            frame, dim = (int(i) for i in bad[0])
-            raise Unsegmentable(
-                f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
-            )
 
 
 def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:

@@ -1,22 +1,235 @@
-"""What holds for a robot: its grippers, which end is closed, and its arms, inferred from a whole dataset."""
+"""A robot as a whole dataset shows it: its grippers, which end is closed, and its arms."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.planners.kinematic.arm_place import find_arm
-from goalreel.planners.kinematic.base import find_base
-from goalreel.planners.kinematic.closed_end import closed_end
-from goalreel.planners.kinematic.commands import Evidence, episodes_by_end, hold_level
-from goalreel.planners.kinematic.counts import episodes_text
-from goalreel.planners.kinematic.finding import Confidence, Finding
-from goalreel.planners.kinematic.hands import Hand, find_hands, finger_joints, fingers, names_of
-from goalreel.planners.kinematic.layout import Layout, check_layout, written
-from goalreel.planners.kinematic.signals import moves
-from goalreel.planners.kinematic.traces import read_trace
+from goalreel.planners.kinematic.closed_end import (
+    Evidence,
+    HandTrace,
+    closed_end,
+    episodes_by_end,
+    hold_level,
+    is_away,
+    level_spans,
+    read_trace,
+)
+from goalreel.planners.kinematic.layout import (
+    Confidence,
+    Finding,
+    Layout,
+    check_layout,
+    episodes_text,
+    names_of,
+    values_of,
+    written,
+)
+from goalreel.planners.kinematic.roles import find_base, find_position, is_of_arm, named_hands, side_of
+from goalreel.planners.kinematic.signals import finger_leader, hand_signal, moves, two_levels, unwrap
 from goalreel.types import Recording
+
+_TWO_LEVELS = 0.85
+"""The two levels of a gripper's signal explain at least this share of its variance."""
+_SECOND_HAND = 1 / 3
+"""A second hand moves by at least this share of the one that moves most."""
+_TOGETHER = 0.95
+"""Correlation from which two dimensions are fingers of one hand."""
+_APART = 0.8
+"""Correlation below which two dimensions that are named alike are hands of two arms."""
+_SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
+
+type Hand = tuple[Layout, Confidence, str]
+"""A layout with its gripper, how sure that is, and why."""
+
+
+def find_hands(recordings: Sequence[Recording], hint: Layout, sample: str) -> list[Hand]:
+    """The grippers, at most two, the one that moves most first: by name in the state, then in the action,
+    else by behaviour."""
+    hands: list[tuple[float, Layout, str]] = []
+    for source in ("state", "action"):
+        names, dims = names_of(recordings[0], source), values_of(recordings[0], source).shape[1]
+        named = named_hands(names, dims)
+        if len(named) == 1 and not side_of(names[named[0][0]]):
+            named = _arms(recordings, source, named[0])
+        for hand in named:
+            curves = [hand_signal(values_of(r, source)[:, hand]) for r in recordings]
+            size = max((float(np.ptp(c)) for c in curves if moves(c)), default=0.0)
+            side = _SIDES.get(side_of(names[hand[0]]))
+            layout = hint.model_copy(update={"gripper": tuple(hand), "source": source, "side": side})
+            hands.append((size, layout, ", ".join(names[i] for i in hand)))
+        if any(size for size, _, _ in hands):
+            break
+    else:
+        hands = hands[:1]
+    greatest = max((size for size, _, _ in hands), default=0.0)
+    hands = sorted(hands, key=lambda hand: -hand[0])[:2]
+    if hands:
+        return [
+            (layout, "certain", f"named {text}")
+            for size, layout, text in hands
+            if size >= _SECOND_HAND * greatest and (size or not greatest)
+        ]
+    return _find_by_behaviour(recordings, hint, sample)
+
+
+def _arms(recordings: Sequence[Recording], source: str, hand: list[int]) -> list[list[int]]:
+    """A hand whose names tell no side, or the hands of two arms, which do not go along with each other."""
+    values = [values_of(recording, source) for recording in recordings]
+    dims = values[0].shape[1]
+    first = hand[:1] if len(hand) == 2 else [i for i in hand if i < dims / 2]
+    second = hand[1:] if len(hand) == 2 else [i + dims // 2 for i in first]
+    if not first or first + second != hand:
+        return [hand]
+    pairs = [np.stack([hand_signal(v[:, first]), hand_signal(v[:, second])], axis=1) for v in values]
+    if not any(moves(pair[:, i]) for pair in pairs for i in (0, 1)):
+        return [hand]
+    return [hand] if _go_together(pairs, 0, 1, _APART) else [first, second]
+
+
+def _find_by_behaviour(recordings: Sequence[Recording], hint: Layout, sample: str) -> list[Hand]:
+    """The last dimension whose signal has two levels, and the one in the same place of the other half."""
+    for source in ("state", "action"):
+        values = [values_of(r, source) for r in recordings]
+        dims = values[0].shape[1]
+        names = names_of(recordings[0], source)
+        others = {*(hint.base if hint.base_source == source else ())}
+        others |= {i for i, name in enumerate(names) if len(names) == dims and is_of_arm(name)}
+        scores = [0.0 if i in others else _two_levels([v[:, i] for v in values]) for i in range(dims)]
+        best = max(scores, default=0.0)
+        if best < _TWO_LEVELS:
+            continue
+        last = max(i for i, score in enumerate(scores) if score >= max(_TWO_LEVELS, best - 0.1))
+        hands = [last]
+        if dims % 2 == 0 and scores[twin := (last + dims // 2) % dims] >= _TWO_LEVELS:
+            hands.append(twin)
+        reason = f"goes between two levels in {sample}"
+        return [
+            (hint.model_copy(update={"gripper": (i,), "source": source}), "likely", reason) for i in hands
+        ]
+    return []
+
+
+def fingers(recordings: Sequence[Recording], layout: Layout) -> tuple[int, ...]:
+    """The gripper's dimensions and those next to them that go along with them: they are no arm."""
+    values = [values_of(recording, layout.source) for recording in recordings]
+    hand = sorted(layout.gripper)
+    for edge, step in ((hand[0], -1), (hand[-1], 1)):
+        while 0 <= (other := edge + step) < values[0].shape[1] and _go_together(values, edge, other):
+            hand.append(other)
+            edge = other
+    return tuple(sorted(hand))
+
+
+def _go_together(
+    values: Sequence[NDArray[np.floating]], first: int, second: int, least: float = _TOGETHER
+) -> bool:
+    pairs = [v[:, (first, second)] for v in values if np.ptp(v[:, first]) and np.ptp(v[:, second])]
+    return bool(pairs and abs(np.mean([np.corrcoef(p.T)[0, 1] for p in pairs])) >= least)
+
+
+def _two_levels(columns: Sequence[NDArray[np.floating]]) -> float:
+    """How much of a dimension's variance two levels explain, over the episodes in which it moves."""
+    scores = [two_levels(column) for column in columns if moves(unwrap(column))]
+    return float(np.mean(scores)) if 3 * len(scores) >= len(columns) and scores else 0.0
+
+
+def finger_joints(recordings: Sequence[Recording], layout: Layout) -> tuple[int, ...]:
+    """The gripper's dimensions; of joints that go either way, those that go with the widest, where episodes
+    would otherwise not agree on which way is up (`signals.hand_signal`)."""
+    hand = list(layout.gripper)
+    values = [v for r in recordings if moves(hand_signal(v := values_of(r, layout.source)[:, hand]))]
+    leaders = {finger_leader(v) for v in values}
+    if len(leaders) < 2:
+        return layout.gripper
+    widest = int(np.mean([np.ptp(v, axis=0) for v in values], axis=0).argmax())
+    along = [sum(float(np.cov(v[:, i], v[:, widest])[0, 1]) for v in values) > 0 for i in range(len(hand))]
+    if all(along[i] for i in leaders):
+        return layout.gripper
+    return tuple(i for i, same in zip(hand, along, strict=True) if same)
+
+
+_NO_HEIGHT = "no dimension is known to be a height: --layout vertical=N names one"
+_DOWNWARDS = "named z, but it falls between taking and leaving a thing: --layout vertical=N names another"
+_STEPS = "x, y and z of the action are near 0 whenever the arm stands: steps, and no places"
+_RISES = 0.1
+"""Share of the height's range that a hand with a thing rises at least."""
+_AT_ZERO, _OFTEN = 0.05, 0.05
+"""Steps lie this near to 0, as a share of the greatest, in this share of the frames."""
+
+
+def find_arm(
+    recordings: Sequence[Recording], layout: Layout, label: str, hand: Sequence[int], other: Sequence[int]
+) -> tuple[Layout, list[Finding]]:
+    """Complete position and vertical axis; the dimensions of the `hand` are no arm, nor of the `other`."""
+    field = f"{label}position"
+    if layout.position:
+        place = Finding(field=field, value=written(layout.position), confidence="given", reason="by --layout")
+        if layout.vertical is None:
+            return layout, [place, _height(label, None, "likely", _NO_HEIGHT)]
+        return layout, [place, _height(label, layout.vertical, "given", "by --layout")]
+    source = "state" if recordings[0].state.shape[1] else "action"
+    names, dims = names_of(recordings[0], source), values_of(recordings[0], source).shape[1]
+    position, vertical = find_position(
+        names,
+        dims,
+        hand if layout.source == source else (),
+        layout.base if layout.base_source == source else (),
+        other if layout.source == source else (),
+    )
+    confidence: Confidence = "likely" if vertical is None else "certain"
+    reason = "named x, y and z"
+    if vertical is None:
+        reason = "the arm's joints, by their names" if len(names) == dims else "all the rest"
+    elif source == "action" and _are_steps(recordings, position):
+        position, vertical, confidence, reason = (), None, "unknown", _STEPS
+    place = Finding(field=field, value=written(position) or None, confidence=confidence, reason=reason)
+    if layout.vertical is not None:
+        height = _height(label, layout.vertical, "given", "by --layout")
+        return layout.model_copy(update={"position": position}), [place, height]
+    layout = layout.model_copy(update={"position": position, "vertical": vertical})
+    if vertical is None:
+        return layout, [place, _height(label, None, "likely", _NO_HEIGHT)]
+    if layout.gripper and _falls(recordings, layout):
+        layout = layout.model_copy(update={"vertical": None})
+        return layout, [place, _height(label, None, "likely", _DOWNWARDS)]
+    return layout, [place, _height(label, vertical, "certain", "named z")]
+
+
+def _height(label: str, vertical: int | None, confidence: Confidence, reason: str) -> Finding:
+    value = None if vertical is None else str(vertical)
+    return Finding(field=f"{label}vertical", value=value, confidence=confidence, reason=reason)
+
+
+def _are_steps(recordings: Sequence[Recording], position: Sequence[int]) -> bool:
+    """Whether all axes often lie at 0 at once, as those of an arm that stands do where they are steps."""
+    values = np.abs(np.concatenate([recording.action[:, list(position)] for recording in recordings]))
+    return bool((values < _AT_ZERO * values.max(axis=0)).all(axis=1).mean() >= _OFTEN)
+
+
+def _falls(recordings: Sequence[Recording], layout: Layout) -> bool:
+    """Whether the height falls and rises again between a hand's closing and opening, as a rule."""
+    ways = [way for recording in recordings for way in _ways(read_trace(recording, layout))]
+    return ways.count("down") >= 3 and ways.count("down") > 4 * ways.count("up")
+
+
+def _ways(trace: HandTrace) -> list[str]:
+    """Where the hand goes between two changes of it, away from where it rests: up or down, and back."""
+    if trace.height is None:
+        return []
+    ways: list[str] = []
+    for start, end, _ in level_spans(trace):
+        if end == len(trace.hand) or not is_away(trace, start) or not is_away(trace, end):
+            continue
+        heights = trace.height[start : end + 1]
+        up = heights.max() - max(heights[0], heights[-1])
+        down = min(heights[0], heights[-1]) - heights.min()
+        if max(up, down) > _RISES * np.ptp(trace.height):
+            ways.append("up" if up > down else "down")
+    return ways
+
 
 SAMPLE = 200
 """Episodes that `infer_robot` needs at most."""

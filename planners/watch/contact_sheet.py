@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
-from goalreel.planners.kinematic.proposals import Proposal
+from goalreel.planners.kinematic.description import Proposal
 from goalreel.types import Recording
 
 COLUMNS = 5

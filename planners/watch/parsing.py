@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from goalreel.chat.json_reply import Problem, clean, read_model
 from goalreel.chat.parsing import MAX_STEPS
-from goalreel.planners.kinematic.proposals import Proposal
+from goalreel.planners.kinematic.description import Proposal
 from goalreel.planners.watch.contact_sheet import CONTACTS
 from goalreel.types import Plan, Segment, Step, Text
 

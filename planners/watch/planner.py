@@ -15,8 +15,8 @@ from goalreel.chat.parsing import MAX_STEPS
 from goalreel.chat.prompts import render
 from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
+from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.proposals import Cue, Proposal, proposals
 from goalreel.planners.watch.contact_sheet import CONTACTS, TILES, contact_sheet, moments
 from goalreel.planners.watch.details import PlannedRecording, describe
 from goalreel.planners.watch.exemplars import Exemplar, likest

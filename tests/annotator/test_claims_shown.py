@@ -19,7 +19,7 @@ from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.corrections.events import GiveVerdict, RenameStep, SetOutcome
 from goalreel.datasets.records import FOLDER, Records
-from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
+from goalreel.planners.kinematic.description import HAND_MOTIONS
 from goalreel.types import Failure, Storyboard, Task
 
 INSTRUCTION = "Task: put the block in the bowl"

@@ -15,7 +15,7 @@ from goalreel.datasets.writing.frame_columns import tasks_file
 from goalreel.datasets.writing.goals import Goals, GoalSpan
 from goalreel.datasets.writing.language import goal_rows
 from goalreel.datasets.writing.video import write_video
-from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
+from goalreel.planners.kinematic.description import CLOSES, OPENS
 
 KEY = "observation.images.subgoal"
 ENCODERS = {

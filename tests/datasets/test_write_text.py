@@ -16,7 +16,7 @@ from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
 from goalreel.datasets.writing.language import language_row
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import InputError
-from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
+from goalreel.planners.kinematic.description import CLOSES, OPENS
 
 PAD = "subgoal_is_pad"
 LANGUAGE = ("language_persistent", "language_events")

@@ -8,10 +8,11 @@ from support.recordings import make_dataset
 import goalreel
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import KinematicPlanner
-from goalreel.planners.kinematic.base import find_base, named_base
-from goalreel.planners.kinematic.driving import UNNAMED_DRIVE, split_drives
+from goalreel.planners.kinematic.clauses import split_drives
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.robot import infer_robot
+from goalreel.planners.kinematic.roles import find_base, named_base
+from goalreel.planners.kinematic.steps import UNNAMED_DRIVE
 from goalreel.types import Task
 
 JOINTS = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")

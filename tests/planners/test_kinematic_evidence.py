@@ -8,7 +8,7 @@ from support.arms import UP, A, Arm, B, C, Motions
 
 from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
+from goalreel.planners.kinematic.description import CLOSES, OPENS
 from goalreel.types import Task
 
 ONCE = Arm().take(A).put(B).home()

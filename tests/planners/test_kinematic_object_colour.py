@@ -6,11 +6,15 @@ import pytest
 from goalreel.image import Image
 from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.colours import NAMES, name_colours
-from goalreel.planners.kinematic.median_picture import median_picture
-from goalreel.planners.kinematic.naming import COLOUR_NOTE
-from goalreel.planners.kinematic.object_colour import ObjectMove, find_moved_object, sample
-from goalreel.planners.kinematic.underspecified import OpenClause, open_clause, singular
+from goalreel.planners.kinematic.naming import COLOUR_NOTE, OpenClause, open_clause, singular
+from goalreel.planners.kinematic.scene import (
+    NAMES,
+    ObjectMove,
+    find_moved_object,
+    median_picture,
+    name_colours,
+    sample,
+)
 from goalreel.types import Recording, Task
 
 RGB = {

@@ -9,8 +9,8 @@ from support.real_labels import read_labels
 
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.planners.kinematic.description import proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.kinematic.proposals import proposals
 from goalreel.types import Task
 
 

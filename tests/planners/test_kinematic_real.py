@@ -12,12 +12,12 @@ from support.real_labels import read_labels
 
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import KinematicPlanner
-from goalreel.planners.kinematic.align import align
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.grasps import sort_grasps
+from goalreel.planners.kinematic.contacts import sort_grasps
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.naming import find_move
 from goalreel.planners.kinematic.robot import find_layout, infer_robot
+from goalreel.planners.kinematic.steps import align
 from goalreel.types import Plan, Task
 
 

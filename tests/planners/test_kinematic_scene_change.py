@@ -8,9 +8,9 @@ from support.arms import Motions
 
 from goalreel.image import Image
 from goalreel.planners.kinematic import KinematicPlanner
-from goalreel.planners.kinematic.arms import read_arms
+from goalreel.planners.kinematic.motion import read_arms
 from goalreel.planners.kinematic.robot import find_layout
-from goalreel.planners.kinematic.scene_change import find_changes
+from goalreel.planners.kinematic.scene import find_changes
 from goalreel.types import Task
 
 N, AT = 60, 30

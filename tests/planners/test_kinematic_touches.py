@@ -5,7 +5,7 @@ import pytest
 from support.arms import HOME, UP, A, Arm, B, C, Motions
 
 from goalreel.planners.kinematic import KinematicPlanner
-from goalreel.planners.kinematic.align import StepOutcome
+from goalreel.planners.kinematic.steps import StepOutcome
 from goalreel.types import Task
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.arms import A, Arm, B, C
 
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.nouns import is_noun
+from goalreel.planners.kinematic.words import is_noun
 
 ONCE = Arm().take(A).put(B).home()
 TWICE = Arm().take(A).put(B).take(C).put(A).home()

@@ -5,8 +5,8 @@ import pytest
 from support.robots import Made, joints, pick_and_place
 
 from goalreel.annotator.robot import question
-from goalreel.planners.kinematic.dimension_roles import find_position, named_hands
 from goalreel.planners.kinematic.robot import infer_robot
+from goalreel.planners.kinematic.roles import find_position, named_hands
 
 XYZ = ("x", "y", "z")
 FINGERS = ("thumb_cmc.pos", "index_pip.pos", "middle_pip.pos", "ring_pip.pos", "pinky_pip.pos")

@@ -13,7 +13,7 @@ from goalreel.chat.conversation import NoReply
 from goalreel.chat.json_reply import Problem
 from goalreel.errors import BackendError
 from goalreel.planners.kinematic import Layout
-from goalreel.planners.kinematic.proposals import Proposal
+from goalreel.planners.kinematic.description import Proposal
 from goalreel.planners.watch import planner
 from goalreel.planners.watch.contact_sheet import contact_sheet, moments
 from goalreel.planners.watch.parsing import parse_watch_reply, snap

@@ -1,7 +1,10 @@
-"""Which dimensions are a hand's, and which tell where it is, by the names of all dimensions."""
+"""Tell the grippers, the arm and the mobile base of a robot by the names of its dimensions."""
 
 import re
 from collections.abc import Collection, Sequence
+from typing import Literal
+
+from goalreel.types import Recording
 
 _GRIPPER = re.compile(
     r"grip|finger|hand(?!le|over)|thumb|pinky|claw|jaw|pinch|suction|vacuum|(?:^|[^a-z])ee_?f?_?width",
@@ -151,3 +154,71 @@ def _tells_place(name: str) -> bool:
 def _words(name: str) -> list[str]:
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     return [word for word in re.split(r"[^a-z0-9]+", parted) if word]
+
+
+_BASE = frozenset(("base", "chassis", "odom", "odometry", "wheel", "wheels"))
+_ALONG = frozenset(("x", "y", "vx", "vy", "linear", "forward", "lateral"))
+_TURN = frozenset(("theta", "yaw", "heading", "vtheta", "omega", "wz", "angular"))
+_RATE_WORDS = "vel velocity speed linear angular vx vy vz vtheta omega wx wy wz"
+_RATE_WORDS_OF_BASE = frozenset(_RATE_WORDS.split())
+_FREE = frozenset(("z", "vz", "roll", "pitch", "rx", "ry", "wx", "wy"))
+"""What a hand's velocity has and a base's has not."""
+_ARM_WORDS = "ee eef tcp tool end effector arm hand wrist gripper finger joint head camera object target"
+_ARM = frozenset(_ARM_WORDS.split())
+"""No base, but the place of something as the base sees it: `base_ee_x`."""
+_ROBOTS = ((r"lekiwi", 9, 3), (r"aloha", 16, 2))
+"""A robot type, the dimensions of its state or action, and how many of them, the last, are the base's.
+
+Sources: lerobot 0.6 (`lekiwi`: x.vel, y.vel, theta.vel), Mobile ALOHA (`base_action`).
+"""
+
+
+def find_base(
+    recording: Recording, robot_type: str | None
+) -> tuple[tuple[int, ...], Literal["state", "action"], str]:
+    """The dimensions of a mobile base, the feature that holds them, and why; none where nothing tells.
+
+    A state that holds a base is preferred to an action that does.
+    """
+    for source, names, values in (
+        ("state", recording.state_names, recording.state),
+        ("action", recording.action_names, recording.action),
+    ):
+        dims = values.shape[1]
+        if len(names) == dims and (found := named_base(names)):
+            return found, source, f"named {', '.join(names[i] for i in found)}"
+        if names:
+            continue
+        for pattern, size, last in _ROBOTS:
+            if dims == size and re.search(pattern, robot_type or "", re.IGNORECASE):
+                return tuple(range(dims - last, dims)), source, f"the last {last} of a {robot_type}'s {size}"
+    return (), "state", ""
+
+
+def named_base(names: Sequence[str]) -> tuple[int, ...]:
+    """The dimensions that are named after a mobile base, or that are the velocity of one in a plane.
+
+    >>> named_base(["arm_gripper.pos", "x.vel", "y.vel", "theta.vel"]), named_base(["base_x", "base_vx"])
+    ((1, 2, 3), (0, 1))
+    >>> named_base(["x.vel", "y.vel", "z.vel"]), named_base(["base.pos", "shoulder.pos"])
+    ((), ())
+    """
+    words = [_letters(name) for name in names]
+    marked = [i for i, w in enumerate(words) if w & _BASE and not w & _ARM]
+    if any(words[i] & (_ALONG | {"wheel", "wheels"}) for i in marked):
+        return tuple(marked)
+    rates = [i for i, w in enumerate(words) if w & _RATE_WORDS_OF_BASE and not w & (_ARM | _BASE)]
+    plane = [i for i in rates if words[i] - {"vel", "velocity", "speed"} <= _ALONG | _TURN]
+    plane = [i for i in plane if words[i] & (_ALONG | _TURN)]
+    both = any(words[i] & _ALONG for i in plane) and any(words[i] & _TURN for i in plane)
+    return tuple(plane) if both and not any(words[i] & _FREE for i in rates) else ()
+
+
+def _letters(name: str) -> frozenset[str]:
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return frozenset(filter(None, re.split(r"[^a-z]+", parted)))
+
+
+def is_rate(name: str) -> bool:
+    """Whether a base's dimension is a velocity, by its name."""
+    return bool(_letters(name) & _RATE_WORDS_OF_BASE)
