@@ -19,19 +19,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from goalreel.annotator.corpus.boards import StoredBoard
+from goalreel.annotator.corpus.boards import NamedScorer, StoredBoard, score_boards
 from goalreel.annotator.corpus.report import CorpusReport, write_report
-from goalreel.annotator.corpus.scoring import NamedScorer, score_boards
 from goalreel.chat.dialects import OWN, Dialect
-from goalreel.datasets.corpora.continuations import CONTINUATIONS, PLANS, continuation_row, plan_row
-from goalreel.datasets.corpora.conversations import TalkRow
-from goalreel.datasets.corpora.critiques import CRITIQUES
+from goalreel.datasets.corpora.critic_rows import (
+    CRITIQUES,
+    JUDGEMENTS,
+    JudgementRow,
+    critique_row,
+    judgement_lesson,
+)
 from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit, edit_row
-from goalreel.datasets.corpora.judgements import JUDGEMENTS, JudgementRow, judgement_lesson
-from goalreel.datasets.corpora.kind import RowKind
+from goalreel.datasets.corpora.planner_rows import (
+    CONTINUATIONS,
+    EASY,
+    PLANS,
+    REFLECTION,
+    continuation_row,
+    plan_row,
+    sequence_row,
+)
 from goalreel.datasets.corpora.recipe import Pick, Selection, select
-from goalreel.datasets.corpora.sequences import EASY, REFLECTION, sequence_row
-from goalreel.datasets.corpora.trajectories import critique_row
+from goalreel.datasets.corpora.rows import RowKind, TalkRow
 from goalreel.datasets.corpora.unified import UNIFIED_EASY, UNIFIED_REFLECTION, unified_row
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import DatasetError

@@ -9,9 +9,9 @@ from typing import Any, Self, get_args
 
 from goalreel.annotator.report.cards import data_uri
 from goalreel.annotator.report.write import templates
-from goalreel.datasets.corpora import judgements, scored, trend_filter
-from goalreel.datasets.corpora.recipe import RecipeStage, Selection
-from goalreel.datasets.corpora.trajectories import Outline, StepSample, picture, source_of
+from goalreel.datasets.corpora.critic_rows import BETTER
+from goalreel.datasets.corpora.recipe import FALL, POOR, RecipeStage, Selection, TrendFault
+from goalreel.datasets.corpora.trajectories import GOOD, Outline, StepSample, picture, source_of
 from goalreel.files import write_bytes
 from goalreel.types import Storyboard
 
@@ -61,16 +61,16 @@ class CorpusReport:
             steps=sum(len(each.statuses) for each in outlines),
             samples=len(samples),
             thresholds={
-                "good": scored.GOOD,
-                "poor": trend_filter.POOR,
-                "fall": trend_filter.FALL,
-                "better": judgements.BETTER,
+                "good": GOOD,
+                "poor": POOR,
+                "fall": FALL,
+                "better": BETTER,
                 "rl_variance": chosen.threshold,
             },
             scores=marks,
             trends={
                 name: sum((step.fault or "kept") == name for step in chosen.steps)
-                for name in ("kept", *get_args(trend_filter.TrendFault.__value__))
+                for name in ("kept", *get_args(TrendFault.__value__))
             },
             parts={part: sum(step.part == part for step in chosen.steps) for part in ("sft", "rl")},
             success=_success(samples, chosen),

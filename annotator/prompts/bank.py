@@ -12,18 +12,41 @@ sub_categories:
 
 A slot is a name in the vocabulary; `{food 2}` is another phrase of the same list. A phrase has to fit each
 slot of its name, so templates write the articles.
+
+Have a chat model extend banks: sub-categories for a domain, then templates and phrases for each.
+
+Answers are in a journal, so that a second run asks only what is missing.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
+from itertools import batched
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
-from goalreel.errors import InputError
+from goalreel.chat.ask import Question, ask
+from goalreel.chat.conversation import Chat, Message
+from goalreel.chat.interleave import plain
+from goalreel.chat.json_reply import Problem, read_model
+from goalreel.chat.prompts import render
+from goalreel.errors import BackendError, InputError, UserError
 from goalreel.files import read_mapping, write_bytes
+from goalreel.models.journal import Journal
+from goalreel.progress import OnProgress
+from goalreel.types import Failure
 
 SHIPPED = Path(str(files("goalreel.annotator.prompts.banks")))
 SLOT = re.compile(r"\{([a-z][a-z_]*)(?: \d)?\}")
@@ -107,3 +130,174 @@ def write_bank(bank: PromptBank, path: Path) -> None:
     values: dict[str, Any] = bank.model_dump(mode="json", exclude_defaults=True)
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
     write_bytes(path, text.encode())
+
+
+_BATCH = 16
+"""Questions in one call: what a killed run may have to ask again."""
+_REPLIES = 3
+_NAME = 80
+
+
+class _Asked(BaseModel):
+    """What is asked about a domain, or about one of its sub-categories."""
+
+    model_config = ConfigDict(frozen=True)
+
+    turn: str
+    values: dict[str, str | int | list[str]]
+
+
+class _Names(BaseModel):
+    sub_categories: tuple[str, ...]
+
+
+class _Slot(BaseModel):
+    slot: str
+    phrases: tuple[str, ...]
+
+
+class _Phrases(BaseModel):
+    vocabulary: tuple[_Slot, ...]
+    templates: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A chat model, what banks and rows call it, and where its answers are kept."""
+
+    chat: Chat
+    name: str
+    journal: Journal
+
+
+def extend_banks(
+    banks: Mapping[str, PromptBank],
+    sub_categories: int,
+    writer: Writer,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> tuple[dict[str, PromptBank], dict[str, str]]:
+    """Extend each bank to `sub_categories` sub-categories at least, and write more into each of them.
+
+    Returns:
+        The banks, and the model's failures by domain, or by domain and sub-category.
+
+    Raises:
+        UserError: the model cannot be called; its answers are kept.
+    """
+    short = {
+        domain: n for domain, bank in banks.items() if (n := sub_categories - len(bank.sub_categories)) > 0
+    }
+    questions = [_about_domain(domain, banks[domain], count) for domain, count in short.items()]
+    names = dict(zip(short, _answers(writer, _Names, questions, partial(progress, "domains")), strict=True))
+    places = [
+        (domain, name)
+        for domain, bank in banks.items()
+        for name in (*bank.sub_categories, *_new_names(bank, names.get(domain), short.get(domain, 0)))
+    ]
+    questions = [_about_sub_category(domain, name, banks[domain]) for domain, name in places]
+    answers = _answers(writer, _Phrases, questions, partial(progress, "sub-categories"))
+    failures = {domain: answer.line for domain, answer in names.items() if isinstance(answer, Failure)}
+    parts = {domain: dict(bank.sub_categories) for domain, bank in banks.items()}
+    for (domain, name), answer in zip(places, answers, strict=True):
+        if isinstance(answer, Failure):
+            failures[f"{domain}/{name}"] = answer.line
+        else:
+            parts[domain][name] = _merge(banks[domain], name, answer, writer.name)
+    return {
+        domain: bank.model_copy(update={"sub_categories": parts[domain]}) for domain, bank in banks.items()
+    }, failures
+
+
+def _new_names(bank: PromptBank, answer: _Names | Failure | None, count: int) -> list[str]:
+    names = answer.sub_categories if isinstance(answer, _Names) else ()
+    clean = dict.fromkeys(" ".join(plain(name).replace("/", " ").split())[:_NAME] for name in names)
+    return [name for name in clean if name and name not in bank.sub_categories][:count]
+
+
+def _about_domain(domain: str, bank: PromptBank, count: int) -> _Asked:
+    names = list(bank.sub_categories)
+    values = {"domain": plain(domain), "about": plain(bank.about), "count": count, "known": names}
+    return _Asked(turn="banks/sub_categories", values=values)
+
+
+def _about_sub_category(domain: str, name: str, bank: PromptBank) -> _Asked:
+    part = bank.sub_categories.get(name)
+    values: dict[str, str | int | list[str]] = {
+        "domain": plain(domain),
+        "about": plain(bank.about),
+        "name": name,
+    }
+    values["templates"] = [] if part is None else list(part.templates)
+    values["slots"] = sorted({*bank.vocabulary, *(part.vocabulary if part else ())})
+    return _Asked(turn="banks/phrases", values=values)
+
+
+def _answers[M: BaseModel](
+    writer: Writer, kind: type[M], topics: Sequence[_Asked], progress: Callable[[int, int], None]
+) -> list[M | Failure]:
+    def fresh(some: Sequence[_Asked]) -> list[M | Failure]:
+        questions = [_question(kind, each) for each in some]
+        schema = kind.model_json_schema()
+        return ask(writer.chat, questions, stage="plan", replies=_REPLIES, schema=schema)
+
+    answers: list[M | Failure] = []
+    try:
+        for some in batched(topics, _BATCH):
+            answers += writer.journal.ask(writer.name, kind, fresh, some)
+            progress(len(answers), len(topics))
+    except BackendError as e:
+        raise UserError(f"{e}: what it answered is kept, run the same command again to go on") from e
+    return answers
+
+
+def _question[M: BaseModel](kind: type[M], topic: _Asked) -> Question[M]:
+    def read(reply: str) -> M | Problem:
+        fields = {*kind.model_fields, "slot", "phrases"}
+        answer = read_model(kind, reply, next(iter(kind.model_fields)), fields)
+        if isinstance(answer, Problem):
+            return answer
+        if isinstance(answer[0], _Phrases):
+            bank_slots = topic.values["slots"]
+            slots = {*(bank_slots if isinstance(bank_slots, list) else ()), *_vocabulary(answer[0])}
+            problems = [slot_problem(template, slots) for template in answer[0].templates]
+            if all(problems):
+                return Problem(next(filter(None, problems), "it holds no template"))
+        return answer[0]
+
+    def correction(problem: Problem) -> str:
+        return plain(render("banks/again", {"problem": problem.message}))
+
+    message = Message("user", (plain(render(topic.turn, topic.values)),))
+    return Question((message,), read, correction)
+
+
+def _vocabulary(answer: _Phrases) -> dict[str, tuple[str, ...]]:
+    """The phrases that can be used, by slots that can be."""
+    adapter = TypeAdapter(SubCategory)
+    usable: dict[str, tuple[str, ...]] = {}
+    for entry in answer.vocabulary:
+        phrases = []
+        for phrase in dict.fromkeys(" ".join(phrase.split()) for phrase in entry.phrases):
+            try:
+                adapter.validate_python({"vocabulary": {entry.slot: (phrase,)}, "templates": ("-",)})
+            except ValidationError:
+                continue
+            phrases.append(phrase)
+        if phrases and SLOT.fullmatch(f"{{{entry.slot}}}"):
+            usable[entry.slot] = (*usable.get(entry.slot, ()), *phrases)
+    return usable
+
+
+def _merge(bank: PromptBank, name: str, answer: _Phrases, model: str) -> SubCategory:
+    """The sub-category with what a model wrote; its templates without a vocabulary are left out."""
+    part = bank.sub_categories.get(name)
+    vocabulary = {} if part is None else dict(part.vocabulary)
+    for slot, phrases in _vocabulary(answer).items():
+        vocabulary[slot] = tuple(
+            dict.fromkeys((*vocabulary.get(slot, bank.vocabulary.get(slot, ())), *phrases))
+        )
+    slots = {*bank.vocabulary, *vocabulary}
+    templates = (" ".join(text.split()) for text in answer.templates)
+    usable = [text for text in templates if text and len(text) <= 400 and slot_problem(text, slots) is None]
+    written = dict.fromkeys((*(part.templates if part else ()), *usable))
+    return SubCategory(vocabulary=vocabulary, templates=tuple(written), model=model)

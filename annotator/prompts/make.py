@@ -1,27 +1,196 @@
-"""Make a folder of prompts. A second run asks the model only what is missing, and ends with the same files.
+"""Write prompts from banks: balanced, without duplicates, the same for the same seed.
 
-OUT/prompts.jsonl    a row a prompt: see `goalreel.annotator.prompts.write.Prompt`
+Domains take turns, in each its sub-categories, and in each of these its templates. One that has nothing new
+to say any more leaves its turns to the others.
+
+Make a folder of prompts. A second run asks the model only what is missing, and ends with the same files.
+
+OUT/prompts.jsonl    a row a prompt: see `goalreel.annotator.prompts.make.Prompt`
 OUT/banks/           the banks that they were written from, to be edited
 OUT/report.json      numbers, and OUT/index.html shows them
 """
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import random
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import Any
+from zlib import crc32
+
+from datasketch import MinHash, MinHashLSH
+from pydantic import BaseModel, ConfigDict
 
 from goalreel.annotator.corpus.make import agree, check_empty
-from goalreel.annotator.prompts.ask import Writer, extend_banks
-from goalreel.annotator.prompts.bank import PromptBank, write_bank
-from goalreel.annotator.prompts.write import Duplicates, Prompt, write_prompts
+from goalreel.annotator.prompts.bank import SLOT, PromptBank, Writer, extend_banks, write_bank
 from goalreel.annotator.report.write import templates
 from goalreel.chat.conversation import Chat
 from goalreel.errors import InputError
 from goalreel.files import digest, exclusive, sweep, write_bytes
 from goalreel.models.journal import Journal
 from goalreel.progress import OnProgress
+
+_TRIES = 300
+"""Duplicates in a row after which a template has nothing new to say."""
+_COMBINATIONS = 50_000
+"""Of a template, those that may be tried."""
+_PERMUTATIONS = 128
+_WEIGHTS = (0.02, 0.98)
+"""Of false positives and false negatives."""
+_MARGIN = 0.85
+"""Of 6,000 prompts, that leaves none undetected."""
+_ARTICLE = re.compile(r"\b([Aa]) (?=[aeio]|u(?!n[iv]|s[aeu]))")
+"""An "a" that has to be "an"; words in capitals are left alone."""
+
+
+class Prompt(BaseModel):
+    """A row of prompts.jsonl: an instruction to plan, and where it comes from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    prompt: str
+    domain: str
+    sub_category: str
+    template: str
+    """DOMAIN/SUB-CATEGORY/NUMBER, counted from 1."""
+    vocabulary: dict[str, str]
+    """Slot -> phrase."""
+    seed: int
+    model: str | None = None
+    """The chat model that wrote some of the sub-category's bank."""
+
+
+@dataclass
+class Duplicates:
+    """Finds prompts that say again what another one says.
+
+    Two are near-duplicates if their runs of one, two and three words have a Jaccard similarity of
+    `threshold`: of 0.75, if they differ in one word and have at least 15.
+    """
+
+    threshold: float = 0.75
+    counts: Counter[str] = field(default_factory=Counter)
+    """`exact` and `near` -> how many were found."""
+    _parts: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False)
+    _index: MinHashLSH = field(init=False, repr=False)
+    _empty: MinHash = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # The index only estimates; as each pair that it finds is compared exactly, it had better miss none.
+        self._index = MinHashLSH(threshold=_MARGIN * self.threshold, num_perm=_PERMUTATIONS, weights=_WEIGHTS)
+        self._empty = MinHash(num_perm=_PERMUTATIONS, hashfunc=crc32)
+
+    def admit(self, text: str) -> bool:
+        """Whether nothing like it was admitted before; remembers it then."""
+        words = re.findall(r"[\w'-]+", text.casefold())
+        key = " ".join(words)
+        if key in self._parts:
+            self.counts["exact"] += 1
+            return False
+        runs = (words[at : at + size] for size in (1, 2, 3) for at in range(len(words) - size + 1))
+        parts = frozenset(" ".join(run) for run in runs)
+        sketch = self._empty.copy()
+        sketch.update_batch(part.encode() for part in parts)
+        if any(
+            _similarity(parts, self._parts[str(other)]) >= self.threshold
+            for other in self._index.query(sketch)
+        ):
+            self.counts["near"] += 1
+            return False
+        self._index.insert(key, sketch)
+        self._parts[key] = parts
+        return True
+
+
+def _similarity(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / len(first | second)
+
+
+def write_prompts(
+    banks: Mapping[str, PromptBank], count: int, seed: int = 0, duplicates: Duplicates | None = None
+) -> Iterator[Prompt]:
+    """Yield up to `count` prompts; the first ones are the same for a larger `count`."""
+    duplicates = Duplicates() if duplicates is None else duplicates
+    turns = take_turns(_domain_prompts(domain, bank, seed, duplicates) for domain, bank in banks.items())
+    return islice(turns, count)
+
+
+def take_turns[T](sources: Iterable[Iterator[T]]) -> Iterator[T]:
+    """Yield one item of each source in turn, until all are at their end.
+
+    >>> list(take_turns([iter("abc"), iter("x")]))
+    ['a', 'x', 'b', 'c']
+    """
+    waiting = deque(sources)
+    while waiting:
+        source = waiting.popleft()
+        for item in islice(source, 1):
+            yield item
+            waiting.append(source)
+
+
+def _domain_prompts(domain: str, bank: PromptBank, seed: int, duplicates: Duplicates) -> Iterator[Prompt]:
+    return take_turns(_part_prompts(domain, bank, name, seed, duplicates) for name in bank.sub_categories)
+
+
+def _part_prompts(
+    domain: str, bank: PromptBank, name: str, seed: int, duplicates: Duplicates
+) -> Iterator[Prompt]:
+    numbers = range(len(bank.sub_categories[name].templates))
+    return take_turns(_template_prompts(domain, bank, name, number, seed, duplicates) for number in numbers)
+
+
+def _template_prompts(
+    domain: str, bank: PromptBank, name: str, number: int, seed: int, duplicates: Duplicates
+) -> Iterator[Prompt]:
+    part = bank.sub_categories[name]
+    template = part.templates[number]
+    phrases = bank.phrases(name, template)
+    total = prod(map(len, phrases.values()))
+    order = random.Random(f"{seed} {domain} {name} {template}")
+    failed = 0
+    for combination in order.sample(range(total), min(total, _COMBINATIONS)):
+        if failed == _TRIES:
+            return
+        chosen = _combination(combination, phrases)
+        text = _fill(template, chosen)
+        if text is None or not duplicates.admit(text):
+            failed += 1
+            continue
+        failed = 0
+        yield Prompt(
+            id=digest(text)[:12],
+            prompt=text,
+            domain=domain,
+            sub_category=name,
+            template=f"{domain}/{name}/{number + 1}",
+            vocabulary=chosen,
+            seed=seed,
+            model=part.model,
+        )
+
+
+def _combination(number: int, phrases: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    chosen = {}
+    for slot, choices in phrases.items():
+        options = tuple(choices)
+        number, at = divmod(number, len(options))
+        chosen[slot] = options[at]
+    return chosen
+
+
+def _fill(template: str, chosen: Mapping[str, str]) -> str | None:
+    """The sentence; None where two slots of one name hold the same phrase."""
+    if len({(slot.split()[0], phrase) for slot, phrase in chosen.items()}) < len(chosen):
+        return None
+    text = _ARTICLE.sub(r"\1n ", SLOT.sub(lambda slot: chosen[slot[0][1:-1]], template))
+    return text[:1].upper() + text[1:]
+
 
 _HERE = Path(__file__).parent
 _SHOWN = 2

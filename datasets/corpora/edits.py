@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from goalreel.datasets.corpora.kind import PICTURE, RowKind
+from goalreel.datasets.corpora.rows import PICTURE, RowKind
 from goalreel.datasets.corpora.trajectories import HumanVerdicts, Outline, source_of
 from goalreel.image import Image
 from goalreel.types import ACCEPTED, Storyboard

@@ -1,18 +1,97 @@
-"""The stages of the recipe, in order, on outlines: which samples become rows, and why others do not."""
+"""Keep a step by the trend of its attempts' scores: rising, or stable and high (InterleaveThinker, 3.2).
+
+The paper names the three faults and no threshold; POOR and FALL are goalreel's own.
+
+Balance accepted and rejected attempts by leaving rows out, with a seed (InterleaveThinker, section 3.2).
+
+The paper resamples, and does not say how. Here rows of the larger side are left out. Repeated pictures
+would be learned by heart within two epochs, and would make the same group twice in GRPO. Without balance
+the paper's Critic tended to accept everything.
+
+Split steps by the variance of their scores: fine-tuning or reinforcement (InterleaveThinker, section 3.2).
+
+Where attempts differ much there is something to explore (RL); where they agree the answer is plain (SFT). The
+paper gives the result, 2 SFT steps to 1 RL step, and no threshold. Here it is the quantile that gives that.
+
+The stages of the recipe, in order, on outlines: which samples become rows, and why others do not.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from goalreel.datasets.corpora.balance import balanced
-from goalreel.datasets.corpora.continuations import cut_of
-from goalreel.datasets.corpora.judgements import judgement
-from goalreel.datasets.corpora.sequences import easy_fault, reflection_fault
-from goalreel.datasets.corpora.split import rl_threshold, variance
-from goalreel.datasets.corpora.trajectories import Outline, Reason, StepSample
-from goalreel.datasets.corpora.trend_filter import TrendFault, trend_fault
+import numpy as np
+
+from goalreel.datasets.corpora.critic_rows import judgement
+from goalreel.datasets.corpora.planner_rows import cut_of, easy_fault, reflection_fault
+from goalreel.datasets.corpora.trajectories import GOOD, Outline, Reason, StepSample
 from goalreel.types import Verdict
+
+type TrendFault = Literal["low_quality", "negative_trend", "degradation"]
+
+POOR = 5.0
+"""A step whose best attempt scores less is of low quality throughout."""
+FALL = 0.5
+"""From the first attempt to the last a score may fall by this: a judge is not steadier."""
+
+
+def trend_fault(overall: Sequence[float]) -> TrendFault | None:
+    """Why a step is dropped, by its attempts' overall scores in order; None where it is kept.
+
+    >>> [trend_fault(s) for s in ([4, 7], [8], [3, 4.9], [9, 6.5], [6, 9, 5.8], [5, 5.5])]
+    [None, None, 'low_quality', 'negative_trend', 'degradation', 'low_quality']
+    """
+    first, last, best = overall[0], overall[-1], max(overall)
+    if best < POOR:
+        return "low_quality"
+    if last < first - FALL:
+        return "negative_trend"
+    if last >= GOOD:
+        return None
+    return "degradation" if best >= GOOD else "low_quality"
+
+
+_STREAM = 5
+
+
+def balanced[R](
+    rows: Sequence[R], success: Callable[[R], bool], trusted: Callable[[R], bool], seed: int
+) -> list[R]:
+    """Choose rows, in order, so that both sides have as many; rows that a person judged are always kept."""
+    sides = [[i for i, row in enumerate(rows) if success(row) is side] for side in (True, False)]
+    count = min(map(len, sides))
+    rng = np.random.default_rng([seed, _STREAM])
+    indices: list[int] = []
+    for side in sides:
+        sure = [i for i in side if trusted(rows[i])]
+        others = [i for i in side if not trusted(rows[i])]
+        free = min(max(count - len(sure), 0), len(others))
+        indices += sure + [others[i] for i in rng.permutation(len(others))[:free]]
+    return [rows[i] for i in sorted(indices)]
+
+
+SFT_SHARE = 2 / 3
+
+
+def variance(overall: Sequence[float]) -> float:
+    """Population variance of a step's overall scores; 0 for a single attempt."""
+    return float(np.var(overall))
+
+
+def rl_threshold(variances: Sequence[float]) -> float:
+    """Steps whose variance is above this are for RL: a third of them, fewer where many are equal.
+
+    >>> rl_threshold([0, 0, 1, 2, 3, 4])
+    2.0
+    >>> rl_threshold([0, 0, 0, 0, 0, 4])
+    0.0
+    """
+    if not variances:
+        return 0.0
+    ordered = sorted(variances)
+    return float(ordered[round(SFT_SHARE * len(ordered)) - 1])
+
 
 type RecipeStage = Literal[
     "trajectories",

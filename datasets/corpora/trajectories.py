@@ -3,15 +3,20 @@
 An `Outline` is a storyboard without its pictures. The filters need no more, and all outlines fit in memory.
 People's corrections are given as verdicts by (step, attempt). Such a sample has trust 1: no filter drops it,
 and its verdict overrules the scorer's.
+
+Verdicts of people on pictures, as rows of the highest trust.
+
+Scores 0-10 for each sample, and from them whether the step succeeded (the paper's J).
+
+The paper gives no threshold; GOOD is goalreel's own.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
-import numpy as np
-
-from goalreel.datasets.corpora.critiques import CritiqueRow
+from goalreel.datasets.corrections.board import opinion
+from goalreel.datasets.corrections.state import Review
 from goalreel.image import Image
 from goalreel.planners.chat import question
 from goalreel.scoring import PictureScores
@@ -193,33 +198,6 @@ def candidate(board: Storyboard, task_id: str, sample: StepSample) -> Candidate:
     )
 
 
-def critique_row(board: Storyboard, task_id: str, sample: StepSample) -> CritiqueRow:
-    """The row of a scored sample; white stands for a source that is not there.
-
-    Raises:
-        ValueError: the sample has no scores, or they leave it in doubt.
-    """
-    if sample.scores is None or sample.success is None:
-        raise ValueError(f"{task_id}, step {sample.step}, attempt {sample.attempt}: not scored")
-    case = candidate(board, task_id, sample)
-    return CritiqueRow(
-        task_id=task_id,
-        step=sample.step,
-        attempt=sample.attempt,
-        source=case.source or Image(np.full_like(case.image.pixels, 255)),
-        candidate=case.image,
-        drawn=case.source is None,
-        instruction=case.instruction,
-        first_prompt=case.first_prompt or case.prompt,
-        prompt=case.prompt,
-        success=sample.success,
-        semantics=sample.scores.semantics,
-        quality=sample.scores.quality,
-        trust=sample.trust,
-        correction=(sample.said and sample.said.correction) or "",
-    )
-
-
 def picture(board: Storyboard, sample: StepSample) -> Image:
     """The picture of a sample.
 
@@ -230,3 +208,68 @@ def picture(board: Storyboard, sample: StepSample) -> Image:
     if image is None:
         raise ValueError(f"step {sample.step}, attempt {sample.attempt} has no picture")
     return image
+
+
+def human_verdicts(review: Review) -> HumanVerdicts:
+    """Read verdicts by (step, attempt) from a review; they have no reasoning, for people give none.
+
+    The goal images of an accepted episode and those that a person chose are right; one flagged as a wrong
+    picture is not. What is kept out for another reason, as a wrong time, is no verdict on a picture.
+    """
+    verdicts: dict[tuple[int, int], HumanVerdict] = {}
+    for place, step in enumerate(review.steps):
+        why = opinion(review, step)
+        if why is not None and why != "kept_out" and step.chosen is not None:
+            verdicts[place, step.chosen] = HumanVerdict(success=why != "wrong_picture", correction=why)
+    return verdicts
+
+
+GOOD = 6.0
+"""A picture that succeeds has at least this in semantics and in quality."""
+type SuccessOf = Callable[[PictureScores], bool | None]
+"""Whether a picture with these scores has succeeded; None where they leave it in doubt."""
+_WORST, _BEST = 0.0, 10.0
+
+
+def succeeds(scores: PictureScores) -> bool:
+    """Whether a picture with these scores has succeeded."""
+    return min(scores.semantics, scores.quality) >= GOOD
+
+
+def scored(sample: StepSample, scores: PictureScores | None, success_of: SuccessOf = succeeds) -> StepSample:
+    """Give a sample a scorer's scores; a person's verdict takes precedence."""
+    if sample.said is not None:
+        return _by(sample, sample.said, _human_scores(sample.said))
+    if scores is None:
+        return sample
+    return sample.model_copy(update={"scores": scores, "success": success_of(scores)})
+
+
+def by_record(outline: Outline) -> Outline:
+    """Every sample with the scores and the verdict that its own Critic gave; as it was where it gave none.
+
+    Picture checks are no Critic: they compared nothing with the words.
+    """
+    return outline.model_copy(update={"samples": tuple(_recorded(sample) for sample in outline.samples)})
+
+
+def _recorded(sample: StepSample) -> StepSample:
+    if sample.said is not None:
+        return scored(sample, None)
+    verdict = sample.verdict
+    if verdict is None or verdict.pictures_only or verdict.semantics is None or verdict.quality is None:
+        return sample
+    return _by(sample, verdict, PictureScores(verdict.semantics, verdict.quality))
+
+
+def _by(sample: StepSample, verdict: Verdict, scores: PictureScores) -> StepSample:
+    return sample.model_copy(update={"scores": scores, "success": verdict.success})
+
+
+def _human_scores(verdict: Verdict) -> PictureScores:
+    """The scores of a person's verdict: the best or the worst where it has none."""
+    plain = _BEST if verdict.success else _WORST
+    return PictureScores(
+        plain if verdict.semantics is None else verdict.semantics,
+        plain if verdict.quality is None else verdict.quality,
+    )

@@ -12,8 +12,7 @@ from typing import Any
 
 from goalreel.chat.dialects.task_images import task_images
 from goalreel.chat.interleave import MARK, plain
-from goalreel.datasets.corpora.conversations import said_in_short
-from goalreel.datasets.corpora.kind import PICTURE, RowKind
+from goalreel.datasets.corpora.rows import PICTURE, RowKind, said_in_short
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
 from goalreel.types import Storyboard

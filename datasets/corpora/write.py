@@ -2,26 +2,77 @@
 
 corpus.json                   the settings of the corpus
 data/SPLIT-00000.parquet      a Hugging Face dataset; a shard that exists is finished
-sharegpt/                     see `sharegpt`
+sharegpt/NAME.json            the rows as LLaMA-Factory reads them (messages and images), or by their columns
+sharegpt/images/, parts/      pictures, and the rows of each shard
 README.md                     so that `datasets.load_dataset(OUT)` finds the shards
 """
 
 import json
 import logging
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalreel.datasets.corpora import sharegpt
-from goalreel.datasets.corpora.columns import features, to_columns
-from goalreel.datasets.corpora.kind import SUCCESS, RowKind
+from goalreel.datasets.corpora.rows import SUCCESS, RowKind, features, messages_of, to_columns
 from goalreel.errors import DatasetError
 from goalreel.files import atomic, exclusive, sweep, write_bytes
+from goalreel.image import Image
 from goalreel.progress import OnCount
+
+_TAGS = {
+    "role_tag": "role",
+    "content_tag": "content",
+    "user_tag": "user",
+    "assistant_tag": "assistant",
+    "system_tag": "system",
+}
+
+
+def write_part[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R]) -> None:
+    """Write a shard's pictures, then its rows. A picture used by several rows is stored once."""
+    pictures: dict[Image, str] = {}
+    entries = [_as_json(kind, row, name, pictures) for row in rows]
+    (folder / "images" / name).mkdir(parents=True, exist_ok=True)
+    for picture, path in pictures.items():
+        (folder / path).write_bytes(picture.png())
+    write_bytes(folder / "parts" / f"{name}.json", json.dumps(entries, ensure_ascii=False).encode())
+
+
+def join(folder: Path, kind: RowKind[Any]) -> None:
+    """Make one file of all shards, and for conversations what LLaMA-Factory has to know of it."""
+    parts = sorted((folder / "parts").glob("*.json"))
+    rows = [row for part in parts for row in json.loads(part.read_text())]
+    write_bytes(folder / f"{kind.name}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
+    if kind.lesson is None:
+        return
+    columns = {"messages": "messages", "images": "images"}
+    about = {"file_name": f"{kind.name}.json", "formatting": "sharegpt", "columns": columns, "tags": _TAGS}
+    info = {f"goalreel_{kind.name}": about}
+    write_bytes(folder / "dataset_info.json", (json.dumps(info, indent=1) + "\n").encode())
+
+
+def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]) -> dict[str, Any]:
+    """The row as JSON holds it; adds its pictures to those of the shard."""
+
+    def path(image: Image) -> str:
+        return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
+
+    values = kind.encode(row)
+    entry: dict[str, Any] = {}
+    if kind.messages is not None:
+        messages, images = kind.messages(row)
+        entry = {"messages": messages, "images": [path(image) for image in images]}
+    elif kind.lesson is not None:
+        messages, images = messages_of(kind.lesson(row))
+        entry = {"messages": messages, "images": [path(image) for image in images]}
+    for name in kind.json_columns:
+        entry[name] = path(values[name]) if name in kind.pictures else values[name]
+    return entry
+
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +124,7 @@ def write_corpus[R](
             done += len(corpus.shards[name])
             progress(done, total)
         if text:
-            sharegpt.join(out / "sharegpt", corpus.kind)
+            join(out / "sharegpt", corpus.kind)
         return _finish(corpus, out)
 
 
@@ -102,7 +153,7 @@ def _shard[R](corpus: Corpus[R], out: Path, name: str, text: bool) -> str:
 
     rows = list(corpus.make(corpus.shards[name]))
     if text:
-        sharegpt.write_part(out / "sharegpt", name, corpus.kind, rows)
+        write_part(out / "sharegpt", name, corpus.kind, rows)
     schema = features(corpus.kind).arrow_schema  # `datasets` reads its features back from the metadata
     table = pa.Table.from_pylist([to_columns(corpus.kind, row) for row in rows], schema)
     with atomic(_file(out, name)) as tmp:

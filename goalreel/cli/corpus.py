@@ -167,8 +167,8 @@ def from_storyboards(
         from goalreel.tabletop.sim.task_ids import recording_task_ids
 
         boards = find_boards(folders, recording_task_ids)
+        from goalreel.annotator.corpus.boards import scorer_of
         from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
-        from goalreel.annotator.corpus.scoring import scorer_of
 
         import_module("goalreel.tabletop.scorer")  # also in a checkout that is not installed
         order = RecipeOrder(scorer_of(scorer), seed, rl_variance, read_dialect(dialect, prompts), unified)
@@ -212,8 +212,8 @@ def filter_groups(
         from goalreel.models.load import build_chat, dialect_of
         from goalreel.models.names import ModelName
         from goalreel.tabletop.sim.task_ids import held_out_split
-        from goalreel.training.critiques import shards_of
-        from goalreel.training.grpo_filter import GroupSampling, filter_groups
+        from goalreel.training.group_filter import GroupSampling, filter_groups
+        from goalreel.training.rows import shards_of
 
         shards_of(corpus)  # refuses a folder without a corpus before the Critic is loaded
         name = ModelName.parse(critic)

@@ -55,8 +55,8 @@ def import_published(
 ) -> None:
     """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
-        from goalreel.annotator.corpus.published import ImportOrder, import_corpus
         from goalreel.cli.console import print_json, progress_bars
+        from goalreel.datasets.corpora.published import ImportOrder, import_corpus
 
         wording = read_dialect(dialect, prompts)
         order = ImportOrder(file, images or file.parent, seed, wording)

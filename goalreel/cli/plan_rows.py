@@ -65,8 +65,7 @@ def plan_file(
     Raises:
         InputError: there is no file of prompts, or an option does not fit.
     """
-    from goalreel.annotator.plan_rows import PlanOrder, plan_rows
-    from goalreel.annotator.prompt_rows import read_rows
+    from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
     from goalreel.cli.console import print_json, progress_bars
     from goalreel.datasets.records import Shard
     from goalreel.drivers import Limits

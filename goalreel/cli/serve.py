@@ -74,7 +74,7 @@ def serve(
         from goalreel.http.access import TOKEN_VARIABLE, listen
         from goalreel.models.load import check_references
         from goalreel.models.names import ELSE, ModelName
-        from goalreel.serving.build import check_names
+        from goalreel.serving.loading import check_names
 
         editor_name = ELSE.join(editor or ()) or None
         check_names(planner, critic, editor_name)  # before the server's own packages are imported
@@ -119,6 +119,6 @@ def _app(models: "Models", settings: "ServeSettings", boards: Path | None) -> "F
 def _build(
     planner: str | None, critic: str | None, editor: str | None, *, server: str | None = None
 ) -> "Models":
-    from goalreel.serving.build import build_models
+    from goalreel.serving.loading import build_models
 
     return build_models(planner, critic, editor, server=server)

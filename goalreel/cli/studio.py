@@ -42,8 +42,7 @@ def studio(
         from goalreel.annotator.review.auth import Access
         from goalreel.http.access import TOKEN_VARIABLE, listen
         from goalreel.models.load import check_references, kinds_of
-        from goalreel.serving.build import build_models
-        from goalreel.serving.loading import load_in_background
+        from goalreel.serving.loading import build_models, load_in_background
         from goalreel.serving.settings import ServeSettings
 
         preset = models.load()

@@ -66,7 +66,7 @@ def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -
     settings = read_config(config, NanoAgentConfig, **{k: v or None for k, v in overrides.items()})
     if settings.role != role:
         raise InputError(f"{config} trains a {settings.role}, not a {role}")
-    from goalreel.training.language import train
+    from goalreel.training.sft import train
 
     return train(settings, out, resume)
 
@@ -77,8 +77,7 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     Raises:
         UserError: a setting, a row or a model that cannot be used, or a model that fails for long.
     """
-    from goalreel.training.config import read_config
-    from goalreel.training.grpo_config import GrpoConfig
+    from goalreel.training.config import GrpoConfig, read_config
 
     settings = read_config(config, GrpoConfig, **{k: v or None for k, v in overrides.items()})
     if settings.editor is None or settings.scorer is None:
@@ -87,8 +86,8 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     from goalreel.models.names import ModelName
     from goalreel.models.scorers import build_scorer
     from goalreel.tabletop.sim.task_ids import held_out_split
-    from goalreel.training.critiques import shards_of
     from goalreel.training.grpo import train
+    from goalreel.training.rows import shards_of
 
     for corpus in settings.corpus:
         shards_of(corpus)  # refuses a folder without a corpus before a model is loaded

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
-from goalreel.datasets.corpora.scored import SuccessOf, succeeds
+from goalreel.datasets.corpora.trajectories import SuccessOf, succeeds
 from goalreel.errors import InputError
 from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName

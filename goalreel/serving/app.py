@@ -1,23 +1,206 @@
-"""The application: every route, behind one gate."""
+"""The application: every route, behind one gate that looks at token, drain, number and size.
+
+`/docs` is the server's OpenAPI description as one page that loads nothing from anywhere: FastAPI's own takes
+its script from a CDN, which a robot's network may not reach.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Literal, Protocol
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
 
+import jinja2
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, Field
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalreel import __version__
 from goalreel.errors import UserError
-from goalreel.serving import chat, docs_page, images, storyboards
-from goalreel.serving.errors import add_handlers, responses
-from goalreel.serving.gate import Gate
-from goalreel.serving.jobs import Jobs
+from goalreel.http.access import is_authorized, is_foreign, is_too_long, limit_body
+from goalreel.serving import chat, images, storyboards
+from goalreel.serving.errors import RETRY_SECONDS, add_handlers, error_response, responses
 from goalreel.serving.service import Here, Service
 from goalreel.serving.settings import Models, ServeSettings
+from goalreel.serving.storyboards import Jobs
+
+OPEN = frozenset({"/health"})
+TOO_MANY = "too many requests at once"
+
+
+class Gate:
+    """ASGI middleware. It refuses by headers alone wherever they suffice, and counts the body as it comes.
+
+    `admits` says which requests are authorized; None: those with the token, or to a name of this machine.
+    """
+
+    def __init__(
+        self, app: ASGIApp, service: Service, admits: Callable[[Headers], bool] | None = None
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._admits = admits or partial(is_authorized, token=service.settings.token)
+        self._limit = service.settings.max_body_bytes
+        self._too_long = f"the body may have at most {self._limit} bytes"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            status, message = refusal
+            headers = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503) else {}
+            if status == 401:
+                headers["WWW-Authenticate"] = "Bearer"
+            await error_response(status, message, headers)(scope, receive, send)
+            self._service.metrics.answered("refused", status, 0.0)
+            return
+        await self._pass(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = Headers(scope=scope)
+        if scope["path"] in OPEN:
+            return None
+        token = self._service.settings.token
+        if not self._admits(headers):
+            if token:
+                return 401, "send the server's token as Authorization: Bearer TOKEN"
+            return 403, "this server has no token and answers to localhost only"
+        if scope["method"] not in ("GET", "HEAD") and is_foreign(headers):
+            return 403, "no page of another site may use this server"
+        new_work = scope["method"] == "POST"
+        if new_work and self._service.draining:
+            return 503, "the server is shutting down"
+        if new_work and self._is_full:
+            return 429, TOO_MANY
+        if is_too_long(headers, self._limit):
+            return 413, self._too_long
+        return None
+
+    @property
+    def _is_full(self) -> bool:
+        return self._service.under_way >= self._service.settings.max_requests
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, started = 500, time.monotonic()
+
+        def refuse() -> Message:
+            raise HTTPException(413, self._too_long)
+
+        async def send_noted(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        def begin() -> None:
+            nonlocal working
+            if scope["method"] == "POST" and not working:
+                if self._is_full:
+                    raise HTTPException(429, TOO_MANY, {"Retry-After": str(RETRY_SECONDS)})
+                working = True
+                self._service.under_way += 1
+
+        working = False
+        try:
+            # A request whose body is not there yet takes no place from others.
+            await self._app(scope, limit_body(receive, self._limit, refuse, begin), send_noted)
+        finally:
+            self._service.under_way -= working
+            route = getattr(scope.get("route"), "path", "unmatched")
+            self._service.metrics.answered(route, status, time.monotonic() - started)
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
+"""The page's Content-Security-Policy: no script, no picture, no font."""
+_TEMPLATE = Path(__file__).with_name("docs_page.html.j2")
+
+
+@dataclass(frozen=True)
+class DocsField:
+    """One field of a body, or one parameter of a route."""
+
+    name: str
+    type: str
+    note: str
+    """Whether it is required, or its default, and what it is for."""
+
+
+@dataclass(frozen=True)
+class DocsRoute:
+    """One route: how it is called, what it takes, and the name of the type that it answers with."""
+
+    method: str
+    path: str
+    description: str
+    parameters: tuple[DocsField, ...]
+    body: str | None
+    """The name of the type of its body."""
+    answer: str | None
+
+
+def render(description: Mapping[str, Any]) -> str:
+    """Render an OpenAPI description, such as `FastAPI.openapi()` gives, as an HTML page."""
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    schemas = description.get("components", {}).get("schemas", {})
+    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+        info=description["info"],
+        routes=list(_routes(description)),
+        types={name: (schema.get("description", ""), _fields(schema)) for name, schema in schemas.items()},
+    )
+
+
+def _routes(description: Mapping[str, Any]) -> Iterator[DocsRoute]:
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            success = next(a for code, a in operation["responses"].items() if code.startswith("2"))
+            yield DocsRoute(
+                method.upper(),
+                path,
+                operation.get("description", ""),
+                tuple(_field(p["name"], p["schema"], p["required"]) for p in operation.get("parameters", ())),
+                _content_type(operation.get("requestBody", {})),
+                _content_type(success),
+            )
+
+
+def _content_type(message: Mapping[str, Any]) -> str | None:
+    """The name of the type of a body or an answer; None where it has none."""
+    schema = next((content.get("schema") for content in message.get("content", {}).values()), None)
+    return _type(schema) if schema else None
+
+
+def _fields(schema: Mapping[str, Any]) -> list[DocsField]:
+    required = schema.get("required", ())
+    return [_field(name, field, name in required) for name, field in schema.get("properties", {}).items()]
+
+
+def _field(name: str, schema: Mapping[str, Any], required: bool) -> DocsField:
+    status = "required" if required else f"default {schema.get('default')!r}" if "default" in schema else ""
+    return DocsField(name, _type(schema), ". ".join(filter(None, (status, schema.get("description", "")))))
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """The type of a JSON schema in words, such as `array of ChatMessage` or `string or null`."""
+    if "$ref" in schema:
+        return schema["$ref"].rpartition("/")[2]
+    if "const" in schema:
+        return repr(schema["const"])
+    if "enum" in schema:
+        return " or ".join(map(repr, schema["enum"]))
+    for choice in ("anyOf", "oneOf"):
+        if choice in schema:
+            return " or ".join(map(_type, schema[choice]))
+    if schema.get("type") == "array":
+        return f"array of {_type(schema.get('items', {}))}"
+    return schema.get("type", "any")
+
 
 router = APIRouter(tags=["operation"])
 
@@ -68,8 +251,8 @@ async def metrics(request: Request, service: Here) -> Response:
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
     """Every route and type, on a page that works offline."""
-    headers = {"Content-Security-Policy": docs_page.POLICY}
-    return HTMLResponse(docs_page.render(request.app.openapi()), headers=headers)
+    headers = {"Content-Security-Policy": POLICY}
+    return HTMLResponse(render(request.app.openapi()), headers=headers)
 
 
 class BoardKeeper(Protocol):

@@ -1,28 +1,116 @@
 """The same application on many machines: replicas under Ray Serve, behind one address.
 
-The address is a `Front` in this process. The models are replicated. Storyboards are one small application
-more, `/v1/storyboards`, whose agents call the replicas over HTTP as any client does, and try again when one
-dies. `/metrics` and `/health` speak for the
-replica that happens to answer; Ray watches and replaces replicas by itself.
+The address is a `Front` in this process, which hands requests on to Ray's proxy when they are whole: Ray
+bounds no header, body or time itself. The models are replicated. Storyboards are one small application more,
+`/v1/storyboards`, whose agents call the replicas over HTTP as any client does, and try again when one dies.
+`/metrics` and `/health` speak for the replica that happens to answer; Ray replaces replicas by itself.
 """
 
+import asyncio
 import os
 import signal
 import socket
 import sys
 from dataclasses import replace
+from types import FrameType
 from typing import Protocol
 
 import httpx2
-import ray
 from fastapi import FastAPI
-from ray import serve
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalreel.errors import InputError
+from goalreel.http.server import BoundedServer
 from goalreel.serving.app import create_app
-from goalreel.serving.front import Front, FrontServer
+from goalreel.serving.errors import error_response
 from goalreel.serving.settings import Models, ServeSettings
+
+_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade"})
+"""Headers of one connection (RFC 9110, 7.6.1)."""
+
+
+class Front:
+    """An ASGI application in front of an HTTP server at `address`; bodies have `max_body_bytes` at most."""
+
+    def __init__(self, address: str, max_body_bytes: int) -> None:
+        self._address, self._limit = address, max_body_bytes
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
+        self._client = httpx2.AsyncClient(timeout=None, trust_env=False, limits=limits)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await self._body(receive)
+        except ClientDisconnect:
+            return
+        if body is None:
+            await error_response(413, f"the body has more than {self._limit} bytes")(scope, receive, send)
+            return
+        answer = asyncio.ensure_future(self._hand_on(scope, body, receive, send))
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                await answer
+        finally:
+            answer.cancel()
+            gone.cancel()
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        """Read the body; None where it is too large.
+
+        Raises:
+            ClientDisconnect: the client left before it was whole.
+        """
+        body, more = bytearray(), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += message.get("body", b"")
+            if len(body) > self._limit:
+                return None
+            more = message.get("more_body", False)
+        return bytes(body)
+
+    async def _hand_on(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        headers = [(k, v) for k, v in scope["headers"] if k not in _HOP and not k.startswith(b"x-forwarded")]
+        if scope.get("client"):  # who takes turns in the queues
+            headers.append((b"x-forwarded-for", scope["client"][0].encode()))
+        path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+        url = f"{self._address}{path}{'?' if query else ''}{query}"
+        request = httpx2.Request(scope["method"], url, headers=headers, content=body)
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx2.TransportError:
+            await error_response(503, "no replica answers: try again")(scope, receive, send)
+            return
+        try:
+            forwarded = [(k.lower(), v) for k, v in response.headers.raw if k.lower() not in _HOP | {b"date"}]
+            await send({"type": "http.response.start", "status": response.status_code, "headers": forwarded})
+            async for chunk in response.aiter_raw():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            await response.aclose()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class FrontServer(BoundedServer):
+    """Serves a `Front` until a signal ends it; what is under way has `drain_seconds` to end."""
+
+    def __init__(self, front: Front, drain_seconds: int) -> None:
+        super().__init__(front, lifespan="off", timeout_graceful_shutdown=drain_seconds)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End; the second signal ends at once. uvicorn would raise it again, before the cluster is ended."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
 
 HEALTH_SECONDS = 5
 
@@ -51,6 +139,9 @@ def deploy(build: BuildModels, settings: ServeSettings, *, replicas: int = 1, gp
 
     `build` loads once in each replica, which holds `gpus` GPUs, and once more looks at them from outside.
     """
+    import ray
+    from ray import serve
+
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not ray.is_initialized():
         ray.init(include_dashboard=None if "RAY_ADDRESS" in os.environ else False)
@@ -87,6 +178,9 @@ def serve_cluster(
     Raises:
         InputError: the cluster's head is another machine.
     """
+    import ray
+    from ray import serve
+
     with socket.create_server(("127.0.0.1", 0)) as free:
         inner = replace(settings, host="127.0.0.1", port=free.getsockname()[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what was begun is ended, as on Ctrl-C

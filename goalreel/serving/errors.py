@@ -1,4 +1,7 @@
-"""Every refusal as one line of JSON, in the shape OpenAI's clients read: `{"error": {"message": ...}}`."""
+"""Every refusal as one line of JSON, in the shape OpenAI's clients read: `{"error": {"message": ...}}`.
+
+What every stream of server-sent events has: its headers, and its description in OpenAPI.
+"""
 
 import json
 import re
@@ -13,7 +16,7 @@ from starlette.responses import Response
 
 from goalreel.errors import BackendError
 from goalreel.http.access import UNANSWERED
-from goalreel.serving.batcher import QueueFull
+from goalreel.serving.queues import QueueFull
 
 CLIENT_GONE = 499
 RETRY_SECONDS = 1
@@ -141,3 +144,8 @@ async def _full(_: Request, error: QueueFull) -> Response:
 async def _unavailable(_: Request, error: BackendError) -> Response:
     line = (str(error).splitlines() or ["the model could not be called"])[0]
     return error_response(503, line, {"Retry-After": str(RETRY_SECONDS)})
+
+
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_EVENT = {"type": "object", "properties": {k: {"type": "string"} for k in ("id", "event", "data")}}
+EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}

@@ -1,6 +1,19 @@
-"""Whole storyboards over HTTP: submit, watch, fetch, cancel."""
+"""One storyboard as a job: its requests join the server's batches; clients can follow and cancel it.
 
-from typing import Annotated, Any
+All storyboards of a server, with limits for those in progress and for those stored.
+
+Whole storyboards over HTTP: submit, watch, fetch, cancel.
+"""
+
+import asyncio
+import json
+import logging
+import uuid
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi import Path as PathParameter
@@ -9,15 +22,205 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from goalreel.annotator.task_input import make_task
+from goalreel.claims import NOBODY, attributed
+from goalreel.drivers import drive
 from goalreel.errors import InputError
+from goalreel.image import Image
 from goalreel.loop import OnUnverified
-from goalreel.serving.errors import Wording, responses
-from goalreel.serving.events import EVENTS, HEADERS
-from goalreel.serving.job import Job, JobStatus
-from goalreel.serving.jobs import Jobs
-from goalreel.serving.pictures import decode_all, from_base64
-from goalreel.serving.service import Here
-from goalreel.types import DoneStep, Task
+from goalreel.serving.errors import EVENTS, HEADERS, Wording, responses
+from goalreel.serving.images import decode_all, from_base64
+from goalreel.serving.service import Here, ServedModels, Service
+from goalreel.types import Answer, DoneStep, Failure, Plan, Task, Verdict
+from goalreel.types import Request as ModelRequest
+
+type JobStatus = Literal["running", "done", "failed", "cancelled"]
+HEARTBEAT_SECONDS = 15
+
+
+class Job:
+    """One storyboard under way or finished. Used from the event loop only."""
+
+    def __init__(self, service: Service, threads: ThreadPoolExecutor) -> None:
+        self.id = uuid.uuid4().hex
+        self.status: JobStatus = "running"
+        self.body = b""
+        """The finished storyboard as JSON."""
+        self.complete, self.degraded, self.end_checked = False, "", NOBODY
+        """As the finished storyboard's."""
+        self.owed = False
+        """It finished while the server shut down, and nobody has fetched it yet."""
+        self.running: asyncio.Task[None] | None = None
+        self._service = service
+        self._events: list[bytes] = []
+        self._changed = asyncio.Event()
+        self._models = ServedModels(service, threads, self.id)
+
+    async def run(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> None:
+        """Make the storyboard; `status` says how it ended.
+
+        A storyboard that lost a model on the way is `failed`, and can be fetched all the same.
+        """
+        status: JobStatus = "failed"
+        options: dict[str, Any] = {
+            **self._models.loop,
+            "max_attempts": max_attempts,
+            "on_unverified": on_unverified,
+        }
+        try:
+            board = await drive(task, self._models.ask, observe=self._observe, **options)
+            board = attributed(board, self._models.makers)
+            self.complete, self.degraded = board.complete, board.degraded
+            self.end_checked = board.end_checked
+            self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())
+            status = "failed" if self.degraded else "done"
+        except asyncio.CancelledError:
+            status = "cancelled"
+            raise
+        finally:
+            self._models.cancel()
+            self.status = status
+            self.owed = self._service.draining and self.body is not None
+            self._tell("finished", {"status": status})
+
+    async def follow(self, start: int) -> AsyncIterator[bytes]:
+        """Server-sent events from number `start` on, until the job is finished."""
+        while True:
+            changed = self._changed
+            for number in range(start, len(self._events)):
+                yield b"id: %d\n%s" % (number + 1, self._events[number])
+            start = max(start, len(self._events))
+            if self.status != "running":
+                return
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await changed.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
+
+    def _observe(self, request: ModelRequest, answer: Answer) -> None:
+        place = {} if isinstance(request, Task) else {"step": request.step}
+        match answer:
+            case Plan():
+                self._tell("planned", {"steps": [s.name for s in answer.steps]})
+            case Image():
+                self._tell("edited", place)
+            case Verdict():
+                names = {"success", "reasoning", "probability", "pictures_only"}
+                verdict = answer.model_dump(include=names)
+                self._tell("judged", place | verdict)
+            case Failure():
+                self._tell("failure", {**place, "stage": answer.stage, "message": answer.message})
+
+    def _tell(self, event: str, data: Mapping[str, object]) -> None:
+        self._events.append(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 10
+
+
+class Jobs:
+    """Starts, finds and deletes jobs. Used from the event loop only."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._settings = service.settings
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._threads = ThreadPoolExecutor(self._settings.max_running, thread_name_prefix="goalreel-agent")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a client still waits for a job to finish, or may fetch one that has finished."""
+        return any(job.status == "running" or job.owed for job in self._jobs.values())
+
+    def counts(self) -> dict[str, int]:
+        """The number of jobs by status, for every status."""
+        counts = Counter(job.status for job in self._jobs.values())
+        return {status: counts[status] for status in ("running", "done", "failed")}
+
+    def check_room(self) -> None:
+        """Check that another storyboard may start.
+
+        Raises:
+            HTTPException: 404, a model is missing; 429, too many under way.
+        """
+        check_room(self._service, self.counts()["running"])
+
+    def submit(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> Job:
+        """Start a storyboard.
+
+        Raises:
+            HTTPException: as `check_room`.
+        """
+        self.check_room()
+        job = Job(self._service, self._threads)
+        self._jobs[job.id] = job
+        job.running = asyncio.create_task(job.run(task, max_attempts, on_unverified), name=f"job-{job.id}")
+        job.running.add_done_callback(partial(self._finished, job))
+        return job
+
+    def find(self, job_id: str) -> Job:
+        """Find a job, which becomes the last to be deleted.
+
+        Raises:
+            HTTPException: 404, there is none of that id.
+        """
+        if job_id not in self._jobs:
+            raise HTTPException(404, "no such storyboard: it was never here, was cancelled, or was forgotten")
+        self._jobs.move_to_end(job_id)
+        return self._jobs[job_id]
+
+    def cancel(self, job_id: str) -> None:
+        """Stop a job if it runs, and delete it.
+
+        Raises:
+            HTTPException: 404, there is none of that id.
+        """
+        job = self.find(job_id)
+        del self._jobs[job_id]
+        if job.running is not None:
+            job.running.cancel()
+
+    async def close(self) -> None:
+        """Cancel every storyboard in progress, and release the threads."""
+        running = [j.running for j in self._jobs.values() if j.running is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _finished(self, job: Job, task: asyncio.Task[None]) -> None:
+        """Make a finished job the last to be deleted, and delete the oldest beyond the limits."""
+        if not task.cancelled() and task.exception() is not None:
+            log.error("%s failed", task.get_name(), exc_info=task.exception())
+        if job.id in self._jobs:
+            self._jobs.move_to_end(job.id)
+        finished = [j for j in self._jobs.values() if j.status != "running"]
+        size = sum(len(j.body) for j in finished)
+        for oldest in finished[:-1]:
+            if len(finished) <= self._settings.max_stored and size <= self._settings.max_stored_bytes:
+                break
+            finished.remove(oldest)
+            size -= len(oldest.body)
+            del self._jobs[oldest.id]
+
+
+def check_room(service: Service, running: int) -> None:
+    """Check that another storyboard may start beside those that are `running`.
+
+    Raises:
+        HTTPException: 404, a model is missing; 429, too many under way.
+    """
+    for role in ("planner", "critic", "editor"):
+        if role not in service.batchers:
+            raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
+    if running >= service.settings.max_running:
+        message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
+        raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
+
 
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 

@@ -14,9 +14,8 @@ from goalreel import __version__
 from goalreel.datasets.corrections.events import one_line
 from goalreel.errors import InputError
 from goalreel.image import MAX_PIXELS
-from goalreel.serving.errors import responses
-from goalreel.serving.events import EVENTS, HEADERS
-from goalreel.serving.pictures import decode_all, from_base64
+from goalreel.serving.errors import EVENTS, HEADERS, responses
+from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here
 from goalreel.serving.storyboards import JobId, Submission, submitted_task
 from goalreel.studio.board import StudioBoard

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.serving.batcher import Batcher
-from goalreel.serving.job import HEARTBEAT_SECONDS
+from goalreel.serving.queues import Batcher
+from goalreel.serving.storyboards import HEARTBEAT_SECONDS
 from goalreel.studio.events import BoardEvent, BoardNews, BoardStatus, PersonsChange
 from goalreel.studio.log import BoardFolder
 from goalreel.studio.news import news

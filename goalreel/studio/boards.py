@@ -24,8 +24,8 @@ from goalreel.datasets.corrections.files import stand_in
 from goalreel.errors import DatasetError, InputError, UserError, first_line
 from goalreel.files import TMP, file_lock
 from goalreel.image import Image
-from goalreel.serving.jobs import check_room
 from goalreel.serving.service import Service
+from goalreel.serving.storyboards import check_room
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.board_summary import BoardSummary
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from goalreel.annotator.corpus.boards import StoredBoard
+from goalreel.annotator.corpus.boards import CRITIC, StoredBoard, scorer_of
 from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
 from goalreel.annotator.corpus.report import CorpusReport
-from goalreel.annotator.corpus.scoring import CRITIC, scorer_of
 from goalreel.datasets.corpora.trajectories import HumanVerdict, HumanVerdicts
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import TMP, file_digest, file_lock, write_bytes

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from goalreel.serving.job import JobStatus
+from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
 from goalreel.studio.edits import BoardEdit
 from goalreel.terms import OnUnverified, Role

@@ -8,9 +8,9 @@ from dataclasses import replace
 from starlette.exceptions import HTTPException
 
 from goalreel.errors import InputError
-from goalreel.serving.jobs import RETRY_SECONDS
 from goalreel.serving.service import Service
 from goalreel.serving.settings import Models
+from goalreel.serving.storyboards import RETRY_SECONDS
 from goalreel.studio.presets import StudioPreset
 from goalreel.torch_support import free_memory
 from goalreel.types import ROLES

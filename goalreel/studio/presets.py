@@ -14,7 +14,7 @@ from goalreel.models import presets
 from goalreel.models.load import check_references, kinds_of
 from goalreel.models.memory import gpu_gb, memory_of
 from goalreel.models.presets import LoopOptions, Preset
-from goalreel.serving.build import build_models
+from goalreel.serving.loading import build_models
 from goalreel.serving.settings import Models
 from goalreel.types import ROLES, Role
 

@@ -13,7 +13,7 @@ from goalreel.extras import ROS as ROS_PACKAGES
 from goalreel.extras import install_ros, is_installed
 from goalreel.files import read_mapping
 from goalreel.image import Image
-from goalreel.serving.pictures import to_base64
+from goalreel.serving.images import to_base64
 from goalreel.studio.schemas import Ability, DatasetView, Scene
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from functools import partial
 from goalreel.errors import UserError, first_line
 from goalreel.progress import OnText
 from goalreel.serving.loading import is_loaded
-from goalreel.serving.served_models import ServedModels
-from goalreel.serving.service import Service
+from goalreel.serving.service import ServedModels, Service
 from goalreel.studio.board import ModelWait, StudioBoard
 from goalreel.studio.events import (
     BoardStatus,

@@ -1,19 +1,89 @@
-"""Load the model to train from safetensors; freeze parts of it, or put adapters on it."""
+"""Measure whether bf16 is faster on this machine.
 
+Compile parts of a model on machines that can.
+
+Load the model to train from safetensors; freeze parts of it, or put adapters on it.
+"""
+
+import logging
 import re
+import shutil
+import time
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from peft import LoraConfig
+from torch import nn
+from torch._inductor import config as inductor
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from goalreel.errors import InputError, first_line
-from goalreel.training.language_config import ModelSettings
-from goalreel.training.precision import fused_attention_is_slow
+from goalreel.training.config import ModelSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
+
+
+_SIDE, _ROUNDS, _FASTER = 256, 5, 0.75
+
+
+def computes_bf16() -> bool:
+    """Tell whether this machine computes in bf16 faster than in float32: a GPU does; a CPU is measured, once.
+
+    What a CPU says of itself does not tell: of two with AVX-512's bf16 one was twice as fast with it, the
+    other slower (dev/LOG.md, 2026-11-25).
+    """
+    return torch.cuda.is_available() or _gains()
+
+
+def half(device: torch.device, *, enabled: bool = True) -> torch.autocast:
+    """Autocast to bf16, where it is wanted and computed."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled and computes_bf16())
+
+
+def fused_attention_is_slow() -> bool:
+    """Tell whether torch's fused attention takes longer here than products of matrices, for narrow heads.
+
+    On a CPU it does in bf16 (dev/LOG.md, 2026-11-25).
+    """
+    return not torch.cuda.is_available() and computes_bf16()
+
+
+@cache
+def _gains() -> bool:
+    return product_seconds(torch.bfloat16) < _FASTER * product_seconds(torch.float32)
+
+
+def product_seconds(dtype: torch.dtype, side: int = _SIDE) -> float:
+    """Time a product of two square matrices on the CPU: the least of some rounds, in seconds."""
+    a, b = torch.ones(2, side, side, dtype=dtype)
+    seconds = []
+    for _ in range(1 + _ROUNDS):
+        started = time.perf_counter()
+        torch.mm(a, b)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+log = logging.getLogger(__name__)
+
+
+def compile_parts(parts: Iterable[nn.Module], *, dynamic: bool | None = None) -> None:
+    """Have each part compiled when it is first called; without a C++ compiler say so, and leave them.
+
+    Args:
+        dynamic: whether sizes differ from call to call; None leaves that to be found out.
+    """
+    compiler = inductor.cpp.cxx[-1]
+    if shutil.which(compiler) is None:
+        log.warning("%s is missing, so training is not compiled and slower: install it", compiler)
+        return
+    for part in parts:
+        part.compile(dynamic=dynamic)
+
 
 TOWERS = frozenset({"visual", "vision_tower", "vision_model"})
 PROJECTORS = frozenset({"merger", "deepstack_merger_list", "multi_modal_projector", "connector"})

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from goalreel.training.precision import computes_bf16
+from goalreel.training.loading import computes_bf16
 
 
 class Muon(torch.optim.Muon):

@@ -1,4 +1,12 @@
-"""The reward of a Critic's reply: its form, its verdict, and what its prompt did to the picture.
+"""The two published forms of the Critic's reward. They are different objectives, not two notations of one.
+
+`paper` (arXiv 2606.13679, section 3.3): accuracy is -|verdict - J|, and step is the change of the overall
+score, 0-10. One point more is worth 0.4, a right verdict 0.1, the form 0.5.
+`repository` (its `interleave_thinker_reward.py`): accuracy is 0 or 1, step is 0.6 semantics + 0.2 quality,
+each change brought to 0-1. One point of semantics is worth 0.015, a right verdict 0.1. It is the default,
+since the published weights presumably came from it.
+
+The reward of a Critic's reply: its form, its verdict, and what its prompt did to the picture.
 
 R = 1/2 format + 1/2 (0.2 accuracy + 0.8 step) (InterleaveThinker, arXiv 2606.13679, section 3.3). It depends
 on no trainer: rows and replies go in, marks come out. A reply whose marks depend on a service that failed has
@@ -12,16 +20,50 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import batched
+from typing import Literal
 
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.parsing import parse_verdict
-from goalreel.datasets.corpora.critiques import CritiqueRow
+from goalreel.datasets.corpora.critic_rows import CritiqueRow
 from goalreel.errors import BackendError
 from goalreel.files import digest
 from goalreel.image import Image
 from goalreel.scoring import PictureScores, Scorer
-from goalreel.training.reward_variants import FORMS, FormName
 from goalreel.types import Candidate, Edit, Editor, Failure, Verdict
+
+type FormName = Literal["repository", "paper"]
+
+_SEMANTICS = 0.75
+"""Of the step: 0.6 of 0.8; the rest is quality's."""
+
+
+@dataclass(frozen=True)
+class RewardForm:
+    """What a verdict and a step earn. `unchanged`: nothing was edited, or nothing came of it."""
+
+    right: float
+    wrong: float
+    unchanged: float
+    worst: float
+    """The lowest step there is: no change to a score, however bad, earns less."""
+    step: Callable[[PictureScores, PictureScores], float]
+    """(scores of the candidate, scores of the new picture) -> what the change earns."""
+
+
+def _normalised(old: PictureScores, new: PictureScores) -> float:
+    semantics, quality = new.semantics - old.semantics, new.quality - old.quality
+    return _SEMANTICS * (semantics / 10 + 1) / 2 + (1 - _SEMANTICS) * (quality / 10 + 1) / 2
+
+
+def _raw(old: PictureScores, new: PictureScores) -> float:
+    return new.overall - old.overall
+
+
+FORMS: Mapping[FormName, RewardForm] = {
+    "repository": RewardForm(right=1.0, wrong=0.0, unchanged=0.5, worst=0.0, step=_normalised),
+    "paper": RewardForm(right=0.0, wrong=-1.0, unchanged=0.0, worst=-10.0, step=_raw),
+}
+
 
 log = logging.getLogger(__name__)
 

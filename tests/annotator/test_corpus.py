@@ -14,18 +14,14 @@ from support.cli import fails, goalreel, invoke, results
 from support.gates import GATE, kill_at_gate
 from support.told import attempt, board, step, unplanned, words
 
-from goalreel.annotator.corpus.boards import StoredBoard, find_boards
+from goalreel.annotator.corpus.boards import NamedScorer, StoredBoard, find_boards, scorer_of
 from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
-from goalreel.annotator.corpus.scoring import NamedScorer, scorer_of
 from goalreel.annotator.show import read_storyboards
 from goalreel.chat.dialects import InterleaveThinkerDialect
-from goalreel.datasets.corpora.columns import read_rows
-from goalreel.datasets.corpora.continuations import CONTINUATIONS, PLANS
-from goalreel.datasets.corpora.critiques import CRITIQUES
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, JUDGEMENTS, judgement_lesson
 from goalreel.datasets.corpora.edits import STORED_EDITS
-from goalreel.datasets.corpora.judgements import JUDGEMENTS, judgement_lesson
-from goalreel.datasets.corpora.sequences import EASY, REFLECTION
-from goalreel.datasets.corpora.sharegpt import messages_of
+from goalreel.datasets.corpora.planner_rows import CONTINUATIONS, EASY, PLANS, REFLECTION
+from goalreel.datasets.corpora.rows import messages_of, read_rows
 from goalreel.datasets.corpora.trajectories import HumanVerdict
 from goalreel.datasets.corpora.unified import OUTPUT, UNIFIED_EASY, UNIFIED_REFLECTION, markup
 from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFrame

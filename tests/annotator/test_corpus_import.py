@@ -7,11 +7,10 @@ import pytest
 import torch
 from support.cli import fails, invoke, results
 
-from goalreel.annotator.corpus.published import ImportOrder, import_corpus
 from goalreel.chat.parsing import parse_plan
-from goalreel.datasets.corpora.columns import read_rows
-from goalreel.datasets.corpora.conversations import talks
-from goalreel.datasets.corpora.critiques import CRITIQUES
+from goalreel.datasets.corpora.critic_rows import CRITIQUES
+from goalreel.datasets.corpora.published import ImportOrder, import_corpus
+from goalreel.datasets.corpora.rows import read_rows, talks
 from goalreel.image import Image
 from goalreel.types import Plan
 
@@ -98,7 +97,7 @@ def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
 def test_grpo_reads_them(data, tmp_path):
     pytest.importorskip("trl")
     from goalreel.chat.dialects import OWN
-    from goalreel.training.critiques import Critiques
+    from goalreel.training.rows import Critiques
 
     file = write_lines(tmp_path / "critic_rl.jsonl", critique(), critique())
     import_corpus(ImportOrder(file, data), tmp_path / "rl")
@@ -134,7 +133,7 @@ def test_chats_become_conversations_that_training_reads(names, data, tmp_path):
     assert [type(part) for part in message.parts] == [Image, str]
     assert reply == "Lift it."
     pytest.importorskip("trl")
-    from goalreel.training.conversations import read_rows as read_training_rows
+    from goalreel.training.rows import read_rows as read_training_rows
 
     assert len(read_training_rows([tmp_path / "sft/sharegpt/conversations.json"])) == 2
 

@@ -6,8 +6,8 @@ from support.told import attempt, board, step
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.datasets.corpora.columns import read_rows
-from goalreel.datasets.corpora.judgements import JUDGEMENTS
+from goalreel.datasets.corpora.critic_rows import JUDGEMENTS
+from goalreel.datasets.corpora.rows import read_rows
 from goalreel.storyboard_io import save_storyboard
 from goalreel.tabletop.lessons.steps import walk
 from goalreel.tabletop.sim.sentences import state_of

@@ -7,8 +7,7 @@ from support.cli import fails, invoke
 from support.scripted_models import Scripted
 
 from goalreel.annotator import plan_rows as module
-from goalreel.annotator.plan_rows import PlanOrder, plan_rows
-from goalreel.annotator.prompt_rows import read_rows
+from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, InputError

@@ -11,7 +11,7 @@ from support.cli import fails, goalreel, invoke, results
 pytest.importorskip("datasketch")
 
 from goalreel.annotator.prompts.bank import SHIPPED, read_banks
-from goalreel.annotator.prompts.write import Duplicates, take_turns, write_prompts
+from goalreel.annotator.prompts.make import Duplicates, take_turns, write_prompts
 from goalreel.errors import InputError
 
 BANK = """

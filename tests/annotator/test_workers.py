@@ -14,8 +14,7 @@ from support.cli import fails
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
-from goalreel.annotator.plan_rows import PlanOrder, plan_rows
-from goalreel.annotator.prompt_rows import read_rows
+from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.workers import Workers
 from goalreel.datasets.records import LOCAL

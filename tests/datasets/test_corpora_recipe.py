@@ -13,24 +13,28 @@ from support.told import attempt, board, failed, step, unplanned, words
 
 from goalreel.chat.parsing import parse_plan, parse_verdict
 from goalreel.critics.chat import ChatCritic
-from goalreel.datasets.corpora.balance import balanced
-from goalreel.datasets.corpora.columns import from_columns, to_columns
-from goalreel.datasets.corpora.continuations import CONTINUATIONS, continuation_row, cut_of
-from goalreel.datasets.corpora.critiques import candidate_of, critique_lesson
-from goalreel.datasets.corpora.judgements import JUDGEMENTS, JudgementRow, judgement, judgement_lesson
-from goalreel.datasets.corpora.recipe import select
-from goalreel.datasets.corpora.scored import by_record, scored
-from goalreel.datasets.corpora.sequences import (
+from goalreel.datasets.corpora.critic_rows import (
+    JUDGEMENTS,
+    JudgementRow,
+    candidate_of,
+    critique_lesson,
+    critique_row,
+    judgement,
+    judgement_lesson,
+)
+from goalreel.datasets.corpora.planner_rows import (
+    CONTINUATIONS,
     EASY,
     REFLECTION,
+    continuation_row,
+    cut_of,
     easy_fault,
     reflection_fault,
     sequence_row,
 )
-from goalreel.datasets.corpora.sharegpt import messages_of
-from goalreel.datasets.corpora.split import rl_threshold, variance
-from goalreel.datasets.corpora.trajectories import HumanVerdict, Reason, candidate, critique_row, outline
-from goalreel.datasets.corpora.trend_filter import trend_fault
+from goalreel.datasets.corpora.recipe import balanced, rl_threshold, select, trend_fault, variance
+from goalreel.datasets.corpora.rows import from_columns, messages_of, to_columns
+from goalreel.datasets.corpora.trajectories import HumanVerdict, Reason, by_record, candidate, outline, scored
 from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
 from goalreel.scoring import PictureScores

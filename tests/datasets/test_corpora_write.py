@@ -18,9 +18,8 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from goalreel.chat.parsing import parse_plan
 from goalreel.cli.corpus import app
 from goalreel.critics.chat import ChatCritic
-from goalreel.datasets.corpora.columns import read_rows
-from goalreel.datasets.corpora.critiques import CRITIQUES
-from goalreel.datasets.corpora.sharegpt import messages_of
+from goalreel.datasets.corpora.critic_rows import CRITIQUES
+from goalreel.datasets.corpora.rows import messages_of, read_rows
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner

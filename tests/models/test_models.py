@@ -25,7 +25,7 @@ from goalreel.models.registry import (
     read_options,
 )
 from goalreel.planners.watch.planner import WatchPlanner
-from goalreel.serving.build import build_models
+from goalreel.serving.loading import build_models
 from goalreel.streaming.loading import one_line
 from goalreel.types import ROLES, Task
 

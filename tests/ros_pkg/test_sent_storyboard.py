@@ -14,7 +14,7 @@ from unique_identifier_msgs.msg import UUID
 from goalreel.claims import PERSON, Claim
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.serving.pictures import to_base64
+from goalreel.serving.images import to_base64
 from goalreel.serving.settings import Models
 from goalreel.streaming.board import ErrorCode
 from goalreel.types import Attempt, Edit, Failure, Step, StoryboardStep, Task, Verdict

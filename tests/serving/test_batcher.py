@@ -6,8 +6,7 @@ from concurrent.futures import Future
 import pytest
 from support.wait import until
 
-from goalreel.serving.batcher import BatchBounds, Batcher, QueueFull, WorkerDead
-from goalreel.serving.call_engine import CallEngine
+from goalreel.serving.queues import BatchBounds, Batcher, CallEngine, QueueFull, WorkerDead
 
 
 class Gated:

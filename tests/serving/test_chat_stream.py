@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 
 from goalreel.chat.conversation import ChatRequest, NoReply, TokenReply, Usage, cut_off
 from goalreel.errors import BackendError
-from goalreel.serving.chat_body import ChatBody
-from goalreel.serving.chat_stream import stream
+from goalreel.serving.chat import stream
+from goalreel.serving.chat_format import ChatBody
 
 ASKED = ChatRequest(())
 

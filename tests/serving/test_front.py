@@ -10,7 +10,7 @@ from support.serving_models import EchoChat, content, running, say
 from support.wait import until
 
 from goalreel.serving.app import create_app
-from goalreel.serving.front import Front, FrontServer
+from goalreel.serving.cluster import Front, FrontServer
 from goalreel.serving.settings import Models, ServeSettings
 
 TOKEN = "correct-horse"

@@ -36,7 +36,7 @@ from goalreel.errors import BackendError, InputError
 from goalreel.http.server import ConnectionBounds
 from goalreel.image import Image
 from goalreel.models.load import build_chat, build_planner
-from goalreel.serving.build import build_models
+from goalreel.serving.loading import build_models
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure, Task
 

@@ -15,7 +15,7 @@ from support.places import TESTS
 from support.serving_models import CriticChat, PlannerChat, TintEditor
 from support.wait import until
 
-from goalreel.serving.build import build_models
+from goalreel.serving.loading import build_models
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Storyboard
 

@@ -34,7 +34,7 @@ from goalreel.drivers import drive, run
 from goalreel.editors.split import FallbackEditor
 from goalreel.models.presets import LoopOptions
 from goalreel.planners.chat import ChatPlanner
-from goalreel.serving.pictures import to_base64
+from goalreel.serving.images import to_base64
 from goalreel.serving.settings import Models
 from goalreel.types import Candidate, DoneStep, Edit, Failure, Storyboard, Task
 
@@ -405,7 +405,7 @@ from functools import partialmethod
 from support.serving_models import CriticChat, PlannerChat, TintEditor
 from goalreel.serving.app import create_app
 from goalreel.serving import server as serving
-from goalreel.serving.batcher import Batcher
+from goalreel.serving.queues import Batcher
 from goalreel.serving.settings import Models, ServeSettings
 
 serving.CLOSE_SECONDS = 1

@@ -9,7 +9,7 @@ from support.serving_models import until
 from support.studio import SCENE, finished, made, preset, scripted, state, studio, submit
 
 from goalreel.models import presets
-from goalreel.serving.build import build_models
+from goalreel.serving.loading import build_models
 from goalreel.serving.settings import Models
 from goalreel.studio.presets import studio_presets
 from goalreel.types import ROLES

@@ -20,8 +20,8 @@ from support.studio import LATER, edit, events, finished, made, scripted, state,
 from goalreel.chat.conversation import TokenReply
 from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import DatasetError, InputError
-from goalreel.serving.call_engine import CallEngine
 from goalreel.serving.loading import LoadingChat, LoadingModel
+from goalreel.serving.queues import CallEngine
 from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings
 from goalreel.studio import log

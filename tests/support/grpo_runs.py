@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.image import Image
-from goalreel.training.grpo_config import GrpoConfig
+from goalreel.training.config import GrpoConfig
 from goalreel.types import Edit, Failure
 
 SMALL = {

@@ -10,7 +10,7 @@ import httpx
 from goalreel.annotator.review.auth import Access
 from goalreel.errors import InputError
 from goalreel.models.presets import LoopOptions
-from goalreel.serving.pictures import to_base64
+from goalreel.serving.images import to_base64
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.studio.app import create_board_app
 from goalreel.studio.presets import StudioPreset

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from goalreel.tabletop.nano import editor_training
 from goalreel.tabletop.nano.agent_config import NanoAgentConfig
 from goalreel.tabletop.nano.editor_config import EditorConfig
-from goalreel.training import language
+from goalreel.training import sft as language
 from goalreel.training.config import Schedule
 from goalreel.training.run import processes
 from goalreel.training.training_loop import fit

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from goalreel.datasets.corpora.columns import read_rows
+from goalreel.datasets.corpora.rows import read_rows
 from goalreel.errors import InputError
 from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 from goalreel.tabletop.lessons.edits import edit_rows

@@ -7,7 +7,7 @@ pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[train]'"
 import torch
 from torch._inductor import config as inductor
 
-from goalreel.training.compiling import compile_parts
+from goalreel.training.loading import compile_parts
 
 
 @pytest.fixture

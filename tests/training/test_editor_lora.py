@@ -21,8 +21,14 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.training import editor_lora
 from goalreel.training.config import presets, read_config
-from goalreel.training.editor_lora import CHECKPOINT, EditorLoraConfig, read_edits, train
-from goalreel.training.editor_velocity import network_inputs, velocity_error
+from goalreel.training.editor_lora import (
+    CHECKPOINT,
+    EditorLoraConfig,
+    network_inputs,
+    read_edits,
+    train,
+    velocity_error,
+)
 from goalreel.types import Edit
 
 TINY = {"size": (64, 64), "dtype": "float32", "device": "cpu", "batch": 2, "warmup": 1, "save_every": 2}

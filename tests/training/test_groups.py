@@ -19,13 +19,13 @@ from support.cli import fails
 
 from goalreel.chat.conversation import Conversation, NoReply, Reply
 from goalreel.chat.reply_format import verdict_reply
-from goalreel.datasets.corpora.columns import read_rows
-from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.rows import read_rows
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import BackendError, DatasetError, InputError
 from goalreel.image import Image
-from goalreel.training import grpo_filter
-from goalreel.training.grpo_filter import GroupSampling
+from goalreel.training import group_filter as grpo_filter
+from goalreel.training.group_filter import GroupSampling
 from goalreel.types import Verdict
 
 filter_groups = partial(grpo_filter.filter_groups, held_out=lambda task_id: None)

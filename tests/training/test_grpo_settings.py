@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.errors import InputError
-from goalreel.training.config import read_config
-from goalreel.training.grpo_card import curve
-from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, cost
+from goalreel.training.config import CollapseSettings, GrpoConfig, cost, read_config
+from goalreel.training.grpo import curve
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[gpu]'")
 
 import torch
 
-from goalreel.training import precision
+from goalreel.training import loading as precision
 
 
 @pytest.fixture(autouse=True)

@@ -16,14 +16,13 @@ from goalreel.chat.openai import OpenAIChat
 from goalreel.chat.reply_format import verdict_reply
 from goalreel.cli.train import app
 from goalreel.critics.viescore import VieScore
-from goalreel.datasets.corpora.critiques import CritiqueRow
+from goalreel.datasets.corpora.critic_rows import CritiqueRow
 from goalreel.editors.remote import Patience, remote_editor
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.scoring import PictureScores
 from goalreel.serving.settings import Models
-from goalreel.training.reward_variants import FORMS
-from goalreel.training.rewards import CriticReward, Marks, RewardWeights, summary
+from goalreel.training.rewards import FORMS, CriticReward, Marks, RewardWeights, summary
 from goalreel.types import Candidate, Edit, Failure, Verdict
 
 WEIGHTS = RewardWeights()
@@ -203,7 +202,7 @@ def test_of_a_served_editor_too_an_outage_is_none_and_a_refusal_the_worst():
 def test_an_editor_with_a_part_behind_a_server_is_not_in_this_process(editor, local, tmp_path, monkeypatch):
     told = []
     monkeypatch.setattr("goalreel.models.load.build_editor", lambda name: Painter())
-    monkeypatch.setattr("goalreel.training.critiques.shards_of", lambda corpus: [corpus])
+    monkeypatch.setattr("goalreel.training.rows.shards_of", lambda corpus: [corpus])
     monkeypatch.setattr("goalreel.training.grpo.train", lambda *_, **named: told.append(named["local"]))
     words = ["--corpus", tmp_path, "--out", tmp_path / "out", "--editor", editor, "--scorer", "simulator"]
     asked = ["critic", "--method", "grpo", "--config", "nano-critic-grpo", *map(str, words)]

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from goalreel.training.sampling import POOL, LengthSampler, length
+from goalreel.training.rows import POOL, LengthSampler, length
 
 LENGTHS = [(1, random.Random(i).choice((100, 200, 300, 400))) for i in range(1000)]
 

@@ -6,13 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.tabletop.sim.task_ids import held_out_split
-from goalreel.training.grpo_config import GrpoConfig
-from goalreel.training.language_config import LanguageConfig
+from goalreel.training.config import GrpoConfig, LanguageConfig
 from goalreel.types import Edit, Failure
 
 REFUSED = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing\Z"
@@ -22,7 +21,9 @@ REFUSED = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to f
 def training():
     """Trainers import for seconds, and only for these tests."""
     pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
-    from goalreel.training import grpo, language, results
+    from goalreel.training import grpo
+    from goalreel.training import run as results
+    from goalreel.training import sft as language
 
     return SimpleNamespace(grpo=grpo.train, language=language.train, check_savable=results.check_savable)
 

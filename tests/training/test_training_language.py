@@ -24,7 +24,7 @@ from goalreel.chat.hf import HfChat
 from goalreel.checkpoints import located
 from goalreel.cli.train import app
 from goalreel.critics.chat import ChatCritic, question
-from goalreel.datasets.corpora.sharegpt import messages_of
+from goalreel.datasets.corpora.rows import messages_of
 from goalreel.errors import InputError
 from goalreel.planners.chat import ChatPlanner
 from goalreel.tabletop.lessons.conversations import (
@@ -37,18 +37,16 @@ from goalreel.tabletop.lessons.plans import plan_rows
 from goalreel.tabletop.lessons.verdicts import verdict_rows
 from goalreel.tabletop.nano.agent_config import NanoAgentConfig
 from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
-from goalreel.training.config import presets, read_config
-from goalreel.training.conversations import IGNORED, Collator, read_rows, short_enough
-from goalreel.training.language_config import LanguageConfig
+from goalreel.training.config import LanguageConfig, presets, read_config
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.optim import MuonAdamW
-from goalreel.training.results import last_checkpoint
-from goalreel.training.sampling import LengthSampler
+from goalreel.training.rows import IGNORED, Collator, LengthSampler, read_rows, short_enough
+from goalreel.training.run import last_checkpoint
 
 
 def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     """Only the worker that trains loads trl, for two seconds."""
-    from goalreel.training import language
+    from goalreel.training import sft as language
 
     language.train(config, out, resume)
 
@@ -283,7 +281,7 @@ def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monke
             asked.append((len(self), self._size))
             return super().__iter__()
 
-    monkeypatch.setattr("goalreel.training.language.LengthSampler", Told)
+    monkeypatch.setattr("goalreel.training.sft.LengthSampler", Told)
     config = NanoAgentConfig(
         role="critic", corpus=(verdicts[0],), steps=1, batch_size=2, accumulate=2, **FAST
     )

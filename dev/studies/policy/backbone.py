@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torchvision.models._utils import IntermediateLayerGetter
 
 from goalreel.subgoal_camera import in_form
-from goalreel.training.precision import half
+from goalreel.training.loading import half
 
 MEAN, STD = 0.5, 0.25
 """Pictures are brought to about zero mean and unit variance by these, 0-1, as a dataset's statistics say."""

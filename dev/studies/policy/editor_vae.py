@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from goalreel.checkpoints import located
 from goalreel.tabletop.nano.editor import latent_means
-from goalreel.training.precision import half
+from goalreel.training.loading import half
 
 type Pictures = NDArray[np.uint8]
 """(B, H, W, 3) RGB."""

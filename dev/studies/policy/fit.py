@@ -29,7 +29,7 @@ from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.keyposes import KEY_POSE_NAMES
 from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
-from goalreel.training.precision import half
+from goalreel.training.loading import half
 
 type TrainedArm = Literal["instruction", "text", "picture"]
 ARMS: tuple[TrainedArm, ...] = get_args(TrainedArm.__value__)

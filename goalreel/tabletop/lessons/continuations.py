@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from goalreel.datasets.corpora.continuations import rest_lesson
+from goalreel.datasets.corpora.planner_rows import rest_lesson
 from goalreel.image import Image
 from goalreel.replan import ReplanContext
 from goalreel.tabletop.lessons.composition import held_out

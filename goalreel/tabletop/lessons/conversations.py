@@ -4,7 +4,7 @@ from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.reply_format import plan_reply, verdict_reply
 from goalreel.critics.chat import Mode
 from goalreel.critics.chat import question as critic_question
-from goalreel.datasets.corpora.kind import Lesson
+from goalreel.datasets.corpora.rows import Lesson
 from goalreel.planners.chat import question as planner_question
 from goalreel.tabletop.lessons.rows import PlanRow, VerdictRow
 from goalreel.types import Candidate, Failure, Task

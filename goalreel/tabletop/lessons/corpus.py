@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.kind import RowKind
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.rows import RowKind
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.progress import OnCount

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import batched
 
-from goalreel.datasets.corpora.critiques import CritiqueRow, candidate_of
+from goalreel.datasets.corpora.critic_rows import CritiqueRow, candidate_of
 from goalreel.image import Image
 from goalreel.scoring import PictureScores
 from goalreel.tabletop.lessons.edits import order

@@ -6,8 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from goalreel.datasets.corpora.conversations import TALK, decode_lesson, encode_lesson
-from goalreel.datasets.corpora.kind import PICTURE, Column, RowKind
+from goalreel.datasets.corpora.rows import PICTURE, TALK, Column, RowKind, decode_lesson, encode_lesson
 from goalreel.tabletop.lessons.conversations import plan_lesson, verdict_lesson
 from goalreel.tabletop.lessons.rows import ContinuationRow, EditRow, Origin, PlanRow, VerdictRow
 from goalreel.tabletop.sim.predicates import SubGoal

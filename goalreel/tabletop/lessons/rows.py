@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from goalreel.datasets.corpora.kind import Lesson
+from goalreel.datasets.corpora.rows import Lesson
 from goalreel.image import Image
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.variety import PLAIN, View

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from goalreel.training.config import Count, TrainingConfig
-from goalreel.training.language_config import LanguageConfig
+from goalreel.training.config import Count, LanguageConfig, TrainingConfig
 
 HEAD = 32
 """Width of an attention head of the nano models."""
@@ -48,7 +47,7 @@ class NanoAgentConfig(LanguageConfig):
             return None
         if not (folder / "model.safetensors").is_file():
             from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer
-            from goalreel.training.conversations import read_rows
+            from goalreel.training.rows import read_rows
 
             texts = [*rows, *(read_rows(self.words) if self.words else ())]
             tokenizer = build_tokenizer(texts, self.nano.vocabulary)

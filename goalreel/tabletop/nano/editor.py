@@ -24,7 +24,7 @@ from goalreel.editors.loading import model_index
 from goalreel.errors import InputError, first_line
 from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.tabletop.nano.editor_parts import make_parts, make_tokenizer
-from goalreel.training.precision import fused_attention_is_slow, half
+from goalreel.training.loading import fused_attention_is_slow, half
 
 
 class NanoEditor:

@@ -21,7 +21,7 @@ from goalreel.tabletop.nano.editor_config import DenoiserTraining, EditorConfig
 from goalreel.tabletop.nano.editor_data import Edits, latents, read_edits
 from goalreel.tabletop.nano.vae import train_vae
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
-from goalreel.training.compiling import compile_parts
+from goalreel.training.loading import compile_parts
 from goalreel.training.run import hold, processes
 from goalreel.training.training_loop import CHECKPOINT, Batch, MakeBatch, fit
 

@@ -10,7 +10,7 @@ from goalreel.progress import OnProgress
 from goalreel.tabletop.nano.editor import NanoEditor, to_model
 from goalreel.tabletop.nano.editor_config import VaeTraining
 from goalreel.tabletop.nano.editor_data import Edits
-from goalreel.training.precision import half
+from goalreel.training.loading import half
 from goalreel.training.run import processes
 from goalreel.training.training_loop import Batch, fit
 

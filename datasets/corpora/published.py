@@ -24,9 +24,8 @@ from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.interleave import MARK, plain, shrink
 from goalreel.chat.parsing import MAX_STEPS
 from goalreel.chat.reply_format import plan_reply
-from goalreel.datasets.corpora.conversations import TalkRow, decode_lesson, said_in_short, talks
-from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.kind import RowKind
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.rows import RowKind, TalkRow, decode_lesson, said_in_short, talks
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.files import file_digest, write_bytes

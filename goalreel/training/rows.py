@@ -3,27 +3,44 @@
 A file is a JSON list, or JSON Lines, of `{"messages": [{"role": ..., "content": ...}], "images": [...]}`,
 as LLaMA-Factory reads them. Each `<image>` in a content stands for the next of `images`, which are paths
 relative to the file. The last message is the assistant's reply, and the only text that is learned.
+
+Critiques as GRPO reads them: from disk, one at a time; validation and test seeds are refused.
+
+Rows of a corpus on disk, by number; a row's pictures are decoded when it is read.
+
+The order of training rows: random, but with rows of one length together, so that little is padded.
 """
 
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import datasets
 import PIL.Image
+import pyarrow
 import torch
+from datasets.exceptions import DatasetGenerationError
+from torch.utils.data import Sampler
 
+from goalreel.chat.dialects import Dialect, Mode
 from goalreel.chat.interleave import MARK, interleave
-from goalreel.errors import InputError
+from goalreel.critics.chat import question
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow, candidate_of
+from goalreel.datasets.corpora.rows import RowKind, features, from_columns
+from goalreel.errors import InputError, first_line
 from goalreel.image import Image
-from goalreel.training.language_config import LongRows
+from goalreel.training.config import LongRows
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
+
 
 log = logging.getLogger(__name__)
 
@@ -195,3 +212,161 @@ def short_enough(
     if len(fitting) < len(rows):
         log.warning("%d of %d rows are longer than max_length: left out", len(rows) - len(fitting), len(rows))
     return fitting
+
+
+type HeldOut = Callable[[str], str | None]
+"""The split of a task that results are measured on, by its id; None for a task to train on."""
+
+_RECENT = 64
+"""Rows kept decoded: a rollout asks for each several times."""
+
+
+class Critiques:
+    """The rows of some folders, by number.
+
+    Raises:
+        InputError: a folder holds no critiques, or a row is of a task that is held out.
+    """
+
+    def __init__(self, folders: Sequence[Path], held_out: HeldOut) -> None:
+        shards = [shard for folder in folders for shard in shards_of(folder)]
+        if not shards:
+            raise InputError("no critiques to train on: give --corpus")
+        self._rows = StoredRows(CRITIQUES, shards)
+        _refuse_held_out(self._rows.column("task_id"), held_out)
+        self.row = lru_cache(_RECENT)(self._rows.__getitem__)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def successes(self) -> list[bool]:
+        """Tell for each row whether its picture is right."""
+        return self._rows.column("success")
+
+    def as_dataset(self, dialect: Dialect, mode: Mode) -> datasets.Dataset:
+        """Make what TRL takes: `prompt` with places for two images, `images`, and the row's number."""
+
+        def asked(batch: Mapping[str, list[int]]) -> dict[str, list[Any]]:
+            conversations = [asked_of(self.row(number), dialect, mode) for number in batch["number"]]
+            return {
+                "number": batch["number"],
+                "prompt": [prompt for prompt, _ in conversations],
+                "images": [images for _, images in conversations],
+            }
+
+        return datasets.Dataset.from_dict({"number": range(len(self))}).with_transform(asked)
+
+
+def asked_of(
+    row: CritiqueRow, dialect: Dialect, mode: Mode
+) -> tuple[list[dict[str, Any]], list[PIL.Image.Image]]:
+    """Make the conversation of the Critic agent about a row, and list its two pictures in order."""
+    conversation = question(candidate_of(row), mode=mode, dialect=dialect).conversation
+    pictures: list[PIL.Image.Image] = []
+    messages = []
+    for message in conversation:
+        content: list[dict[str, str]] = []
+        for part in message.parts:
+            if isinstance(part, str):
+                content.append({"type": "text", "text": part})
+            else:
+                content.append({"type": "image"})
+                pictures.append(PIL.Image.fromarray(part.pixels))
+        messages.append({"role": message.role, "content": content})
+    return messages, pictures
+
+
+def shards_of(folder: Path) -> list[Path]:
+    """List the files of a corpus of critiques, in order.
+
+    Raises:
+        InputError: there are none.
+    """
+    shards = sorted((folder / "data").glob("[!.]*.parquet"))
+    if not shards:
+        raise InputError(f"{folder} holds no corpus: `goalreel corpus make --kind critiques` writes one")
+    return shards
+
+
+def _refuse_held_out(task_ids: Sequence[str], held_out: HeldOut) -> None:
+    counts = Counter(split for task_id in task_ids if (split := held_out(task_id)) is not None)
+    if counts:
+        splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
+        raise InputError(f"the corpus has rows of held-out episodes ({splits}): make it of training seeds")
+
+
+class StoredRows[R]:
+    """The rows of one kind in the Parquet files `shards`.
+
+    Raises:
+        InputError: they hold no rows of that kind.
+    """
+
+    def __init__(self, kind: RowKind[R], shards: Sequence[Path]) -> None:
+        files: list[Any] = [str(shard) for shard in shards]
+        try:
+            stored: Any = datasets.Dataset.from_parquet(files, columns=list(kind.columns))
+            stored = stored.cast(features(kind))
+        except (ValueError, pyarrow.ArrowInvalid, DatasetGenerationError) as e:
+            raise InputError(f"{files[0]} and others hold no {kind.name}: {_cause(e)}") from e
+        for name in kind.pictures:
+            stored = stored.cast_column(name, datasets.Image(decode=False))
+        self._kind, self._stored = kind, stored
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __getitem__(self, number: int) -> R:
+        """Read a row."""
+        return from_columns(self._kind, self._stored[number])
+
+    def column(self, name: str) -> list[Any]:
+        """Read one column of all rows."""
+        return list(self._stored[name])
+
+
+def _cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return first_line(error)[:200]
+
+
+POOL = 8
+"""Steps whose rows are sorted among themselves: enough to pad little, few enough to stay a random order."""
+
+type Length = tuple[int, int]
+"""Pictures and characters: what decides how many tokens a row has."""
+
+
+def length(row: Mapping[str, Any]) -> Length:
+    """Tell about how long a row of `training.conversations` is, without reading its pictures."""
+    return len(row["images"]), sum(len(message["content"]) for message in row["messages"])
+
+
+class LengthSampler(Sampler[int]):
+    """Indices of rows for steps of `size` rows each, which follow from the seed and the epoch alone.
+
+    As transformers' `group_by_length`, but for the order of the steps: there fifty at a time get shorter and
+    shorter, so that one kind of row follows the other; here they are mixed.
+    """
+
+    def __init__(self, lengths: Sequence[Length], size: int, seed: int) -> None:
+        self._lengths, self._size, self._seed = lengths, size, seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by accelerate's loader before it asks for the indices of an epoch."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + self._epoch)
+        order = torch.randperm(len(self), generator=generator).tolist()
+        pools = (sorted(pool, key=self._lengths.__getitem__) for pool in batched(order, POOL * self._size))
+        steps = [step for pool in pools for step in batched(pool, self._size)]
+        short = [steps.pop()] if len(self) % self._size else []  # what is left over stays the last step
+        mixed = [steps[i] for i in torch.randperm(len(steps), generator=generator).tolist()]
+        return (index for step in mixed + short for index in step)

@@ -17,12 +17,12 @@ from goalreel.chat.dialects import OWN, Dialect, Mode
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.parsing import parse_verdict
 from goalreel.critics.chat import question
-from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidate_of
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.files import digest, file_digest
 from goalreel.progress import OnCount
-from goalreel.training.critiques import Critiques, HeldOut, shards_of
+from goalreel.training.rows import Critiques, HeldOut, shards_of
 
 SHARD = 100
 """Rows a file: what a killed run may have to ask for again."""

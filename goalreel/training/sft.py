@@ -16,15 +16,19 @@ from goalreel.chat.parsing import MAX_STEPS
 from goalreel.checkpoints import located
 from goalreel.errors import InputError, first_line
 from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from, write_card
-from goalreel.training.compiling import compile_parts
-from goalreel.training.conversations import Collator, as_dataset, read_rows, short_enough
-from goalreel.training.language_config import LanguageConfig
-from goalreel.training.loading import adapters, freeze, load
+from goalreel.training.config import LanguageConfig
+from goalreel.training.loading import adapters, compile_parts, computes_bf16, freeze, load
 from goalreel.training.optim import MuonAdamW
-from goalreel.training.precision import computes_bf16
-from goalreel.training.results import check_savable, last_checkpoint, save, tensorboard
-from goalreel.training.run import begin, is_nano, processes
-from goalreel.training.sampling import Length, LengthSampler, length
+from goalreel.training.rows import (
+    Collator,
+    Length,
+    LengthSampler,
+    as_dataset,
+    length,
+    read_rows,
+    short_enough,
+)
+from goalreel.training.run import begin, check_savable, is_nano, last_checkpoint, processes, save, tensorboard
 
 log = logging.getLogger(__name__)
 
