@@ -1,4 +1,4 @@
-"""The memory of a GPU."""
+"""Small helpers for torch: memory, threads, quantization, plain data. None of them imports it early."""
 
 import gc
 import importlib.util
@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Literal, get_args
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from goalreel.errors import InputError, first_line
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def has_gpu() -> bool:
@@ -38,7 +38,7 @@ SMALL = 50_000_000
 several times as long with it: a thread that waits for another keeps its core (dev/LOG.md, 2026-11-26)."""
 
 
-def threads_for(models: Iterable[nn.Module]) -> AbstractContextManager[None]:
+def threads_for(models: "Iterable[nn.Module]") -> AbstractContextManager[None]:
     """Make torch use one thread within this context if the models are small and on a CPU.
 
     OMP_NUM_THREADS in the environment wins: it is the user's choice.
@@ -52,6 +52,8 @@ def threads_for(models: Iterable[nn.Module]) -> AbstractContextManager[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -21,6 +21,7 @@ LIGHT = (
     "goalreel",
     "goalreel.types",
     "goalreel.drivers",
+    "goalreel.models.presets",
     "goalreel.annotator",
     "goalreel.streaming.board",
     "goalreel.cli.node",
