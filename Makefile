@@ -13,7 +13,7 @@ export MUJOCO_GL ?= egl
 unexport PYTHONDONTWRITEBYTECODE
 
 INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* msg/* srv/* action/*))
-.venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh $(INTERFACES) \
+.venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh lab/pyproject.toml $(INTERFACES) \
 		ros_pkg/goalreel_ros/setup.py ros_pkg/goalreel_ros/setup.cfg ros_pkg/goalreel_ros/package.xml \
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh

@@ -22,21 +22,21 @@ from pathlib import Path
 
 from common import argument_parser, parse, report
 
+from goalreel.annotator.statistics import Measurement, points, share_with_interval, with_interval
 from goalreel.cli.console import progress_bars
-from goalreel.evaluation.statistics import Measurement, points, share_with_interval, with_interval
 from goalreel.files import exclusive
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.planners.kinematic.clauses import read
-from goalreel.tabletop.bench.closed import TersePlanner
-from goalreel.tabletop.bench.loop import NoCritic, OracleCritic, TruePlanner, boards
-from goalreel.tabletop.bench.plan import score_plan
-from goalreel.tabletop.bench.scenes import Walk, disturbed, look_rendered, walks
 from goalreel.tabletop.sim.readback import shown
 from goalreel.tabletop.sim.splits import SEEDS, seeds
 from goalreel.types import Critic, Failure, Plan, Planner, Step, Storyboard, Task
+from goalreel_lab.bench.closed import TersePlanner
+from goalreel_lab.bench.loop import NoCritic, OracleCritic, TruePlanner, boards
+from goalreel_lab.bench.plan import score_plan
+from goalreel_lab.bench.scenes import Walk, disturbed, look_rendered, walks
 
 
 class PromptPlanner:

@@ -28,7 +28,7 @@ from support.real_labels import (
     read_labels,
 )
 
-from goalreel.evaluation.statistics import Measurement
+from goalreel.annotator.statistics import Measurement
 from goalreel.planners.kinematic import Granularity
 
 GRANULARITIES: tuple[Granularity, ...] = ("event", "subtask", "phase")

@@ -4,7 +4,7 @@
 
 A recording that starts with an open hand and one that starts with a closed hand are made. Each variant of
 them (tests/support/tabletop_variants.py) is annotated and compared with the simulator. A name is untrue where
-the simulator contradicts it (goalreel/evaluation/written_names.py); the bare instruction is no name.
+the simulator contradicts it (lab/goalreel_lab/written_names.py); the bare instruction is no name.
 
 Keys of --json: `split`, `first_seed`, `episodes`, and `rows`, each with
     variant           `closed_` before it: recorded with a hand that is closed at first
@@ -35,24 +35,24 @@ from support.tabletop_variants import VARIANTS, vary
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
+from goalreel.annotator.segmentation import boundary_counts
 from goalreel.annotator.show import episode_view
+from goalreel.annotator.statistics import share, with_interval
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
-from goalreel.evaluation.segmentation import boundary_counts
-from goalreel.evaluation.statistics import share, with_interval
-from goalreel.evaluation.written_names import claim_counts, untruth
 from goalreel.models.load import load
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.robot import find_layout
-from goalreel.tabletop.bench.scenes import SIZE, walk
-from goalreel.tabletop.bench.statuses import observed_truth, observed_unseen
-from goalreel.tabletop.bench.written_names import EpisodeTruth, grasp_events, names_of
 from goalreel.tabletop.sim.record import quiet, record
 from goalreel.tabletop.sim.splits import SEEDS, seeds
 from goalreel.tabletop.sim.truth import read_truth
+from goalreel_lab.bench.scenes import SIZE, walk
+from goalreel_lab.bench.statuses import observed_truth, observed_unseen
+from goalreel_lab.bench.written_names import EpisodeTruth, grasp_events, names_of
+from goalreel_lab.written_names import claim_counts, untruth
 
 cached_walk = cache(walk)
 TOLERANCE = 0.5

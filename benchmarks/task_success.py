@@ -40,12 +40,12 @@ from goalreel.streaming.board import Board, ErrorCode, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
-from goalreel.tabletop.bench.closed import go_home
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.sim.reach import Reacher
 from goalreel.tabletop.sim.splits import seeds
 from goalreel.types import ROLES
+from goalreel_lab.bench.closed import go_home
 
 SIZE = 128
 CALLED = (ErrorCode.NONE, ErrorCode.UNVERIFIED)

@@ -41,7 +41,8 @@ def _describe(command: Command, context: typer.Context) -> Iterator[str]:
     yield from ["", notes, ""]
     if not isinstance(command, TyperGroup):
         return
-    below = [(name, member) for name, member in command.commands.items() if not member.hidden]
+    members = [(name, command.get_command(context, name)) for name in command.list_commands(context)]
+    below = [(name, member) for name, member in members if member is not None and not member.hidden]
     yield from ["| command | what it does |", "|---|---|"]
     for name, member in below:
         anchor = f"{context.command_path} {name}".replace(" ", "-")

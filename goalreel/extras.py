@@ -33,7 +33,6 @@ EXTRAS = {
     "api": Extra("presets api and server: models behind HTTP", ("httpx2", "anyio")),
     "socks": Extra("models behind a SOCKS proxy", ("socksio",)),
     "sim": Extra("the simulated tabletop", ("mujoco",)),
-    "metaworld": Extra("the benchmark on Meta-World's tasks", ("metaworld",)),
     "bags": Extra("ROS 2 bags, with no ROS installed", ("apsw", "backports", "rosbags")),
     "rerun": Extra("recordings for the Rerun viewer", ("rerun",)),
     "serve": Extra(
@@ -113,6 +112,12 @@ def install_goalreel(extra: str = "") -> str:
         return install(f'"goalreel{suffix}"')
     pins = f'-c "{root / "constraints.txt"}" ' if (root / "constraints.txt").is_file() else ""
     return install(f'{pins}-e "{root}{suffix}"')
+
+
+def install_laboratory() -> str:
+    """The command that installs goalreel-lab: from the checkout where it runs from one."""
+    folder = Path(goalreel.__file__).parents[1] / "lab"
+    return install(f'-e "{folder}"' if folder.is_dir() else "goalreel-lab")
 
 
 def install_ros() -> str:

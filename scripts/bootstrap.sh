@@ -66,7 +66,7 @@ fi
 echo "installing Python packages into .venv"
 # Compiled once: where Python may not write bytecode, as in many containers, each process would compile torch anew.
 # Not through `python -m uv`: of the two variables above, the build environment would inherit this venv's.
-.venv/bin/uv pip install -q --compile-bytecode --python .venv/bin/python -c constraints.txt -e '.[dev]' \
+.venv/bin/uv pip install -q --compile-bytecode --python .venv/bin/python -c constraints.txt -e '.[dev]' -e ./lab \
   -e ./ros_pkg/goalreel_ros -e ./ros_pkg/lerobot_camera_goalreel
 # uv builds a folder again whenever it is named, and the interfaces take a minute.
 sum=$(find ros_pkg/goalreel_interfaces -type f | sort | xargs sha256sum | sha256sum)

@@ -30,7 +30,7 @@ from goalreel.editors.batching import Flux2KleinPairs
 from goalreel.editors.catalogue import find
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.chat import ChatPlanner
-from goalreel.tabletop.nano.language import PICTURE
+from goalreel_lab.nano.language import PICTURE
 
 type Klein = Literal["klein-4b", "klein-9b"]
 type Sizes = Mapping[str, Any]

@@ -33,10 +33,10 @@ def review(
 ) -> None:
     """Compare the models' answers with people's corrections."""
     with one_line_errors():
+        from goalreel.annotator.review_scores import measure_reviews
         from goalreel.annotator.show import open_annotated
+        from goalreel.annotator.statistics import flatten
         from goalreel.cli.console import measured_table, print_json
-        from goalreel.evaluation.review import measure_reviews
-        from goalreel.evaluation.statistics import flatten
 
         _, _, recorded = open_annotated(dataset, source)
         report = measure_reviews(dataset, recorded.fps)

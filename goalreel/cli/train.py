@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +12,7 @@ from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
+from goalreel.extras import install_laboratory
 
 if TYPE_CHECKING:
     from goalreel.models.names import ModelName
@@ -60,10 +60,10 @@ def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -
     Raises:
         UserError: a setting or a row that cannot be used.
     """
-    from goalreel.tabletop.nano.agent_config import NanoAgentConfig
-    from goalreel.training.config import read_config
+    from goalreel.training.config import LanguageConfig, extension, read_config
 
-    settings = read_config(config, NanoAgentConfig, **{k: v or None for k, v in overrides.items()})
+    kind = extension("agent") or LanguageConfig
+    settings = read_config(config, kind, **{k: v or None for k, v in overrides.items()})
     if settings.role != role:
         raise InputError(f"{config} trains a {settings.role}, not a {role}")
     from goalreel.training.sft import train
@@ -92,7 +92,6 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     for corpus in settings.corpus:
         shards_of(corpus)  # refuses a folder without a corpus before a model is loaded
     local = _is_local(ModelName.parse(settings.editor))  # refuses an unknown editor before anything is loaded
-    import_module("goalreel.tabletop.scorer")  # also in a checkout that is not installed
     scorer = build_scorer(settings.scorer)
     return train(
         settings,
@@ -217,7 +216,7 @@ def editor(
     """Train adapters (LoRA) of an image editor, or the nano editor."""
     with _training(out, json_output) as results:
         from goalreel.cli.console import progress_bars
-        from goalreel.training.config import read_config, read_settings
+        from goalreel.training.config import extension, read_config, read_settings
 
         if read_settings(config).get("method") == "lora":
             from goalreel.training.editor_lora import EditorLoraConfig
@@ -227,9 +226,8 @@ def editor(
             with progress_bars() as progress:
                 results |= train_lora(adapters, out, resume, progress=progress)
             return
-        from goalreel.tabletop.nano.editor_config import EditorConfig
-        from goalreel.tabletop.nano.editor_training import train
-
-        settings = read_config(config, EditorConfig, data=data, model=model or None)
+        train_nano = extension("editor")
+        if train_nano is None:
+            raise InputError(f"goalreel-lab trains the nano editor of {config}: {install_laboratory()}")
         with progress_bars() as progress:
-            results["editor"] = str(train(settings, out, resume, progress=progress))
+            results["editor"] = str(train_nano(config, out, resume, progress, data=data, model=model or None))

@@ -2,5 +2,5 @@
 
 `language.train` fine-tunes a Planner or a Critic by a `LanguageConfig`. `grpo.train` trains a Critic by
 reinforcement, by a `GrpoConfig`. `config.read_config` reads either from YAML or from a preset. The nano
-models are built in `goalreel.tabletop.nano`, which also trains the nano editor.
+models are built in `goalreel_lab.nano`, which also trains the nano editor.
 """

@@ -10,6 +10,7 @@ The configuration of GRPO, read from YAML, and an estimate of what a run costs.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -51,9 +52,21 @@ class Schedule(TrainingConfig):
     save_every: Count = 1000
 
 
+def extension(name: str) -> Any:
+    """Load what an installed package adds to training as `name` (goalreel-lab: the nano models), or None."""
+    for entry in metadata.entry_points(group="goalreel.training", name=name):
+        return entry.load()
+    return None
+
+
 def presets() -> list[str]:
-    """Name the configurations that come with goalreel."""
-    return sorted(f.stem for f in Path(presets_package.__file__).parent.glob("*.yaml"))
+    """Name the configurations that come with goalreel, and with packages that add some."""
+    return sorted(_preset_files())
+
+
+def _preset_files() -> dict[str, Path]:
+    packages = [package for package in (presets_package, extension("presets")) if package is not None]
+    return {file.stem: file for package in packages for file in Path(package.__path__[0]).glob("*.yaml")}
 
 
 def read_config[C: TrainingConfig](source: str, kind: type[C], **overrides: object) -> C:
@@ -99,8 +112,8 @@ def config_file(source: str) -> Path:
     Raises:
         InputError: neither; names the presets.
     """
-    if source in presets():
-        return Path(presets_package.__file__).parent / f"{source}.yaml"
+    if source in (files := _preset_files()):
+        return files[source]
     if not Path(source).is_file():
         raise InputError(f"no configuration {source}: give a YAML file or one of {', '.join(presets())}")
     return Path(source)

@@ -24,23 +24,23 @@ from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
-from goalreel.tabletop.lessons.continuations import continuation_rows
-from goalreel.tabletop.lessons.conversations import (
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel_lab.lessons.continuations import continuation_rows
+from goalreel_lab.lessons.conversations import (
     candidate_of,
     plan_lesson,
     task_of,
     verdict_lesson,
 )
-from goalreel.tabletop.lessons.corpus import LESSONS, CorpusOrder, make_corpus
-from goalreel.tabletop.lessons.critiques import critique_rows
-from goalreel.tabletop.lessons.grounding import in_order, place
-from goalreel.tabletop.lessons.kinds import EDITS, PLANS, VERDICTS
-from goalreel.tabletop.lessons.prompts import NAMES
-from goalreel.tabletop.lessons.steps import walk
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel_lab.lessons.corpus import LESSONS, CorpusOrder, make_corpus
+from goalreel_lab.lessons.critiques import critique_rows
+from goalreel_lab.lessons.grounding import in_order, place
+from goalreel_lab.lessons.kinds import EDITS, PLANS, VERDICTS
+from goalreel_lab.lessons.prompts import NAMES
+from goalreel_lab.lessons.steps import walk
 
 SEEDS = seeds("validation", 4, first=30)
 
@@ -246,7 +246,7 @@ def test_workers_write_the_same_files(tmp_path):
 
 MAKING = """
 from goalreel.cli.corpus import app
-from goalreel.tabletop.lessons import corpus
+from goalreel_lab.lessons import corpus
 
 kind, make = corpus.LESSONS["edits"]
 parts = []

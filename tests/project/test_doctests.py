@@ -7,17 +7,20 @@ import subprocess
 import pytest
 from support.places import ROOT
 
-ROS = "ros_pkg/goalreel_ros/"
+PACKAGES = ("ros_pkg/goalreel_ros/", "lab/")
+"""Folders that are on the path, beside the packages that goalreel/ links to."""
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def with_examples() -> list[str]:
     """The modules that hold any, as they are imported."""
-    command = ["git", "grep", "-lE", r"^\s*>>> ", "--", "*.py", ":!tests"]
+    command = ["git", "grep", "-lE", r"^\s*>>> ", "--", "*.py", ":!tests", ":!lab/tests", ":!lab/studies"]
     files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     names = [file.removesuffix(".py").removesuffix("/__init__") for file in files]
-    inside = [name.removeprefix(ROS) if name.startswith(ROS) else f"goalreel/{name}" for name in names]
-    return [name.replace("goalreel/goalreel", "goalreel").replace("/", ".") for name in inside]
+    for folder in PACKAGES:
+        names = [name.removeprefix(folder) for name in names]
+    inside = [name if name.startswith("goalreel") else f"goalreel/{name}" for name in names]
+    return [name.replace("/", ".") for name in inside]
 
 
 @pytest.mark.parametrize("name", with_examples())

@@ -86,7 +86,7 @@ LAYERS = (
     ("datasets",),
     ("models",),
     ("annotator",),
-    ("serving", "training", "evaluation"),
+    ("serving", "training"),
     ("streaming", "tabletop"),
     ("studio",),
     ("cli",),
@@ -124,7 +124,7 @@ def test_only_the_fixed_packages_are_links():
 def test_the_top_level_is_short():
     folders = {Path(name).parts[0] for name in tracked(".") if "/" in name and name[0] != "."}
     expected = (
-        "annotator benchmarks datasets dev docker docs examples goalreel launch planners ros_pkg scripts"
+        "annotator benchmarks datasets dev docker docs examples goalreel lab launch planners ros_pkg scripts"
     )
     assert folders == {*expected.split(), "tests"}
 
@@ -139,6 +139,13 @@ def test_a_package_imports_only_from_the_layers_below(package):
             for other in {_package(name) for name in _imported(node)} - {None, package}:
                 allowed = LAYER[other] < LAYER[package] or (file, other) in FRONT_DOORS
                 assert allowed, f"{file}:{node.lineno}: {other}"
+
+
+def test_the_product_never_imports_the_laboratory():
+    folders = ("goalreel", *LINKS, "ros_pkg", "launch", "examples")
+    for file in (f for folder in folders for f in tracked(folder) if f.endswith(".py")):
+        for node in nodes(file):
+            assert not [name for name in _imported(node) if name.startswith("goalreel_lab")], file
 
 
 @pytest.mark.parametrize(
@@ -209,8 +216,10 @@ def test_there_is_one_version():
     for package in ("goalreel_interfaces", "goalreel_ros"):
         manifest = ElementTree.parse(ROOT / "ros_pkg" / package / "package.xml")
         assert manifest.findtext("version") == goalreel.__version__, package
-    plugin = tomllib.loads((ROOT / "ros_pkg/lerobot_camera_goalreel/pyproject.toml").read_text())
-    assert plugin["project"]["version"] == goalreel.__version__
+    for folder in ("ros_pkg/lerobot_camera_goalreel", "lab"):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        assert project["version"] == goalreel.__version__
+    assert f"=={goalreel.__version__}" in project["dependencies"][0]
 
 
 ROSDEP = {"cv2": "python3-opencv", "zmq": "python3-zmq"} | {

@@ -22,9 +22,9 @@ from typer.main import get_command
 from goalreel.cli.main import app
 from goalreel.drivers import run
 from goalreel.models.model_set import ModelSet
-from goalreel.tabletop.bench.loop import TruePlanner
-from goalreel.tabletop.bench.scenes import walk
 from goalreel.types import Candidate, Verdict
+from goalreel_lab.bench.loop import TruePlanner
+from goalreel_lab.bench.scenes import walk
 
 REPLIES = "the block stays", "the block is misshapen", "Take the red block out of the blue bowl."
 ROWS = [{"messages": [{"role": "assistant", "content": reply}]} for reply in REPLIES]

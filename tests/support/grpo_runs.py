@@ -45,9 +45,9 @@ class Copier:
 
 
 def run(settings: GrpoConfig, out: Path) -> None:
-    from goalreel.tabletop.sim.scoring import SimulatorScorer
     from goalreel.tabletop.sim.task_ids import held_out_split
     from goalreel.training import grpo
+    from goalreel_lab.scoring import SimulatorScorer
 
     models = {"editor": Copier(), "scorer": SimulatorScorer(), "local": True}
     grpo.train(settings, out, False, held_out=held_out_split, **models)

@@ -11,10 +11,10 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from goalreel.annotator.segmentation import best_matches, boundary_counts
+from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.evaluation.segmentation import best_matches, boundary_counts
-from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.planners.kinematic import Granularity, KinematicPlanner
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.types import Failure, Plan, Segment, Step, Task

@@ -7,16 +7,16 @@ from functools import cache
 import numpy as np
 
 from goalreel.image import Image
-from goalreel.tabletop.bench.loop import OracleCritic
-from goalreel.tabletop.bench.scenes import SIZE, Walk
-from goalreel.tabletop.bench.words import step_of
-from goalreel.tabletop.lessons.prompts import explicit
-from goalreel.tabletop.lessons.rows import VerdictRow
 from goalreel.tabletop.sim.env import Tabletop, TabletopState
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import TabletopScene, is_bowl
 from goalreel.tabletop.sim.teleport import teleport
 from goalreel.types import Failure, Plan, Step, Verdict
+from goalreel_lab.bench.loop import OracleCritic
+from goalreel_lab.bench.scenes import SIZE, Walk
+from goalreel_lab.bench.words import step_of
+from goalreel_lab.lessons.prompts import explicit
+from goalreel_lab.lessons.rows import VerdictRow
 
 
 def by_task(walks: Sequence[Walk]) -> dict[str, Walk]:

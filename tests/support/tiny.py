@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 import transformers as hf
 
-from goalreel.tabletop.nano.language import CHAT_TEMPLATE, PICTURE, SPECIAL, byte_level_bpe
+from goalreel_lab.nano.language import CHAT_TEMPLATE, PICTURE, SPECIAL, byte_level_bpe
 
 SENTENCES = (
     "put the blue block in the yellow bowl, then close the drawer",

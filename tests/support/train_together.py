@@ -11,13 +11,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from goalreel.tabletop.nano import editor_training
-from goalreel.tabletop.nano.agent_config import NanoAgentConfig
-from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.training import sft as language
 from goalreel.training.config import Schedule
 from goalreel.training.run import processes
 from goalreel.training.training_loop import fit
+from goalreel_lab.nano import editor_training
+from goalreel_lab.nano.agent_config import NanoAgentConfig
+from goalreel_lab.nano.editor_config import EditorConfig
 
 ROWS = torch.linspace(-1, 1, 32).view(8, 4).sin()
 WANTED = ROWS @ torch.tensor([[1.0], [2.0], [-1.0], [0.5]])

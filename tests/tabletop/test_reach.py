@@ -10,13 +10,13 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.image import Image
-from goalreel.tabletop.bench.closed import Course, follow, go_home
-from goalreel.tabletop.bench.scenes import walk
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import on
 from goalreel.tabletop.sim.reach import Reacher
 from goalreel.tabletop.sim.scene import HALF
+from goalreel_lab.bench.closed import Course, follow, go_home
+from goalreel_lab.bench.scenes import walk
 
 SEED = 900340
 """Stack the yellow block on the blue block, the red one on the yellow one."""

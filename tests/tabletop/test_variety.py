@@ -5,13 +5,13 @@ import pytest
 
 from goalreel.datasets.corpora.rows import read_rows
 from goalreel.errors import InputError
-from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
-from goalreel.tabletop.lessons.edits import edit_rows
-from goalreel.tabletop.lessons.kinds import EDITS
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.readback import read_back, shown
 from goalreel.tabletop.sim.splits import seeds
 from goalreel.tabletop.sim.variety import PLAIN, View, seen, view_of
+from goalreel_lab.lessons.corpus import CorpusOrder, make_corpus
+from goalreel_lab.lessons.edits import edit_rows
+from goalreel_lab.lessons.kinds import EDITS
 
 SOME = seeds("validation", 12, first=700)
 

@@ -28,12 +28,12 @@ from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.critic_rows import CritiqueRow
 from goalreel.errors import BackendError, InputError
-from goalreel.tabletop.lessons.critiques import critique_rows
 from goalreel.tabletop.sim.task_ids import held_out_split, task_id_of
 from goalreel.training import grpo
 from goalreel.training.rewards import Marks
 from goalreel.training.rows import Critiques, asked_of
 from goalreel.training.run import last_checkpoint
+from goalreel_lab.lessons.critiques import critique_rows
 
 if not NANO.is_dir():
     pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)

@@ -1,0 +1,1 @@
+"""The commands that the laboratory adds to goalreel's, one module each."""

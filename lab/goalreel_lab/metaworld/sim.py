@@ -1,0 +1,268 @@
+"""A task of Meta-World in simulation: its expert, its pictures, and its contacts.
+
+The experts move at up to 0.8 m/s, about four times as fast as robots that people steer. Slower commands make
+them fail, so time is stretched: a control step of 1/80 s counts as 1/20 s, and every second one is a frame.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+    os.environ.setdefault("MUJOCO_GL", "egl")  # read once, when mujoco is imported
+
+import metaworld
+import mujoco
+from metaworld.policies import ENV_POLICY_MAP
+
+from goalreel_lab.metaworld.tasks import Ending, tasks
+
+FPS = 10
+_STEPS = 2
+"""Control steps a frame."""
+_LONGEST = 400
+"""Frames after which an expert has failed."""
+_CAMERA, _PLACE = "corner2", (0.75, 0.075, 0.7)
+"""The camera, and where lerobot moves it: nearer."""
+_STAY, _OPEN, _RISE, _HOMEWARDS = 6, 8, 12, 50
+"""Frames of each part of an ending."""
+_OPPOSITE = 0.6
+"""Share of a contact's force direction along the line between the fingers that counts as squeezing."""
+
+type Action = NDArray[np.float64]
+"""(4,): three directions and the gripper's effort, all within -1 .. 1; 1 closes."""
+type Observation = NDArray[np.float64]
+"""(39,), as Meta-World gives it: the hand (m), the gripper's opening, two things of the task, its goal."""
+type Steer = Callable[[Observation, Callable[[], NDArray[np.uint8]]], Action]
+"""Chooses the next action from what Meta-World observes; the function renders what the camera sees."""
+
+
+@dataclass(frozen=True)
+class BodyState:
+    """What happens to a body at one moment (see `BodyTruth`)."""
+
+    touched: bool
+    held: bool
+    met: bool
+    pose: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SimulatedMoment:
+    """One moment before an action: (size, size, 3) RGB, the robot's numbers, and the truth."""
+
+    picture: NDArray[np.uint8]
+    observation: Observation
+    action: Action
+    """What the expert wants to do next."""
+    success: bool
+    bodies: dict[str, BodyState]
+
+    @property
+    def hand(self) -> NDArray[np.float64]:
+        """Say where the hand is, in m."""
+        return self.observation[:3]
+
+    @property
+    def opening(self) -> float:
+        """Say how far the gripper is open: 1 is open."""
+        return float(self.observation[3])
+
+
+class Workbench:
+    """A task's table, arm and expert; `run` is an episode of the expert, `attempt` one of another policy.
+
+    The same task and seed give the same start.
+    """
+
+    def __init__(self, task: str, size: int) -> None:
+        self._benchmark = metaworld.MT1(task, seed=0)
+        self._env: Any = self._benchmark.train_classes[task]()
+        self._env.max_path_length = 10**6
+        self._expert = ENV_POLICY_MAP[task]
+        model = self._env.model
+        self._model: mujoco.MjModel = model
+        self._data: mujoco.MjData = self._env.data
+        quality = model.vis.quality
+        quality.shadowsize = quality.offsamples = 0
+        model.camera(_CAMERA).pos[:] = _PLACE
+        self._size = size
+        names = dict.fromkeys(tasks()[task].objects.values())
+        self._bodies = {name: self._geoms(self._model.body(name).id) for name in names}
+        self._joints = {name: self._coordinates(geoms) for name, geoms in self._bodies.items()}
+        self._hand = self._geoms(self._model.body("right_hand").id)
+        self._touched: set[str] = set()
+        """What the hand has touched since the last frame: contact may flicker."""
+        self._fingers = [self._geoms(self._model.body(f"{side}claw").id) for side in ("left", "right")]
+
+    @property
+    def movable(self) -> dict[str, bool]:
+        """Tell of each body that matters whether it can move."""
+        return {name: bool(len(joints)) for name, joints in self._joints.items()}
+
+    def run(
+        self, seed: int, ending: Ending, disturb: Callable[[Action], Action] = lambda action: action
+    ) -> list[SimulatedMoment] | None:
+        """Record the expert and the ending; None where the expert fails.
+
+        What `disturb` makes of an action is carried out; recorded is what the expert wanted.
+        """
+        self._start(seed)
+        frames: list[SimulatedMoment] = []
+        success = False
+        with self._renderer() as renderer, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Constant")  # of Meta-World, about its own experts
+            for action in self._actions(ending):
+                frames.append(self._frame(renderer, action, success))
+                if len(frames) > _LONGEST:
+                    return None
+                success = self._step(disturb(action))
+        return frames
+
+    def attempt(self, seed: int, steer: Steer, frames: int) -> bool:
+        """Tell whether `steer` makes Meta-World report success at the end of one of `frames` frames."""
+        self._start(seed)
+        with self._renderer() as renderer:
+            look = partial(self._picture, renderer)
+            return any(self._step(steer(self._observation, look)) for _ in range(frames))
+
+    def _renderer(self) -> closing[mujoco.Renderer]:
+        return closing(mujoco.Renderer(self._model, self._size, self._size))
+
+    def _start(self, seed: int) -> None:
+        self._env.set_task(self._benchmark.train_tasks[seed % len(self._benchmark.train_tasks)])
+        self._observation, _ = self._env.reset()
+        self._touched = set()
+
+    def _step(self, action: Action) -> bool:
+        info: dict[str, Any] = {}
+        for _ in range(_STEPS):
+            self._observation, _, _, _, info = self._env.step(np.clip(action, -1, 1).astype(np.float32))
+            self._touched |= self._touches(self._pairs())
+        return bool(info["success"])
+
+    def _actions(self, ending: Ending) -> Iterator[Action]:
+        """Yield an action a frame; it is carried out before the next is asked for."""
+        expert = self._expert()
+        start = self._observation[:3].copy()
+        while True:
+            action = np.clip(expert.get_action(self._observation), -1, 1).astype(np.float64)
+            yield action
+            if self._done():
+                break
+        if ending == "stay":
+            for _ in range(_STAY):
+                yield np.clip(expert.get_action(self._observation), -1, 1).astype(np.float64)
+            return
+        for _ in range(_OPEN):
+            yield np.array([0, 0, 0, -1.0])
+        for _ in range(_RISE):
+            yield np.array([0, 0, 0.7, -1.0])
+        for _ in range(_HOMEWARDS if ending == "home" else 0):
+            way = start - self._observation[:3]
+            if np.linalg.norm(way) < 0.01:
+                break
+            if np.linalg.norm(way[:2]) > 0.03:
+                way[2] = max(way[2], 0)  # down only where it began: nothing is in the way there
+            yield np.array([*np.clip(10 * way, -1, 1), -1.0])
+
+    def _done(self) -> bool:
+        return bool(self._env.evaluate_state(self._observation, np.zeros(4, np.float32))[1]["success"])
+
+    def _picture(self, renderer: mujoco.Renderer) -> NDArray[np.uint8]:
+        renderer.update_scene(self._data, camera=_CAMERA)
+        renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
+        renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+        return renderer.render()[::-1, ::-1].copy()  # this camera hangs upside down
+
+    def _frame(self, renderer: mujoco.Renderer, action: Action, success: bool) -> SimulatedMoment:
+        return SimulatedMoment(
+            picture=self._picture(renderer),
+            observation=self._observation.copy(),
+            action=action,
+            success=success,
+            bodies=self._states(),
+        )
+
+    def _pairs(self) -> "list[_Pair]":
+        contact, number = self._data.contact, self._data.ncon
+        return [
+            (int(a), int(b), normal)
+            for (a, b), normal in zip(contact.geom[:number], contact.frame[:number, :3], strict=True)
+        ]
+
+    def _touches(self, pairs: "list[_Pair]") -> set[str]:
+        return {name for name, geoms in self._bodies.items() if _meet(pairs, geoms, self._hand)}
+
+    def _states(self) -> dict[str, BodyState]:
+        pairs = self._pairs()
+        touched = self._touches(pairs) | self._touched
+        self._touched = set()
+        between = self._data.body("rightpad").xpos - self._data.body("leftpad").xpos
+        between = between / np.linalg.norm(between)
+        return {
+            name: BodyState(
+                touched=name in touched,
+                held=all(
+                    _squeezed(pairs, geoms, finger, sign * between)
+                    for finger, sign in zip(self._fingers, (1, -1), strict=True)
+                ),
+                met=any(
+                    _meet(pairs, geoms, other)
+                    for tool, other in self._bodies.items()
+                    if tool != name and tool in touched
+                ),
+                pose=tuple(float(x) for x in self._data.qpos[self._joints[name]]),
+            )
+            for name, geoms in self._bodies.items()
+        }
+
+    def _geoms(self, root: int) -> frozenset[int]:
+        """The geoms of a body and of all that hangs on it."""
+        parents = self._model.body_parentid
+
+        def below(body: int) -> bool:
+            while body and body != root:
+                body = int(parents[body])
+            return body == root
+
+        return frozenset(g for g in range(self._model.ngeom) if below(int(self._model.geom_bodyid[g])))
+
+    def _coordinates(self, geoms: frozenset[int]) -> NDArray[np.int64]:
+        """Where the positions of the bodies with these geoms are in qpos, without the turns of a free one."""
+        bodies = {int(self._model.geom_bodyid[g]) for g in geoms}
+        bodies |= {int(self._model.body_parentid[b]) for b in bodies} - {0}
+        model = self._model
+        places: list[int] = []
+        for joint in range(model.njnt):
+            if int(model.jnt_bodyid[joint]) in bodies:
+                width = 3 if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE else 1
+                places += range(model.jnt_qposadr[joint], model.jnt_qposadr[joint] + width)
+        return np.array(places, np.int64)
+
+
+type _Pair = tuple[int, int, NDArray[np.float64]]
+
+
+def _meet(pairs: list[_Pair], some: frozenset[int], others: frozenset[int]) -> bool:
+    return any((a in some and b in others) or (b in some and a in others) for a, b, _ in pairs)
+
+
+def _squeezed(
+    pairs: list[_Pair], body: frozenset[int], finger: frozenset[int], inwards: NDArray[np.float64]
+) -> bool:
+    """Whether a finger presses on a body in the direction of the other finger."""
+    for a, b, normal in pairs:  # which points from geom a to geom b
+        if (a in finger and b in body and normal @ inwards > _OPPOSITE) or (
+            b in finger and a in body and -normal @ inwards > _OPPOSITE
+        ):
+            return True
+    return False

@@ -1,0 +1,56 @@
+"""What a nano Planner or Critic is and how it is trained, read from YAML."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from goalreel.training.config import Count, LanguageConfig, TrainingConfig
+
+HEAD = 32
+"""Width of an attention head of the nano models."""
+
+
+class NanoShape(TrainingConfig):
+    """Size of a language agent made from scratch; the defaults make about 2.5M parameters."""
+
+    hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 160
+    layers: Count = 4
+    vision_hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 128
+    vision_layers: Count = 3
+    vocabulary: Annotated[int, Field(ge=320)] = 1024
+    """Entries of the tokenizer, before the passages that are one token each (`nano.language`)."""
+    side: Annotated[int, Field(ge=32, multiple_of=16)] = 128
+    """Every picture is brought to about `side` x `side` pixels: 64 tokens at 128."""
+
+
+class NanoAgentConfig(LanguageConfig):
+    """Supervised fine-tuning of a Planner or a Critic that may be made from scratch: `model: nano`."""
+
+    nano: NanoShape = NanoShape()
+    """The shape of a model made from scratch."""
+    words: tuple[Path, ...] = ()
+    """ShareGPT files whose words a model made from scratch is to know, for a later training on them."""
+
+    @model_validator(mode="after")
+    def _from_scratch_is_whole(self) -> Self:
+        if self.model != "nano" and self.words:
+            raise ValueError("words is for a model made from scratch: this one has its words")
+        if self.model == "nano" and (self.method == "lora" or self.freeze_vision_tower):
+            raise ValueError("a nano model is made from scratch: train all of it")
+        return self
+
+    def from_scratch(self, rows: Sequence[Mapping[str, Any]], folder: Path) -> Path | None:
+        """Make a nano model in `folder` and give it, where `model` is `nano`; a finished one is kept."""
+        if self.model != "nano":
+            return None
+        if not (folder / "model.safetensors").is_file():
+            from goalreel.training.rows import read_rows
+            from goalreel_lab.nano.language import build_model, build_processor, build_tokenizer
+
+            texts = [*rows, *(read_rows(self.words) if self.words else ())]
+            tokenizer = build_tokenizer(texts, self.nano.vocabulary)
+            build_processor(tokenizer, self.nano.side).save_pretrained(folder)
+            build_model(tokenizer, self.nano, self.seed).save_pretrained(folder)
+        return folder

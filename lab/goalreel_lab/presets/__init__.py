@@ -1,0 +1,1 @@
+"""Configurations of `goalreel train` for the nano models, one YAML file each."""

@@ -1,0 +1,230 @@
+"""Run a published benchmark: answers, export, judging, scores. The same call resumes after a kill.
+
+OUT/settings.json     what decided the answers; a second run must have the same
+OUT/samples/ID/       the storyboard of each sample
+OUT/answers/          replies of the models, for samples that are not finished
+OUT/export/           the answers in the benchmark's own form
+OUT/judge/            every reply of the judge
+OUT/report.md         the scores beside the paper's
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from goalreel import __version__
+from goalreel.annotator.statistics import Measurement
+from goalreel.errors import DatasetError, InputError
+from goalreel.files import digest, exclusive, write_bytes
+from goalreel.image import Image
+from goalreel.models.model_set import ModelSet
+from goalreel.models.names import ModelName
+from goalreel.progress import OnProgress
+from goalreel.types import ROLES
+from goalreel_lab.published.answers import FOLDER, Answers, generate
+from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, Benchmark, Sample
+from goalreel_lab.published.estimate import Estimate, estimate
+from goalreel_lab.published.judging import Asker, BenchJudge, judge_all
+from goalreel_lab.published.paper import KLEIN, QWEN, WARNINGS, check_row, row_for, tables_of
+from goalreel_lab.published.report import PublishedReport
+
+type Only = Literal["generate", "judge"]
+type Confirm = Callable[[Estimate], bool]
+
+_DESCRIPTIONS = {"data": "data, or questions from another --clone"}
+_PROBE = BenchAnswer((AnswerPart("text", Image(np.zeros((8, 8, 3), np.uint8))),))
+
+
+@dataclass(frozen=True)
+class PublishedOrder:
+    """What is to be run: a benchmark on the data that the user has in `data`, with all results in `out`."""
+
+    benchmark: Benchmark
+    data: Path
+    out: Path
+    limit: int | None = None
+    """Take this many samples, drawn by their ids: a larger limit adds to a smaller one. None is all."""
+    seed: int = 0
+    only: Only | None = None
+    """Stop before judging, or judge what is there."""
+    task: int | None = None
+    """Of CoMM: which half of the paper's table."""
+    paper_row: str | None = None
+    """None is the row of the paper's system with the same editor."""
+    concurrency: int = 16
+
+
+def run_benchmark(
+    order: PublishedOrder,
+    models: ModelSet | None,
+    judge: BenchJudge | None = None,
+    *,
+    confirm: Confirm = lambda _: True,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> PublishedReport:
+    """Make the answers that are missing, write them out, and judge them if there is a judge.
+
+    Args:
+        models: None with `only="judge"`.
+        confirm: asked before the first call of the judge; False leaves the answers unjudged.
+
+    Raises:
+        InputError: the data or the judge's prompts are not there, or `out` was made with other settings.
+        DatasetError: another run works in the same folder, or the disk is full.
+        UserError: a model cannot be loaded or called; what is finished is kept.
+    """
+    benchmark, out = order.benchmark, order.out
+    if order.paper_row is not None:
+        check_row(benchmark.name, order.task, order.paper_row)
+    every = benchmark.samples(order.data)
+    samples = _drawn(every, order.limit)
+    if judge is not None:  # without its prompts, now rather than when all answers are made
+        benchmark.inquiries(every[0], _PROBE, {})
+    with exclusive(out / "answers", out):
+        settings = _settle(order, models, every)
+        if order.only != "judge":
+            if models is None:
+                raise ValueError("answers need models")
+            generate(samples, models, out, seed=order.seed, concurrency=order.concurrency, progress=progress)
+        answers = Answers(samples, out)
+        if not answers:
+            raise InputError(f"{out / FOLDER}: no answers there: run it without --only judge first")
+        benchmark.export(answers, out / "export")
+        values = {}
+        if judge is not None and order.only != "generate":
+            values = _judged(order, judge, answers, confirm, progress)
+        report = _report(order, settings, len(every), answers, judge if values else None, values)
+        write_bytes(out / "report.md", report.markdown().encode())
+    return report
+
+
+def _judged(
+    order: PublishedOrder, judge: BenchJudge, answers: Answers, confirm: Confirm, progress: OnProgress
+) -> dict[str, Measurement]:
+    folder = order.out / "judge"
+    cost = estimate(order.benchmark, answers, Asker(judge, folder))
+    if cost.calls and not confirm(cost):
+        return {}
+    return order.benchmark.scores(judge_all(order.benchmark, answers, judge, folder, progress))
+
+
+def _drawn(every: Sequence[Sample], limit: int | None) -> list[Sample]:
+    """Take `limit` samples from all over the benchmark, in its order."""
+    first = {sample.id for sample in sorted(every, key=lambda sample: digest(sample.id))[:limit]}
+    return [sample for sample in every if sample.id in first]
+
+
+def _settle(order: PublishedOrder, models: ModelSet | None, every: Sequence[Sample]) -> dict[str, Any]:
+    """Compare what decides the answers with what `out` was made with, or write it down.
+
+    Raises:
+        InputError: they differ, or there is nothing to judge.
+        DatasetError: the settings in `out` are damaged.
+    """
+    path = order.out / "settings.json"
+    data = {"benchmark": order.benchmark.name, "task": order.task, "data": _fingerprint(every)}
+    facts = data | (_facts(models, order.seed) if models is not None else {})
+    if not path.is_file():
+        if models is None:
+            raise InputError(f"{order.out}: nothing to judge there: run it without --only judge first")
+        write_bytes(path, json.dumps(facts, indent=1).encode())
+        return facts
+    try:
+        stored_facts: dict[str, Any] = {**json.loads(path.read_bytes())}
+    except (ValueError, TypeError) as e:
+        raise DatasetError(f"{path}: damaged: choose another --out") from e
+    for key, value in facts.items():
+        if stored_facts.get(key) != value:
+            change = f"{_DESCRIPTIONS.get(key, key)} ({stored_facts.get(key)}, now {value})"
+            raise InputError(f"{order.out} was made with another {change}: choose another --out")
+    return stored_facts
+
+
+def _facts(models: ModelSet, seed: int) -> dict[str, Any]:
+    provenance = models.provenance
+    public = {role: provenance.preset.model_name(role).public() for role in ROLES}
+    facts = provenance.settings() | public | {"notes": dict(provenance.notes)}
+    return facts | {"seed": seed, "goalreel": __version__}
+
+
+def _fingerprint(every: Sequence[Sample]) -> str:
+    """Tell these data from others; only the pictures of one sample are held at a time."""
+    return digest(*map(_digest, every))[:16]
+
+
+def _digest(sample: Sample) -> str:
+    row = json.dumps(dict(sample.row), sort_keys=True, default=repr)
+    pictures = [*sample.images, *(s.image for s in sample.done if s.image is not None)]
+    return digest(sample.id, sample.group, sample.instruction, row, *(p.pixels.tobytes() for p in pictures))
+
+
+def _report(
+    order: PublishedOrder,
+    settings: dict[str, Any],
+    every: int,
+    answers: Answers,
+    judge: BenchJudge | None,
+    values: dict[str, Measurement],
+) -> PublishedReport:
+    unplanned = answers.unplanned()
+    row = order.paper_row or row_for(settings.get("editor", ""))
+    return PublishedReport(
+        benchmark=order.benchmark.name,
+        task=order.task,
+        settings=settings,
+        samples=every,
+        answered=len(answers),
+        unplanned=unplanned,
+        judge=judge.name if judge else None,
+        values=values,
+        row=row,
+        notes=tuple(_notes(order, settings, every, answers, judge, unplanned, row)),
+    )
+
+
+def _notes(
+    order: PublishedOrder,
+    settings: dict[str, Any],
+    every: int,
+    answers: Answers,
+    judge: BenchJudge | None,
+    unplanned: dict[str, str],
+    row: str | None,
+) -> list[str]:
+    """Say what differs from the paper, then what must be known of the benchmark."""
+    notes = [f"The {role}: {note}." for role, note in settings.get("notes", {}).items()]
+    facts = order.benchmark.judge
+    paper_samples = next((t.samples for t in tables_of(order.benchmark.name, order.task)), None)
+    if judge is not None and not _same_model(judge.name, facts.model):
+        notes.append(f"Another judge: the paper's was {facts.model}, this one is {judge.name}.")
+    if judge is not None and judge.temperature != facts.temperature:
+        temperature = (
+            "its own temperature" if judge.temperature is None else f"temperature {judge.temperature:g}"
+        )
+        notes.append(f"The judge was asked at {temperature}, not {facts.temperature:g}.")
+    if judge is not None and not facts.official_prompts:
+        notes.append("The judge was asked in goalreel's words: --clone gives it the benchmark's own.")
+    if paper_samples is not None and every != paper_samples:
+        notes.append(f"The data have {every} samples, the published ones {paper_samples}.")
+    if len(answers) < every:
+        notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
+    if unplanned:
+        notes.append(f"{len(unplanned)} samples have no plan: docs/how-to/benchmarks.md says how they count.")
+    if row is None:
+        notes.append("The paper's tables have no such editor: --paper-row names a row to compare with.")
+    elif row == KLEIN and "klein-9b" not in (editor := settings.get("editor", "")).lower():
+        notes.append(f"The row's editor is FLUX.2-klein-9B, this one is {editor}.")
+    if row in (KLEIN, QWEN) and settings.get("max_attempts") != 5:
+        notes.append(f"The paper's T is 5; here it is {settings.get('max_attempts')}.")
+    return notes + list(WARNINGS.get(order.benchmark.name, ()))
+
+
+def _same_model(name: str, model: str) -> bool:
+    """Tell whether a judge's name is the model, or a dated snapshot of it."""
+    short_name = ModelName.parse(name).brief()
+    return re.fullmatch(rf"{re.escape(model)}(-\d{{4}}-\d\d-\d\d)?", short_name) is not None

@@ -1,0 +1,207 @@
+"""TabletopBench's intervals, its report, its command, and the whole job on a recording."""
+
+import json
+import os
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[lerobot]'")
+
+from goalreel.annotator.statistics import (
+    Measurement,
+    balanced_accuracy,
+    gap_share,
+    points,
+    roc_area,
+    share,
+    share_with_interval,
+    with_interval,
+)
+from goalreel.cli.evaluate import app
+from goalreel.datasets.source import Source
+from goalreel.models.load import load
+from goalreel.models.model_set import Provenance
+from goalreel.models.presets import Preset
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.sim.truth import read_truth
+from goalreel.types import Alignment, Step
+from goalreel_lab.bench.bench import PARTS
+from goalreel_lab.bench.job import annotated, score_job
+from goalreel_lab.bench.report import BenchReport
+from goalreel_lab.bench.scenes import walks
+from goalreel_lab.cli import eval_tabletop
+
+
+def quiet(stage, done, total):
+    pass
+
+
+def test_the_interval_is_that_of_the_binomial():
+    rng = np.random.default_rng(1)
+    found = share_with_interval((seed, bool(rng.random() < 0.8)) for seed in range(400))
+    wide = 1.96 * np.sqrt(found.value * (1 - found.value) / 400)
+    assert found.low == pytest.approx(found.value - wide, abs=0.008)
+    assert found.high == pytest.approx(found.value + wide, abs=0.008)
+
+
+def test_episodes_are_drawn_not_rows():
+    one_each = share_with_interval((seed, seed % 2 == 0) for seed in range(40))
+    ten_each = share_with_interval((seed, seed % 2 == 0) for seed in range(40) for _ in range(10))
+    assert ten_each == one_each
+
+
+def test_the_interval_holds_the_value_and_narrows_with_more_episodes():
+    few = [(1.0, 1.0), (0.0, 1.0)] * 5
+    wide, narrow = with_interval(few, share), with_interval(few * 20, share)
+    assert wide.low < 0.5 < wide.high
+    assert narrow.high - narrow.low < (wide.high - wide.low) / 2
+    assert with_interval(few, share) == wide
+
+
+def test_nothing_to_measure_is_none():
+    assert share_with_interval([]) == Measurement(value=None)
+    assert with_interval([(0, 0), (0, 0)], share) == Measurement(value=None)
+
+
+def test_a_draw_without_anything_to_measure_is_no_success():
+    rare = with_interval([(0, 1), *[(0, 0)] * 9], share)
+    assert (rare.value, rare.low, rare.high) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "sums", "value"),
+    [
+        (balanced_accuracy, (9, 10, 1, 2), 0.7),
+        (points, (9, 7, 10), 20),
+        (gap_share, (8, 5, 10), 0.6),
+        (gap_share, (4, 5, 10), -0.2),
+        (gap_share, (5, 5, 5), np.nan),
+        (gap_share, (5, 5, 4), np.nan),
+        (roc_area, (0, 0, 3, 3, 0, 0), 1),
+        (roc_area, (3, 0, 0, 0, 0, 3), 0),
+        (roc_area, (1, 1, 1, 1), 0.5),
+        (roc_area, (1, 3, 2, 2), 0.625),
+    ],
+)
+def test_statistics(statistic, sums, value):
+    assert float(statistic(np.array(sums, float))) == pytest.approx(value, nan_ok=True)
+
+
+def test_an_area_is_the_chance_to_rank_a_good_one_higher():
+    rng = np.random.default_rng(0)
+    good, bad = rng.integers(0, 5, 60) + rng.integers(0, 2, 60), rng.integers(0, 5, 50)
+    pairs = np.mean([(g > b) + 0.5 * (g == b) for g in good for b in bad])
+    sums = np.concatenate([np.bincount(good, minlength=6), np.bincount(bad, minlength=6)])
+    assert float(roc_area(sums.astype(float))) == pytest.approx(pairs)
+
+
+def test_the_report_is_one_flat_line():
+    value = Measurement(value=0.5, low=0.4, high=0.6)
+    values = {"plan.exact": value, "loop.gap_closed": Measurement(value=None)}
+    report = BenchReport(
+        models={"planner": "p"}, split="validation", first=900_000, episodes=3, values=values
+    )
+    flat = json.loads(report.as_json())
+    assert [flat[k] for k in ("plan.exact", "plan.exact_low", "plan.exact_high")] == [0.5, 0.4, 0.6]
+    assert flat["loop.gap_closed"] is None
+    assert (flat["models"], flat["look"], flat["camera"]) == ({"planner": "p"}, "plain", "front")
+    assert report.table().row_count == 1
+
+
+def test_new_weights_are_another_model(tmp_path):
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"one")
+    preset = Preset(planner=f"hf:{tmp_path}?dtype=float32", editor="e", critic="c", max_attempts=3)
+    first = Provenance(preset)
+    before = first.key("planner")
+    assert Provenance(preset).key("planner") == before
+    weights.write_bytes(b"another")
+    assert Provenance(preset).key("planner") != before
+    assert Provenance(preset).key("editor") == first.key("editor")
+
+
+def test_the_command_knows_the_benchs_parts():
+    assert eval_tabletop.PARTS == PARTS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--parts", "foo"], "no part 'foo': choose from plan, edit"),
+        (["--preset", "hindsight", "--parts", "plan"], "only reads recordings"),
+        (["--look", "unseen", "--parts", "annotate"], "plain scenes from the front"),
+        (["--camera", "left", "--parts", "plan,annotate"], "plain scenes from the front"),
+        (["--preset", "klein", "--planner", "foo", "--parts", "plan"], "no planner called 'foo'"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, arguments, why):
+    result = CliRunner().invoke(
+        app, ["tabletop", "--episodes", "1", "--out", str(tmp_path / "b"), *arguments]
+    )
+    assert result.exit_code == 1
+    assert why in result.stderr
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """Two episodes, recorded and annotated in hindsight: folder and command line's output."""
+    out = tmp_path_factory.mktemp("bench")
+    line = ["--preset", "hindsight", "--parts", "annotate", "--episodes", "2", "--out", str(out), "--json"]
+    result = CliRunner().invoke(app, ["tabletop", *line])
+    assert result.exit_code == 0, result.stderr
+    return next(out.glob("annotate-*")), json.loads(result.stdout.splitlines()[-1])
+
+
+@pytest.mark.lab
+def test_the_whole_job_is_measured_from_the_command_line(job):
+    _, found = job
+    assert found["split"] == "validation"
+    assert found["annotate.boundary_f1"] > 0.9
+    assert found["annotate.goal_images"] > 0.9
+
+
+@pytest.mark.lab
+def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
+    folder, found = job
+    scenes = walks(seeds("validation", 2), quiet)
+    seed_numbers = [w.seed for w in scenes]
+    boards = annotated(seed_numbers, lambda read: load("hindsight", recordings=read), folder, quiet)
+    assert all(s.status == "observed" for b in boards for s in b.steps), "the critic sees what was done"
+    truth = read_truth(folder / "recording").episodes
+    fps = Source.open(folder / "recording").fps
+
+    def score(changed):
+        return {k: m.value for k, m in score_job(scenes, truth, changed, fps).items()}
+
+    assert score(boards)["labels"] == found["annotate.labels"]
+    assert score([None, None])["labels"] == score([None, None])["goal_images"] == 0
+    renamed = [b.model_copy(update={"steps": tuple(map(anonymous, b.steps))}) for b in boards]
+    assert score(renamed)["labels"] == 0
+    assert score(renamed)["goal_images"] == found["annotate.goal_images"]
+    lost = [b.model_copy(update={"steps": (*b.steps[:-1], unaligned(b.steps[-1]))}) for b in boards]
+    assert score(lost)["boundary_f1"] == found["annotate.boundary_f1"], "where the last one begins is told"
+    assert 0 < score(lost)["labels"] < found["annotate.labels"]
+    mixed = [b.model_copy(update={"steps": turned(b.steps)}) for b in boards]
+    assert score(mixed)["goal_images"] < found["annotate.goal_images"]
+    assert score(mixed)["boundary_f1"] == found["annotate.boundary_f1"]
+
+
+def anonymous(step):
+    return step.model_copy(update={"step": Step(name="x", instruction="tidy up", prompt="tidy up")})
+
+
+def unaligned(step):
+    return step.model_copy(update={"segment": None, "alignment": Alignment(reason="not found")})
+
+
+def turned(steps):
+    """Every step with the attempts of the next one."""
+    return tuple(
+        a.model_copy(update={k: getattr(b, k) for k in ("attempts", "status", "chosen")})
+        for a, b in zip(steps, [*steps[1:], steps[0]], strict=True)
+    )

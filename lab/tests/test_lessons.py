@@ -1,0 +1,405 @@
+"""Training corpora: labels are what the simulator says, and what is held out stays out."""
+
+import os
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.predicates import KINDS, SubGoal, shows
+from goalreel.tabletop.sim.readback import read_back
+from goalreel.tabletop.sim.sentences import read_order, state_of
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.sim.spots import find_spot, room_at
+from goalreel.tabletop.sim.teleport import teleport
+from goalreel.types import Failure
+from goalreel_lab.lessons import composition
+from goalreel_lab.lessons.composition import FOLLOWS, PAIRS, held_out, held_out_step
+from goalreel_lab.lessons.edits import edit_rows
+from goalreel_lab.lessons.grounding import DISTURBED, compare
+from goalreel_lab.lessons.judged import Judge, drawn_by, editor_rows
+from goalreel_lab.lessons.mistakes import MADE, make, vary
+from goalreel_lab.lessons.plans import plan_rows
+from goalreel_lab.lessons.prompts import TERSE, explicit, terse, zone, zones
+from goalreel_lab.lessons.steps import walk
+from goalreel_lab.lessons.studio import Studio
+from goalreel_lab.lessons.verdicts import verdict_rows
+
+TRAIN = seeds("train", 10, first=400)
+VALIDATION = seeds("validation", 10, first=400)
+SOME = VALIDATION[:7]
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    return list(verdict_rows(VALIDATION))
+
+
+@pytest.fixture(scope="module")
+def edits():
+    return list(edit_rows(VALIDATION))
+
+
+@pytest.fixture(scope="module")
+def unmoved():
+    """What an editor that gives back its source was asked, and the rows on its pictures."""
+    asked = []
+
+    def lazy(images, prompts):
+        asked.extend(prompts)
+        return images
+
+    return asked, list(editor_rows(SOME, lazy, batch=7))
+
+
+def layout_when(origin) -> tuple[Tabletop, SubGoal]:
+    """The scene of a row's origin, made anew."""
+    episode = sample_episode(origin.seed)
+    env = Tabletop(episode.scene)
+    for goal in episode.goals[: origin.done]:
+        teleport(env, goal)
+    return env, episode.goals[origin.done]
+
+
+@pytest.mark.lab
+def test_about_one_episode_in_eight_is_held_out_and_every_composition_occurs():
+    found = [held_out(sample_episode(seed).goals) for seed in range(700)]
+    assert 0.10 < np.mean([bool(names) for names in found]) < 0.15
+    assert set(composition.NAMES) == {name for names in found for name in names}
+
+
+def test_compositions_are_named_where_they_come_about():
+    pair, other = next(iter(PAIRS)), SubGoal("out_of", "green block", "red bowl")
+    on = SubGoal("on", "blue block", "red block")
+    assert held_out([on, other, pair]) == (PAIRS[pair], FOLLOWS["on", "out_of"])
+    assert held_out_step([on, other, pair], 0) == ()
+    assert held_out_step([on, other, pair], 1) == (FOLLOWS["on", "out_of"],)
+    assert held_out_step([on, other, pair], 2) == (PAIRS[pair],)
+    assert held_out([other, on]) == ()
+
+
+@pytest.mark.lab
+def test_training_never_shows_what_is_held_out():
+    seeds = [s for s in range(120) if held_out(sample_episode(s).goals)]
+    assert len(seeds) > 5
+    assert list(plan_rows(seeds)) == list(edit_rows(seeds)) == list(verdict_rows(seeds)) == []
+    for row in plan_rows(TRAIN, 64):
+        assert row.origin.held_out == held_out(row.goals) == ()
+
+
+@pytest.mark.lab
+def test_other_splits_show_it_and_say_so(edits):
+    chosen = list(islice((s for s in seeds("validation", 150) if held_out(sample_episode(s).goals)), 4))
+    plans = list(plan_rows(chosen, 64))
+    assert [row.origin.held_out for row in plans] == [held_out(sample_episode(s).goals) for s in chosen]
+    for seed in chosen:
+        named = {name for row in edit_rows([seed], 64) for name in row.origin.held_out}
+        assert named == set(held_out(sample_episode(seed).goals))
+    assert all(
+        row.origin.held_out == () for row in edits if not held_out(sample_episode(row.origin.seed).goals)
+    )
+
+
+@pytest.mark.lab
+def test_a_plan_is_the_episodes_sub_goals_in_words():
+    rows = list(plan_rows(VALIDATION))
+    assert [row.origin.seed for row in rows] == list(VALIDATION)
+    for row in rows:
+        episode = sample_episode(row.origin.seed)
+        assert (row.goals, row.instruction) == (episode.goals, episode.instruction)
+        assert [step.instruction for step in row.plan.steps] == [state_of(goal) for goal in row.goals]
+    for row in rows[:3]:
+        with Tabletop(_scene(row)) as env:
+            assert np.array_equal(row.image.pixels, env.render("front", 128))
+
+
+@pytest.mark.lab
+def test_a_plans_orders_leave_nothing_open_on_the_table_that_earlier_steps_leave_behind(edits):
+    said = [
+        (row.goals, i, step.prompt)
+        for row in plan_rows(VALIDATION, 64)
+        for i, step in enumerate(row.plan.steps)
+    ]
+    asked = [row.prompt for row in edits if row.register == "explicit"]
+    assert len(said) == len(asked)
+    for (goals, number, order), prompt in zip(said, asked, strict=True):
+        what, way, stay = order.split(". ")
+        assert prompt.startswith(f"{what}. ")
+        rest, _, left = prompt.rpartition(". ")
+        if all(goal.kind != "out_of" for goal in goals[: number + 1]):
+            assert rest.endswith(way), "at most a warning stands between them"
+        left, stay = (sorted(s.removeprefix("Leave ").split(", ")) for s in (left, stay))
+        assert left == stay, "a plan has them in its own order"
+
+
+@pytest.mark.lab
+def test_an_episode_without_a_way_to_its_end_has_no_plan():
+    whole, stuck = 128, 129
+    assert 0 < len(list(edit_rows([stuck], 64))) < 2 * len(sample_episode(stuck).goals)
+    assert [row.origin.seed for row in plan_rows([whole, stuck, whole + 2], 64)] == [whole, whole + 2]
+
+
+@pytest.mark.lab
+def test_an_edits_pictures_are_of_its_origin(edits):
+    for row in edits[::9]:
+        env, goal = layout_when(row.origin)
+        with env:
+            assert row.goal == goal
+            assert np.array_equal(env.render("front", 128), row.source.pixels)
+            if goal.kind != "out_of":
+                teleport(env, goal)
+                assert env.holds(goal)
+                assert np.array_equal(env.render("front", 128), row.target.pixels)
+
+
+@pytest.mark.lab
+def test_a_block_that_leaves_its_bowl_goes_where_the_order_says_and_anywhere_that_has_room():
+    rows = [
+        (row, *layout_when(row.origin))
+        for row in edit_rows(seeds("validation", 40, first=400))
+        if row.goal.kind == "out_of" and row.register == "explicit"
+    ]
+    near = 0
+    for row, env, goal in rows:
+        with env:
+            seen = read_back(row.target.pixels, env.scene)
+            assert shows(seen, goal)
+            said = zone(seen[goal.object])
+            assert said in zones(env.layout(), goal)
+            assert f" the {said}. " in row.prompt
+            near += said == zone(find_spot(env.layout(), goal)[0])
+    assert near < len(rows) / 2
+
+
+@pytest.mark.lab
+def test_a_plan_takes_a_block_out_of_its_bowl_to_where_most_room_is():
+    rows = [r for r in plan_rows(seeds("validation", 40, first=400), 64) if r.goals[0].kind == "out_of"]
+    assert rows
+    for row in rows:
+        layout, goal = _scene(row).layout(), row.goals[0]
+        places = zones(layout, goal)
+        room = {name: room_at(layout, goal, place) for name, place in places.items()}
+        assert all(zone(place) == name for name, place in places.items())
+        assert f" the {max(room, key=room.__getitem__)}. " in row.plan.steps[0].prompt
+
+
+@pytest.mark.lab
+def test_both_registers_of_every_sub_goal(edits):
+    goals = sum(len(sample_episode(seed).goals) for seed in VALIDATION)
+    assert Counter(row.register for row in edits) == {"terse": goals, "explicit": goals}
+    for row in edits:
+        names = [o.name for o in (*_scene(row).blocks, *_scene(row).bowls)]
+        if row.register == "explicit":
+            assert read_order(row.prompt, names) == row.goal
+            assert all(name in row.prompt for name in names)
+            assert "It goes " in row.prompt
+        else:
+            assert len(row.prompt) < 60
+            assert "Leave" not in row.prompt
+
+
+def _scene(row):
+    return sample_episode(row.origin.seed).scene
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_terse_orders_leave_something_open_most_of_the_time(kind):
+    rng = np.random.default_rng(0)
+    orders = {terse(SubGoal(kind, "red block", "blue bowl"), rng) for _ in range(200)}
+    others = {terse(SubGoal(kind, "green block", "purple bowl"), rng) for _ in range(200)}
+    assert len(orders) == len(TERSE[kind]) == len(others)
+    plain = [text for text in orders if "red block" in text and "blue bowl" in text]
+    assert 1 <= len(plain) <= 2
+
+
+def test_an_explicit_order_says_from_where_to_where():
+    before = {"red block": np.array([0.40, -0.25, 0.025]), "blue bowl": np.array([0.6, 0.1, 0])}
+    after = before | {"red block": np.array([0.6, 0.1, 0.033])}
+    text = explicit(SubGoal("inside", "red block", "blue bowl"), before, after, "Mind this.")
+    assert text == (
+        "Put the red block in the blue bowl. Mind this. It goes from the back far left to the front right. "
+        "Leave the blue bowl, the table, the camera and the light as they are."
+    )
+
+
+@pytest.mark.lab
+def test_half_of_the_candidates_are_right_and_every_mistake_is_made():
+    rows = list(verdict_rows(seeds("validation", 20, first=600), 64))
+    counts = Counter(row.mistake for row in rows)
+    assert set(counts) == {None, *MADE}
+    assert 0.49 < counts[None] / len(rows) < 0.52
+    assert min(counts.values()) > 0.04 * len(rows)
+
+
+@pytest.mark.lab
+def test_every_mistake_is_what_it_is_called():
+    """Checked on the simulator's own state, which the maker left in the environment."""
+    checked = Counter()
+    for done in walk(VALIDATION, 128, stream=9):
+        for mistake in MADE:
+            made = make(done, mistake)
+            if made is None:
+                continue
+            checked[mistake] += 1
+            now = done.env.layout() if mistake != "nothing_moved" else done.layout
+            shifted = {n for n in now if np.linalg.norm(now[n] - done.layout[n]) > DISTURBED}
+            holds, block = shows(now, done.goal), done.goal.object
+            true = {
+                "nothing_moved": not shifted and not holds,
+                "wrong_object": bool(shifted) and block not in shifted and not holds,
+                "wrong_place": shifted == {block} and not holds,
+                "near_miss": shifted == {block} and not holds,
+                "also_moved": holds and bool(shifted - {block}),
+                "vanished": set(done.layout) - set(made.layout) != set(),
+                "deformed": bool(made.misshapen) and holds,
+            }
+            assert true[mistake], (mistake, done.origin)
+            faint = np.abs(made.image.pixels.astype(int) - done.target.pixels).max(-1) > 40
+            assert faint.sum() >= 20
+            assert not compare(done.layout, made.layout, done.goal, made.misshapen).success(done.goal)
+    assert min(checked[m] for m in MADE) >= 5
+
+
+@pytest.mark.lab
+def test_a_relabelled_row_asks_for_a_sub_goal_one_word_away_that_can_be_reached(verdicts):
+    rows = list(verdict_rows(VALIDATION, relabelled=1.0))
+    changed = [row for row in rows if row.mistake == "relabelled"]
+    assert len(changed) > 0.8 * len(rows) / 2
+    rights = {(r.origin.seed, r.origin.done): r for r in verdicts if r.mistake is None}
+    words = Counter()
+    for row in changed:
+        env, goal = layout_when(row.origin)
+        with env:
+            before = env.layout()
+            assert not shows(before, row.goal)
+            assert row.source == rights[row.origin.seed, row.origin.done].source
+            teleport(env, goal)
+            assert np.array_equal(env.render("front", 128), row.candidate.pixels)
+            assert not shows(env.layout(), row.goal)
+        env, _ = layout_when(row.origin)
+        with env:
+            teleport(env, row.goal)
+            assert compare(before, env.layout(), row.goal).success(row.goal)
+        differs = [n for n in ("kind", "object", "target") if getattr(row.goal, n) != getattr(goal, n)]
+        words.update(differs)
+        assert len(differs) == 1
+        assert not held_out([row.goal])
+        assert row.instruction == state_of(row.goal)
+        assert not row.verdict.success
+        assert read_order(row.verdict.refined_prompt, list(before)) == row.goal
+        fault = "did not move" if differs == ["object"] else goal.object
+        assert fault in row.verdict.reasoning
+    assert set(words) == {"kind", "object", "target"}
+
+
+@pytest.mark.lab
+def test_a_share_of_wrong_rows_is_relabelled_and_the_bench_has_none(verdicts):
+    assert {row.mistake for row in verdicts} <= {None, *MADE}
+    some = list(verdict_rows(VALIDATION, relabelled=0.4))
+    counts = Counter(row.mistake for row in some)
+    assert counts[None] == sum(row.mistake is None for row in verdicts) == len(some) // 2
+    assert 0 < counts["relabelled"] < counts[None]
+    assert [r for r in some if r.mistake is None] == [r for r in verdicts if r.mistake is None]
+
+
+@pytest.mark.lab
+def test_right_candidates_differ_and_hold():
+    same = 0
+    for done in walk(VALIDATION, 64, stream=9):
+        made = vary(done)
+        assert shows(made.layout, done.goal)
+        others = [n for n in done.layout if n != done.goal.object]
+        assert all(np.linalg.norm(made.layout[n] - done.layout[n]) < 0.004 for n in others)
+        same += made.image == done.target
+    assert same < 10
+
+
+@pytest.mark.lab
+def test_a_verdict_names_places_first_and_then_the_fault(verdicts):
+    for row in verdicts:
+        names = [o.name for o in (*_scene(row).blocks, *_scene(row).bowls)]
+        places, _, rest = row.verdict.reasoning.partition(". ")
+        assert [part.startswith(tuple(names)) for part in places.split("; ")] == [True] * len(names)
+        assert row.verdict.success == (row.mistake is None) == rest.endswith("All else is as it was.")
+        if row.mistake is None:
+            assert row.verdict.refined_prompt is None
+        else:
+            assert read_order(row.verdict.refined_prompt, names) == row.goal
+    text = {row.mistake: row.verdict.reasoning for row in verdicts}
+    assert "gone" in text["vanished"]
+    assert "misshapen" in text["deformed"]
+    assert "did not move" in text["nothing_moved"]
+
+
+@pytest.mark.lab
+def test_rows_follow_from_their_seed_alone(verdicts):
+    seed = VALIDATION[3]
+    assert list(verdict_rows([seed])) == [row for row in verdicts if row.origin.seed == seed]
+    assert list(edit_rows([seed])) == list(edit_rows([seed]))
+
+
+@pytest.mark.lab
+def test_the_studio_sees_what_the_tabletop_renders():
+    by_pattern = {scene.look.pattern: scene for scene in (sample_episode(seed).scene for seed in range(12))}
+    assert set(by_pattern) == {"flat", "checker", "gradient"}
+    scenes = [*by_pattern.values(), sample_episode(12).scene]
+    with Studio(96) as studio:
+        for scene in scenes:
+            with Tabletop(scene) as env:
+                first = studio.look(env).pixels
+                assert np.array_equal(first, env.render("front", 96))
+                assert np.array_equal(studio.look(env).pixels, first)
+
+
+@pytest.mark.lab
+def test_reading_an_editors_picture_agrees_with_the_truth():
+    right, wrong, asked = Counter(), Counter(), 0
+    for done in walk(seeds("validation", 8, first=700), 128, stream=9):
+        judge = Judge.of(done)
+        for mistake in (None, *MADE) if judge else ():
+            truth = vary(done) if mistake is None else make(done, mistake)
+            asked += truth is not None
+            if truth and (read := judge.read(truth.image)):
+                success = compare(done.layout, read.layout, done.goal, read.misshapen).success(done.goal)
+                (right if success == (mistake is None) else wrong)[mistake] += 1
+    told = right.total() + wrong.total()
+    assert told > 0.75 * asked > 75
+    assert set(wrong) <= {"deformed"}
+    assert wrong.total() <= 0.05 * told
+    assert right[None] > 10
+
+
+@pytest.mark.lab
+def test_an_editors_own_pictures_become_rows(unmoved, edits):
+    asked, rows = unmoved
+    assert len(rows) > 0.9 * len(asked) > 20
+    assert {row.mistake for row in rows} == {"editor"}
+    assert not any(row.verdict.success for row in rows)
+    assert all("did not move" in row.verdict.reasoning for row in rows)
+
+    by_source = {row.source: row.target for row in edits}
+    rows = list(editor_rows(SOME, lambda images, _: [by_source[i] for i in images]))
+    assert len(rows) == len(asked)
+    assert {row.mistake for row in rows} == {None}
+
+
+@pytest.mark.lab
+def test_a_picture_that_never_came_gives_no_row(unmoved):
+    class Broken:
+        """Fails every other edit."""
+
+        def edit(self, edits):
+            assert len({e.seed for e in edits}) > 1
+            return [e.image if i % 2 else Failure(stage="edit", message="no") for i, e in enumerate(edits)]
+
+    _, whole = unmoved
+    rows = list(editor_rows(SOME, drawn_by(Broken())))
+    assert 0 < len(rows) < len(whole)

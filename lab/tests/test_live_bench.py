@@ -1,0 +1,184 @@
+"""The part `live`: a critic that knows is right, one that believes all is early."""
+
+import os
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+from functools import partial
+
+import pytest
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+from goalreel.errors import InputError
+from goalreel.models import presets
+from goalreel.models.journal import Journal
+from goalreel.models.model_set import ModelSet
+from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.tracking import critic_query_frames
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.types import Verdict
+from goalreel_lab.bench.bench import Bench, BenchOrder, evaluate
+from goalreel_lab.bench.live import (
+    CONFIRMED,
+    LiveAnswer,
+    LiveCourse,
+    judge_courses,
+    judge_frames,
+    judge_wholes,
+    live_courses,
+    measure_calls,
+    measure_courses,
+    measure_frames,
+    measure_kinds,
+)
+from goalreel_lab.bench.scenes import walks
+
+SOME = seeds("validation", 1, first=400)
+ASKS = partial(critic_query_frames, EngineSettings())
+
+
+def quiet(stage, done, total):
+    pass
+
+
+def values(found):
+    return {key: m.value for key, m in found.items()}
+
+
+class Says:
+    """Says the same of every picture."""
+
+    def __init__(self, success: bool) -> None:
+        self.success = success
+        self.asked = []
+
+    def judge(self, candidates):
+        self.asked += candidates
+        return [Verdict(success=self.success)] * len(candidates)
+
+
+@pytest.fixture(scope="module")
+def courses():
+    return live_courses(SOME, ASKS, quiet)
+
+
+def truths(courses):
+    return [course.reached for course in courses]
+
+
+@pytest.mark.lab
+def test_the_node_asks_when_the_view_is_near_the_goal_and_in_words_all_the_time(courses):
+    assert {c.pictured for c in courses} == {True, False}
+    shown, told = ([c for c in courses if c.pictured == pictured] for pictured in (True, False))
+    assert len(shown) == len(told)
+    assert any(c.ends_well for c in shown)
+    assert any(not c.ends_well for c in shown)
+    for gated, free in zip(shown, told, strict=True):
+        assert len(gated.candidates) <= len(free.candidates)
+        assert free.candidates[0].image == free.candidates[0].source
+        assert not free.reached[0]
+    assert all(any(c.reached) for c in shown if c.ends_well), "what is reached is near the goal"
+
+
+@pytest.mark.lab
+def test_what_is_known_is_never_early(courses):
+    found = values(measure_courses(courses, truths(courses)))
+    for prefix in ("", "words_"):
+        for count in CONFIRMED:
+            end = "" if count == 1 else f"_{count}"
+            assert found[f"{prefix}early{end}"] == found[f"{prefix}fooled{end}"] == 0
+            assert found[f"{prefix}noticed{end}"] == 1
+    assert found["words_false_success"] == found["gated_missed"] == 0
+
+
+@pytest.mark.lab
+def test_a_critic_that_accepts_everything_is_early_and_fooled(courses):
+    critic = Says(True)
+    said = judge_courses(courses, critic, quiet)
+    assert [len(row) for row in said] == [len(c.candidates) for c in courses]
+    assert len({id(c.image) for c in critic.asked}) == len(critic.asked), "no frame is asked about twice"
+    found = values(measure_courses(courses, said))
+    assert found["words_early"] == found["words_fooled"] == found["words_false_success"] == 1
+    assert found["words_noticed"] == 0
+
+
+@pytest.mark.slow
+def test_the_bench_asks_who_is_asked_about_live_frames(tmp_path):
+    (scene,) = walks(SOME, quiet)
+    live_critic = Says(True)
+    model_set = ModelSet(Says(False), Says(False), Says(False), live_critic=live_critic)
+    found = values(Bench([scene], model_set, 1, Journal(tmp_path), quiet, ASKS).run(["live"]))
+    assert live_critic.asked
+    assert model_set.critic.asked == []
+    assert found["live.false_success"] == found["live.words_early"] == 1
+    assert "live.whole_missed" in found
+
+
+def test_a_critic_that_cannot_be_asked_about_live_frames_shows_before_the_work(tmp_path):
+    model = "openai:m@http://h/v1"
+    preset = presets.load("api", planner=model, editor="server:http://h", critic=f"{model}?overlay=1")
+    told = []
+    with pytest.raises(InputError, match="overlay is not for recorded frames"):
+        evaluate(
+            BenchOrder(preset, "validation", 1, 0, ["live"], tmp_path, ASKS), lambda *at: told.append(at)
+        )
+    assert told == []
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
+def test_single_frames(success, wrong, missed):
+    answers = judge_frames(seeds("validation", 2, first=400), Says(success), quiet)
+    found = values(measure_frames(answers) | measure_kinds(answers))
+    assert (found["false_success"], found["missed"], found["balanced_accuracy"]) == (wrong, missed, 0.5)
+    assert found["false_success_underway"] == wrong
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
+def test_ends_of_whole_tasks(success, wrong, missed):
+    critic = Says(success)
+    answers = judge_wholes(seeds("validation", 2, first=402), critic, quiet)
+    assert "In all: " in critic.asked[0].instruction
+    found = values(measure_frames(answers, "whole_"))
+    assert found["whole_false_success"] == wrong
+    assert found["whole_missed"] == missed
+    assert found["whole_balanced_accuracy"] == 0.5
+
+
+def course(reached: str, ends_well: bool = True) -> LiveCourse:
+    return LiveCourse(1, True, (), tuple(c == "+" for c in reached), ends_well)
+
+
+@pytest.mark.parametrize(
+    ("said", "count", "found"),
+    [
+        ("--++", 1, (0, 1)),
+        ("-+++", 1, (1, 0)),
+        ("+-++", 2, (0, 1)),
+        ("++++", 2, (1, 0)),
+        ("++++", 3, (0, 1)),
+        ("--+-", 2, (0, 0)),
+        ("+-+-", 2, (0, 0)),
+    ],
+)
+def test_successes_in_a_row_make_a_sub_goal_reached(said, count, found):
+    """The last two of four frames show it reached."""
+    row = [c == "+" for c in said]
+    calls = values(measure_calls([(course("--++"), row)], count))
+    end = "" if count == 1 else f"_{count}"
+    assert (calls[f"early{end}"], calls[f"noticed{end}"]) == found
+    assert calls[f"fooled{end}"] is None
+
+
+def test_a_failed_execution_that_is_believed_is_a_fool():
+    calls = values(measure_calls([(course("----", ends_well=False), [False, False, True, False])], 1))
+    assert (calls["fooled"], calls["early"]) == (1, None)
+
+
+def test_a_share_has_an_interval_over_episodes():
+    found = measure_frames([LiveAnswer(seed, False, seed == 1) for seed in range(20)])["false_success"]
+    assert found.value == pytest.approx(0.05)
+    assert found.low == 0
+    assert 0.05 < found.high < 0.2

@@ -1,0 +1,270 @@
+"""The checkpoints that come with goalreel: what ships, how it loads, and the loop on them end to end.
+
+How good they are is in docs/results/nano.md; the numbers here only catch weights that are broken or misread.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from goalreel import checkpoints, load_storyboard
+from goalreel.checkpoints import NANO, located
+from goalreel.cli.main import app
+from goalreel.drivers import run
+from goalreel.models import presets
+from goalreel.models.load import ChatCache, build_chat, build_editor, build_planner, load
+from goalreel.models.model_set import ModelSet
+from goalreel.models.names import ModelName
+from goalreel.types import Candidate, Failure, Storyboard, Task, Verdict
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+if not NANO.is_dir():
+    pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)
+
+from typer.testing import CliRunner
+
+from goalreel.tabletop.sim.grammar import MAX_GOALS, sample_episode
+from goalreel.tabletop.sim.splits import seeds
+from goalreel_lab.bench.plan import measure_plans
+from goalreel_lab.bench.scenes import SIZE, Walk, walks
+from goalreel_lab.lessons.conversations import plan_lesson
+from goalreel_lab.lessons.plans import plan_rows
+from goalreel_lab.lessons.verdicts import verdict_rows
+
+ROLES = ("critic", "editor", "planner")
+MAX_MB = 60
+SHIPPED = {".safetensors", ".json", ".jinja", ".md", ".txt"}
+"""Kinds of files: a pickle, or code, is none of them."""
+SCENES = 10
+"""Validation episodes that plans are asked for."""
+SHORT = 11
+"""Where in the validation split two episodes of one sub-goal begin."""
+# Floors, well below what was measured when the weights were shipped.
+MIN_PLANS = 7  # exact plans of SCENES
+MIN_JUDGED = 0.9  # share of attempts that the critic has a verdict on, not only words
+MIN_EDIT_SCORE = 0.5  # on the two of SHORT, explicit prompts
+MIN_CRITIC = 0.7  # balanced accuracy there
+ODD = "bake a sourdough loaf, 寿司も, and fold 3 shirts!"
+
+
+def goalreel(*args: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def model_set() -> ModelSet:
+    return load(presets.load("nano"))
+
+
+@pytest.fixture(scope="module")
+def scenes() -> list[Walk]:
+    return walks(seeds("validation", SCENES), lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def frame(scenes, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("frame") / "frame.png"
+    path.write_bytes(scenes[2].task.image.png())
+    return path
+
+
+@pytest.fixture(scope="module")
+def planned(scenes, frame, tmp_path_factory) -> Path:
+    """Folder of a storyboard by the default preset."""
+    out = tmp_path_factory.mktemp("planned") / "plan"
+    goalreel("plan", frame, scenes[2].task.instruction, "--out", out)
+    return out
+
+
+# -- what ships
+
+
+def test_three_checkpoints_in_60_mb():
+    assert checkpoints.names() == [f"nano-{role}" for role in ROLES]
+    assert sum(f.stat().st_size for f in NANO.rglob("*") if f.is_file()) <= MAX_MB * 1e6
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_checkpoint_is_safetensors_and_text_with_a_model_card(role):
+    files = [f for f in (NANO / role).rglob("*") if f.is_file()]
+    assert {f.suffix for f in files} <= SHIPPED
+    assert any(f.suffix == ".safetensors" for f in files)
+    for file in (f for f in files if f.suffix != ".safetensors"):
+        assert file.read_text(encoding="utf-8"), "weights are in safetensors alone"
+    card = (NANO / role / "README.md").read_text(encoding="utf-8")
+    for words in ("license: apache-2.0", "| seed |", "| commit |", "## What it cannot do"):
+        assert words in card
+
+
+# -- how it loads
+
+
+def test_they_load_by_name_in_the_classes_of_the_full_models(model_set):
+    preset = presets.load("nano")
+    assert preset.planner.startswith("hf:nano-planner")
+    assert preset.editor.startswith("diffusers:nano-editor")
+    assert preset.critic.startswith("hf:nano-critic")
+    from diffusers import StableDiffusionInstructPix2PixPipeline
+
+    for agent in (model_set.planner, model_set.critic):
+        assert type(agent._chat.model).__name__ == "Qwen3VLForConditionalGeneration"
+    assert isinstance(model_set.editor.pipeline, StableDiffusionInstructPix2PixPipeline)
+
+
+def test_options_follow_a_shipped_name():
+    chat = build_chat("hf:nano-planner?max_new_tokens=7&batch_size=3", role="planner")
+    assert (chat.batch_size, chat._generation["max_new_tokens"]) == (3, 7)
+    assert build_editor("diffusers:nano-editor?batch_size=3")._batch_size == 3
+
+
+@pytest.mark.lab
+def test_the_longest_plans_fit_what_the_planner_may_say():
+    planner = ModelName.parse(presets.load("nano").planner)
+    tokenizer = build_chat(str(planner), role="planner").processor.tokenizer
+    longest = [s for s in seeds("validation", 100) if len(sample_episode(s).goals) == MAX_GOALS][:3]
+    replies = [plan_lesson(row)[1] for row in plan_rows(longest, SIZE)]
+    assert len(replies) == len(longest) == 3
+    assert max(len(tokenizer(text)["input_ids"]) for text in replies) < int(planner.options["max_new_tokens"])
+
+
+def test_a_shipped_name_is_its_folder_unless_one_of_that_name_is_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert [located(f"nano-{role}") for role in ROLES] == [str(NANO / role) for role in ROLES]
+    for other in ("nano", "planner", "nano-", "nano-other", "OWNER/nano-planner", "nano-planner/", ""):
+        assert located(other) == other
+    (tmp_path / "nano-planner").mkdir()
+    assert located("nano-planner") == "nano-planner"
+    with pytest.raises(ValueError, match="cannot load nano-planner as"):
+        build_chat("hf:nano-planner", role="planner")
+
+
+# -- end to end
+
+
+def shown(board: Storyboard) -> None:
+    """Every step was drawn and looked at."""
+    assert board.failure is None
+    for step in board.steps:
+        assert step.attempts
+        for attempt in step.attempts:
+            assert attempt.image.size == board.task.image.size
+            assert attempt.verdict is not None or attempt.failure.stage == "judge"
+        assert step.goal_image is not None
+
+
+@pytest.mark.lab
+def test_plan_writes_a_storyboard_with_steps_attempts_and_verdicts(planned, scenes):
+    board = load_storyboard(planned)
+    assert (board.task.instruction, board.task.image) == (scenes[2].task.instruction, scenes[2].task.image)
+    shown(board)
+    attempts = [a for step in board.steps for a in step.attempts]
+    assert sum(a.verdict is not None for a in attempts) >= MIN_JUDGED * len(attempts)
+    page = (planned / "index.html").read_text()
+    assert "hf:nano-planner" in page, "nano is the default"
+    assert board.steps[0].step.instruction in page
+
+
+@pytest.mark.lab
+def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
+    command = ("plan", frame, scenes[2].task.instruction, "--preset", "nano", "--out")
+    goalreel(*command, tmp_path / "again", "--seed", 0)
+    names = [p.relative_to(planned) for p in planned.rglob("*") if p.suffix in (".json", ".png", ".gif")]
+    assert Path("storyboard.json") in names
+    for name in names:
+        assert (tmp_path / "again" / name).read_bytes() == (planned / name).read_bytes(), name
+
+
+@pytest.mark.lab
+def test_the_planner_plans_whatever_the_limit_of_steps(model_set, scenes):
+    (expected,) = model_set.planner.plan([scenes[2].task])
+    cache: ChatCache = {}
+    for limit in (50, 7, 1):
+        planner = build_planner("hf:nano-planner", None, cache, max_steps=limit)
+        (plan,) = planner.plan([scenes[2].task])
+        if len(expected.steps) <= limit:
+            assert plan == expected
+        else:
+            assert isinstance(plan, Failure)
+
+
+def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
+    command = ("plan", frame, scenes[2].task.instruction, "--out", tmp_path / "other")
+    goalreel(*command, "--seed", 1, "--max-attempts", 1)
+    first, other = (load_storyboard(out).steps[0] for out in (planned, tmp_path / "other"))
+    assert first.step == other.step, "a plan does not depend on the seed"
+    assert first.attempts[0].image != other.attempts[0].image
+
+
+@pytest.mark.lab
+def test_words_it_never_learned_cost_no_other_task_anything(model_set, scenes):
+    known = scenes[2].task
+    odd = Task(id="odd", instruction=ODD, image=known.image)
+    blank = Task(id="blank", instruction=known.instruction)
+    found = run([known, odd, blank], model_set.planner, model_set.editor, model_set.critic, max_attempts=1)
+    boards = {board.task.id: board for board in found}
+    assert {i: board.task for i, board in boards.items()} == {t.id: t for t in (known, odd, blank)}
+    shown(boards[known.id])
+    for board in boards.values():
+        assert board.steps or board.failure.message, "a plan, or why there is none"
+
+
+@pytest.mark.lab
+def test_words_it_never_learned_end_in_a_storyboard_or_one_line(frame, tmp_path):
+    out = tmp_path / "odd"
+    result = CliRunner().invoke(app, ["plan", str(frame), ODD, "--out", str(out), "--max-attempts", "1"])
+    board = load_storyboard(out)
+    assert board.task.instruction == ODD
+    assert (result.exit_code == 0) == bool(board.steps)
+    assert "Traceback" not in result.stderr
+    if board.failure is not None:
+        assert f"goalreel: no plan: {board.failure.message}" in result.stderr
+    assert (out / "index.html").is_file()
+
+
+# -- how good
+
+
+@pytest.mark.lab
+def test_plans_of_validation_scenes(model_set, scenes):
+    exact = measure_plans(scenes, model_set.planner, lambda *_: None)["exact"].value
+    assert round(exact * SCENES) >= MIN_PLANS
+
+
+@pytest.mark.lab
+def test_the_bench_gives_the_issue_s_numbers(tmp_path):
+    said = goalreel(
+        *("eval", "tabletop", "--preset", "nano", "--episodes", 2, "--first", SHORT),
+        *("--parts", "plan,edit,critic,loop", "--out", tmp_path / "bench", "--json"),
+    )
+    report = json.loads(said.splitlines()[-1])
+    assert report["models"]["planner"] == presets.load("nano").planner
+    assert (report["split"], report["episodes"]) == ("validation", 2)
+    assert 0 <= report["plan.exact"] <= 1
+    assert report["edit.score"] >= MIN_EDIT_SCORE
+    assert report["critic.balanced_accuracy"] >= MIN_CRITIC
+    assert 0 <= report["loop.boards_5"] <= 1
+    assert "loop_terse.gap_closed" in report, "null where there is no gap to close"
+
+
+@pytest.mark.lab
+def test_the_critic_is_as_sure_as_its_word_says(model_set):
+    rows = list(verdict_rows(seeds("validation", 1), SIZE))
+    verdicts = model_set.critic.judge(
+        [
+            Candidate(
+                task_id=str(i),
+                step=row.origin.done,
+                source=row.source,
+                image=row.candidate,
+                instruction=row.instruction,
+                prompt=row.prompt,
+            )
+            for i, row in enumerate(rows)
+        ]
+    )
+    told = [v for v in verdicts if isinstance(v, Verdict)]
+    assert {v.success for v in told} == {True, False}
+    assert all((v.probability >= 0.5) == v.success for v in told)

@@ -1,0 +1,372 @@
+"""Policies under kinds of goals: what they are given, who acts, how arms are compared."""
+
+import os
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+import json
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image as Picture
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+from click import Context
+from support.cli import fails, goalreel
+from support.table_policies import Clumsy, Expert, key_pose_policy, step_policy
+from typer.main import get_command
+
+from goalreel.annotator.statistics import Measurement
+from goalreel.cli.main import app
+from goalreel.errors import DatasetError, InputError
+from goalreel.files import exclusive
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel_lab.policy.acting import GoalCue, LeRobotActor
+from goalreel_lab.policy.arms import ARMS, SILENT, cues_of, pictures_of
+from goalreel_lab.policy.comparison import compare
+from goalreel_lab.policy.films import BANNER, SIDE
+from goalreel_lab.policy.intervals import difference_of_seeds, measure_seeds
+from goalreel_lab.policy.policy_tasks import (
+    CONDITIONS,
+    sub_task,
+)
+from goalreel_lab.policy.rollout import Bounds, Rolled, roll
+from goalreel_lab.policy.study import PolicyEntry, PolicyOrder, measure, tasks
+
+pytestmark = pytest.mark.lab
+
+
+def quiet(stage, done, total):
+    pass
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("policies") / "policy"
+    key_pose_policy(folder)
+    return folder
+
+
+# -- what is told
+
+
+@pytest.fixture(scope="module")
+def walks():
+    return tasks("seen", "validation", 3, 0, quiet)
+
+
+def test_every_arm_tells_what_its_name_says(walks):
+    walk = max(walks, key=lambda w: len(w.goals))
+    for arm in ("instruction", "text", "true", "placebo", "black"):
+        pictures = pictures_of(arm, walks, None)[walks.index(walk)]
+        cues = cues_of(arm, walk, pictures, with_words=True)
+        assert len(cues) == len(walk.goals)
+        for i, cue in enumerate(cues):
+            whole = arm == "instruction"
+            assert cue.text == (walk.episode.instruction if whole else walk.goals[i].text)
+            assert (cue.picture is not None) == (arm in ("true", "placebo"))
+            if arm == "true":
+                assert cue.picture == walk.moments[i + 1].picture
+            if arm == "placebo":
+                assert cue.picture not in [m.picture for m in walk.moments]
+    alone = cues_of("true", walk, pictures_of("true", walks, None)[walks.index(walk)], with_words=False)
+    assert all(c.text == "" and (c.words == SILENT).all() for c in alone)
+
+
+# -- who acts
+
+
+def test_the_expert_succeeds_in_every_task_and_films_are_of_every_step(walks):
+    for walk in walks:
+        filmed = []
+        ended = roll(
+            walk,
+            Expert(walk.goals),
+            cues_of("text", walk, [], True),
+            Bounds(1),
+            lambda _, cue, told=filmed: told.append(cue.text),
+        )
+        assert ended == Rolled(
+            reached=len(walk.goals),
+            goals=len(walk.goals),
+            exact=len(walk.goals),
+            success=True,
+            first_right=True,
+        )
+        assert len(filmed) > 30 * len(walk.goals)
+        assert list(dict.fromkeys(filmed)) == [goal.text for goal in walk.goals]
+
+
+def test_who_fails_at_the_first_sub_goal_is_told_of_no_other(walks):
+    walk = max(walks, key=lambda w: len(w.goals))
+    ended = roll(walk, Clumsy(walk.goals), cues_of("text", walk, [], True), Bounds(2))
+    assert (ended.reached, ended.success, ended.first_right) == (0, False, True)
+
+
+class Elsewhere(Expert):
+    """The expert, who lets go 8 cm behind the place."""
+
+    def act(self, env, cue):
+        pose = super().act(env, cue)
+        return pose if pose[5] < 0 else pose + np.array([0.08, 0, 0, 0, 0, 0], np.float32)
+
+
+def test_who_is_told_the_spot_lets_go_there(walks):
+    walk = walks[0]
+    told, untold = (
+        roll(walk, Elsewhere(walk.goals), cues_of(arm, walk, [], True), Bounds(1)) for arm in ("spot", "text")
+    )
+    assert (told.success, told.exact, untold.exact) == (True, len(walk.goals), 0)
+
+
+class Sampling(Clumsy):
+    """Samples where it lets go."""
+
+    def act(self, env, cue):
+        pose = super().act(env, cue)
+        return pose if pose[5] < 0 else pose + np.array([*torch.rand(2) / 100, 0, 0, 0, 0], np.float32)
+
+
+def test_a_policy_that_samples_does_the_same_again(walks):
+    """What is filmed is what was counted; and random numbers of others stay what they were."""
+    walk, shown = walks[0], []
+    for seed in (5, 6):
+        torch.manual_seed(seed)
+        seen = []
+        roll(
+            walk,
+            Sampling(walk.goals),
+            cues_of("text", walk, [], True),
+            Bounds(1),
+            lambda env, _, told=seen: told.append(env.observation()),
+        )
+        shown.append(seen)
+    assert np.array_equal(*shown)
+    left = torch.rand(1)
+    torch.manual_seed(6)
+    assert left == torch.rand(1)
+
+
+def actions(actor, env, cue):
+    actor.reset()
+    return actor.act(env, cue)
+
+
+def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, policy):
+    actor = LeRobotActor.load(policy, "bordered")
+    assert (actor.acts, actor.sees_goals) == ("key_poses", True)
+    one, two = walks[0].goals[0], walks[1].goals[0]
+    with Tabletop(walks[0].episode.scene) as env:
+        told = GoalCue(one.text, sub_task(one), walks[0].moments[1].picture)
+        first = actions(actor, env, told)
+        assert first.shape == (6,)
+        assert (actions(actor, env, told) == first).all()
+        assert (actions(actor, env, replace(told, picture=None)) != first).any()
+        assert (actions(actor, env, replace(told, words=sub_task(two))) != first).any()
+
+
+@pytest.mark.parametrize("form", ["difference", "beside"])
+def test_forms_that_follow_the_live_view_are_made_of_it(walks, policy, form):
+    plain, formed = (LeRobotActor.load(policy, f) for f in ("plain", form))
+    told = GoalCue("", SILENT, walks[0].moments[1].picture)
+    with Tabletop(walks[0].episode.scene) as env:
+        assert (actions(plain, env, told) != actions(formed, env, told)).any()
+
+
+def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
+    with pytest.raises(InputError, match="holds no LeRobot policy"):
+        LeRobotActor.load(tmp_path, "plain")
+    key_pose_policy(tmp_path / "torn")
+    weights = tmp_path / "torn/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(InputError, match="is not a LeRobot policy that can be loaded"):
+        LeRobotActor.load(tmp_path / "torn", "plain")
+    (tmp_path / "config.json").write_text('{"type": "nothing"}')
+    with pytest.raises(InputError, match="is not a LeRobot policy that can be loaded"):
+        LeRobotActor.load(tmp_path, "plain")
+    refused: tuple[tuple[str, dict[str, Any], str], ...] = (
+        ("actions", {"action": 7}, r"actions of the policy are \(7,\)"),
+        ("camera", {"camera": "kitchen"}, r"wants observation\.images\.kitchen"),
+        ("wide", {"size": (64, 96)}, r"observation.images.front is 96x64: .* are square"),
+        ("state", {"state": 3}, r"wants observation.state \(3,\)"),
+    )
+    for name, changes, why in refused:
+        key_pose_policy(tmp_path / name, **changes)
+        with pytest.raises(InputError, match=why):
+            LeRobotActor.load(tmp_path / name, "plain")
+
+
+def test_what_no_robot_can_carry_out_ends_it_with_its_reason(walks, tmp_path):
+    key_pose_policy(tmp_path / "policy", broken=True)
+    actor = LeRobotActor.load(tmp_path / "policy", "bordered")
+    with (
+        Tabletop(walks[0].episode.scene) as env,
+        pytest.raises(InputError, match="policy answers"),
+    ):
+        actor.act(env, GoalCue("", SILENT))
+
+
+# -- arms compared
+
+
+def ends(*reached, goals=2):
+    return [
+        Rolled(reached=r, goals=goals, exact=r // 2, success=r == goals, first_right=r > 0) for r in reached
+    ]
+
+
+def test_arms_are_compared_task_by_task():
+    values = compare({"text": [ends(2, 0, 1, 2)], "true": [ends(2, 2, 2, 2)], "placebo": [ends(0, 0, 0, 0)]})
+    assert values["text.success"].value == 0.5
+    assert values["text.reached"].value == 5 / 8
+    assert values["text.exact"].value == 2 / 8
+    assert values["true_minus_text_exact"].value == pytest.approx(25)
+    assert values["text.length"].value == 5 / 4
+    assert values["text.first_right"].value == 0.75
+    assert values["true_minus_text"].value == 50
+    assert values["true_minus_text_reached"].value == pytest.approx(37.5)
+    assert values["placebo_minus_text"].value == -50
+    ahead = values["true_minus_text"]
+    assert ahead.low is not None
+    assert ahead.high is not None
+    assert ahead.low < 50 < ahead.high
+    assert not {"predicted_minus_true", "text_minus_instruction"} & values.keys()
+
+
+def test_seeds_that_disagree_are_less_certain_than_tasks_that_do():
+    alike, apart = [ends(2, 0) * 20] * 4, [ends(2, 2) * 20, ends(0, 0) * 20] * 2
+    assert measure_seeds(alike, "success").value == measure_seeds(apart, "success").value == 0.5
+    narrow, wide = (measure_seeds(e, "success") for e in (alike, apart))
+    assert narrow.low is not None
+    assert wide.low is not None
+    assert wide.low < narrow.low - 0.2
+    assert measure_seeds([ends(1, 2), ends(2, 2)], "reached").value == 7 / 8
+
+
+def test_a_difference_is_of_the_same_seeds_and_tasks():
+    better, worse = [ends(2, 2), ends(2, 0)], [ends(0, 2), ends(0, 0)]
+    found = difference_of_seeds(better, worse, "success")
+    assert found.value == 50
+    assert difference_of_seeds(better, better, "reached") == Measurement(value=0, low=0, high=0)
+    with pytest.raises(ValueError, match="not the same seeds and tasks"):
+        difference_of_seeds(better, worse[:1], "success")
+
+
+def order(policy, folder, arms=("text", "true"), **changes):
+    made = PolicyOrder(
+        entries=[PolicyEntry(arm, (policy,)) for arm in arms],
+        condition="seen",
+        split="validation",
+        episodes=2,
+        first=0,
+        preset=presets.load("nano", max_attempts=2),
+        form="bordered",
+        words=True,
+        bounds=Bounds(tries=1, steps=3),
+        out=folder / "out",
+    )
+    return replace(made, **changes)
+
+
+def test_what_was_done_is_not_done_again(policy, tmp_path, monkeypatch):
+    first = measure(order(policy, tmp_path), quiet)
+    monkeypatch.setattr(LeRobotActor, "act", lambda *_: pytest.fail("asked again"))
+    assert measure(order(policy, tmp_path), quiet) == first
+
+
+def test_goals_are_predicted_by_the_shipped_editor_and_critic(policy, tmp_path):
+    found = measure(order(policy, tmp_path, arms=("predicted", "predicted_once"), episodes=1), quiet)
+    assert found.values["predicted_minus_once"].value is not None
+
+
+def test_a_policy_without_a_camera_for_goals_has_no_arm_with_a_picture(tmp_path):
+    key_pose_policy(tmp_path / "policy", camera="top", goals=False)
+    with pytest.raises(InputError, match=r"has no camera observation\.images\.subgoal, which arm true needs"):
+        measure(order(tmp_path / "policy", tmp_path), quiet)
+    assert measure(order(tmp_path / "policy", tmp_path, arms=("text",)), quiet).episodes == 2
+
+
+def test_a_failure_is_filmed_from_the_first_step_to_the_last(policy, tmp_path):
+    measure(order(policy, tmp_path, arms=("text", "true"), episodes=1, films=tmp_path / "films"), quiet)
+    assert {p.name for p in (tmp_path / "films").iterdir()} == {"text-failure.gif", "true-failure.gif"}
+    shown = Picture.open(tmp_path / "films/true-failure.gif")
+    assert (shown.format, shown.size) == ("GIF", (2 * SIDE, SIDE + BANNER))
+    assert getattr(shown, "n_frames", 1) > 5
+
+
+def test_models_that_only_read_recordings_predict_nothing(policy, tmp_path):
+    with pytest.raises(InputError, match="it can predict no goal image"):
+        measure(order(policy, tmp_path, arms=("predicted",), preset=presets.load("hindsight")), quiet)
+
+
+def test_the_command_prints_what_the_issue_asks_for(tmp_path):
+    step_policy(tmp_path / "policy")
+    words = ("eval", "policy", "--policy", tmp_path / "policy", "--arms", "text,true,placebo")
+    said = goalreel(*words, "--episodes", 2, "--max-steps", 3, "--out", tmp_path / "out", "--json")
+    found = json.loads(said.splitlines()[-1])
+    assert {"true_minus_text", "true_minus_text_low", "placebo_minus_text", "true.length"} <= found.keys()
+    assert found["policies"] == dict.fromkeys(("text", "true", "placebo"), "policy")
+
+
+def test_differently_trained_policies_are_compared_over_tasks_and_training_seeds(tmp_path):
+    for name in ("one", "two"):
+        step_policy(tmp_path / name)
+    named = [f"{arm}={tmp_path / name}" for arm in ("g:true", "mix:text") for name in ("one", "two")]
+    words = [word for text in named for word in ("--policy", text)]
+    limits = ("--episodes", 2, "--max-steps", 3, "--out", tmp_path / "out")
+    found = json.loads(goalreel("eval", "policy", *words, *limits, "--json").splitlines()[-1])
+    assert {"g.success", "mix.success", "g_minus_mix", "g_minus_mix_low"} <= found.keys()
+    assert not {"true.success", "text.success"} & found.keys()
+    assert (found["seeds"], found["policies"]["mix"]) == (2, "one, two")
+    assert "give all as many checkpoints (g 2, mix 1)" in fails("eval", "policy", *words[:6], *limits)
+    twice = "g:true=a", "--policy", "g:text=b"
+    assert "one NAME" in fails("eval", "policy", "--policy", *twice, *limits)
+    assert "true is no name" in fails("eval", "policy", "--policy", "true:text=a", *limits)
+
+
+def test_the_command_knows_all_arms_and_conditions():
+    command = get_command(app).commands["eval"].commands["policy"]
+    options = {option.name: option for option in command.get_params(Context(command))}
+    assert get_args(options["condition"].type_descriptor.annotation) == CONDITIONS
+    assert f"Of {', '.join(ARMS)};" in options["arms"].help
+
+
+def test_an_arm_that_is_none_is_named(tmp_path):
+    said = fails("eval", "policy", "--policy", "a", "--arms", "guess", "--out", tmp_path)
+    assert "no arm 'guess': choose from instruction, text" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (("--policy", "true=here"), "no --policy for the arm text"),
+        (("--policy", "a", "--policy", "b"), "given twice"),
+        (("--policy", "a", "--policy", "black=b"), "that arm is not among --arms"),
+        (("--policy", "nowhere"), "nowhere holds no LeRobot policy"),
+    ],
+)
+def test_a_policy_that_is_missing_or_idle_is_named(tmp_path, given, why):
+    assert why in fails("eval", "policy", *given, "--arms", "text,true", "--out", tmp_path)
+
+
+def test_one_task_has_no_other_whose_goals_could_be_shown(tmp_path):
+    words = ("eval", "policy", "--policy", "a", "--arms", "placebo", "--episodes", 1, "--out", tmp_path)
+    assert "it needs two tasks at least" in fails(*words)
+
+
+def test_two_measurements_in_one_folder_are_refused(policy, tmp_path):
+    with exclusive(tmp_path / "out" / "answers", tmp_path / "out"), pytest.raises(DatasetError):
+        measure(order(policy, tmp_path), quiet)
+
+
+def test_a_picture_of_another_size_is_brought_to_the_policys(walks, policy):
+    actor = LeRobotActor.load(policy, "bordered")
+    large = Image(np.zeros((200, 200, 3), np.uint8))
+    with Tabletop(walks[0].episode.scene) as env:
+        assert actor.act(env, GoalCue("", SILENT, large)).shape == (6,)

@@ -1,0 +1,316 @@
+"""CoMM: data in the published shape, a made-up clone's prompts, export, the six means."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support.miniatures import COMM_ROW, COMM_STEPS, comm_clone, comm_data, flat, picture, words
+
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, Marked
+from goalreel_lab.published.comm import Comm
+from goalreel_lab.published.comm_marks import read_descriptions, read_document, read_fidelity
+
+SIX = ("sty", "enti", "tren", "comp", "imgq", "irs")
+
+
+@pytest.fixture
+def clone(tmp_path):
+    return comm_clone(tmp_path / "clone")
+
+
+def answer(*parts):
+    return BenchAnswer(
+        tuple(AnswerPart(text, None if value is None else flat(value)) for text, value in parts)
+    )
+
+
+def shown(inquiry):
+    system, user = inquiry.conversation
+    assert (system.role, user.role) == ("system", "user")
+    parts = [int(p.pixels[0, 0, 0]) if isinstance(p, Image) else p for p in user.parts]
+    return system.parts[0], parts
+
+
+def test_task_4_asks_about_the_title(tmp_path, clone):
+    (sample,) = Comm(clone, task=4).samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
+    assert (sample.id, sample.group) == ("site_tea-1", "task4")
+    assert sample.instruction == "Please explain about making tea?"
+    assert sample.task(0).image is None
+
+
+def test_task_3_goes_on_after_the_first_half(tmp_path, clone):
+    (sample,) = Comm(clone, task=3).samples(comm_data(tmp_path, [COMM_ROW]))
+    assert sample.group == "task3"
+    assert sample.instruction == "Please explain about making tea?"
+    assert [(step.instruction, step.image) for step in sample.done] == [
+        ("Fill the pot.", flat(1)),
+        ("Step 2", flat(2)),
+        ("Boil it.", None),
+    ]
+    assert sample.task(0).image == flat(2)
+    assert sample.row["model_input"] == (
+        "See a beginning about making tea: (1) Fill the pot. <IMAGE> (2) <IMAGE> Boil it. Now finish it."
+    )
+
+
+def test_without_a_clone_the_words_are_ours_and_that_is_said(tmp_path, caplog):
+    (sample,) = Comm(task=4).samples(comm_data(tmp_path, [COMM_ROW]))
+    assert "making tea" in sample.instruction
+    assert "its own are read from its repository (--clone)" in caplog.text
+
+
+def test_a_row_that_cannot_be_used_is_counted(tmp_path, clone, caplog):
+    many = [[words("x"), *[picture("a/1.png")] * 10], [words("y"), picture("a/1.png")]]
+    rows = [
+        COMM_ROW,
+        {**COMM_ROW, "data_id": "gone", "step_info": [[picture("a/404.png")], COMM_STEPS[0]]},
+        {**COMM_ROW, "data_id": "out", "step_info": [[picture("../secret.png")], COMM_STEPS[0]]},
+        {**COMM_ROW, "data_id": "page", "step_info": [[picture("a/page.png")], COMM_STEPS[0]]},
+        {**COMM_ROW, "data_id": "one", "step_info": COMM_STEPS[:1]},
+        {**COMM_ROW, "data_id": "words", "step_info": [COMM_STEPS[3], COMM_STEPS[3]]},
+        {**COMM_ROW, "data_id": "many", "step_info": many},
+        COMM_ROW,
+    ]
+    comm_data(tmp_path, rows)
+    (tmp_path / "images/secret.png").write_bytes(flat(1).png())
+    (tmp_path / "secret.png").write_bytes(flat(1).png())
+    (tmp_path / "images/a/page.png").write_text("<html>404</html>")
+    (sample,) = Comm(clone).samples(tmp_path)
+    assert sample.id == "site_tea-1"
+    for line in (
+        "3 of 8 rows left out: with given pictures that are not in images/",
+        "1 of 8 rows left out: of one step",
+        "1 of 8 rows left out: without pictures",
+        "1 of 8 rows left out: with 10 given pictures or more",
+        "1 of 8 rows left out: with the data_id of a row before",
+    ):
+        assert line in caplog.text
+
+
+def test_no_row_at_all_says_what_to_do(tmp_path, clone):
+    with pytest.raises(InputError, match=r"no row can be used for Task 3 .*download_images.py"):
+        Comm(clone).samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
+
+
+def test_large_pictures_are_stored_small(tmp_path, clone):
+    comm_data(tmp_path, [COMM_ROW])
+    (tmp_path / "images/a/2.png").write_bytes(flat(2, (2048, 512)).png())
+    (sample,) = Comm(clone).samples(tmp_path)
+    assert sample.done[1].image is not None
+    assert sample.done[1].image.size == (1024, 256)
+
+
+def test_the_judge_of_task_3_reads_input_and_output_with_numbered_pictures(tmp_path, clone):
+    comm = Comm(clone)
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
+    made = answer(("Add tea.", 30), ("Wait.", None), ("Pour.", 50))
+    document, descriptions = comm.inquiries(sample, made, {})
+    given = [
+        *("INPUT:", "(1)", "Fill the pot.", "<Img_0>", 1, "</Img_0>"),
+        *("(2)", "<Img_1>", 2, "</Img_1>", "Boil it.", "Now finish it."),
+    ]
+    assert shown(document) == (
+        "document_completeness_image_coherence {no: JSON}",
+        [
+            *(*given, "OUTPUT:", "(1)", "Add tea.", "<Img_2>", 30, "</Img_2>"),
+            *("(2)", "Wait.", "(3)", "Pour.", "<Img_3>", 50, "</Img_3>"),
+        ],
+    )
+    assert shown(descriptions) == (
+        "texts_to_image_descriptions {no: JSON}",
+        [
+            *(*given, "OUTPUT:", "(1)", "Add tea.", "<Img_2>", "</Img_2>"),
+            *("(2)", "Wait.", "(3)", "Pour.", "<Img_3>", "</Img_3>"),
+        ],
+    )
+
+
+def test_the_third_question_needs_the_answer_to_the_second(tmp_path, clone):
+    comm = Comm(clone, task=4)
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
+    made = answer(("Add tea.", 30), ("Pour.", 50))
+    marks = {"document": {"sty": 9.0}, "descriptions": ["tea falls", "a cup", "one too many"]}
+    (irs,) = comm.inquiries(sample, made, marks)
+    assert shown(irs) == (
+        "descriptions_gt_images_consistency {no: JSON}",
+        [
+            *("<Description_0> tea falls </Description_0>", "<Img_0>", 30, "</Img_0>"),
+            *("<Description_1> a cup </Description_1>", "<Img_1>", 50, "</Img_1>"),
+            "<Description_2> one too many </Description_2>",
+        ],
+    )
+    assert comm.inquiries(sample, made, {**marks, "irs": None}) == []
+    assert comm.inquiries(sample, made, {"document": None, "descriptions": None}) == []
+
+
+def test_the_judge_of_task_4_reads_the_question(tmp_path, clone):
+    comm = Comm(clone, task=4)
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
+    document, _ = comm.inquiries(sample, answer(("Pour.", 5)), {})
+    assert shown(document)[1][:4] == ["INPUT:", "Please explain about making tea?", "OUTPUT:", "(1)"]
+
+
+def test_words_alone_are_an_answer_and_nothing_is_none(tmp_path, clone):
+    comm = Comm(clone, task=4)
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
+    (document,) = comm.inquiries(sample, answer(("Wait.", None)), {})
+    assert document.name == "document"
+    assert comm.inquiries(sample, answer(), {}) == []
+
+
+def test_the_judge_sees_ten_pictures_of_at_most_512_pixels(tmp_path, clone):
+    comm = Comm(clone)
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
+    parts = tuple(AnswerPart(f"s{n}", flat(n, (1024, 256))) for n in range(12))
+    document, _ = comm.inquiries(sample, BenchAnswer(parts), {})
+    user = document.conversation[1].parts
+    pictures = [part for part in user if isinstance(part, Image)]
+    assert len(pictures) == 10
+    assert {picture.size for picture in pictures[2:]} == {(512, 128)}
+    assert user[-4:][0] == "s7"
+    (irs,) = comm.inquiries(sample, BenchAnswer(parts), {"document": None, "descriptions": ["x"]})
+    assert {part.size for part in irs.conversation[1].parts if isinstance(part, Image)} == {(512, 128)}
+
+
+def test_results_are_exported_in_their_form(tmp_path, clone):
+    comm = Comm(clone)
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
+    comm.export([(sample, answer(("Add tea.", 30), ("Wait.", None), ("Pour.", 50)))], tmp_path / "out")
+    folder = tmp_path / "out/site_tea-1_task3"
+    assert json.loads((folder / "results.json").read_text()) == {
+        "model_input": sample.row["model_input"],
+        "model_output": "(3) Add tea. <IMAGE> (4) Wait. (5) Pour. <IMAGE>",
+        "input_image_list": ["input_1.jpg", "input_2.jpg"],
+        "prediction_image_list": ["predict_3.jpg", "predict_4.jpg"],
+    }
+    stored = ("origin/input_1.jpg", "origin/input_2.jpg", "predict_3.jpg", "predict_4.jpg")
+    values = [Image.decode((folder / name).read_bytes()).pixels.mean() for name in stored]
+    assert values == pytest.approx([1, 2, 30, 50], abs=2)
+
+
+def document(**changes):
+    consistency = {"style_consistency": 9, "entity_consistency": 8.5, "trend_consistency": 7}
+    scores = {
+        "Image_Coherence": {"pair_scores": {}, "overall_score": {"justification": "{", **consistency}},
+        "Completeness": {"Summarize": "tea", "Score": 10},
+        "Image_Quality": {"Justification": "sharp", "Score": 6},
+    }
+    return {"scores": {**scores, **changes}}
+
+
+def test_a_document_is_read():
+    reply = "Here:\n```json\n" + json.dumps(document(), indent=1) + "\n```\nas asked."
+    assert read_document(reply) == {"sty": 9, "enti": 8.5, "tren": 7, "comp": 10, "imgq": 6}
+
+
+@pytest.mark.parametrize(
+    ("score", "mark"),
+    [
+        ("8", 8),
+        ("7/10", 7),
+        ("NA", 0),
+        (None, 0),
+        (11, None),
+        (-1, None),
+        (True, None),
+        ("good", None),
+        ({}, None),
+    ],
+)
+def test_a_score_is_a_number_to_ten_or_none(score, mark):
+    changed = document(Completeness={"Score": score})
+    assert read_document(json.dumps(changed)) == {"sty": 9, "enti": 8.5, "tren": 7, "comp": mark, "imgq": 6}
+    assert read_fidelity(json.dumps({"Consistency": {"overall_score": score}})) == mark
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "no", "{}", "}{", '{"scores": 3}', '{"scores": {}}', '{"a":' * 15_000 + "}"]
+)
+def test_what_cannot_be_read_is_none(reply):
+    assert read_document(reply) is read_descriptions(reply) is read_fidelity(reply) is None
+
+
+@given(st.text(alphabet='{}[]":,0123456789 aNulScore'))
+def test_any_reply_is_read(reply):
+    read_document(reply), read_descriptions(reply), read_fidelity(reply)
+
+
+def test_descriptions_come_in_the_order_of_their_numbers():
+    contents = {"Image 10": "last", "Image 2": " first ", "Image 3": 4}
+    reply = json.dumps({"Tasks": {"Pictures": contents}})
+    assert read_descriptions(reply) == ["first", "last"]
+
+
+def test_the_means_leave_out_what_was_not_judged(tmp_path, clone):
+    comm = Comm(clone, task=4)
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
+    read = {name: float(n) for n, name in enumerate(SIX[:5], 5)}
+    marks = [
+        {"document": read, "irs": 4.0},
+        {"document": {**read, "sty": None, "enti": 10.0}, "irs": 2.0},
+        {"document": None, "descriptions": None},
+    ]
+    made = answer(("Pour.", 5))
+    scores = comm.scores([*(Marked(sample, made, m) for m in marks), Marked(sample, answer(), {})])
+    values = {key: score.value for key, score in scores.items()}
+    means = {"sty": 5, "enti": 8, "tren": 7, "comp": 8, "imgq": 9, "irs": 3}
+    assert values == pytest.approx({**means, "unjudged": 2, "unanswered": 1})
+    assert comm.scores([])["sty"].value is None
+
+
+BAD = [
+    ({}, "is not a list of rows"),
+    ([], "is not a list of rows"),
+    ([COMM_ROW, 3], "row 1 has no data_id"),
+    ([{**COMM_ROW, "title": 3}], "row 0 has a title that is no text"),
+    ([{**COMM_ROW, "step_info": [3]}], "row 0 has no list of steps in step_info"),
+    (
+        [{**COMM_ROW, "step_info": [[{"type": "text"}]]}],
+        "row 0 has a step with something other than texts and images",
+    ),
+    ([{**COMM_ROW, "step_info": [["x"]]}], "row 0 has a step with something other"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD)
+def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
+    with pytest.raises(InputError, match=message) as caught:
+        Comm().samples(comm_data(tmp_path, rows))
+    assert "\n" not in str(caught.value)
+
+
+class Code:
+    """What a pickle may smuggle in."""
+
+
+@pytest.mark.parametrize("kind", ["text", "empty", "code"])
+def test_nothing_but_plain_data_is_loaded(tmp_path, kind):
+    path = tmp_path / "test_data.pth"
+    path.write_bytes(b"" if kind == "empty" else b"no pickle")
+    if kind == "code":
+        torch.save([Code()], path)
+    with pytest.raises(InputError, match=r"test_data.pth: not a file of plain data") as caught:
+        Comm().samples(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_data_says_where_it_is(tmp_path):
+    with pytest.raises(InputError, match=r"no test_data.pth: download it from https"):
+        Comm().samples(tmp_path)
+
+
+def test_what_a_clone_lacks_is_named(tmp_path, clone):
+    (sample,) = Comm(clone).samples(comm_data(tmp_path, [COMM_ROW]))
+    with pytest.raises(InputError, match=r"give its folder with --clone DIR"):
+        Comm().inquiries(sample, answer(("Pour.", 5)), {})
+    with pytest.raises(
+        InputError, match=r"no eval/tot_metric/\S+/document_completeness_image_coherence.json"
+    ):
+        Comm(tmp_path / "images").inquiries(sample, answer(("Pour.", 5)), {})
+    (clone / "eval/example/data_id_task4/results.json").write_text('{"model_input": "?"}')
+    with pytest.raises(InputError, match=r"data_id_task4/results.json: its model_input is not as expected"):
+        Comm(clone).samples(tmp_path)

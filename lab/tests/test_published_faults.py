@@ -1,0 +1,239 @@
+"""What goes wrong in `goalreel eval ueval`: judges, folders, data, terminals; and what is not asked twice."""
+
+import io
+import json
+
+import pytest
+
+pytest.importorskip("openai", reason="needs openai: pip install 'goalreel[api]'")
+
+from rich.console import Console
+from support import published as bench
+from support.chat_server import ChatServer, Reply, error, said
+from support.cli import fails
+from support.miniatures import COMM_ROW, comm_clone, comm_data, flat
+
+from goalreel.annotator.statistics import Measurement
+from goalreel.errors import DatasetError, InputError, UserError
+from goalreel.files import exclusive
+from goalreel.storyboard_io import save_storyboard
+from goalreel.types import Failure, Storyboard, Task
+from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Sample
+from goalreel_lab.published.comm import Comm
+from goalreel_lab.published.estimate import LOOKED_AT, estimate
+from goalreel_lab.published.judging import DEAF, Asker, build_judge
+from goalreel_lab.published.paper import check_row
+from goalreel_lab.published.report import PublishedReport
+from goalreel_lab.published.run import PublishedOrder, run_benchmark
+from goalreel_lab.published.ueval import UEval, read_met
+
+ANSWER = BenchAnswer((AnswerPart("a text", None),))
+YES = said('{"criteria_met": true}')
+
+
+def sample(name, *criteria):
+    return Sample(name, "space", name, row={"prompt": name, "text_rubrics": criteria, "image_rubrics": []})
+
+
+def asker(server, folder, *, concurrency=1):
+    name = f"openai:j@{server.url}"
+    return Asker(build_judge(name, JudgeFacts("j", 0.0, 9), concurrency=concurrency), folder)
+
+
+def asks(samples):
+    return [(s.id, inquiry) for s in samples for inquiry in UEval().inquiries(s, ANSWER, {})]
+
+
+@pytest.mark.parametrize("reply", [Reply(body=b"<html>"), said(""), error(400, "policy")])
+def test_a_judge_that_never_replies_ends_the_run(tmp_path, reply):
+    many = [sample(str(n), "c") for n in range(2 * DEAF)]
+    with ChatServer(lambda _: reply) as judge, pytest.raises(UserError, match="the judge does not answer"):
+        asker(judge, tmp_path).ask(asks(many))
+    assert DEAF <= len(judge.requests) <= len(many)
+
+
+def test_questions_that_a_judge_refuses_end_no_run_that_it_answered_before(tmp_path):
+    """Else a run whose last open questions are all refused could never be finished."""
+    first, rest = sample("good", "c"), [sample(f"bad {n}", "c") for n in range(DEAF)]
+    with ChatServer(lambda r: error(400, "policy") if "bad" in r.text else YES) as judge:
+        assert asker(judge, tmp_path).ask(asks([first])) == [True]
+        assert asker(judge, tmp_path).ask(asks([first, *rest])) == [True, *[None] * DEAF]
+
+
+def test_a_reply_after_one_that_failed_is_not_asked_for_again(tmp_path):
+    with ChatServer(lambda _: said("") if len(judge.requests) == 1 else YES) as judge:
+        for _ in range(2):
+            assert asker(judge, tmp_path).ask(asks([sample("1", "c")])) == [True]
+        assert len(judge.requests) == 2
+
+
+def test_one_question_that_is_not_looked_at_is_enough_to_be_asked_before(tmp_path):
+    every = [sample(str(n), "c") for n in range(LOOKED_AT + 2)]
+    answered = [(one, ANSWER) for one in every]
+    with ChatServer(lambda _: YES) as judge:
+        ask = asker(judge, tmp_path)
+        assert estimate(UEval(), answered, ask).calls == len(every)
+        ask.ask(asks(every[:-1]))
+        assert estimate(UEval(), answered, ask).calls == 1
+        ask.ask(asks(every[-1:]))
+        assert estimate(UEval(), answered, ask).calls == 0
+
+
+def test_a_question_that_follows_from_a_kept_reply_is_estimated(tmp_path):
+    clone = comm_clone(tmp_path / "clone")
+    comm = Comm(clone, task=4)
+    (one,) = comm.samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
+    made = BenchAnswer((AnswerPart("Pour.", flat(5)),))
+    document = {"Completeness": {"Score": 7}}
+    reply = json.dumps({"scores": document, "Tasks": {"Pictures": {"Image 0": "tea"}}})
+    with ChatServer(lambda _: said(reply)) as judge:
+        ask = asker(judge, tmp_path / "judge")
+        assert estimate(comm, [(one, made)], ask).calls == 2
+        ask.ask([(one.id, inquiry) for inquiry in comm.inquiries(one, made, {})])
+        assert estimate(comm, [(one, made)], ask).calls == 1
+
+
+def finished(tmp_path):
+    """An `--out` whose three answers have no plan, and its data."""
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    for one in UEval().samples(data):
+        board = Storyboard(
+            task=Task(id=one.id, instruction="?"), failure=Failure(stage="plan", message="no plan")
+        )
+        save_storyboard(board, out / "samples" / one.id)
+    return PublishedOrder(UEval(), data, out, only="judge")
+
+
+def settle(order, **changes):
+    """Write the settings that a run with these models would have left."""
+    _write(order, {"benchmark": "ueval", "task": None, "data": "?"})
+    with pytest.raises(InputError, match="another data") as caught:
+        run_benchmark(order, None)
+    found = str(caught.value).split("(?, now ")[1].split(")")[0]
+    models = {"editor": "flux2-klein-9b", "max_attempts": 5}
+    _write(order, {"benchmark": "ueval", "task": None, "data": found, **models, **changes})
+
+
+def _write(order, settings):
+    (order.out / "settings.json").write_text(json.dumps(settings))
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{", '"x"'])
+def test_damaged_settings_are_one_line(tmp_path, text):
+    order = finished(tmp_path)
+    (order.out / "settings.json").write_text(text)
+    with pytest.raises(DatasetError, match=r"settings.json: damaged"):
+        run_benchmark(order, None)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_damaged_answer_is_one_line(tmp_path, text):
+    order = finished(tmp_path)
+    settle(order)
+    (order.out / "samples/3/storyboard.json").write_text(text)
+    with pytest.raises((DatasetError, InputError), match=r"samples/3"):
+        run_benchmark(order, None)
+
+
+def test_two_runs_at_once_in_one_folder_are_refused(tmp_path):
+    order = finished(tmp_path)
+    with exclusive(order.out / "answers", order.out), pytest.raises(DatasetError, match="another goalreel"):
+        run_benchmark(order, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "judge", "expected"),
+    [
+        ({}, "gemini-2.5-pro", []),
+        ({}, "gemini-2.5-pro?temperature=0", ["The judge was asked at temperature 0, not 1."]),
+        ({"max_attempts": 3}, "gemini-2.5-pro", ["The paper's T is 5; here it is 3."]),
+        ({}, "gpt-4o", ["Another judge: the paper's was gemini-2.5-pro"]),
+        ({"editor": "flux2-klein-4b"}, "gemini-2.5-pro", ["The row's editor is FLUX.2-klein-9B"]),
+    ],
+)
+def test_what_differs_from_the_paper_is_said_and_nothing_else(tmp_path, settings, judge, expected):
+    """The data's count, the words of ours, and the samples without a plan are said of every one of these."""
+    order = finished(tmp_path)
+    settle(order, **settings)
+    model, _, query = judge.partition("?")
+    name = f"openai:{model}@http://127.0.0.1:1/v1" + (f"?{query}" if query else "")
+    report = run_benchmark(order, None, build_judge(name, order.benchmark.judge))
+    always = (
+        "The judge was asked in goalreel's",
+        "The data have 3 samples",
+        "3 samples have no plan",
+        "UEval's",
+    )
+    notes = [note for note in report.notes if not note.startswith(always)]
+    assert len(report.notes) - len(notes) == len(always)
+    assert len(notes) == len(expected)
+    assert all(note.startswith(start) for note, start in zip(notes, expected, strict=True))
+
+
+BAD = [
+    {"id": "", "prompt": "p", "text_rubrics": [], "image_rubrics": []},
+    {"id": "1", "prompt": None, "text_rubrics": [], "image_rubrics": []},
+    {"id": "1", "prompt": "p", "text_rubrics": "It has two steps.", "image_rubrics": []},
+    {"id": "1", "prompt": "p", "text_rubrics": [{"tags": []}], "image_rubrics": []},
+    {"id": "1", "prompt": "p", "text_rubrics": [], "image_rubrics": [None]},
+]
+
+
+@pytest.mark.parametrize("row", BAD)
+def test_a_row_of_ueval_in_another_shape_is_refused(tmp_path, row):
+    (tmp_path / "rows.json").write_text(json.dumps([{"task": "space", **row}]))
+    with pytest.raises(InputError, match="is not in the published shape"):
+        UEval().samples(tmp_path)
+
+
+def test_no_id_leads_out_of_the_folder(tmp_path):
+    row = {"id": "..", "task": "space", "prompt": "p", "text_rubrics": None, "image_rubrics": ["c"]}
+    (tmp_path / "rows.json").write_text(json.dumps([row]))
+    assert [one.id for one in UEval().samples(tmp_path)] == ["__"]
+
+
+def test_what_the_official_script_takes_as_no_is_read():
+    assert read_met('{"criteria_met": "unknown"}') == "not sure"
+
+
+def test_a_row_of_comms_other_task_is_refused():
+    check_row("comm", 4, "DuoGen")
+    with pytest.raises(InputError, match="no row 'DuoGen' for comm"):
+        check_row("comm", 3, "DuoGen")
+
+
+def test_comm_asked_in_other_words_is_other_data(tmp_path):
+    comm_data(tmp_path, [COMM_ROW], pictures=())
+    out = tmp_path / "out"
+    ours, theirs = Comm(task=4), Comm(comm_clone(tmp_path / "clone"), task=4)
+    assert ours.samples(tmp_path)[0].instruction != theirs.samples(tmp_path)[0].instruction
+    out.mkdir()
+    (out / "settings.json").write_text('{"benchmark": "comm", "task": 4, "data": "0"}')
+    with pytest.raises(InputError, match="questions from another --clone"):
+        run_benchmark(PublishedOrder(theirs, tmp_path, out, only="judge", task=4), None)
+
+
+def test_the_table_of_a_narrow_terminal_names_every_measure_and_shows_every_value():
+    names = ("temporal_prefix", "overall_prefix")
+    report = PublishedReport(
+        benchmark="rise",
+        settings={},
+        samples=360,
+        answered=360,
+        unplanned={},
+        judge="j",
+        values={name: Measurement(value=100.0, low=98.7, high=100.0) for name in names},
+        row="IT+FLUX.2-klein-9B",
+        notes=(),
+    )
+    page = io.StringIO()
+    Console(file=page, width=50).print(report.table())
+    lines = page.getvalue().splitlines()
+    for name, paper in zip(names, (36.5, 28.9), strict=True):
+        (line,) = (line for line in lines if name in line)
+        assert line.split()[1] == str(paper)
+        assert "100.0" in line
+
+
+def test_the_task_is_comms_alone(tmp_path):
+    assert "--task is for eval comm" in fails("eval", "rise", "--data", "x", "--out", tmp_path, "--task", 4)

@@ -1,0 +1,260 @@
+"""RISE: data in the published shape, the judge's questions from a made-up clone, and both rules."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.miniatures import RISE_ROWS, flat, rise_clone, rise_data
+
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, Marked
+from goalreel_lab.published.rise import Rise
+from goalreel_lab.published.rise_rules import read_binary, read_score
+
+
+def answer(*values):
+    return BenchAnswer(tuple(AnswerPart("step", flat(value)) for value in values))
+
+
+@pytest.fixture
+def clone(tmp_path):
+    return rise_clone(tmp_path / "clone")
+
+
+def questions(clone, sample, marks=None):
+    asked = Rise(clone).inquiries(sample, answer(200, 250), marks or {})
+    for inquiry in asked:
+        (message,) = inquiry.conversation
+        assert message.role == "user"
+    return {
+        inquiry.name: (
+            str(inquiry.conversation[0].parts[0]),
+            [int(picture.pixels[0, 0, 0]) for picture in inquiry.conversation[0].parts[1:]],
+        )
+        for inquiry in asked
+    }
+
+
+@pytest.mark.parametrize("pictures", ["data", "."])
+def test_a_sample_is_one_picture_and_an_instruction(tmp_path, pictures):
+    samples = Rise().samples(rise_data(tmp_path, pictures=pictures))
+    assert [s.id for s in samples] == [row["index"] for row in RISE_ROWS]
+    assert [s.group for s in samples] == ["temporal", *["causal"] * 2, *["spatial"] * 3, *["logical"] * 2]
+    assert all(s.instruction.count("<image>") == len(s.images) == 1 for s in samples)
+    assert "Do 3" in samples[3].instruction
+    assert samples[3].task(0).image == flat(3)
+
+
+EXPECTED = {
+    "temporal_reasoning_1": {
+        "consistency": ("prompt_consist", [0, 250]),
+        "reasoning": ("prompt_reasoning", [250]),
+        "quality": ("prompt_generation", [250]),
+    },
+    "causal_reasoning_1": {
+        "consistency": ("prompt_consist", [1, 250]),
+        "reasoning": ("prompt_reasoning_w_input", [1, 250]),
+        "quality": ("prompt_generation", [250]),
+    },
+    "causal_reasoning_2": {
+        "reasoning": ("prompt_reasoning", [250]),
+        "quality": ("prompt_generation", [250]),
+    },
+    "spatial_reasoning_1": {
+        "consistency": ("prompt_spatial_cons", [3, 250]),
+        "reasoning": ("prompt_spatial_ref", [250]),
+        "quality": ("prompt_spatial_qual", [250]),
+    },
+    "spatial_reasoning_2": {
+        "consistency": ("prompt_spatial_cons", [104, 250]),
+        "reasoning": ("prompt_spatial_ref_img", [104, 250]),
+        "quality": ("prompt_spatial_qual", [250]),
+    },
+    "spatial_reasoning_3": {
+        "consistency": ("prompt_spatial_cons", [5, 250]),
+        "reasoning": ("prompt_spatial_ref_w_input", [5, 250]),
+        "quality": ("prompt_spatial_qual", [250]),
+    },
+    "logical_reasoning_1": {
+        "consistency": ("prompt_logical_cons_ans", [6, 250]),
+        "reasoning": ("prompt_logical_txt", [250]),
+    },
+    "logical_reasoning_2": {
+        "consistency": ("prompt_logical_cons", [107, 250]),
+        "reasoning": ("prompt_logical_img", [107, 250]),
+    },
+}
+
+
+def test_each_kind_of_row_has_its_prompt_and_its_pictures(tmp_path, clone):
+    for sample in Rise().samples(rise_data(tmp_path)):
+        asked = questions(clone, sample)
+        named = {name: (text.split(":")[0], seen) for name, (text, seen) in asked.items()}
+        assert named == EXPECTED[sample.id], sample.id
+
+
+def test_a_column_without_a_value_counts_as_in_a_pandas_table(tmp_path, clone):
+    """Their rule asks whether the table has the column: then every row has it."""
+    rows = [*RISE_ROWS, {**RISE_ROWS[7], "index": "logical_reasoning_3", "reasoning_wo_ins": "True"}]
+    nan = {"reasoning_img": math.nan, "reference_txt": math.nan, "consistency_free": None}
+    samples = Rise().samples(rise_data(tmp_path, [nan | row for row in rows]))
+    assert questions(clone, samples[7])["reasoning"][0].startswith("prompt_logical_img_wo_q:")
+    assert questions(clone, samples[0]).keys() == EXPECTED["temporal_reasoning_1"].keys()
+
+
+def test_marks_in_a_prompt_are_filled_once(tmp_path, clone):
+    sample = Rise().samples(rise_data(tmp_path))[0]
+    text, _ = questions(clone, sample)["reasoning"]
+    assert text == "prompt_reasoning: Do 0 / a {instruct} tree / {other}"
+
+
+def test_what_is_marked_is_not_asked_again(tmp_path, clone):
+    sample = Rise().samples(rise_data(tmp_path))[0]
+    assert questions(clone, sample, {"reasoning": 4, "quality": None}).keys() == {"consistency"}
+    assert Rise(clone).inquiries(sample, answer(), {}) == []
+
+
+def test_the_judge_sees_at_most_768_pixels(tmp_path, clone):
+    sample = Rise().samples(rise_data(tmp_path))[0]
+    large = BenchAnswer((AnswerPart("step", flat(9, (1536, 1000))),))
+    (picture,) = Rise(clone).inquiries(sample, large, {})[-1].conversation[0].parts[1:]
+    assert isinstance(picture, Image)
+    assert picture.size == (768, 500)
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        ("So, **Final Score:** **4**", 4),
+        ("final score\n\n5", 5),
+        ("**Final Scores**: 3, 4", 3),
+        ("### Final Score: 2/5", 2),
+        ("The final score is **1**.", 1),
+        ("The Final Score follows. **Final Score:** 5", 5),
+        ("Final Score: 0", None),
+        ("Final Score: 6", None),
+        ("Final Score: 55555", None),
+        ("Score 4", None),
+        ("Final Score: five", None),
+        ("", None),
+    ],
+)
+def test_a_score_is_read_or_there_is_none(reply, score):
+    assert read_score(reply) == score
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"), [("Final Score: 1", 5), ("**Final Score**: **0**", 1), ("1", None)]
+)
+def test_logical_reasoning_is_right_or_wrong(reply, score):
+    assert read_binary(reply) == score
+
+
+@given(st.text())
+def test_any_reply_is_read(reply):
+    assert read_score("Final Score: " + reply) in (None, 1, 2, 3, 4, 5)
+    assert read_binary("Final Score: " + reply) in (None, 1, 5)
+
+
+def test_the_questions_read_what_they_ask(tmp_path, clone):
+    samples = Rise().samples(rise_data(tmp_path))
+    read = [i.read("Final Score: 1") for s in samples for i in Rise(clone).inquiries(s, answer(1), {})]
+    assert read == [1] * 17 + [5] * 4
+
+
+def marked(samples, *marks, made=None):
+    return [Marked(s, made or answer(1), m) for s, m in zip(samples, marks, strict=True)]
+
+
+def test_both_rules(tmp_path):
+    """By hand: 1 of 1 temporal; of causal the free one is complete by the new rule alone; half of logical."""
+    full = {"consistency": 5, "reasoning": 5, "quality": 5}
+    samples = Rise().samples(rise_data(tmp_path))
+    marks = [
+        *(full, {**full, "quality": 4}, {"reasoning": 5, "quality": 5}),
+        *({**full, "reasoning": 1}, full, {**full, "quality": None}),
+        *({"consistency": 5, "reasoning": 5}, {"consistency": 1, "reasoning": 5}),
+    ]
+    scores = Rise().scores(marked(samples, *marks))
+    values = {key: score.value for key, score in scores.items()}
+    assert values == pytest.approx(
+        {
+            **{"temporal": 100, "causal": 50, "spatial": 50, "logical": 50, "overall": 400 / 7},
+            **{"temporal_prefix": 100, "causal_prefix": 0, "spatial_prefix": 50, "logical_prefix": 50},
+            **{"overall_prefix": 300 / 7, "reasoning": 600 / 7, "consistency": 500 / 6, "plausibility": 95},
+            **{"unjudged": 1, "unanswered": 0},
+        }
+    )
+    assert scores["overall"].low is not None
+
+
+def test_an_answer_without_a_picture_has_failed_and_no_judge_is_not_a_failure(tmp_path):
+    samples = Rise().samples(rise_data(tmp_path))[:2]
+    scores = Rise().scores([*marked(samples[:1], {}, made=answer()), *marked(samples[1:], {})])
+    assert scores["temporal"].value == scores["overall"].value == 0
+    assert scores["causal"].value is None
+    assert (scores["unanswered"].value, scores["unjudged"].value) == (1, 1)
+    assert Rise().scores([])["overall"].value is None
+
+
+def test_the_last_picture_is_exported_where_their_script_looks(tmp_path, caplog):
+    samples = Rise().samples(rise_data(tmp_path))
+    Rise().export([(samples[0], answer(3, 4)), (samples[6], answer())], tmp_path / "out")
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert files == [tmp_path / "out/images/temporal_reasoning/temporal_reasoning_1.png"]
+    assert Image.decode(files[0].read_bytes()) == flat(4)
+    assert "1 answers have no picture" in caplog.text
+
+
+CAUSAL = {"index": "a", "category": "causal_reasoning", "instruction": "x", "image": "../y", "reference": "z"}
+BAD = [
+    ("not json", "cannot be read as JSON"),
+    ([], "is not a list of rows"),
+    ([1], "is not a list of rows"),
+    ([{"index": "a_1"}], "row 0 has no category"),
+    ([{**CAUSAL, "index": "../a"}], "not those of RISE"),
+    ([{**CAUSAL, "category": "a"}], "not those of RISE"),
+    ([{**CAUSAL, "category": "logical_reasoning"}], "has none of reference_txt, reference_img"),
+    ([CAUSAL], r"no picture ../y \(of a\): unpack data.zip"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD)
+def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
+    (tmp_path / "datav2_total_w_subtask.json").write_text(rows if isinstance(rows, str) else json.dumps(rows))
+    with pytest.raises(InputError, match=message) as caught:
+        Rise().samples(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_index_is_there_once(tmp_path):
+    with pytest.raises(InputError, match="two rows of one index"):
+        Rise().samples(rise_data(tmp_path, [RISE_ROWS[0], RISE_ROWS[0]]))
+
+
+def test_no_data_says_where_it_is(tmp_path):
+    with pytest.raises(
+        InputError, match=r"no datav2_total_w_subtask.json: download it and data.zip from https"
+    ):
+        Rise().samples(tmp_path)
+
+
+def test_an_unreadable_picture_is_named(tmp_path):
+    rise_data(tmp_path)
+    (tmp_path / "data/causal_reasoning_images/1.png").write_text("<html>")
+    with pytest.raises(InputError, match=r"causal_reasoning_images/1.png: not a readable image"):
+        Rise().samples(tmp_path)
+
+
+def test_the_prompts_are_asked_for_by_name(tmp_path, clone):
+    sample = Rise().samples(rise_data(tmp_path))[0]
+    with pytest.raises(InputError, match=r"clone it, and give its folder with --clone DIR"):
+        Rise().inquiries(sample, answer(1), {})
+    with pytest.raises(InputError, match=r"no utils.py"):
+        Rise(tmp_path / "data").inquiries(sample, answer(1), {})
+    (clone / "utils.py").write_text("prompt_consist = 'x'")
+    with pytest.raises(InputError, match=r"utils.py: has no text of the name prompt_reasoning"):
+        Rise(clone).inquiries(sample, answer(1), {})

@@ -1,0 +1,142 @@
+"""The measures of segmentation, and `goalreel eval segmentation` on a small recording."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from goalreel.annotator.segmentation import (
+    best_matches,
+    boundary_counts,
+    even_split,
+    label_hits,
+    segment_iou,
+)
+from goalreel.types import Segment
+
+
+def cut(*edges):
+    return [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]
+
+
+def boundary_f1(pred, true, tolerance_s, fps):
+    hits, total = boundary_counts(pred, true, tolerance_s, fps).pair
+    return hits / total if total else 1.0
+
+
+edges = st.lists(st.integers(1, 99), max_size=8, unique=True).map(lambda inner: cut(0, *sorted(inner), 100))
+
+
+@given(edges, edges)
+def test_f1_and_iou_are_shares_and_f1_is_symmetric(a, b):
+    assert 0 <= boundary_f1(a, b, 0.5, 10) <= 1
+    assert boundary_f1(a, b, 0.5, 10) == boundary_f1(b, a, 0.5, 10)
+    assert 0 < segment_iou(a, b) <= 1
+
+
+@given(edges)
+def test_the_truth_scores_one(a):
+    names = [str(s.start) for s in a]
+    assert boundary_f1(a, a, 0.0, 10) == segment_iou(a, a) == 1
+    assert all(label_hits(a, names, a, names))
+
+
+@given(edges, edges)
+def test_no_boundary_is_matched_twice(a, b):
+    """Against the best assignment, found by brute force."""
+    from scipy.optimize import linear_sum_assignment
+
+    counts = boundary_counts(a, b, 0.5, 10)
+    x, y = (np.array([s.start for s in c[1:]]) for c in (a, b))
+    near = np.abs(x[:, None] - y[None, :]) <= 5
+    rows, columns = linear_sum_assignment(-near.astype(int))
+    assert counts.matched == near[rows, columns].sum()
+
+
+def test_the_tolerance_is_in_seconds_and_inclusive():
+    assert boundary_f1(cut(0, 15, 30), cut(0, 10, 30), 0.5, fps=10) == 1
+    assert boundary_f1(cut(0, 16, 30), cut(0, 10, 30), 0.5, fps=10) == 0
+    assert boundary_f1(cut(0, 16, 30), cut(0, 10, 30), 0.5, fps=30) == 1
+
+
+def test_missing_and_extra_boundaries_cost():
+    assert boundary_f1(cut(0, 30), cut(0, 30), 0.5, 10) == 1
+    assert boundary_f1(cut(0, 30), cut(0, 10, 30), 0.5, 10) == 0
+    assert boundary_f1(cut(0, 10, 20, 30), cut(0, 10, 30), 0.5, 10) == pytest.approx(2 / 3)
+
+
+def test_overlap_and_labels_by_hand():
+    pred, true = cut(0, 10, 40), cut(0, 20, 40)
+    assert segment_iou(pred, true) == pytest.approx((10 / 20 + 20 / 30) / 2)
+    assert best_matches(pred, true) == [0, 1]
+    assert label_hits(pred, ["Put a", "b"], true, ["put a", "c"]) == [True, False]
+
+
+def test_the_baseline_covers_the_episode():
+    assert even_split(30, 3) == cut(0, 10, 20, 30)
+    assert even_split(2, 5) == cut(0, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def tabletop(tmp_path_factory):
+    pytest.importorskip("mujoco")
+    pytest.importorskip("lerobot")
+    from goalreel.tabletop.sim.record import record
+
+    root = tmp_path_factory.mktemp("tabletop") / "data"
+    record(root, range(900_000, 900_002), cameras=("front",), size=64)
+    return root
+
+
+def run(*arguments):
+    from goalreel.cli.evaluate import app
+
+    return CliRunner().invoke(app, ["segmentation", *map(str, arguments)])
+
+
+@pytest.mark.lab
+def test_the_planner_is_measured_on_a_recording(tabletop):
+    result = run(tabletop, "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout.splitlines()[-1])
+    assert {"boundary_f1", "segment_iou", "label_accuracy", "episodes"} <= report.keys()
+    assert report["episodes"] == 2
+    assert report["splits"] == ["validation"]
+    assert report["explicit"] + report["underspecified"] == report["subtasks"]
+    assert report["boundary_f1"] >= 0.9
+    assert report["segment_iou"] > report["even_segment_iou"]
+    assert report["boundary_f1_low"] <= report["boundary_f1"] <= report["boundary_f1_high"]
+
+
+@pytest.mark.lab
+def test_the_measure_falls_when_the_planner_is_misled(tabletop):
+    """A control: told the wrong end of the gripper, the numbers must drop, or they measure nothing."""
+    good, bad = (
+        json.loads(run(tabletop, "--json", *more).stdout) for more in ((), ("--layout", "closed=high"))
+    )
+    assert bad["boundary_f1"] < good["boundary_f1"]
+    assert bad["phase_accuracy"] < good["phase_accuracy"]
+
+
+@pytest.mark.lab
+def test_a_table_for_people(tabletop):
+    result = run(tabletop)
+    assert result.exit_code == 0
+    assert "boundary F1" in result.stdout
+    assert "2 episodes" in result.stdout
+
+
+@pytest.mark.lab
+def test_mistakes_get_one_clear_line(tmp_path, tabletop):
+    for arguments, words in (
+        ((tmp_path,), "tabletop record"),
+        ((tabletop, "--layout", "x"), "write it like"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert words in result.output
+        assert len(result.output.strip().splitlines()) == 1

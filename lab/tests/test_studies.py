@@ -1,0 +1,113 @@
+"""The studies in dev/: each runs from nothing to its results, small."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image as Picture
+
+from goalreel.image import Image
+
+
+def picture(path, value):
+    path.write_bytes(Image(np.full((64, 64, 3), value, np.uint8)).png())
+    return path
+
+
+@pytest.mark.lab
+def test_klein_trains_on_what_its_pipeline_computes(tmp_path, capsys):
+    pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
+    import torch
+    from diffusers import Flux2KleinPipeline
+    from studies.klein import training_step
+    from support.tiny_pipelines import tiny_pipeline
+
+    folder = tiny_pipeline("Flux2KleinPipeline", tmp_path / "klein")
+    before, after = picture(tmp_path / "before.png", 60), picture(tmp_path / "after.png", 200)
+    training_step.main(folder, before, after, "Light up.", steps=8, rate=1e-2, prompt_tokens=24)
+    losses = json.loads(capsys.readouterr().out)["loss"]
+    assert len(losses) == 8
+    assert losses[-1] < losses[0]
+
+    pipeline = Flux2KleinPipeline.from_pretrained(folder)
+    pictures = [Image.decode(path.read_bytes()).pixels[None] for path in (before, after)]
+    edits = training_step.encode(pipeline, *pictures, ["Light up."], prompt_tokens=24)
+    noise = torch.randn(1, 16, 4, 4, generator=torch.Generator().manual_seed(4))
+    sampled = pipeline(
+        image=Picture.fromarray(pictures[0][0]), prompt="Light up.", latents=noise.clone(),
+        guidance_scale=1.0, num_inference_steps=1, max_sequence_length=24, output_type="latent",
+    )  # fmt: skip
+    norm = pipeline.vae.bn
+    latents = pipeline._patchify_latents(sampled.images) - norm.running_mean.view(1, -1, 1, 1)
+    latents = latents / torch.sqrt(norm.running_var.view(1, -1, 1, 1) + pipeline.vae.config.batch_norm_eps)
+    packed = pipeline._pack_latents(noise)
+    with torch.no_grad():
+        velocity = training_step.velocity(pipeline, edits, packed, torch.ones(1))
+    torch.testing.assert_close(pipeline._pack_latents(latents), packed - velocity, atol=2e-2, rtol=1e-2)
+
+
+@pytest.mark.lab
+@pytest.mark.process
+def test_the_policy_study_goes_from_nothing_to_results_and_tables(tmp_path, capsys):
+    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+    from studies.policy import report, study
+
+    study.main(
+        tmp_path,
+        scenes=2,
+        checks=1,
+        conditions="seen",
+        backbone_steps=2,
+        steps=2,
+        sizes="0",
+        repeats=1,
+        split="validation",
+        episodes=1,
+        others=2,
+        arms="text,picture",
+        workers=1,
+    )
+    results = sorted((tmp_path / "results").glob("*.json"))
+    runs = {"text", "picture", "picture_alone", "checks", "checks_alone", "predicted"}
+    assert {path.name.partition("-")[0] for path in results} == runs
+    assert json.loads(results[0].read_text())["values"]
+    report.main(tmp_path, steps=2, split="validation", drawn=tmp_path / "curves.png")
+    printed = capsys.readouterr().out
+    titles = ("A1, the present", "G+ - G-, success", "| G - A1, reached |", "| G, all, 0 |", "cm off")
+    assert all(title in printed for title in titles)
+    assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_ablation_runs_end_to_end_and_does_nothing_twice(tmp_path, monkeypatch):
+    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+    import nano_ablations
+
+    from goalreel_lab.lessons.corpus import CorpusOrder, make_corpus
+    from goalreel_lab.lessons.critiques import critique_rows
+
+    for kind in ("plans", "verdicts"):
+        make_corpus(CorpusOrder(kind, "train", 3), tmp_path / kind)
+    sharegpt = {kind: tmp_path / kind / "sharegpt" / f"{kind}.json" for kind in ("plans", "verdicts")}
+    critiques, out = tmp_path / "critiques", tmp_path / "ablations"
+    make_corpus(
+        CorpusOrder("critiques", "train", 2, first=400, source="no editor"),
+        critiques,
+        text=False,
+        make=lambda seeds, size: critique_rows(seeds, lambda sources, prompts: [None] * len(prompts), size),
+    )
+
+    def run() -> str:
+        nano_ablations.main(
+            critiques, sharegpt["verdicts"], sharegpt["plans"], "nano-critic", "diffusers:nano-editor",
+            out, steps=1, sft_steps=1, rollout=1, split="validation", episodes=1,
+        )  # fmt: skip
+        return (out / "ablations.md").read_text()
+
+    table = run()
+    for name, _ in nano_ablations.ARMS.values():
+        assert re.search(rf"^\| {name} \| \d+\.\d", table, re.MULTILINE), table
+    monkeypatch.setattr(nano_ablations, "_goalreel", None)
+    assert run() == table

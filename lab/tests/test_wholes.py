@@ -1,0 +1,157 @@
+"""Ends of whole tasks: what is said of each sub-goal is what the picture shows."""
+
+import os
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+from goalreel.critics.task_check import states_in, whole_state
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.predicates import SubGoal, shows
+from goalreel.tabletop.sim.readback import read_back
+from goalreel.tabletop.sim.scene import HALF, TabletopScene
+from goalreel.tabletop.sim.sentences import read_wanted, state_of
+from goalreel.tabletop.sim.splits import seeds
+from goalreel_lab.lessons.conversations import verdict_lesson
+from goalreel_lab.lessons.executions import FAULTS
+from goalreel_lab.lessons.grounding import AT_WORK, compare, whole_verdict
+from goalreel_lab.lessons.live import UNDERWAY
+from goalreel_lab.lessons.prompts import sentence
+from goalreel_lab.lessons.wholes import whole_rows
+
+SOME = seeds("validation", 8, first=402)
+TRAINING = [0, 7, 8, 30, 31]
+"""The first whose combination of goals is held out."""
+DONE = "All else is as it was."
+
+RED, BLUE, GREEN = "red block", "blue block", "green block"
+BOWL, OTHER = "blue bowl", "red bowl"
+START = {
+    RED: np.array([0.40, -0.20, HALF]),
+    BLUE: np.array([0.40, 0.00, HALF]),
+    GREEN: np.array([0.40, 0.20, HALF]),
+    BOWL: np.array([0.58, -0.15, 0.0]),
+    OTHER: np.array([0.58, 0.15, 0.0]),
+}
+INSIDE, BESIDE = SubGoal("inside", RED, BOWL), SubGoal("left_of", BLUE, GREEN)
+ENDED = START | {RED: START[BOWL] + [0, 0, HALF], BLUE: START[GREEN] - [0, 0.12, 0]}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return list(whole_rows(SOME))
+
+
+def scene_of(row) -> TabletopScene:
+    return sample_episode(row.origin.seed).scene
+
+
+def judged(now, goals=(INSIDE, BESIDE), **change):
+    seen = replace(compare(START, now, goals[-1]), **change)
+    return whole_verdict(START, now, ENDED, goals, seen)
+
+
+@pytest.mark.lab
+def test_every_episode_has_a_right_end_and_a_wrong_one(rows):
+    assert len(rows) >= 8
+    right, wrong = rows[::2], rows[1::2]
+    assert [row.origin for row in right] == [row.origin for row in wrong]
+    assert {row.mistake for row in right} == {None}
+    assert {row.mistake for row in wrong} <= {*FAULTS, *UNDERWAY, "undone"}
+    assert len({row.mistake for row in wrong}) > 2
+    for row in rows:
+        assert row.verdict.success == (row.mistake is None) == row.verdict.reasoning.endswith(DONE)
+        assert row.verdict.refined_prompt is None
+        assert row.candidate != row.source
+
+
+@pytest.mark.lab
+def test_the_question_tells_every_state_and_the_task(rows):
+    for row in rows:
+        episode = sample_episode(row.origin.seed)
+        states = [state_of(goal) for goal in episode.goals]
+        assert row.instruction == whole_state(episode.instruction, states)
+        (_, asked), _ = verdict_lesson(row)
+        text = "".join(part for part in asked.parts if isinstance(part, str))
+        assert f"Wanted state: {row.instruction}" in text
+        assert f"Prompt given to the editor: {episode.instruction}" in text
+
+
+@pytest.mark.lab
+def test_what_is_said_of_a_sub_goal_is_what_its_picture_shows(rows):
+    for row in rows:
+        if AT_WORK in row.verdict.reasoning:
+            continue
+        found = read_back(row.candidate.pixels, scene_of(row))
+        for goal in sample_episode(row.origin.seed).goals:
+            assert (sentence(state_of(goal)) in row.verdict.reasoning) == shows(found, goal)
+
+
+@pytest.mark.lab
+def test_ends_follow_from_their_seed_and_keep_out_what_is_held_out(rows):
+    again = rows[0].origin.seed
+    assert list(whole_rows([again])) == [row for row in rows if row.origin.seed == again]
+    assert list(whole_rows(TRAINING, 64)) == []
+
+
+def test_a_task_is_done_when_every_sub_goal_holds():
+    verdict = judged(ENDED)
+    assert verdict.success
+    assert verdict.reasoning.endswith(
+        f"The red block is in the blue bowl. The blue block is to the left of the green block. {DONE}"
+    )
+    assert verdict.reasoning.startswith("red block c4 r3 -> c6 r8 in blue bowl; green block c17 r3 stays; ")
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (ENDED | {RED: START[RED]}, "The red block did not move. The blue block is to the left of"),
+        (ENDED | {BLUE: np.array([0.65, 0.0, HALF])}, "blue bowl. The blue block is in the wrong place."),
+        (ENDED | {BLUE: ENDED[BLUE] + [0.07, 0, 0]}, "blue bowl. The blue block only just misses its place."),
+        (ENDED | {OTHER: START[OTHER] + [0.06, 0, 0]}, "of the green block. The red bowl was moved."),
+    ],
+)
+def test_a_fault_is_told_where_its_sub_goal_has_its_turn(now, said):
+    verdict = judged(now)
+    assert not verdict.success
+    assert said in verdict.reasoning
+    assert DONE not in verdict.reasoning
+    assert verdict.refined_prompt is None
+
+
+def test_of_several_sub_goals_of_one_block_the_last_counts():
+    undone = SubGoal("inside", RED, OTHER)
+    assert judged(ENDED, (undone, INSIDE, BESIDE)).success
+    assert not judged(ENDED, (INSIDE, undone, BESIDE)).success
+
+
+def test_while_the_arm_is_at_work_nothing_else_is_said():
+    verdict = judged(ENDED, away=False, held=(RED,))
+    assert not verdict.success
+    assert verdict.reasoning.endswith(f"blue bowl c6 r8 stays. {AT_WORK}")
+    assert "red block c4 r3 held;" in verdict.reasoning
+
+
+@pytest.mark.lab
+def test_a_relabelled_end_is_asked_about_sub_goals_of_which_some_hold():
+    right, wrong = (list(whole_rows(SOME, relabelled=1.0))[i::2] for i in (0, 1))
+    assert {row.mistake for row in wrong} == {"relabelled"}
+    assert all(row.verdict.success for row in right)
+    held = []
+    for row in wrong:
+        scene = scene_of(row)
+        found = read_back(row.candidate.pixels, scene)
+        asked = read_wanted(states_in(row.instruction), [*scene.layout()])
+        assert not row.verdict.success
+        assert row.verdict.refined_prompt is None
+        for goal in asked:
+            held.append(shows(found, goal))
+            assert (sentence(state_of(goal)) in row.verdict.reasoning) == held[-1]
+    assert set(held) == {True, False}

@@ -1,0 +1,248 @@
+"""The fixtures and settings of every test."""
+
+import gc
+import importlib
+import os
+import re
+import signal
+import ssl
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from support.places import DATA, SHARED, TESTS
+from support.recordings import make_dataset, storyboard
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+# Of the processes that tests start.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
+os.environ.setdefault("MUJOCO_GL", "egl")
+# A worker for each core: threads of several that share one spin while they wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A machine that is busy with tests is no dead node.
+os.environ.setdefault("GOALREEL_LEASE", "10")
+# Each client of HTTP reads the machine's certificates anew, for 50 ms.
+ssl.create_default_context = cache(ssl.create_default_context)
+with pytest.MonkeyPatch.context() as patch:
+    # Against forks, which no test may make, it would hear of each import, file and frame.
+    patch.setattr(sys, "addaudithook", lambda hook: None)
+    importlib.import_module("filelock")
+# Nothing that tests write has to outlive the machine, and the disk takes milliseconds for each file.
+os.fsync = lambda handle: None
+# The same examples each time, however long a busy machine takes; `make soak` has new ones, and more.
+settings.register_profile("new", deadline=None)
+settings.register_profile("same", deadline=None, derandomize=True, max_examples=30)
+settings.load_profile("same")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LONGEST = (
+    "test_colcon.py",
+    "test_tutorials.py",
+    "test_pages.py",
+    "test_review_browser.py",
+    "test_node_lifecycle.py",
+    "test_policies.py",
+    "test_health.py",
+    "test_report_browser.py",
+    "test_diffusers_editor.py",
+    "test_dead_node.py",
+    "test_tutorial_ros.py",
+    "test_lerobot_camera.py",
+    "test_review_api.py",
+    "test_liveliness.py",
+    "test_lerobot_ways.py",
+    "test_rrd_node.py",
+    "test_smoke.py",
+    "test_layout.py",
+    "test_serve_cli.py",
+    "test_example.py",
+    "test_editor_lora.py",
+    "test_nano.py",
+    "test_node_tasks.py",
+    "test_rollout.py",
+    "test_bags_kill.py",
+    "test_hf_chat.py",
+    "test_node_camera.py",
+    "test_client.py",
+    "test_serve_fuzz.py",
+    "test_plugins.py",
+    "test_hf_decoder.py",
+    "test_write_text.py",
+    "test_streaming.py",
+    "test_export_groot.py",
+    "test_doctor.py",
+    "test_annotate.py",
+    "test_mend.py",
+    "test_published_runs.py",
+    "test_predict.py",
+    "test_bags.py",
+    "test_corpus.py",
+    "test_rosetta_contract.py",
+    "test_write_dataset.py",
+    "test_write_broken.py",
+    "test_report.py",
+    "test_model_failures.py",
+    "test_label_forms.py",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from support.processes import Started
+
+    config.pluginmanager.register(Started())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is long, and put the longest files first: at the end, one worker would wait for the others.
+
+    `python dev/long_tests.py` writes the list of long tests from the times of `make test`.
+    """
+    long = set((TESTS / "long.txt").read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid.partition("[")[0] in long:
+            item.add_marker(pytest.mark.long)
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
+
+LAB = re.compile(r"^pytestmark = .*\bpytest\.mark\.lab\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over modules of the laboratory's lane where it is left out: what they import loads for seconds."""
+    if "not lab" in config.option.markexpr and collection_path.suffix == ".py":
+        return LAB.search(collection_path.read_text(encoding="utf-8")) is not None or None
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What imports make stays: to look through it again and again takes a sixth of the time of collecting.
+
+    Nor does any later run of the collector look through it.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ordinary_priority() -> Iterator[None]:
+    """No module leaves a thread with real-time priority: what it starts next would starve the machine.
+
+    An encoder once did that to whoever called it.
+    """
+    yield
+    policies = {_policy(int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
+    assert not policies & {os.SCHED_FIFO, os.SCHED_RR}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ordinary_depth() -> Iterator[None]:
+    """No module leaves a higher limit of recursion: torch raises it for good when it compiles."""
+    before = sys.getrecursionlimit()
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen_objects() -> Iterator[None]:
+    """What a module's tests import and keep stays as well: each model that goes calls the collector."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+def _policy(thread: int) -> int | None:
+    try:
+        return os.sched_getscheduler(thread)
+    except ProcessLookupError:  # it has ended meanwhile
+        return None
+
+
+@pytest.fixture
+def retry_pauses(monkeypatch) -> list[float]:
+    """The pauses before a chat model is asked again, in seconds: noted, and not waited for."""
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("goalreel.chat.openai_http.sleep", note)
+    return pauses
+
+
+@pytest.fixture(scope="session")
+def video_dataset(tmp_path_factory) -> Path:
+    """Three episodes, two cameras, one file each. Read only."""
+    return make_dataset(tmp_path_factory.mktemp("video") / "data")
+
+
+@pytest.fixture(scope="session")
+def image_dataset(tmp_path_factory) -> Path:
+    """The same as stored images. Read only."""
+    return make_dataset(tmp_path_factory.mktemp("image") / "data", dtype="image")
+
+
+@pytest.fixture(scope="session")
+def sharded_dataset(tmp_path_factory) -> Path:
+    """Several data and video files, two episodes in some. Read only."""
+    root = tmp_path_factory.mktemp("sharded") / "data"
+    return make_dataset(root, (12, 9, 15, 8), data_files_size_in_mb=0.001, video_files_size_in_mb=0.005)
+
+
+REAL = ("droid_new_setup", "g1_inspire")
+
+
+@pytest.fixture(params=REAL)
+def real_motions(request) -> Path:
+    """Real episodes without their pictures. Read only."""
+    return DATA / "real" / request.param
+
+
+@pytest.fixture(params=REAL)
+def real_dataset(request) -> Path:
+    """The same with their pictures. Read only."""
+    root = SHARED / request.param
+    if not root.is_dir():
+        pytest.skip(f"no real episodes at {root}")
+    return root
+
+
+@pytest.fixture(scope="session")
+def board():
+    """`storyboard`, for tests of what is made from one."""
+    return storyboard
+
+
+@pytest.fixture(scope="session")
+def annotated(board):
+    """Annotate a dataset without any model: annotated(source, out, {episode: board keywords}, **build)."""
+    from goalreel.datasets.records import Records
+    from goalreel.datasets.source import Source
+    from goalreel.datasets.writing.pipeline import build
+    from goalreel.datasets.writing.plan import TextOptions
+
+    def annotate(source: Path, out: Path, episodes: dict[int, dict], **options: object) -> Path:
+        dataset = Source.open(source)
+        options.setdefault("camera", dataset.camera(None))
+        options.setdefault("text", TextOptions(replace_rows=True))
+        options.setdefault("form", "plain")
+        with Records.open(out, {"test": 1}, dataset.fingerprint()) as records:
+            for episode, keywords in episodes.items():
+                length = dataset.episode(episode).timestamps.size
+                records.commit(episode, board(length, camera=options["camera"], **keywords))
+            build(dataset, out, records, **options)
+        return out
+
+    return annotate
