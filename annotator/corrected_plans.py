@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from goalreel.datasets.corrections.files import corrections_path, log_episode
+from goalreel.datasets.corrections import corrections_path, logged_episodes
 from goalreel.datasets.fingerprint import same_frames, same_words
 from goalreel.datasets.records import FOLDER, RecordFiles, Records
 from goalreel.datasets.source import Source
@@ -38,7 +38,7 @@ def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -
             continue
         from goalreel.datasets.corrections.board import plan
 
-        review = records.corrections(episode).read(records.stand_in).replay.review
+        review = records.corrections(episode).read().replay.state
         recording = (records.recordings or {}).get(episode, review.recording)
         if not same_frames(review.recording, recording):
             log.warning("episode %d: its recording has changed, so its corrections are not used", episode)
@@ -59,8 +59,7 @@ def take_corrections(records: Records, reviewed_out: Path) -> int:
         DatasetError: there are none, they are of another dataset, or the disk is full.
     """
     reviewed_records = RecordFiles(reviewed_out / FOLDER)
-    logs = sorted((reviewed_records.folder / "corrections").glob("chunk-*/*.jsonl"))
-    episodes = [e for e in map(log_episode, logs) if e is not None and reviewed_records.is_corrected(e)]
+    episodes = [e for e in logged_episodes(reviewed_records.folder) if reviewed_records.is_corrected(e)]
     if not episodes:
         raise DatasetError(f"{reviewed_out}: holds no corrections: name what goalreel review was given")
     check_links(reviewed_records.folder)

@@ -31,15 +31,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_core import from_json
 
+from goalreel.boards.words import FRAME, reference_of, stand_in
 from goalreel.claims import Makers, attributed, has_unknown, makers
-from goalreel.datasets.corrections.files import (
-    FRAME,
-    corrections_path,
-    has_corrections,
-    log_episode,
-    reference_of,
-    stand_in,
-)
+from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames, same_words
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import digest, exclusive, file_lock, sweep, write_bytes
@@ -47,8 +41,8 @@ from goalreel.image import Image
 from goalreel.types import Storyboard
 
 if TYPE_CHECKING:
-    from goalreel.datasets.corrections.events import BeginLog
-    from goalreel.datasets.corrections.log import CorrectionLog
+    from goalreel.boards.log import EventLog
+    from goalreel.datasets.corrections.events import BeginLog, LogEntry
     from goalreel.datasets.corrections.state import Review
 
 
@@ -192,11 +186,13 @@ class RecordFiles:
             self.stored(reference)
         return stand_in(reference)
 
-    def corrections(self, episode: int) -> "CorrectionLog":
+    def corrections(self, episode: int) -> "EventLog[LogEntry, Review]":
         """The log of what people changed in an episode; there may be none yet."""
-        from goalreel.datasets.corrections.log import CorrectionLog
+        from goalreel.boards.log import EventLog
+        from goalreel.datasets.corrections.changes import RULES
+        from goalreel.datasets.corrections.events import LogEntry
 
-        return CorrectionLog(corrections_path(self.folder, episode))
+        return EventLog(corrections_path(self.folder, episode), LogEntry, RULES, self.stand_in)
 
     def is_corrected(self, episode: int) -> bool:
         """Tell whether a person has said anything of an episode."""
@@ -208,8 +204,10 @@ class RecordFiles:
         Raises:
             DatasetError: its log or its record is damaged.
         """
-        replay = self.corrections(episode).read(self.stand_in).replay
-        return replay.on(self.begin_log(episode, replay.review.length))
+        from goalreel.datasets.corrections.changes import on_record
+
+        review = self.corrections(episode).read().replay.state
+        return on_record(review, self.begin_log(episode, review.length))
 
     def begin_log(self, episode: int, length: int) -> "BeginLog":
         """The record as it is, for a log to go on from; `length` is the episode's, in frames.
@@ -494,9 +492,8 @@ class Records(RecordFiles):
         used = {name for episode in self.recorded() for name in self._stored(episode)}
         # Only a run writes records, and this is it; logs are written meanwhile.
         with self.reviewing():
-            logged = {log_episode(path) for path in (self.folder / "corrections").glob("chunk-*/*.jsonl")}
-            episodes = {episode for episode in logged if episode is not None}
-            used |= {name for episode in episodes for name in self._stored(episode)}
+            logged = logged_episodes(self.folder)
+            used |= {name for episode in logged for name in self._stored(episode)}
             for path in (self.folder / "images").glob("*/*.png"):
                 if not re.fullmatch("[0-9a-f]{64}", path.stem) or bytes.fromhex(path.stem) not in used:
                     path.unlink()

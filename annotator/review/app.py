@@ -1,31 +1,47 @@
-"""The review page over HTTP: all routes behind the authorization."""
+"""The review page over HTTP: all routes behind the authorization.
 
+Pictures have an ETag, so that a browser fetches the same one once.
+"""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from goalreel import __version__
-from goalreel.annotator.review import api, pictures
-from goalreel.annotator.review.auth import Access, AuthMiddleware, LoginMiddleware
-from goalreel.annotator.review.rerender import Rerenderer
+from goalreel.annotator.report.cards import jpeg
+from goalreel.annotator.review.queue import ListFilter
+from goalreel.annotator.review.rerender import Busy, Rerenderer
 from goalreel.annotator.review.session import ReviewSession
+from goalreel.annotator.review.views import HISTORY, ChangeRequest, Json, RenderRequest
 from goalreel.annotator.web import mount_static
-from goalreel.errors import InputError, UserError
+from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
+from goalreel.boards.replay import ConflictError
+from goalreel.errors import InputError, UserError, first_line
+from goalreel.files import digest
+from goalreel.http.server import BoundedServer
 from goalreel.models.model_set import ModelSet
 
 STATIC = Path(str(files(__package__))) / "static"
+CLOSE_SECONDS = 2
+"""Time for requests under way when the server ends."""
+WIDEST = 1920
+KEPT = 4096
+"""JPEGs kept, of some 5 to 50 kB each."""
 
+api = APIRouter(prefix="/api")
 pages = APIRouter()
-
-
-@pages.get("/")
-def page() -> Response:
-    """The one page; its scripts do the rest."""
-    return FileResponse(STATIC / "index.html")
 
 
 def create_review(session: ReviewSession, access: Access, models: ModelSet | None = None) -> FastAPI:
@@ -34,9 +50,9 @@ def create_review(session: ReviewSession, access: Access, models: ModelSet | Non
         title="goalreel review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.session, app.state.rendering = session, Rerenderer(session, models)
-    app.state.frames = pictures.FrameStore(session)
-    for part in (pages, api.router, pictures.router):
-        app.include_router(part)
+    app.state.frames = FrameStore(session)
+    app.include_router(pages)
+    app.include_router(api)
     mount_static(app, STATIC)
     app.exception_handler(HTTPException)(_http)
     app.exception_handler(RequestValidationError)(_invalid)
@@ -47,17 +63,203 @@ def create_review(session: ReviewSession, access: Access, models: ModelSet | Non
     return app
 
 
+def serve_review(app: FastAPI, listening: socket.socket) -> None:
+    """Serve the page until Ctrl-C, after which this returns, or another signal ends it."""
+    server = BoundedServer(app, timeout_graceful_shutdown=CLOSE_SECONDS, lifespan="off")
+    with suppress(KeyboardInterrupt):  # uvicorn raises it when the last answer is sent
+        server.run(sockets=[listening])
+
+
+class FrameStore:
+    """Exact frames of the recordings, by our own decoder: a browser seeks to about the right place."""
+
+    def __init__(self, session: ReviewSession) -> None:
+        self._session = session
+        self.jpeg = lru_cache(KEPT)(self._jpeg)
+
+    def mark(self, index: int, camera: str) -> str:
+        """Tell the file with a camera's frames from others, and from itself after a change."""
+        path = self._session.video(index, camera) or self._session.source.data_path(index)
+        try:
+            status = path.stat()
+        except OSError:  # who decodes it says so
+            return str(path)
+        return f"{path} {status.st_mtime_ns} {status.st_size}"
+
+    def _jpeg(self, mark: str, index: int, camera: str, frame: int, width: int) -> bytes:
+        return jpeg(self._session.episode(index).frames(camera, [frame])[0], width)
+
+
+class ListQuery(BaseModel):
+    """The list on the page, or the list from which the episode was chosen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    order: Literal["doubt", "index"] = "doubt"
+    status: Literal["all", "unreviewed", "accept", "reject", "unsure"] = "all"
+    q: Annotated[str, Field(max_length=200)] = ""
+    offset: Annotated[int, Field(ge=0)] = 0
+    limit: Annotated[int, Field(ge=1, le=200)] = 24
+
+    @property
+    def filters(self) -> ListFilter:
+        """The filters without the page of the list."""
+        return ListFilter(self.order, self.status, self.q)
+
+
+def _session(request: Request) -> ReviewSession:
+    return request.app.state.session
+
+
+def _rendering(request: Request) -> Rerenderer:
+    return request.app.state.rendering
+
+
+type OpenSession = Annotated[ReviewSession, Depends(_session)]
+type Rendering = Annotated[Rerenderer, Depends(_rendering)]
+type Filters = Annotated[ListQuery, Query()]
+
+
+def _check_index(session: OpenSession, index: Annotated[int, InPath(ge=0, lt=2**31)]) -> int:
+    if index not in session.queue:
+        raise HTTPException(404, f"episode {index} is not annotated")
+    return index
+
+
+type EpisodeIndex = Annotated[int, Depends(_check_index)]
+
+
+@api.get("/dataset")
+def dataset(session: OpenSession, rendering: Rendering) -> Json:
+    """Describe what all episodes share."""
+    return session.dataset(rendering.can_render)
+
+
+@api.get("/episodes")
+def episodes(session: OpenSession, query: Filters) -> Json:
+    """List a page of the episodes."""
+    return session.rows(query.filters, query.offset, query.limit)
+
+
+@api.get("/episodes/{index}")
+def episode(session: OpenSession, index: EpisodeIndex, query: Filters) -> Json:
+    """Describe an episode as it is now."""
+    return session.look(index, query.filters)
+
+
+@api.get("/episodes/{index}/history")
+def history(
+    session: OpenSession,
+    index: EpisodeIndex,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = HISTORY,
+) -> Json:
+    """List a page of the history of an episode, which ends before its `offset` newest changes."""
+    return session.history(index, offset, limit)
+
+
+@api.post("/episodes/{index}/events")
+def change(session: OpenSession, index: EpisodeIndex, request: ChangeRequest, query: Filters) -> Response:
+    """Make a change: 200 when it is on the disk, 409 where another change came first."""
+    event = request.event
+    if event.kind == "frame" and event.camera not in session.cameras:
+        raise HTTPException(422, f"there is no camera {event.camera}")
+    filters = query.filters
+    return _respond(
+        lambda: session.change(index, request.revision, request.by, event, filters),
+        lambda: session.look(index, filters),
+    )
+
+
+@api.post("/episodes/{index}/render")
+def render(
+    session: OpenSession, rendering: Rendering, index: EpisodeIndex, request: RenderRequest, query: Filters
+) -> Response:
+    """Render and judge a step again: as `change`, and 503 while another picture is rendered."""
+
+    def work() -> Json:
+        session.check(index, request.revision)
+        attempt = rendering.render(index, request.step, request.prompt)
+        return session.add(index, request.by, request.step, [attempt], query.filters)
+
+    try:
+        return _respond(work, lambda: session.look(index, query.filters))
+    except Busy as e:
+        raise HTTPException(503, "another picture is being made: ask again when it is there") from e
+
+
+def _respond(work: Callable[[], Json], look: Callable[[], Json]) -> Response:
+    """Answer with the episode after `work`, or, with 409, after the change that came first."""
+    try:
+        return _json(work(), 200)
+    except ConflictError as e:
+        return _json({"detail": str(e), "by": e.by, "state": look()}, 409)
+
+
+def _json(answer: Json, status: int) -> Response:
+    return Response(to_json(answer), status, media_type="application/json")
+
+
+@pages.get("/")
+def page() -> Response:
+    """Serve the one page; its scripts do the rest."""
+    return FileResponse(STATIC / "index.html")
+
+
+@pages.get("/frames/{index}/{camera}/{frame}.jpg")
+def one_frame(
+    request: Request,
+    session: OpenSession,
+    index: EpisodeIndex,
+    camera: str,
+    frame: Annotated[int, InPath(ge=0)],
+    width: Annotated[int, Query(ge=16, le=WIDEST)] = WIDEST,
+) -> Response:
+    """Serve a frame with its longest side at most `width` pixels."""
+    if camera not in session.cameras or frame >= session.queue[index].frames:
+        raise HTTPException(404, f"no frame {frame} of {camera} in episode {index}")
+    store: FrameStore = request.app.state.frames
+    mark = store.mark(index, camera)
+    tag = digest(mark, f"{index} {camera} {frame} {width}")
+    return _tagged(request, tag, "image/jpeg", lambda: store.jpeg(mark, index, camera, frame, width))
+
+
+@pages.get("/pictures/{folder}/{name}.png")
+def stored_picture(request: Request, session: OpenSession, folder: str, name: str) -> Response:
+    """Serve a picture that is no frame of a recording."""
+    try:
+        path = session.reviews.records.stored(f"images/{folder}/{name}.png")
+    except ValueError as e:
+        raise HTTPException(404, "no such picture") from e
+    return _tagged(request, name, "image/png", path.read_bytes)
+
+
+@pages.get("/video/{index}/{camera}")
+def video(session: OpenSession, index: EpisodeIndex, camera: str) -> Response:
+    """Serve the file that shows an episode, in the ranges that the browser asks for."""
+    path = session.video(index, camera) if camera in session.cameras else None
+    if path is None or not path.is_file():
+        raise HTTPException(404, f"no video of {camera} in episode {index}")
+    return FileResponse(path, media_type="video/mp4")
+
+
+def _tagged(request: Request, tag: str, kind: str, data: Callable[[], bytes]) -> Response:
+    headers = {"ETag": f'"{tag}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(data(), media_type=kind, headers=headers)
+
+
 async def _http(_: Request, error: HTTPException) -> Response:
     return JSONResponse({"detail": str(error.detail)}, error.status_code, dict(error.headers or {}))
 
 
 async def _invalid(_: Request, error: RequestValidationError) -> Response:
-    first = error.errors()[0]
+    first: dict[str, Any] = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or "the request"
     return JSONResponse({"detail": f"{where}: {first['msg'].removeprefix('Value error, ')}"}, 422)
 
 
 async def _failed(_: Request, error: Exception) -> Response:
     """Answer an error that the user can fix in one line."""
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    return JSONResponse({"detail": line}, 422 if isinstance(error, InputError) else 500)
+    return JSONResponse({"detail": first_line(error)}, 422 if isinstance(error, InputError) else 500)

@@ -1,12 +1,11 @@
 """Another picture of a step, by the editor and the Critic that the dataset was annotated with."""
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from goalreel.annotator.review.session import ReviewSession
-from goalreel.datasets.corrections.files import FRAME
+from goalreel.boards.words import FRAME
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.episode import Episode
 from goalreel.drivers import run_trajectory
@@ -27,14 +26,14 @@ class Rerenderer:
     """Makes one picture at a time. The models are loaded when the first one is asked for."""
 
     def __init__(self, session: ReviewSession, models: ModelSet | None = None) -> None:
-        """`models`: those to ask; None takes them from the settings that the dataset was annotated with."""
+        """Take the models to ask; None takes those that the dataset was annotated with."""
         self._session = session
         self._models = models or _models_of(session)
         self._lock = threading.Lock()
 
     @property
     def can_render(self) -> bool:
-        """Whether there are models to ask."""
+        """There are models to ask."""
         return self._models is not None
 
     def render(self, index: int, step: str, prompt: str) -> Attempt:
@@ -49,18 +48,13 @@ class Rerenderer:
         """
         if self._models is None:
             raise InputError("the models that this dataset was annotated with cannot be loaded here")
-        with self._alone():
+        if not self._lock.acquire(blocking=False):
+            raise Busy
+        try:
             review = self._session.reviews.look(index, self._session.queue[index].frames).review
             return self._attempt(
                 self._models, review, review.place(step), prompt, self._session.episode(index)
             )
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        if not self._lock.acquire(blocking=False):
-            raise Busy
-        try:
-            yield
         finally:
             self._lock.release()
 

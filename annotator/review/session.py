@@ -10,21 +10,11 @@ from urllib.parse import quote
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.review.curves import curves
-from goalreel.annotator.review.priority import unmoved
-from goalreel.annotator.review.queue import ListFilter, QueueRow, ReviewQueue
-from goalreel.annotator.review.schemas import (
-    CameraAnswer,
-    DatasetAnswer,
-    EpisodeAnswer,
-    HistoryAnswer,
-    ListAnswer,
-    PageEvent,
-    RowAnswer,
-)
-from goalreel.annotator.review.views import history, step_answer
+from goalreel.annotator.review.queue import ListFilter, QueueRow, ReviewQueue, unmoved
+from goalreel.annotator.review.views import Json, PageEvent, history_view, step_view
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
-from goalreel.datasets.corrections.log import ConflictError
+from goalreel.boards.replay import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
@@ -86,47 +76,45 @@ class ReviewSession:
         return cls(dataset, recorded, reviews, queue, reviewer)
 
     def episode(self, index: int) -> Episode:
-        """The recorded episode.
+        """Open the recorded episode.
 
         Raises:
             DatasetError: the episode cannot be read.
         """
         return self._episode(index)
 
-    def dataset(self, can_render: bool) -> DatasetAnswer:
-        """The facts that all episodes share."""
-        return DatasetAnswer(
-            name=self._name,
-            fps=self.source.fps,
-            cameras=list(self.cameras),
-            episodes=len(self.queue),
-            can_render=can_render,
-            names=self.queue.names(),
-            reviewer=self._reviewer,
-        )
+    def dataset(self, can_render: bool) -> Json:
+        """Describe what all episodes share."""
+        return {
+            "name": self._name,
+            "fps": self.source.fps,
+            "cameras": self.cameras,
+            "episodes": len(self.queue),
+            "can_render": can_render,
+            "names": self.queue.names(),
+            "reviewer": self._reviewer,
+        }
 
-    def rows(self, filters: ListFilter, offset: int, limit: int) -> ListAnswer:
-        """A page of the list."""
+    def rows(self, filters: ListFilter, offset: int, limit: int) -> Json:
+        """List a page of the episodes."""
         selected = self.queue.select(filters)
         reviewed, an_hour = self.queue.progress()
         rows = [self._row(row) for row in selected[offset : offset + limit]]
-        return ListAnswer(total=len(selected), reviewed=reviewed, an_hour=an_hour, rows=rows)
+        return {"total": len(selected), "reviewed": reviewed, "an_hour": an_hour, "rows": rows}
 
-    def look(self, index: int, filters: ListFilter) -> EpisodeAnswer:
-        """The present state of an episode, and its neighbours in the list from which it was chosen.
+    def look(self, index: int, filters: ListFilter) -> Json:
+        """Describe an episode as it is now, and its neighbours in the list from which it was chosen.
 
         Raises:
             DatasetError: the episode or its log cannot be read.
         """
-        return self._answer(index, self.reviews.look(index, self._length(index)), filters)
+        return self._view(index, self.reviews.look(index, self._length(index)), filters)
 
-    def history(self, index: int, offset: int, limit: int) -> HistoryAnswer:
-        """A page of the history of an episode; else as `look`."""
-        return history(self.reviews.look(index, self._length(index)), offset, limit)
+    def history(self, index: int, offset: int, limit: int) -> Json:
+        """List a page of the history of an episode; else as `look`."""
+        return history_view(self.reviews.look(index, self._length(index)), offset, limit)
 
-    def change(
-        self, index: int, revision: int, by: str, event: PageEvent, filters: ListFilter
-    ) -> EpisodeAnswer:
+    def change(self, index: int, revision: int, by: str, event: PageEvent, filters: ListFilter) -> Json:
         """Make a change, which is on the disk when this returns; else as `look`.
 
         Raises:
@@ -135,7 +123,7 @@ class ReviewSession:
             DatasetError: the log is damaged, or the disk is full.
         """
         reviewed = self.reviews.change(index, self._length(index), revision, by, event)
-        return self._answer(index, reviewed, filters)
+        return self._view(index, reviewed, filters)
 
     def check(self, index: int, revision: int) -> None:
         """Check that an episode is at a revision.
@@ -143,13 +131,9 @@ class ReviewSession:
         Raises:
             ConflictError: the episode is at another revision.
         """
-        reviewed = self.reviews.look(index, self._length(index))
-        if reviewed.revision != revision:
-            raise ConflictError(reviewed.revision, reviewed.entries[-1].by if reviewed.entries else "nobody")
+        self.reviews.look(index, self._length(index)).replay.check(revision)
 
-    def add(
-        self, index: int, by: str, step: str, attempts: Sequence[Attempt], filters: ListFilter
-    ) -> EpisodeAnswer:
+    def add(self, index: int, by: str, step: str, attempts: Sequence[Attempt], filters: ListFilter) -> Json:
         """Add attempts of models to the present state of an episode.
 
         Rendering takes long, so other changes may have come in between: they stay.
@@ -165,10 +149,10 @@ class ReviewSession:
                 reviewed = self.reviews.render(index, length, revision, by, step, attempts)
             except ConflictError:
                 continue
-            return self._answer(index, reviewed, filters)
+            return self._view(index, reviewed, filters)
 
     def video(self, index: int, camera: str) -> Path | None:
-        """The video file of an episode, which may hold others too; None for a camera stored as pictures.
+        """Find the video file of an episode, which may hold others too; None for a camera stored as pictures.
 
         Raises:
             DatasetError: meta/episodes has no path of the video.
@@ -184,60 +168,56 @@ class ReviewSession:
     def _length(self, index: int) -> int:
         return self.queue[index].frames
 
-    def _row(self, row: QueueRow) -> RowAnswer:
-        return RowAnswer(
-            episode=row.episode,
-            instruction=row.instruction,
-            seconds=round(row.frames / self.source.fps, 3),
-            steps=len(row.names),
-            status=row.status,
-            verdict=row.verdict,
-            by=row.by,
-            words=row.words,
-            doubt=row.doubt.value,
-            reasons=row.doubt.reasons,
-        )
+    def _row(self, row: QueueRow) -> Json:
+        return {
+            "episode": row.episode,
+            "instruction": row.instruction,
+            "seconds": round(row.frames / self.source.fps, 3),
+            "steps": len(row.names),
+            "status": row.status,
+            "verdict": row.verdict,
+            "by": row.by,
+            "words": row.words,
+            "doubt": row.doubt.value,
+            "reasons": row.doubt.reasons,
+        }
 
-    def _answer(self, index: int, reviewed: Reviewed, filters: ListFilter) -> EpisodeAnswer:
+    def _view(self, index: int, reviewed: Reviewed, filters: ListFilter) -> Json:
         review = reviewed.review
         board = self.reviews.corrected(review)
         self.queue.update(index, reviewed, board)
         row = self.queue[index]
         previous, following = self.queue.neighbours(index, filters)
-        return EpisodeAnswer(
-            **dict(history(reviewed)),
-            episode=index,
-            revision=reviewed.revision,
-            instruction=review.task.instruction,
-            failure=f"{review.failure.stage}: {review.failure.message}" if review.failure else None,
-            fps=self.source.fps,
-            length=row.frames,
-            doubt=row.doubt.value,
-            reasons=row.doubt.reasons,
-            cameras=[self._camera(index, key) for key in self.cameras],
-            curves=self._curves(index),
-            verdict=review.verdict,
-            by=review.by,
-            issues=review.issues,
-            steps=[
-                step_answer(index, step, corrected_step)
-                for step, corrected_step in zip(review.steps, board.steps, strict=True)
-            ],
-            can_undo=reviewed.replay.can_undo,
-            can_redo=bool(reviewed.replay.undone),
-            previous=previous,
-            next=following,
-        )
+        steps = zip(review.steps, board.steps, strict=True)
+        return history_view(reviewed) | {
+            "episode": index,
+            "revision": reviewed.revision,
+            "instruction": review.task.instruction,
+            "failure": f"{review.failure.stage}: {review.failure.message}" if review.failure else None,
+            "fps": self.source.fps,
+            "length": row.frames,
+            "doubt": row.doubt.value,
+            "reasons": row.doubt.reasons,
+            "cameras": [self._camera(index, key) for key in self.cameras],
+            "curves": self._curves(index),
+            "verdict": review.verdict,
+            "by": review.by,
+            "issues": review.issues,
+            "steps": [step_view(index, step, corrected) for step, corrected in steps],
+            "can_undo": bool(reviewed.replay.done),
+            "can_redo": bool(reviewed.replay.undone),
+            "previous": previous,
+            "next": following,
+        }
 
-    def _camera(self, index: int, key: str) -> CameraAnswer:
-        seconds = self.queue[index].frames / self.source.fps
-        if self.video(index, key) is None:
-            return CameraAnswer(key=key, video=None, from_s=0.0, to_s=seconds)
-        row = self.source.rows.of(index)
-        start = float(row[f"videos/{key}/from_timestamp"])
-        return CameraAnswer(
-            key=key, video=f"/video/{index}/{quote(key, safe='')}", from_s=start, to_s=start + seconds
-        )
+    def _camera(self, index: int, key: str) -> Json:
+        """Describe a camera; `from_s` and `to_s` are the episode's place in its video."""
+        video, start = None, 0.0
+        if self.video(index, key) is not None:
+            video = f"/video/{index}/{quote(key, safe='')}"
+            start = float(self.source.rows.of(index)[f"videos/{key}/from_timestamp"])
+        end = start + self.queue[index].frames / self.source.fps
+        return {"key": key, "video": video, "from_s": start, "to_s": end}
 
 
 def _unmoved_counter(source: Source, records: Records) -> Callable[[int, Storyboard], int]:

@@ -1,25 +1,38 @@
-"""Convert an episode's review to the answers that the page gets."""
+"""An episode's review as JSON: the requests of the page, and the answers that it gets."""
 
-from typing import assert_never
+from typing import Annotated, Any, assert_never
 from urllib.parse import quote
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
 from goalreel.annotator.report.cards import claim_lines
-from goalreel.annotator.review.schemas import AttemptAnswer, HistoryAnswer, HistoryLine, StepAnswer
+from goalreel.boards.views import history
+from goalreel.boards.words import FRAME, Phrase, StepId, Who, one_line
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import WORDS, has_followed
-from goalreel.datasets.corrections.files import FRAME
 from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.details import Details
 from goalreel.types import Attempt, StoryboardStep
 from goalreel.wording import background_note, verdict_text
 
+type Json = dict[str, Any]
+type PageEvent = Annotated[
+    events.StepEdit
+    | events.InsertStep
+    | events.RenameStep
+    | events.FlagIssue
+    | events.GiveVerdict
+    | events.UndoChange
+    | events.RedoChange,
+    Field(discriminator="kind"),
+]
+"""A change that the page may request; only the server itself adds a rendering."""
 PICTURE_WIDTH = 480
 """Width in pixels of a goal image that is a frame of the recording."""
 HISTORY = 20
 """Changes in an answer."""
 _VERDICTS = {"accept": "accepted it", "reject": "rejected it", "unsure": "was unsure of it"}
-
 _PLAIN = {
     "merge": "merged with the next step",
     "delete": "deleted",
@@ -28,60 +41,88 @@ _PLAIN = {
 }
 
 
-def step_answer(episode: int, step: ReviewStep, corrected: StoryboardStep) -> StepAnswer:
-    """A step with its attempts; `corrected` is what it is to the dataset."""
-    plan_step, segment = step.step, step.segment
-    return StepAnswer(
-        id=step.id,
-        name=plan_step.name,
-        instruction=plan_step.instruction,
-        prompt=plan_step.prompt,
-        outcome=plan_step.outcome,
-        start=segment.start if segment else None,
-        end=segment.end if segment else None,
-        unaligned=step.alignment.reason if step.alignment else None,
-        doubts=corrected.step.doubts,
-        claims=corrected.claims,
-        claim_lines=claim_lines(corrected.claims),
-        details=plan_step.details or Details(),
-        issues=step.issues,
-        chosen=step.chosen,
-        edited=sorted(step.edited),
-        attempts=[
+def _clean(event: PageEvent) -> PageEvent:
+    texts = ("name", "instruction", "prompt", "text")
+    lines = {name: one_line(text) for name in texts if (text := getattr(event, name, None)) is not None}
+    return event.model_copy(update=lines)
+
+
+class Seen(BaseModel):
+    """A request of a person who has seen a revision of an episode."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    revision: Annotated[int, Field(ge=0)]
+    by: Who
+
+
+class ChangeRequest(Seen):
+    """A change of an episode."""
+
+    event: Annotated[PageEvent, AfterValidator(_clean)]
+
+
+class RenderRequest(Seen):
+    """Another picture of a step, from a person's prompt."""
+
+    step: StepId
+    prompt: Phrase
+
+
+def step_view(episode: int, step: ReviewStep, corrected: StoryboardStep) -> Json:
+    """Describe a step with its attempts; `corrected` is what it is to the dataset.
+
+    `end` is the first frame after the step. Frames that it ended with once, and nobody chose, are left out.
+    """
+    words, segment = step.step, step.segment
+    return {
+        "id": step.id,
+        **words.model_dump(include={"name", "instruction", "prompt", "outcome"}),
+        "start": segment.start if segment else None,
+        "end": segment.end if segment else None,
+        "unaligned": step.alignment.reason if step.alignment else None,
+        "doubts": corrected.step.doubts,
+        "claims": corrected.claims,
+        "claim_lines": claim_lines(corrected.claims),
+        "details": words.details or Details(),
+        "issues": step.issues,
+        "chosen": step.chosen,
+        "edited": sorted(step.edited),
+        "attempts": [
             _attempt(episode, step, number)
             for number, attempt in enumerate(step.attempts)
             if number == step.chosen or not has_followed(attempt)
         ],
-    )
+    }
 
 
-def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
+def _attempt(episode: int, step: ReviewStep, number: int) -> Json:
     attempt = step.attempts[number]
     verdict, failure = attempt.verdict, attempt.failure
-    picked = number in step.taken or (number == step.chosen and "goal" in step.edited)
     outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
-    if has_followed(attempt):
+    if number in step.taken or (number == step.chosen and "goal" in step.edited):
+        outcome = "person"
+    elif has_followed(attempt):
         outcome = "observed"
     text = f"{failure.stage}: {failure.message}" if failure else ""
     if verdict is not None:
         text = verdict_text(verdict, attempt.registration)
     elif note := background_note(attempt.registration, text):
         text = f"{text} {note}"
-    return AttemptAnswer(
-        number=number,
-        picture=_picture(episode, attempt),
-        prompt=attempt.prompt,
-        by=attempt.by,
-        outcome="person" if picked else outcome,
-        text=text,
-        probability=verdict.probability if verdict else None,
-        semantics=verdict.semantics if verdict else None,
-        quality=verdict.quality if verdict else None,
-    )
+    return {
+        "number": number,
+        "picture": _picture(episode, attempt),
+        "prompt": attempt.prompt,
+        "by": attempt.by,
+        "outcome": outcome,
+        "text": text,
+        "probability": verdict.probability if verdict else None,
+        "semantics": verdict.semantics if verdict else None,
+        "quality": verdict.quality if verdict else None,
+    }
 
 
 def _picture(episode: int, attempt: Attempt) -> str | None:
-    """The address of the picture."""
     reference = attempt.image.frame if attempt.image else None
     if reference is None:
         return None
@@ -91,27 +132,16 @@ def _picture(episode: int, attempt: Attempt) -> str | None:
     return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={PICTURE_WIDTH}"
 
 
-def history(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> HistoryAnswer:
-    """List the last changes but undo and redo, in order, leaving out the `offset` newest.
-
-    Changes that were undone are marked.
-    """
-    undo = (events.UndoChange, events.RedoChange)
-    changes = [entry for entry in reviewed.entries[1:] if not isinstance(entry.change, undo)]
-    effective = {entry.revision for entry in reviewed.replay.done}
+def history_view(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> Json:
+    """List the last changes, leaving out the `offset` newest; `changes` counts all of them."""
     names = {step.id: step.step.name for step in reviewed.review.steps}
-    end = max(0, len(changes) - offset)
-    lines = [
-        HistoryLine(
-            revision=entry.revision,
-            at=entry.at,
-            by=entry.by,
-            words=_describe(entry.change, names),
-            undone=entry.revision not in effective,
-        )
-        for entry in changes[max(0, end - limit) : end]
-    ]
-    return HistoryAnswer(changes=len(changes), history=lines)
+
+    def line(entry: events.LogEntry) -> Json:
+        words = _describe(entry.change, names)
+        return {"number": entry.revision, "at": entry.at, "by": entry.by, "words": words}
+
+    lines = history(reviewed.replay, line, offset=offset, limit=limit)
+    return {"changes": len(reviewed.replay.changes), "history": lines}
 
 
 def _describe(change: events.BeginLog | events.Correction, names: dict[str, str]) -> str:
@@ -124,9 +154,7 @@ def _describe(change: events.BeginLog | events.Correction, names: dict[str, str]
             return f"the episode: {_flag(issue, on)}"
         case events.GiveVerdict(verdict=verdict):
             return _VERDICTS[verdict]
-        case events.BeginLog():
-            return "annotated again"
-        case events.UndoChange() | events.RedoChange():
+        case events.BeginLog() | events.UndoChange() | events.RedoChange():
             return change.kind
     step = names.get(change.step or "")
     return f"{f'“{step}”' if step else 'a step that is gone'} {_describe_step_change(change)}"

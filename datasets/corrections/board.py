@@ -1,8 +1,9 @@
-"""What a reviewed episode is to the dataset, to a corpus, and to the models that are asked again."""
+"""A reviewed episode as the dataset, a corpus, and models that are asked again have it."""
 
 from collections.abc import Mapping
 from typing import Literal
 
+from goalreel.boards.step import judged_by_person, status_of
 from goalreel.claims import CLAIM_NAMES, NOBODY, PERSON, ClaimName, Claims
 from goalreel.datasets.corrections.events import Issue
 from goalreel.datasets.corrections.state import Review, ReviewPart, ReviewStep
@@ -11,7 +12,6 @@ from goalreel.types import (
     Attempt,
     Failure,
     Plan,
-    Status,
     Step,
     Storyboard,
     StoryboardStep,
@@ -27,7 +27,7 @@ WORDS: Mapping[Issue, str] = {
 }
 """An issue as a reader has it."""
 type Why = Literal["accepted", "chosen", "wrong_picture", "kept_out"]
-"""Why a goal image is right (the first two), or is not used."""
+"""The reason why a goal image is right (the first two), or is not used."""
 _TOLD: Mapping[Why, str] = {
     "accepted": "A person accepted the episode.",
     "chosen": "A person chose it.",
@@ -57,7 +57,7 @@ def corrected(review: Review) -> Storyboard:
 
 
 def opinion(review: Review, step: ReviewStep) -> Why | None:
-    """What a person thinks of a step's goal image; None where there is none, or they did not say."""
+    """Say what a person thinks of a step's goal image; None where there is none, or they did not say."""
     if step.goal is None:
         return None
     if "wrong_picture" in step.issues:
@@ -87,7 +87,7 @@ def plan(review: Review) -> Plan | None:
 
 
 def has_followed(attempt: Attempt) -> bool:
-    """Whether it is the last frame that a step had at some time, which nobody chose."""
+    """Tell a frame that a step ended with at some time, and nobody chose, from others."""
     return attempt.verdict is not None and attempt.verdict.reasoning == FOLLOWED
 
 
@@ -106,7 +106,7 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
         step=wording,
         segment=None if reason else step.segment,
         attempts=attempts,
-        status=_status(wording, attempts, step.chosen),
+        status=status_of(wording, attempts, step.chosen),
         chosen=step.chosen,
         alignment=Alignment(reason=reason) if reason else step.alignment,
     )
@@ -135,7 +135,7 @@ def _claims(review: Review, step: ReviewStep, corrected_step: StoryboardStep) ->
 
 
 def doubts(review: Review, step: ReviewStep) -> tuple[str, ...]:
-    """Why the words of a step may be untrue; no reason where a person accepted the episode."""
+    """List why the words of a step may be untrue; nothing where a person accepted the episode."""
     return () if _is_accepted(review, step) else step.doubts
 
 
@@ -152,31 +152,16 @@ def _wording(step: ReviewStep) -> Step:
 
 
 def _reason(review: Review, step: ReviewStep) -> str | None:
-    """Why a person keeps the step from the dataset."""
+    """Say why a person keeps the step from the dataset."""
     if step.issues:
         return f"a person: {', '.join(WORDS[issue] for issue in step.issues)}"
     return "a person rejected the episode" if review.verdict == "reject" else None
 
 
-def _status(wording: Step, attempts: tuple[Attempt, ...], chosen: int | None) -> Status:
-    if chosen is not None:
-        return attempts[chosen].status
-    if attempts:
-        return "failed"
-    return "text" if wording.prompt is None else "skipped"
-
-
 def _attempts(review: Review, step: ReviewStep) -> tuple[Attempt, ...]:
-    """The attempts, with a person's word over the Critic's."""
+    """Put a person's word over the Critic's."""
     why = opinion(review, step)
     if why is None or step.chosen is None:
         return step.attempts
-    right = why in ("accepted", "chosen")
-    attempt = step.attempts[step.chosen]
-    verdict = attempt.verdict
-    # Rules that only looked at pixels do not stand in for a person who compared picture and words.
-    if verdict is not None and verdict.success == right and not (right and verdict.pictures_only):
-        return step.attempts
-    verdict = Verdict(success=right, reasoning=_TOLD[why])
-    judged = attempt.model_copy(update={"verdict": verdict, "failure": None})
+    judged = judged_by_person(step.attempts[step.chosen], why in ("accepted", "chosen"), _TOLD[why])
     return (*step.attempts[: step.chosen], judged, *step.attempts[step.chosen + 1 :])

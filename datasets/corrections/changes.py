@@ -1,4 +1,4 @@
-"""What each change makes of an episode under review. Pure.
+"""From the lines of an episode's log to the episode as people have it. Pure.
 
 Where a step's end is set and its goal image is a frame of the recording that nobody chose, the goal becomes
 the step's new last frame: it is what the policy is to reach.
@@ -7,11 +7,13 @@ the step's new last frame: it is what the policy is to reach.
 from collections.abc import Collection
 from typing import assert_never
 
+from goalreel.boards.replay import Change, Rules
+from goalreel.boards.words import FRAME, stand_in
 from goalreel.claims import PERSON
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import FOLLOWED, TOOK
-from goalreel.datasets.corrections.files import FRAME, stand_in
 from goalreel.datasets.corrections.state import Review, ReviewPart, ReviewStep
+from goalreel.datasets.fingerprint import same_frames
 from goalreel.details import ASPECTS, Detail, Details, FailureDetail
 from goalreel.errors import InputError
 from goalreel.types import Attempt, Segment, Step, Verdict
@@ -22,7 +24,7 @@ _MENDED: dict[ReviewPart, tuple[events.Issue, ...]] = {
     "outcome": (),
     "goal": ("wrong_picture",),
 }
-"""What is no longer wrong once a person has set a part anew."""
+"""The issues that are over once a person has set a part anew."""
 
 
 def changed(review: Review, change: events.StepCorrection, name: str) -> Review:
@@ -172,7 +174,7 @@ def _split(review: Review, at: int, change: events.SplitStep, name: str) -> Revi
     first = _whole(review, segment.start, change.frame)
     second = _whole(review, change.frame, segment.end)
     second_step = _set(step, "time", id=name, segment=second)
-    bare = {"attempts": (), "chosen": None, "status": "skipped", "edited": step.edited - {"goal"}}
+    bare = {"attempts": (), "chosen": None, "edited": step.edited - {"goal"}}
     first_step = _timed(review, step.model_copy(update=bare | {"taken": frozenset()}), first)
     return review.replaced(at, first_step, second_step)
 
@@ -184,7 +186,7 @@ def _merged(review: Review, at: int) -> Review:
         raise InputError(f"there is no step after step {step.id} to merge it with")
     last = review.steps[after]
     both = Segment(start=_segment(step).start, end=_segment(last).end)
-    goal = {name: getattr(last, name) for name in ("attempts", "chosen", "status", "taken")}
+    goal = {name: getattr(last, name) for name in ("attempts", "chosen", "taken")}
     edited = step.edited | last.edited
     joined = _set(step, "time", segment=both, **goal).model_copy(update={"edited": edited | {"time"}})
     # What lies between them was found nowhere, so it stays.
@@ -200,7 +202,6 @@ def _inserted(review: Review, change: events.InsertStep, name: str) -> Review:
         segment=None,
         attempts=(),
         chosen=None,
-        status="skipped",
         edited=frozenset[ReviewPart]({"words"}),
     )
     steps = (*review.steps, _timed(review, step, segment))
@@ -242,3 +243,76 @@ def _free(review: Review, start: int, end: int, besides: int | None = None) -> S
         if step.segment.start < end and start < step.segment.end:
             raise InputError(f"frames {start} to {end} overlap step {step.id}")
     return segment
+
+
+def _person(entry: events.LogEntry) -> tuple[str, Change] | None:
+    return None if isinstance(entry.change, events.BeginLog) else (entry.by, entry.change)
+
+
+def _after(review: Review | None, entry: events.LogEntry) -> Review:
+    if isinstance(entry.change, events.BeginLog):
+        return Review.of(entry.change) if review is None else renewed(review, entry.change)
+    if review is None:
+        raise ValueError("the first line names no record")
+    match entry.change:
+        case events.UndoChange() | events.RedoChange():
+            return review
+        case events.GiveVerdict(verdict=verdict):
+            return review.model_copy(update={"verdict": verdict, "by": entry.by})
+        case events.FlagIssue() as flag:
+            return _flagged(review, flag)
+        case change:
+            return changed(review, change, f"r{entry.revision}")
+
+
+RULES: Rules[events.LogEntry, Review] = Rules(_person, _after)
+"""How the lines of an episode's log come to its review."""
+
+
+def on_record(review: Review, base: events.BeginLog) -> Review:
+    """Carry a review over to the record as it is now."""
+    return review if review.record == base.record else renewed(review, base)
+
+
+def renewed(review: Review, base: events.BeginLog) -> Review:
+    """Carry a person's corrections over to another record of the episode.
+
+    Their steps stay. Where the record has the very same ones, as after `annotate` with their plan, its goal
+    images take the place of those that nobody set. A verdict, or an issue, stays with what it was said of.
+    """
+    fresh = Review.of(base)
+    if not same_frames(base.recording, review.recording) or base.length != review.length:
+        return fresh
+    review = review.with_instruction(fresh.task.instruction)
+    if _outline(review) == _outline(fresh):
+        pairs = zip(review.steps, fresh.steps, strict=True)
+        steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in pairs)
+        same = [s.goal for s in steps] == [s.goal for s in review.steps]
+        opinion = {"verdict": review.verdict, "by": review.by} if same else {}
+        review_fields = {"issues": review.issues, "corrected": review.corrected}
+        return fresh.model_copy(update={"steps": steps} | review_fields | opinion)
+    if not review.corrected:
+        return fresh
+    newer = {"record": fresh.record, "recording": fresh.recording, "task": fresh.task}
+    return review.model_copy(update=newer)
+
+
+def _renewed(old: ReviewStep, new: ReviewStep) -> ReviewStep:
+    issues = tuple(issue for issue in old.issues if issue != "wrong_picture" or old.goal == new.goal)
+    return new.model_copy(update={"id": old.id, "edited": old.edited, "issues": issues})
+
+
+def _outline(review: Review) -> list[tuple[Segment | None, str, str]]:
+    return [(s.segment, s.step.name, s.step.outcome) for s in review.steps]
+
+
+def _flagged(review: Review, flag: events.FlagIssue) -> Review:
+    def marked(issues: tuple[events.Issue, ...]) -> tuple[events.Issue, ...]:
+        others: list[events.Issue] = [issue for issue in issues if issue != flag.issue]
+        return (*others, *([flag.issue] if flag.on else []))
+
+    if flag.step is None:
+        return review.model_copy(update={"issues": marked(review.issues)})
+    at = review.place(flag.step)
+    step = review.steps[at]
+    return review.replaced(at, step.model_copy(update={"issues": marked(step.issues)}))

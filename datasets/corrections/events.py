@@ -1,42 +1,22 @@
-"""What a person changes in an episode, as typed events: each a line of the episode's log.
+"""Changes of a person in an episode, as typed events: each a line of the episode's log.
 
 A step is named by an id that no other change touches. Frames are counted from 0 within the episode; pictures
 are references as records keep them.
 """
 
-import unicodedata
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from goalreel.boards.words import StepId, Words
 from goalreel.details import Aspect
 from goalreel.settings import Frozen
 from goalreel.types import Attempt, Storyboard, Text
 
-type StepId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")]
 type FrameNumber = Annotated[int, Field(ge=0, lt=2**31)]
-type Words = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 type Issue = Literal["wrong_object", "wrong_time", "missing", "extra", "wrong_picture"]
 type Opinion = Literal["accept", "reject", "unsure"]
-
-
-def one_line(text: str) -> str:
-    """A person's words with single spaces for line breaks, tabs and other white space.
-
-    >>> one_line(" grasp\\nthe  cup ")
-    'grasp the cup'
-
-    Raises:
-        ValueError: nothing is left, or the text holds another control character.
-    """
-    line = " ".join(text.split())
-    control = next((sign for sign in line if unicodedata.category(sign) == "Cc"), None)
-    if control is not None:
-        raise ValueError(f"{line!r} holds the control character U+{ord(control):04X}: remove it")
-    if not line:
-        raise ValueError("a text holds nothing but white space")
-    return line
 
 
 class BeginLog(Frozen):
@@ -59,7 +39,7 @@ class MoveBoundary(Frozen):
     step: StepId
     edge: Literal["start", "end"]
     frame: FrameNumber
-    """Of `end` the first frame behind the step."""
+    """For `end` the first frame behind the step."""
 
 
 class PlaceStep(Frozen):
@@ -113,7 +93,7 @@ class RenameStep(Frozen):
 
 
 class SetOutcome(Frozen):
-    """Whether the recording shows the step done, or tried in vain."""
+    """Say that the recording shows the step done, or tried in vain."""
 
     kind: Literal["outcome"] = "outcome"
     step: StepId
@@ -129,7 +109,7 @@ class DescribeStep(Frozen):
     text: Words | None
     """None removes it."""
     restorable: bool | None = None
-    """Of a failure: whether the robot could still mend it."""
+    """The robot could still mend the failure."""
 
 
 class ChooseAttempt(Frozen):
@@ -207,7 +187,7 @@ type StepEdit = (
 """A person's change of a step that is there, but for its words."""
 type StepCorrection = StepEdit | InsertStep | RenameStep | AddRendering
 type Correction = StepCorrection | FlagIssue | GiveVerdict | UndoChange | RedoChange
-"""What a person can do."""
+"""Everything that a person can do."""
 
 
 class LogEntry(Frozen):
@@ -220,3 +200,8 @@ class LogEntry(Frozen):
     by: Annotated[str, Field(min_length=1, max_length=80, pattern=r"\S")]
     """Who, as they call themselves."""
     change: Annotated[BeginLog | Correction, Field(discriminator="kind")]
+
+    @property
+    def number(self) -> int:
+        """The revision, under the name that all logs have for it."""
+        return self.revision

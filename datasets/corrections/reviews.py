@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
+from goalreel.boards.log import ReadLog
+from goalreel.boards.replay import Replay
+from goalreel.boards.words import stand_in
 from goalreel.claims import attributed
+from goalreel.datasets.corrections import logged_episodes
 from goalreel.datasets.corrections.board import corrected
+from goalreel.datasets.corrections.changes import RULES, on_record
 from goalreel.datasets.corrections.events import AddRendering, BeginLog, Correction, LogEntry
-from goalreel.datasets.corrections.files import log_episode, stand_in
-from goalreel.datasets.corrections.log import ReadLog
-from goalreel.datasets.corrections.replay import Replay
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import Records
 from goalreel.types import Attempt, Storyboard
@@ -22,17 +25,12 @@ class Reviewed:
     """An episode as it is, and how it came to that."""
 
     review: Review
-    replay: Replay = field(default_factory=Replay)
-
-    @property
-    def entries(self) -> list[LogEntry]:
-        """All lines of its log."""
-        return self.replay.entries
+    replay: Replay[LogEntry, Review] = field(default_factory=lambda: Replay(RULES))
 
     @property
     def revision(self) -> int:
-        """What a change has to name: 0 where nobody has changed anything."""
-        return len(self.entries)
+        """The number that a change has to name: 0 where nobody has changed anything."""
+        return len(self.replay.lines)
 
 
 @dataclass(frozen=True)
@@ -40,39 +38,32 @@ class Reviews:
     """The reviews of one OUT, which may be read and changed by several processes at once."""
 
     records: Records
-    _logs: dict[int, ReadLog] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _logs: dict[int, ReadLog[LogEntry, Review]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def episodes(self) -> list[int]:
-        """Those that a person has said something of, in order."""
-        paths = (self.records.folder / "corrections").glob("chunk-*/*.jsonl")
-        episodes = (log_episode(path) for path in paths)
-        return sorted(e for e in episodes if e is not None and self.records.is_corrected(e))
+        """List the episodes that a person has said something of."""
+        return [e for e in logged_episodes(self.records.folder) if self.records.is_corrected(e)]
 
     def look(self, episode: int, length: int) -> Reviewed:
-        """An episode of `length` frames as it is now.
+        """Read an episode of `length` frames as it is now.
 
         Raises:
             DatasetError: no record, or it or the log is damaged.
         """
-        log = self.records.corrections(episode).read(self.records.stand_in, self._logs.get(episode))
+        log = self.records.corrections(episode).read(self._logs.get(episode))
         return self._reviewed(episode, log, self.records.begin_log(episode, length))
 
-    def _reviewed(self, episode: int, log: ReadLog, base: BeginLog) -> Reviewed:
-        """What a log comes to, which is held from now on."""
-        if not log.replay.entries:
-            return Reviewed(Review.of(base))
-        self._logs.pop(episode, None)
-        self._logs[episode] = log
-        for other in list(self._logs)[:-LOGS]:
-            self._logs.pop(other, None)
-        return Reviewed(log.replay.on(base), log.replay)
-
     def corrected(self, review: Review) -> Storyboard:
-        """What a review is to the dataset (`goalreel.datasets.corrections.board.corrected`)."""
+        """Make the storyboard that a review is to the dataset."""
         return attributed(corrected(review), self.records.makers)
 
     def change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
         """Make a change to revision `revision` of an episode; when this returns it is on the disk.
+
+        A change that was saved, but whose answer was lost, is not made twice. The record as it is goes
+        before a change where the lines are not of it.
 
         Raises:
             ConflictError: another change was first; `look` shows what they did.
@@ -81,12 +72,6 @@ class Reviews:
         """
         with self.records.reviewing():
             return self._change(episode, length, revision, by, change)
-
-    def _change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
-        base, last_read = self.records.begin_log(episode, length), self._logs.get(episode)
-        log = self.records.corrections(episode)
-        after = log.append(revision, by, change, base, self.records.stand_in, last_read)
-        return self._reviewed(episode, after, base)
 
     def render(
         self, episode: int, length: int, revision: int, by: str, step: str, attempts: Sequence[Attempt]
@@ -100,3 +85,26 @@ class Reviews:
                 for attempt in attempts
             )
             return self._change(episode, length, revision, by, AddRendering(step=step, attempts=stored))
+
+    def _change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
+        base, file = self.records.begin_log(episode, length), self.records.corrections(episode)
+        log = file.read(self._logs.get(episode))
+        if not log.replay.is_saved(revision, by, change):
+            lines, at = log.replay.lines, datetime.now(UTC)
+            follows = bool(lines) and log.replay.state.record == base.record
+            new = [change] if follows else [base, change]
+            entries = [
+                LogEntry(revision=number, at=at, by=by, change=item)
+                for number, item in enumerate(new, start=len(lines) + 1)
+            ]
+            log = file.append(log, entries)
+        return self._reviewed(episode, log, base)
+
+    def _reviewed(self, episode: int, log: ReadLog[LogEntry, Review], base: BeginLog) -> Reviewed:
+        if not log.replay.lines:
+            return Reviewed(Review.of(base))
+        self._logs.pop(episode, None)
+        self._logs[episode] = log
+        for other in list(self._logs)[:-LOGS]:
+            self._logs.pop(other, None)
+        return Reviewed(on_record(log.replay.state, base), log.replay)

@@ -1,47 +1,35 @@
-"""An episode under review: the record, and what a person made of it, event by event. Pure."""
+"""An episode under review: the record as a person has changed it. Pure."""
 
 from typing import Literal, Self
 
+from goalreel.boards.step import EditedBoard, EditedStep
+from goalreel.boards.words import FRAME
 from goalreel.datasets.corrections.events import BeginLog, Issue, Opinion
-from goalreel.datasets.corrections.files import FRAME
-from goalreel.errors import InputError
 from goalreel.types import (
     Alignment,
     Attempt,
-    Failure,
-    Frozen,
     MotionPhase,
     Segment,
-    Status,
     Step,
     StoryboardStep,
-    Task,
 )
 
 type ReviewPart = Literal["time", "words", "outcome", "goal"]
 
 
-class ReviewStep(Frozen):
-    """A step as the person sees it. Pictures are stand-ins whose `frame` is the record's reference."""
+class ReviewStep(EditedStep[Attempt]):
+    """A step as the person sees it; the `frame` of a picture is the record's reference."""
 
-    id: str
-    step: Step
     segment: Segment | None
-    attempts: tuple[Attempt, ...]
-    chosen: int | None
-    """The attempt whose picture is the goal image; None for a step without one."""
-    status: Status
-    """The record's; `skipped` for a step that a person made."""
     alignment: Alignment | None = None
     edited: frozenset[ReviewPart] = frozenset()
-    """What of it a person has set."""
     taken: frozenset[int] = frozenset()
     """The attempts that are frames which a person took."""
     issues: tuple[Issue, ...] = ()
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why its words may be untrue; no reason where a person wrote them."""
+        """The reasons why its words may be untrue; none where a person wrote them."""
         return () if "words" in self.edited else self.step.doubts
 
     @property
@@ -59,26 +47,22 @@ class ReviewStep(Frozen):
             segment=step.segment,
             attempts=step.attempts,
             chosen=step.chosen,
-            status=step.status,
             alignment=step.alignment,
         )
 
 
-class Review(Frozen):
+class Review(EditedBoard[ReviewStep]):
     """An episode under review."""
 
     record: str
     recording: str | None
     length: int
-    task: Task
-    steps: tuple[ReviewStep, ...]
-    failure: Failure | None = None
     phases: tuple[MotionPhase, ...] = ()
     verdict: Opinion | None = None
     by: str | None = None
-    """Whose verdict it is."""
+    """Who gave the verdict."""
     issues: tuple[Issue, ...] = ()
-    """Of the episode."""
+    """Wrong with the whole episode."""
     corrected: bool = False
     """A person has changed more than their own opinion of it."""
 
@@ -115,21 +99,6 @@ class Review(Frozen):
         frames = (image.frame or "" for image in (self.task.image, *attempts) if image is not None)
         reference = next((frame for frame in frames if frame.startswith(FRAME)), None)
         return reference and reference.removeprefix(FRAME).rpartition("#")[0]
-
-    def place(self, step: str) -> int:
-        """Where the step with this id is.
-
-        Raises:
-            InputError: nowhere.
-        """
-        for number, candidate in enumerate(self.steps):
-            if candidate.id == step:
-                return number
-        raise InputError(f"there is no step {step}: look at the episode as it is now")
-
-    def replaced(self, number: int, *steps: ReviewStep) -> "Review":
-        """The same with other steps in a step's place."""
-        return self.model_copy(update={"steps": (*self.steps[:number], *steps, *self.steps[number + 1 :])})
 
 
 def _reworded(step: Step, old: str, new: str) -> Step:

@@ -29,15 +29,14 @@ def review(
 ) -> None:
     """Look at the steps of a dataset in your browser, correct them, and accept or reject them."""
     with one_line_errors():
-        from goalreel.annotator.review.auth import Access
-        from goalreel.annotator.review.serve import serve_review
+        from goalreel.annotator.web.auth import Access
         from goalreel.cli.console import progress_bars
         from goalreel.http.access import TOKEN_VARIABLE, listen
 
         reviewer = _reviewer(by or _login())
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
         with listen(host, port) as socket:
-            from goalreel.annotator.review.app import create_review
+            from goalreel.annotator.review.app import create_review, serve_review
             from goalreel.annotator.review.session import ReviewSession
 
             with progress_bars() as progress:
@@ -53,7 +52,7 @@ def review(
 
 
 def _reviewer(name: str) -> str:
-    from goalreel.datasets.corrections.events import one_line
+    from goalreel.boards.words import one_line
 
     try:
         return one_line(name)

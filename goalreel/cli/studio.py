@@ -39,7 +39,7 @@ def studio(
 ) -> None:
     """Write a task, drop a picture, and steer the storyboard while it grows, in your browser."""
     with one_line_errors():
-        from goalreel.annotator.review.auth import Access
+        from goalreel.annotator.web.auth import Access
         from goalreel.http.access import TOKEN_VARIABLE, listen
         from goalreel.models.load import check_references, kinds_of
         from goalreel.serving.loading import build_models, load_in_background
@@ -54,7 +54,7 @@ def studio(
         with listen(host, port) as socket:
             from goalreel.serving.server import serve_app
             from goalreel.studio.app import create_board_app
-            from goalreel.studio.presets import studio_presets
+            from goalreel.studio.models import studio_presets
 
             served = build_models(preset.planner, preset.critic, preset.editor, loading=True)
             app = create_board_app(

@@ -1,17 +1,21 @@
-"""Storyboards on disk over HTTP: the routes of `goalreel.serving.storyboards`, and those to change them."""
+"""Storyboards on disk over HTTP: the routes of `goalreel.serving.storyboards`, and those to change them.
+
+docs/reference/http-api.md describes the answers.
+"""
 
 import asyncio
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi import Path as PathParameter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, JSONResponse, StreamingResponse
+from starlette.responses import FileResponse, StreamingResponse
 
 from goalreel import __version__
-from goalreel.datasets.corrections.events import one_line
+from goalreel.boards.replay import ConflictError
+from goalreel.boards.words import Who
 from goalreel.errors import InputError
 from goalreel.image import MAX_PIXELS
 from goalreel.serving.errors import EVENTS, HEADERS, responses
@@ -20,28 +24,15 @@ from goalreel.serving.service import Here
 from goalreel.serving.storyboards import JobId, Submission, submitted_task
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import StudioBoards
-from goalreel.studio.corpus import add_to_corpus
-from goalreel.studio.edits import MAX_VARIANTS, BoardEdit, ContinueEdit
-from goalreel.studio.events import PersonsChange, Submitted
-from goalreel.studio.exports import EXPORT_TYPES, ExportName, export_bytes
-from goalreel.studio.robot import send_to_robot
-from goalreel.studio.schemas import (
-    BoardView,
-    ConflictView,
-    CorpusView,
-    ErrorText,
-    ExecutionView,
-    HistoryView,
-    StudioView,
-)
-from goalreel.studio.trust import persons_verdicts, storyboard_of
-from goalreel.studio.views import board_view, model_names, preset_view, row_view
+from goalreel.studio.events import MAX_VARIANTS, BoardEdit, ContinueEdit, PersonsChange, Submitted
+from goalreel.studio.exports import EXPORT_TYPES, ExportName, add_to_corpus, export_bytes
+from goalreel.studio.record import persons_verdicts, storyboard_of
+from goalreel.studio.scenes import ros_ability, send_to_robot
+from goalreel.studio.views import Json, board_view, model_names
 from goalreel.types import Storyboard, Task
 
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 about = APIRouter(prefix="/v1", tags=["studio"])
-
-_IMMUTABLE = "private, max-age=31536000, immutable"
 
 
 class BoardSubmission(Submission):
@@ -60,7 +51,7 @@ class EditRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     after: Annotated[int, Field(ge=0, lt=2**31)]
-    by: Annotated[str, Field(min_length=1, max_length=80), AfterValidator(one_line)] = "person"
+    by: Who = "person"
     edit: BoardEdit
 
 
@@ -75,11 +66,20 @@ async def _board(boards: Boards, job_id: JobId) -> StudioBoard:
     return boards.find(job_id)
 
 
+async def _record(board: Annotated[StudioBoard, Depends(_board)]) -> Storyboard:
+    """Make the record with its pictures, which another thread reads."""
+    record = await asyncio.to_thread(storyboard_of, board.state, board.folder.load)
+    if record is None:
+        raise InputError("there is no plan yet: wait until it is there")
+    return record
+
+
 type BoardHere = Annotated[StudioBoard, Depends(_board)]
+type RecordHere = Annotated[Storyboard, Depends(_record)]
 
 
 @router.post("", status_code=202, responses=responses(404))
-async def submit_board(body: BoardSubmission, boards: Boards, response: Response, service: Here) -> BoardView:
+async def submit_board(body: BoardSubmission, boards: Boards, response: Response, service: Here) -> Json:
     """Start one; fetch it under the id that comes back."""
     models = boards.models_of(body.preset)
     task = await submitted_task(body, service.settings.max_pixels)
@@ -101,22 +101,20 @@ async def history(
     q: Annotated[str, Query(max_length=200)] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 24,
     before: Annotated[str | None, Query(max_length=64)] = None,
-) -> HistoryView:
-    """The newest storyboards that hold all words of `q`; `before` is an id."""
-    total, summaries = boards.history(q, limit, before)
-    rows = [row_view(summary) for summary in summaries]
-    return HistoryView(total=total, storyboards=rows, damaged=boards.damaged)
+) -> Json:
+    """List the newest storyboards that hold all words of `q`; `before` is an id."""
+    total, rows = boards.history(q, limit, before)
+    return {"total": total, "storyboards": rows, "damaged": boards.damaged}
 
 
 @router.get("/{job_id}", responses=responses(404))
-async def fetch_board(board: BoardHere, record: bool = True) -> BoardView:
-    """How it stands; with `record` the whole record, its pictures inline."""
+async def fetch_board(board: BoardHere, record: bool = True) -> Json:
+    """Fetch the state; with `record` the whole record, its pictures inline."""
     view = board_view(board)
-    stored = await _record(board) if record else None
-    if stored is None:
-        return view
-    dump = await asyncio.to_thread(partial(stored.model_dump, mode="json"))
-    return view.model_copy(update={"storyboard": dump})
+    if record and (board.state.steps or board.state.failure):
+        stored = await _record(board)
+        view["storyboard"] = await asyncio.to_thread(partial(stored.model_dump, mode="json"))
+    return view
 
 
 @router.get("/{job_id}/events", response_class=StreamingResponse, responses=responses(404) | EVENTS)
@@ -135,47 +133,51 @@ async def board_events(
 async def picture(
     board: BoardHere, name: Annotated[str, PathParameter(max_length=80, pattern=r"^[0-9a-f]+\.png$")]
 ) -> FileResponse:
-    """A picture, which never changes."""
+    """Fetch a picture, which never changes."""
     try:
         path = board.folder.picture(name)
     except InputError as e:
         raise HTTPException(404, str(e)) from e
-    return FileResponse(path, media_type="image/png", headers={"Cache-Control": _IMMUTABLE})
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return FileResponse(path, media_type="image/png", headers=headers)
 
 
-@router.post(
-    "/{job_id}/edits", response_model=BoardView, responses=responses(404) | {409: {"model": ConflictView}}
-)
+@router.post("/{job_id}/edits", responses=responses(404, 409))
 async def edit_board(
-    body: EditRequest, board: BoardHere, boards: Boards, service: Here
-) -> Response | BoardView:
-    """Change a storyboard."""
+    body: EditRequest, board: BoardHere, boards: Boards, service: Here, response: Response
+) -> Json:
+    """Change a storyboard; 409, with the state, where another change came first."""
     edit = body.edit
     if isinstance(edit, ContinueEdit):
         [image] = await decode_all([from_base64(edit.image)], service.settings.max_pixels)
         edit = edit.model_copy(update={"image": await asyncio.to_thread(board.folder.store, image)})
-    change = PersonsChange(by=body.by, edit=edit)
-    came_first = board.changed_since(body.after)
-    if came_first:
-        if came_first[0].what == change:  # it was saved, but its answer was lost
+    try:
+        if board.replay.is_saved(body.after, body.by, edit):
             return board_view(board)
-        return _conflict(board, came_first[0].what)
-    board.append(change)
+    except ConflictError as e:
+        response.status_code = 409
+        return {"error": conflict_error(e), "by": e.by, "state": board_view(board)}
+    board.append(PersonsChange(by=body.by, edit=edit))
     boards.look_again(board)
     if edit.kind in ("draw", "continue"):
         boards.begin(board)
     return board_view(board)
 
 
+def conflict_error(error: ConflictError) -> dict[str, Any]:
+    """Shape a conflict as every refusal of the server is."""
+    return {"message": str(error), "type": "invalid_request_error", "param": None, "code": "conflict"}
+
+
 @router.post("/{job_id}/resume", status_code=202, responses=responses(404))
-async def resume_board(board: BoardHere, boards: Boards) -> BoardView:
+async def resume_board(board: BoardHere, boards: Boards) -> Json:
     """Go on: draw what is open, failed or stale, and plan if there is no plan."""
     boards.begin(board, reopen=True)
     return board_view(board)
 
 
 @router.post("/{job_id}/cancel", responses=responses(404))
-async def cancel_board(board: BoardHere, boards: Boards) -> BoardView:
+async def cancel_board(board: BoardHere, boards: Boards) -> Json:
     """Stop it if it runs, and keep what is there."""
     await boards.cancel(board)
     return board_view(board)
@@ -188,67 +190,44 @@ async def forget_board(board: BoardHere, boards: Boards) -> None:
 
 
 @router.get("/{job_id}/export/{name}", response_class=Response, responses=responses(404))
-async def export_board(board: BoardHere, name: ExportName, boards: Boards) -> Response:
-    """The storyboard as a file."""
-    record = await _record(board)
-    if record is None:
-        raise InputError("there is no plan yet: wait until it is there")
+async def export_board(board: BoardHere, record: RecordHere, name: ExportName) -> Response:
+    """Fetch the storyboard as a file."""
     data = await asyncio.to_thread(export_bytes, record, name, model_names(board.state))
     headers = {"Content-Disposition": f'attachment; filename="{board.id}-{name}"'}
     return Response(data, media_type=EXPORT_TYPES[name], headers=headers)
 
 
 @router.post("/{job_id}/corpus", responses=responses(404))
-async def add_board(board: BoardHere, boards: Boards) -> CorpusView:
+async def add_board(board: BoardHere, record: RecordHere, boards: Boards) -> Json:
     """Add it to the corpus, as it stands now."""
-    record, verdicts = await _record(board), persons_verdicts(board.state)
-    if record is None:
-        raise InputError("there is no plan yet: wait until it is there")
-    folder = boards.folder / "corpus"
+    folder, verdicts = boards.folder / "corpus", persons_verdicts(board.state)
     report = await asyncio.to_thread(add_to_corpus, folder, board.id, record, verdicts)
-    return CorpusView(folder=str(folder / "rows"), storyboards=report.storyboards, rows=report.rows)
+    return {"folder": str(folder / "rows"), "storyboards": report.storyboards, "rows": report.rows}
 
 
 @router.post("/{job_id}/execute", responses=responses(404, 422))
-async def execute_board(board: BoardHere) -> ExecutionView:
+async def execute_board(record: RecordHere) -> Json:
     """Let a running ROS node execute it, as it stands now."""
-    record = await _record(board)
-    if record is None:
-        raise InputError("there is no plan yet: wait until it is there")
     try:
         await asyncio.to_thread(send_to_robot, record)
     except TimeoutError as e:
         raise HTTPException(503, str(e)) from e
-    return ExecutionView(message="The robot’s node executes it.")
+    return {"message": "The robot’s node executes it."}
 
 
 @about.get("/studio", responses=responses())
-async def studio(request: Request, boards: Boards, service: Here) -> StudioView:
-    """What this server can do."""
-    from goalreel.studio.scenes import ros_ability
-
+async def studio(request: Request, boards: Boards, service: Here) -> Json:
+    """Say what this server can do."""
     settings = service.settings
-    looks = (asyncio.to_thread(preset_view, preset) for preset in boards.sets.presets)
-    return StudioView(
-        version=__version__,
-        models=boards.names(),
-        presets=await asyncio.gather(*looks),
-        max_attempts=settings.loop.max_attempts,
-        max_pixels=min(settings.max_pixels, MAX_PIXELS),
-        max_variants=MAX_VARIANTS,
-        datasets=request.app.state.frames.ability,
-        ros=ros_ability(),
-        execute=ros_ability(),
-    )
-
-
-async def _record(board: StudioBoard) -> Storyboard | None:
-    """The record with its pictures, which another thread reads."""
-    return await asyncio.to_thread(storyboard_of, board.state, board.folder.load)
-
-
-def _conflict(board: StudioBoard, first: object) -> Response:
-    who = first.by if isinstance(first, PersonsChange) else "somebody"
-    error = ErrorText(message=f"a change by {who} came first: look at it, then change that")
-    body = ConflictView(error=error, state=board_view(board))
-    return JSONResponse(body.model_dump(mode="json"), 409)
+    looks = (asyncio.to_thread(preset.view) for preset in boards.sets.presets)
+    return {
+        "version": __version__,
+        "models": boards.names(),
+        "presets": await asyncio.gather(*looks),
+        "max_attempts": settings.loop.max_attempts,
+        "max_pixels": min(settings.max_pixels, MAX_PIXELS),
+        "max_variants": MAX_VARIANTS,
+        "datasets": request.app.state.frames.ability,
+        "ros": ros_ability(),
+        "execute": ros_ability(),
+    }

@@ -7,16 +7,16 @@ from pathlib import Path
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import FileResponse, Response
 
-from goalreel.annotator.review.auth import Access, LoginMiddleware
 from goalreel.annotator.web import mount_static
+from goalreel.annotator.web.auth import Access, LoginMiddleware
 from goalreel.errors import InputError, UserError
 from goalreel.extras import absent
 from goalreel.serving.app import create_app
 from goalreel.serving.errors import error_response
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.studio import api, scene_routes
+from goalreel.studio import api, scenes
 from goalreel.studio.boards import StudioBoards
-from goalreel.studio.presets import StudioPreset
+from goalreel.studio.models import StudioPreset
 from goalreel.studio.scenes import DatasetFrames
 
 STATIC = Path(str(files(__package__))) / "static"
@@ -56,7 +56,7 @@ def create_board_app(
         models,
         settings,
         keep=lambda service: StudioBoards(service, folder, presets),
-        routers=(api.router, api.about, scene_routes.router),
+        routers=(api.router, api.about, scenes.router),
         admits=None if page_access is None else page_access.admits,
     )
     app.state.frames = DatasetFrames(datasets)

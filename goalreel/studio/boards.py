@@ -1,8 +1,8 @@
 """All storyboards in a folder: found, searched, submitted, worked on and forgotten.
 
-DIR/ID/        a storyboard (`goalreel.studio.log`)
+DIR/ID/        a storyboard (`goalreel.studio.board`)
 DIR/.lock      held by the server that serves the folder
-DIR/corpus/    what people added to the corpus (`goalreel.studio.corpus`)
+DIR/corpus/    the corpus of storyboards that people added (`goalreel.studio.exports`)
 """
 
 import asyncio
@@ -20,19 +20,16 @@ from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 
-from goalreel.datasets.corrections.files import stand_in
-from goalreel.errors import DatasetError, InputError, UserError, first_line
+from goalreel.boards.words import stand_in
+from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import TMP, file_lock
 from goalreel.image import Image
 from goalreel.serving.service import Service
 from goalreel.serving.storyboards import check_room
-from goalreel.studio.board import StudioBoard
-from goalreel.studio.board_summary import BoardSummary
+from goalreel.studio.board import BoardFolder, StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
-from goalreel.studio.log import BoardFolder
-from goalreel.studio.model_sets import ModelSets
-from goalreel.studio.presets import StudioPreset
-from goalreel.studio.replay import BoardReplay
+from goalreel.studio.models import ModelSets, StudioPreset
+from goalreel.studio.views import BoardSummary, Json
 from goalreel.studio.work import BoardWork
 from goalreel.types import ROLES, DoneStep, Role, Task
 
@@ -63,18 +60,18 @@ class StudioBoards:
         """In memory, the least recently used first."""
         self._work: dict[str, tuple[BoardWork, asyncio.Task[None]]] = {}
         self.damaged: list[str] = []
-        """What is wrong with each storyboard that cannot be read, a line each."""
+        """The fault of each storyboard that cannot be read, a line each."""
         for path in sorted(folder.iterdir()):
             self._open(path)
 
     @property
     def busy(self) -> bool:
-        """Whether models are at work; what they did is stored, so nobody is owed anything else."""
+        """Models are at work; what they did is stored, so nobody is owed anything else."""
         return bool(self._work)
 
     def counts(self) -> dict[str, int]:
         """The number of storyboards by status, for every status."""
-        counts = Counter(summary.status for summary in self._summaries.values())
+        counts = Counter(summary.row["status"] for summary in self._summaries.values())
         statuses: tuple[BoardStatus, ...] = ("running", "done", "failed", "cancelled", "interrupted")
         return {status: counts[status] for status in statuses}
 
@@ -95,12 +92,12 @@ class StudioBoards:
         check_room(service, len(self._work))
         return service
 
-    def history(self, query: str, limit: int, before: str | None) -> tuple[int, list[BoardSummary]]:
-        """How many storyboards hold all words of a query, and the newest `limit` of those before an id."""
+    def history(self, query: str, limit: int, before: str | None) -> tuple[int, list[Json]]:
+        """Count the storyboards that hold all words of a query, and list the newest `limit` before an id."""
         terms = query.casefold().split()
-        matches = [s for s in self._summaries.values() if all(term in s.words for term in terms)]
-        matches.sort(key=lambda summary: summary.id, reverse=True)
-        return len(matches), [s for s in matches if before is None or s.id < before][:limit]
+        summaries = sorted(self._summaries.items(), reverse=True)
+        found = [(id, s.row) for id, s in summaries if all(term in s.words for term in terms)]
+        return len(found), [row for id, row in found if before is None or id < before][:limit]
 
     def find(self, board_id: str) -> StudioBoard:
         """Find a storyboard.
@@ -113,7 +110,7 @@ class StudioBoards:
             raise _unknown()
         self._boards.pop(board_id, None)
         # Who still holds one that is no longer among the recent must not be joined by a second of it.
-        board = self._alive.get(board_id) or self._read(board_id)
+        board = self._alive.get(board_id) or self._board(board_id)
         self._boards[board_id] = board
         idle = [
             b for b in self._boards.values() if b.id not in self._work and not b.is_watched and b is not board
@@ -135,9 +132,7 @@ class StudioBoards:
         folder = BoardFolder(self.folder / board_id)
         stored = await asyncio.to_thread(_stored, task, folder)
         event = BoardEvent(number=1, at=at, what=submitted.model_copy(update={"task": stored}))
-        folder.append(event)
-        board = self._board(folder, BoardReplay([event]))
-        self._boards[board_id] = board
+        board = self._boards[board_id] = self._board(board_id, event)
         self._note(board)
         self.begin(board)
         return board
@@ -222,7 +217,7 @@ class StudioBoards:
         if not (path / "log.jsonl").is_file():
             return
         try:
-            board = self._read(path.name)
+            board = self._board(path.name)
             if board.state.status == "running":
                 board.append(WorkEnded(status="interrupted"))
         except DatasetError as e:
@@ -231,16 +226,9 @@ class StudioBoards:
             return
         self._note(board)
 
-    def _read(self, board_id: str) -> StudioBoard:
+    def _board(self, board_id: str, submitted: BoardEvent | None = None) -> StudioBoard:
         folder = BoardFolder(self.folder / board_id)
-        try:
-            return self._board(folder, BoardReplay(folder.read()))
-        except (InputError, ValueError) as e:
-            raise DatasetError(f"{folder.path}: its lines do not fit one another ({e})") from e
-
-    def _board(self, folder: BoardFolder, replay: BoardReplay) -> StudioBoard:
-        board_id = folder.path.name
-        board = StudioBoard(board_id, folder, replay, self._note, lambda: self.service.draining)
+        board = StudioBoard(folder, self._note, lambda: self.service.draining, submitted)
         self._alive[board_id] = board
         return board
 

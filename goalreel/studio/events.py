@@ -1,4 +1,4 @@
-"""What happens to a storyboard, as typed events: each a numbered line of its log.
+"""Events of a storyboard, each a numbered line of its log: what models did, and what people changed.
 
 Pictures are names of files beside the log. In a `Task` or an `Attempt` a stand-in bears the name.
 """
@@ -8,14 +8,123 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from goalreel.boards.words import Phrase, StepId
 from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
-from goalreel.studio.edits import BoardEdit
 from goalreel.terms import OnUnverified, Role
 from goalreel.types import Attempt, Failure, Step, Task
 
 type BoardStatus = JobStatus | Literal["interrupted"]
 """`interrupted`: the server ended while models were at work."""
+type AttemptNumber = Annotated[int, Field(ge=0, lt=2**31)]
+MAX_VARIANTS = 8
+
+
+class WordsEdit(Frozen):
+    """Other words of a step; None leaves them."""
+
+    kind: Literal["change"] = "change"
+    step: StepId
+    name: Phrase | None = None
+    instruction: Phrase | None = None
+    prompt: Phrase | None = None
+    auxiliary_text: Phrase | None = None
+
+
+class AddEdit(Frozen):
+    """A new step before another; None: at the end. Words that are missing are its name."""
+
+    kind: Literal["add"] = "add"
+    name: Phrase
+    instruction: Phrase | None = None
+    prompt: Phrase | None = None
+    before: StepId | None = None
+
+
+class DeleteEdit(Frozen):
+    """Remove a step."""
+
+    kind: Literal["delete"] = "delete"
+    step: StepId
+
+
+class MoveEdit(Frozen):
+    """Put a step before another; None: at the end."""
+
+    kind: Literal["move"] = "move"
+    step: StepId
+    before: StepId | None = None
+
+
+class DrawEdit(Frozen):
+    """Draw a step again, by another prompt if there is one, and with `rest` all that follow.
+
+    With `variants` so many pictures are drawn of this step alone, from which a person chooses.
+    """
+
+    kind: Literal["draw"] = "draw"
+    step: StepId
+    prompt: Phrase | None = None
+    rest: bool = True
+    variants: Annotated[int, Field(ge=0, le=MAX_VARIANTS)] = 0
+
+
+class ChooseEdit(Frozen):
+    """Take an attempt's picture as the goal image. It stays as verified as the Critic left it."""
+
+    kind: Literal["choose"] = "choose"
+    step: StepId
+    attempt: AttemptNumber
+
+
+class JudgeEdit(Frozen):
+    """Accept or refuse an attempt's picture, whatever the Critic said; to accept also chooses it."""
+
+    kind: Literal["judge"] = "judge"
+    step: StepId
+    attempt: AttemptNumber
+    accept: bool
+
+
+class ContinueEdit(Frozen):
+    """Go on from a later real picture: the first `done` steps are done, and the rest is planned anew."""
+
+    kind: Literal["continue"] = "continue"
+    image: str
+    """In a request base64 or a data URL; in a log the picture's name."""
+    done: Annotated[int, Field(ge=0, lt=1000)]
+
+
+class UndoEdit(Frozen):
+    """Take back the last change that stands."""
+
+    kind: Literal["undo"] = "undo"
+
+
+class RedoEdit(Frozen):
+    """Make the change again that was taken back last."""
+
+    kind: Literal["redo"] = "redo"
+
+
+type StepChange = (
+    WordsEdit | AddEdit | DeleteEdit | MoveEdit | DrawEdit | ChooseEdit | JudgeEdit | ContinueEdit
+)
+"""A change of what a storyboard is."""
+type BoardEdit = Annotated[
+    WordsEdit
+    | AddEdit
+    | DeleteEdit
+    | MoveEdit
+    | DrawEdit
+    | ChooseEdit
+    | JudgeEdit
+    | ContinueEdit
+    | UndoEdit
+    | RedoEdit,
+    Field(discriminator="kind"),
+]
+"""Everything that a person can do. (With an alias among its members pydantic names no field at fault.)"""
 
 
 class Submitted(Frozen):
@@ -27,7 +136,7 @@ class Submitted(Frozen):
     variants: Annotated[int, Field(ge=1)] = 1
     on_unverified: OnUnverified = "continue"
     preset: str | None = None
-    """Whose models make it; None for those that the server was started with."""
+    """The preset that makes it; None for the models that the server was started with."""
 
 
 class WorkBegun(Frozen):
@@ -37,7 +146,7 @@ class WorkBegun(Frozen):
     models: Mapping[Role, str]
     """How claims name them."""
     reopen: bool = False
-    """Whether a plan that failed is made again, and steps that failed or are stale are drawn again."""
+    """A plan that failed is made again, and steps that failed or are stale are drawn again."""
 
 
 class PlanMade(Frozen):
@@ -71,7 +180,7 @@ class DrawnPicture(Frozen):
     source: str | None
     """The picture that it was drawn from."""
     picture: str
-    """As the Editor gave it, before its background was corrected."""
+    """The Editor's picture, before its background was corrected."""
     name: str
     """The step's name and instruction, as they were then."""
     instruction: str
@@ -97,7 +206,7 @@ class StepEnded(Frozen):
     step: str
     round: int
     attempt: int | None
-    """Which of the round's attempts is its goal image; None where none has a picture."""
+    """The round's attempt that is its goal image; None where none has a picture."""
 
 
 class PersonsChange(Frozen):
@@ -114,7 +223,7 @@ class WorkEnded(Frozen):
     kind: Literal["finished"] = "finished"
     status: BoardStatus
     trouble: str = ""
-    """What ended it besides the models, as a picture that is not on the disk any more; empty: nothing did."""
+    """The cause of the end besides the models, as a picture that is gone; empty: there is none."""
 
 
 type BoardNews = Annotated[

@@ -1,22 +1,22 @@
-"""What a client hears of an event: its name, and its data as JSON can have it."""
+"""An event as a client hears it: its name, and its data as JSON can have it."""
 
 from typing import assert_never
 
-from goalreel.studio import edits, events
+from goalreel.studio import events
+from goalreel.studio.record import recorded_step
 from goalreel.studio.state import StudioState
-from goalreel.studio.trust import recorded_step
 from goalreel.wording import reader_text
 
 type _Data = dict[str, object]
 
 
 def picture_url(board: str, name: str | None) -> str | None:
-    """Where a picture of a storyboard is."""
+    """Make the address of a storyboard's picture."""
     return None if name is None else f"/v1/storyboards/{board}/pictures/{name}"
 
 
 def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str, _Data]:
-    """The name and the data of an event; places are those of the present `state`."""
+    """Name an event, and collect its data; places are those of the present `state`."""
     what = event.what
     match what:
         case events.Submitted():
@@ -55,32 +55,32 @@ def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str,
     assert_never(what)
 
 
-def change_words(edit: edits.BoardEdit) -> str:
-    """A change in words for a reader."""
+def change_words(edit: events.BoardEdit) -> str:
+    """Describe a change for a reader."""
     match edit:
-        case edits.WordsEdit():
+        case events.WordsEdit():
             words = edit.model_dump(exclude={"kind", "step"}, exclude_none=True)
             return f"changed the {' and the '.join(name.replace('_', ' ') for name in words)}"
-        case edits.AddEdit():
+        case events.AddEdit():
             return f"added “{edit.name}”"
-        case edits.DeleteEdit():
+        case events.DeleteEdit():
             return "removed a step"
-        case edits.MoveEdit():
+        case events.MoveEdit():
             return "moved a step"
-        case edits.DrawEdit(variants=0):
+        case events.DrawEdit(variants=0):
             text = "drew a step again" if edit.prompt is None else "drew a step by another prompt"
             return f"{text}, and those after it" if edit.rest else text
-        case edits.DrawEdit():
+        case events.DrawEdit():
             return f"drew {edit.variants} variants of a step"
-        case edits.ChooseEdit():
+        case events.ChooseEdit():
             return f"chose picture {edit.attempt + 1}"
-        case edits.JudgeEdit():
+        case events.JudgeEdit():
             return f"{'accepted' if edit.accept else 'refused'} picture {edit.attempt + 1}"
-        case edits.ContinueEdit():
+        case events.ContinueEdit():
             return f"went on from a later picture, after {edit.done} steps"
-        case edits.UndoEdit():
+        case events.UndoEdit():
             return "took back a change"
-        case edits.RedoEdit():
+        case events.RedoEdit():
             return "made a change again"
     assert_never(edit)
 
@@ -98,7 +98,7 @@ def _ended(board: str, what: events.AttemptEnded, place: _Data) -> tuple[str, _D
 
 
 def _place(state: StudioState, what: events.DrawnPicture | events.AttemptEnded) -> _Data:
-    """Where an attempt is: `attempt` is its number among all of the step."""
+    """Place an attempt: `attempt` is its number among all of the step."""
     index = _index(state, what.step)
     place = None if index is None else state.steps[index].place(what.round, what.attempt)
     return {"step": index, "id": what.step, "attempt": place}

@@ -1,83 +1,15 @@
-"""From the lines of a log to the storyboard. Pure."""
+"""From the lines of a storyboard's log to the storyboard as it stands. Pure."""
 
-from collections.abc import Callable, Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
+from goalreel.boards.replay import Change, Rules
+from goalreel.boards.words import stand_in
 from goalreel.errors import InputError
 from goalreel.studio import events
-from goalreel.studio.changes import open_step, with_change
-from goalreel.studio.edits import RedoEdit, UndoEdit
-from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
+from goalreel.studio.state import BoardStep, DrawnAttempt, EditedPart, StudioState
+from goalreel.types import DoneStep, Step
 
-
-class BoardReplay:
-    """What the events of a log, which begins with a `Submitted`, come to."""
-
-    def __init__(self, lines: Sequence[events.BoardEvent]) -> None:
-        """Replay events.
-
-        Raises:
-            InputError, ValueError: they do not fit one another.
-        """
-        self.events = list(lines)
-        self.done: list[int] = []
-        """The numbers of the changes that stand."""
-        self.undone: list[int] = []
-        """The numbers of the changes that were taken back, and can be made again."""
-        for event in self.events:
-            self.done, self.undone = self._account(event)
-        self.state = _fold(self.events, self.done)
-
-    def add(self, event: events.BoardEvent, save: Callable[[], None]) -> None:
-        """Add an event, and save it when it is known to fit.
-
-        Raises:
-            InputError: a change does not fit, or there is nothing to undo or redo.
-            DatasetError: `save` could not.
-        """
-        done, undone = self._account(event)
-        match event.what:
-            case events.PersonsChange(edit=UndoEdit() | RedoEdit()):
-                state = _fold([*self.events, event], done)
-            case _:
-                state = _after(self.state, event)
-        save()
-        self.events.append(event)
-        self.state, self.done, self.undone = state, done, undone
-
-    def _account(self, event: events.BoardEvent) -> tuple[list[int], list[int]]:
-        """What stands, and what can be made again, after an event.
-
-        Raises:
-            InputError: there is nothing to undo or redo.
-        """
-        match event.what:
-            case events.PersonsChange(edit=UndoEdit()):
-                if not self.done:
-                    raise InputError("there is nothing to undo")
-                return self.done[:-1], [*self.undone, self.done[-1]]
-            case events.PersonsChange(edit=RedoEdit()):
-                if not self.undone:
-                    raise InputError("there is nothing to redo")
-                return [*self.done, self.undone[-1]], self.undone[:-1]
-            case events.PersonsChange():
-                return [*self.done, event.number], []
-        return self.done, self.undone
-
-
-def _fold(lines: Sequence[events.BoardEvent], done: Sequence[int]) -> StudioState:
-    first = lines[0] if lines else None
-    if first is None or not isinstance(first.what, events.Submitted):
-        raise ValueError("the first line says nothing of a task")
-    standing = set(done)
-    state = _begin(first, first.what)
-    for event in lines[1:]:
-        is_change = isinstance(event.what, events.PersonsChange)
-        if is_change and event.number not in standing:
-            state = state.model_copy(update={"number": event.number, "updated": event.at})
-        else:
-            state = _after(state, event)
-    return state
+MAX_BOARD_STEPS = 200
 
 
 def _begin(event: events.BoardEvent, submitted: events.Submitted) -> StudioState:
@@ -94,10 +26,21 @@ def _begin(event: events.BoardEvent, submitted: events.Submitted) -> StudioState
     )
 
 
-def _after(state: StudioState, event: events.BoardEvent) -> StudioState:
-    """The storyboard after an event; one about a step or a plan that was taken back changes nothing."""
-    changed = _changed(state, event)
-    return changed.model_copy(update={"number": event.number, "updated": event.at})
+def _after(state: StudioState | None, event: events.BoardEvent) -> StudioState:
+    """Apply an event; one about a step or a plan that was taken back changes nothing."""
+    if state is None:
+        if not isinstance(event.what, events.Submitted):
+            raise ValueError("the first line says nothing of a task")
+        return _begin(event, event.what)
+    return _skip(_changed(state, event), event)
+
+
+def _skip(state: StudioState, event: events.BoardEvent) -> StudioState:
+    return state.model_copy(update={"number": event.number, "updated": event.at})
+
+
+def _person(event: events.BoardEvent) -> tuple[str, Change] | None:
+    return (event.what.by, event.what.edit) if isinstance(event.what, events.PersonsChange) else None
 
 
 def _changed(state: StudioState, event: events.BoardEvent) -> StudioState:
@@ -119,14 +62,14 @@ def _changed(state: StudioState, event: events.BoardEvent) -> StudioState:
         case events.PlanFailed():
             return state.model_copy(update={"failure": what.failure}) if _waits(state, what) else state
         case events.PersonsChange(edit=edit):
-            if isinstance(edit, UndoEdit | RedoEdit):
+            if isinstance(edit, events.UndoEdit | events.RedoEdit):
                 return state
-            return with_change(state, edit, event.number)
+            return _with_change(state, edit, event.number)
         case events.DrawnPicture() | events.AttemptEnded() | events.StepEnded():
             place = next((n for n, s in enumerate(state.steps) if s.id == what.step), None)
             if place is None or what.round not in state.steps[place].rounds:
                 return state
-            return state.with_step(place, _worked(state, state.steps[place], what))
+            return state.replaced(place, _worked(state, state.steps[place], what))
     assert_never(what)
 
 
@@ -158,7 +101,7 @@ def _reopened(state: StudioState, number: int, reopen: bool) -> StudioState:
     for place, step in enumerate(state.steps):
         drawn = step.step.prompt is not None and not step.todo
         if drawn and (step.goal is None or state.stale_goal(place) or is_behind):
-            step = open_step(step, number)
+            step = _open_step(step, number)
         is_behind = is_behind or step.todo is not None
         steps.append(step)
     return state.model_copy(update={"steps": tuple(steps)})
@@ -224,3 +167,141 @@ def _ended(state: StudioState, step: BoardStep, ended: events.AttemptEnded) -> B
         if step.chosen is None and ended.result.image is not None:
             update["chosen"] = place
     return step.model_copy(update=update)
+
+
+def _with_change(state: StudioState, edit: events.StepChange, number: int) -> StudioState:
+    """The storyboard with a change made to it by event `number`.
+
+    Raises:
+        InputError: the change does not fit the storyboard.
+    """
+    match edit:
+        case events.AddEdit():
+            return _added(state, edit, number)
+        case events.ContinueEdit():
+            return _continued(state, edit, number)
+    place = state.place(edit.step)
+    step = state.steps[place]
+    match edit:
+        case events.WordsEdit():
+            return state.replaced(place, _worded(step, edit, number))
+        case events.DeleteEdit():
+            if len(state.steps) == 1:
+                raise InputError("it is the only step: change its words instead")
+            return state.replaced(place)
+        case events.MoveEdit():
+            return _moved(state, place, edit)
+        case events.DrawEdit():
+            return _drawn(state, place, edit, number)
+        case events.ChooseEdit():
+            _check_picture(step, edit.attempt)
+            return state.replaced(place, step.model_copy(update={"chosen": edit.attempt}))
+        case events.JudgeEdit():
+            return state.replaced(place, _judged(step, edit, state.source(place)))
+    assert_never(edit)
+
+
+def _open_step(step: BoardStep, number: int) -> BoardStep:
+    """The step, to be drawn from the start because of event `number`."""
+    return step.model_copy(update={"rounds": (*step.rounds, number), "todo": "render", "variants_left": 0})
+
+
+def _worded(step: BoardStep, edit: events.WordsEdit, number: int) -> BoardStep:
+    texts = edit.model_dump(exclude={"kind", "step"}, exclude_none=True)
+    if not texts:
+        raise InputError("the change has no words")
+    parts: set[EditedPart] = {"prompt"} if "prompt" in texts else set()
+    words: set[EditedPart] = {"words"} if texts.keys() - {"prompt"} else set()
+    doubts: dict[str, Any] = {"doubts": ()} if words else {}
+    changed = step.step.model_copy(update=texts | doubts)
+    update: dict[str, Any] = {"step": changed, "edited": step.edited | parts | words}
+    if words:
+        update["planner"] = None
+    if step.todo:  # what is being drawn is of other words
+        update["rounds"] = (*step.rounds, number)
+    return step.model_copy(update=update)
+
+
+def _added(state: StudioState, edit: events.AddEdit, number: int) -> StudioState:
+    if not state.steps:
+        raise InputError("there is no plan yet to add a step to")
+    if len(state.steps) >= MAX_BOARD_STEPS:
+        raise InputError(f"a storyboard has at most {MAX_BOARD_STEPS} steps")
+    place = len(state.steps) if edit.before is None else state.place(edit.before)
+    words = Step(name=edit.name, instruction=edit.instruction or edit.name, prompt=edit.prompt or edit.name)
+    added = BoardStep(
+        id=f"e{number}",
+        step=words,
+        planner=None,
+        rounds=(number,),
+        todo="render",
+        edited=frozenset[EditedPart]({"words", "prompt"}),
+    )
+    return state.model_copy(update={"steps": (*state.steps[:place], added, *state.steps[place:])})
+
+
+def _moved(state: StudioState, place: int, edit: events.MoveEdit) -> StudioState:
+    step = state.steps[place]
+    if edit.before == edit.step:
+        raise InputError("a step cannot stand before itself")
+    others = state.replaced(place)
+    to = len(others.steps) if edit.before is None else others.place(edit.before)
+    return state.model_copy(update={"steps": (*others.steps[:to], step, *others.steps[to:])})
+
+
+def _drawn(state: StudioState, place: int, edit: events.DrawEdit, number: int) -> StudioState:
+    step = state.steps[place]
+    if edit.prompt is not None:
+        words = step.step.model_copy(update={"prompt": edit.prompt})
+        step = step.model_copy(update={"step": words, "edited": step.edited | {"prompt"}})
+    if step.step.prompt is None:
+        raise InputError(f"step {step.id} is in words alone: give it a prompt to draw it by")
+    if state.started is None:  # what was left open stays so until somebody says to go on
+        closed = tuple(s.model_copy(update={"todo": None, "variants_left": 0}) for s in state.steps)
+        state = state.model_copy(update={"steps": closed})
+    step = _open_step(step, number)
+    if edit.variants:
+        step = step.model_copy(update={"todo": "variants", "variants_left": edit.variants})
+        return state.replaced(place, step)
+    state = state.replaced(place, step)
+    if not edit.rest:
+        return state
+    rest = tuple(s if s.step.prompt is None else _open_step(s, number) for s in state.steps[place + 1 :])
+    return state.model_copy(update={"steps": (*state.steps[: place + 1], *rest)})
+
+
+def _judged(step: BoardStep, edit: events.JudgeEdit, source: str | None) -> BoardStep:
+    _check_picture(step, edit.attempt)
+    opinion = {
+        "opinion": edit.accept,
+        "opinion_name": step.step.name,
+        "opinion_instruction": step.step.instruction,
+        "opinion_source": source,
+    }
+    judged = step.attempts[edit.attempt].model_copy(update=opinion)
+    attempts = (*step.attempts[: edit.attempt], judged, *step.attempts[edit.attempt + 1 :])
+    chosen = edit.attempt if edit.accept else step.chosen
+    return step.model_copy(update={"attempts": attempts, "chosen": chosen})
+
+
+def _check_picture(step: BoardStep, attempt: int) -> None:
+    if attempt >= len(step.attempts) or step.attempts[attempt].picture is None:
+        raise InputError(f"step {step.id} has no attempt {attempt} with a picture")
+    if step.attempts[attempt].result is None:
+        raise InputError(f"attempt {attempt} of step {step.id} is not judged yet: wait for the Critic")
+
+
+def _continued(state: StudioState, edit: events.ContinueEdit, number: int) -> StudioState:
+    if edit.done > len(state.steps):
+        raise InputError(f"{edit.done} steps done, but the plan has {len(state.steps)}")
+    done = [
+        DoneStep(instruction=s.step.instruction, image=None if s.goal is None else stand_in(s.goal))
+        for s in state.steps[: edit.done]
+    ]
+    scene = {"image": stand_in(edit.image), "done": (*state.task.done, *done)}
+    task = state.task.model_copy(update=scene)
+    return state.model_copy(update={"task": task, "steps": (), "failure": None, "plan_round": number})
+
+
+RULES: Rules[events.BoardEvent, StudioState] = Rules(_person, _after, _skip)
+"""How the lines of a storyboard's log come to its state."""

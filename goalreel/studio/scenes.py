@@ -1,4 +1,4 @@
-"""Scenes to begin from: examples that come with goalreel, frames of datasets and of ROS cameras."""
+"""Scenes to begin from: examples, frames of datasets and of ROS cameras; and a robot that acts on a plan."""
 
 import os
 from collections.abc import Iterator
@@ -6,15 +6,18 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from goalreel.errors import DatasetError, InputError
+from fastapi import APIRouter, Query, Request
+
+from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.extras import ROS as ROS_PACKAGES
 from goalreel.extras import install_ros, is_installed
 from goalreel.files import read_mapping
 from goalreel.image import Image
+from goalreel.serving.errors import responses
 from goalreel.serving.images import to_base64
-from goalreel.studio.schemas import Ability, DatasetView, Scene
+from goalreel.types import Storyboard
 
 if TYPE_CHECKING:
     from goalreel.datasets.source import Source
@@ -22,18 +25,26 @@ if TYPE_CHECKING:
 MAX_DATASETS, MAX_DEPTH = 200, 3
 """Of the list: datasets, and how deep below the folder they are looked for."""
 ROS_SECONDS = 5.0
-"""How long a camera is waited for."""
+"""Time that a camera, a node, and its answer are waited for."""
+NODE = "goalreel"
+"""The robot's node, relative to the namespace."""
 NO_DATASET = "there is no such dataset below the folder of --datasets"
 
 
+type Scene = dict[str, str]
+type Ability = dict[str, Any]
+"""`available`, and the `reason` where it is not."""
+
+
 def scene(name: str, instruction: str, image: Image) -> Scene:
-    """A picture with what a robot could do there."""
-    return Scene(name=name, instruction=instruction, picture=f"data:image/png;base64,{to_base64(image)}")
+    """Describe a picture with what a robot could do there."""
+    picture = f"data:image/png;base64,{to_base64(image)}"
+    return {"name": name, "instruction": instruction, "picture": picture}
 
 
 @cache
 def example_scenes() -> tuple[Scene, ...]:
-    """The scenes that come with goalreel: pictures of its simulated tabletop."""
+    """Read the scenes that come with goalreel: pictures of its simulated tabletop."""
     folder = Path(str(files(__package__))) / "examples"
     listed = read_mapping(folder / "examples.yaml", "write one `file: instruction` a line")
     return tuple(
@@ -50,15 +61,14 @@ class DatasetFrames:
 
     @property
     def ability(self) -> Ability:
-        """Whether there is a folder."""
+        """Tell if frames can be taken."""
         if self._folder is None:
-            return Ability(available=False, reason="start the server with --datasets DIR")
-        if not is_installed("av"):
-            return Ability(available=False, reason="av is not installed: pip install 'goalreel[annotate]'")
-        return Ability(available=True)
+            return _ability("start the server with --datasets DIR")
+        av = is_installed("av")
+        return _ability(None if av else "av is not installed: pip install 'goalreel[annotate]'")
 
-    def datasets(self) -> list[DatasetView]:
-        """The datasets, in order of their paths; those that cannot be read are left out.
+    def datasets(self) -> list[dict[str, Any]]:
+        """List the datasets in order of their paths; those that cannot be read are left out.
 
         Raises:
             InputError: no folder was allowed.
@@ -69,11 +79,11 @@ class DatasetFrames:
                 episodes = len(_source(path).indices)
             except DatasetError:
                 continue
-            views.append(DatasetView(path=str(path.relative_to(self._root())), episodes=episodes))
+            views.append({"path": str(path.relative_to(self._root())), "episodes": episodes})
         return views
 
     def first_frame(self, dataset: str, episode: int, camera: str | None) -> Scene:
-        """The first frame of an episode, with its instruction.
+        """Take the first frame of an episode, with its instruction.
 
         Raises:
             InputError: no folder was allowed, the dataset is not below it, cannot be read, or has no such
@@ -97,25 +107,80 @@ class DatasetFrames:
 
 
 def ros_ability() -> Ability:
-    """Whether frames of ROS cameras can be taken."""
+    """Tell if ROS is here."""
     missing = [package for package in ROS_PACKAGES if not is_installed(package)]
-    if not missing:
-        return Ability(available=True)
-    return Ability(available=False, reason=f"{missing[0]} is not installed: {install_ros()}")
+    return _ability(f"{missing[0]} is not installed: {install_ros()}" if missing else None)
 
 
 def ros_frame(topic: str) -> Scene:
-    """The next frame of a camera's topic, as ROS spells it.
+    """Take the next frame of a camera's topic, as ROS spells it.
 
     Raises:
         InputError: no ROS here, nothing arrives, or it is no colour picture.
     """
-    ability = ros_ability()
-    if not ability.available:
-        raise InputError(ability.reason or "there is no ROS here")
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    _check_ros()
     image = import_module("goalreel_ros.client.once").next_frame(topic, ROS_SECONDS)
     return scene(topic, "", image)
+
+
+def send_to_robot(storyboard: Storyboard) -> None:
+    """Let the node of a robot execute a storyboard; returns once it has begun.
+
+    Raises:
+        InputError: no ROS here, or the node refuses the storyboard, or is not active.
+        TimeoutError: no node is there, or it does not answer.
+    """
+    _check_ros()
+    once = import_module("goalreel_ros.client.once")
+    try:
+        once.start_storyboard(storyboard, NODE, ROS_SECONDS)
+    except UserError as e:
+        raise InputError(f"the robot's node does not execute it: {e}") from e
+
+
+router = APIRouter(prefix="/v1", tags=["studio"])
+
+
+@router.get("/examples", responses=responses())
+def examples() -> dict[str, Any]:
+    """List the scenes that come with goalreel."""
+    return {"scenes": example_scenes()}
+
+
+@router.get("/datasets", responses=responses())
+def datasets(request: Request) -> dict[str, Any]:
+    """List the datasets whose frames can be taken."""
+    return {"datasets": request.app.state.frames.datasets()}
+
+
+@router.get("/frames", responses=responses())
+def first_frame(
+    request: Request,
+    dataset: Annotated[str, Query(min_length=1, max_length=1000)],
+    episode: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    camera: Annotated[str | None, Query(max_length=200)] = None,
+) -> Scene:
+    """Take the first frame of an episode."""
+    return request.app.state.frames.first_frame(dataset, episode, camera)
+
+
+@router.get("/frames/ros", responses=responses())
+def camera_frame(
+    topic: Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_/~]+$")],
+) -> Scene:
+    """Take the next frame of a ROS camera."""
+    return ros_frame(topic)
+
+
+def _ability(reason: str | None) -> Ability:
+    return {"available": reason is None, "reason": reason}
+
+
+def _check_ros() -> None:
+    ability = ros_ability()
+    if not ability["available"]:
+        raise InputError(ability["reason"])
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 
 
 def _resolved(path: Path) -> Path:

@@ -6,7 +6,7 @@ What the log knows of the step's round already is not asked for again.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from goalreel.datasets.corrections.files import stand_in
+from goalreel.boards.words import stand_in
 from goalreel.drivers import advance
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, Trajectory, attempt, attempt_seed, choose_references, render_step

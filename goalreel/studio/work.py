@@ -23,8 +23,8 @@ from goalreel.studio.events import (
     WorkBegun,
     WorkEnded,
 )
+from goalreel.studio.record import recorded_step, storyboard_of
 from goalreel.studio.step_drawing import StepDrawing
-from goalreel.studio.trust import recorded_step, storyboard_of
 from goalreel.types import (
     ROLE_OF_STAGE,
     Answer,

@@ -17,8 +17,8 @@ from support.serving_models import running
 
 from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.annotator.review.app import create_review
-from goalreel.annotator.review.auth import MAX_BODY, Access
 from goalreel.annotator.review.session import ReviewSession
+from goalreel.annotator.web.auth import MAX_BODY, Access
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
@@ -289,7 +289,7 @@ def test_who_comes_second_is_shown_what_was_first(page, out):
     assert answer.status_code == 409
     assert "ann came first" in answer.json()["detail"]
     assert answer.json()["by"] == "ann"
-    theirs = answer.json()["episode"]
+    theirs = answer.json()["state"]
     assert len(theirs["steps"]) == 2
     assert post(page, 0, {"kind": "blank", "step": "0"}, revision=theirs["revision"]).status_code == 200
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.recordings import storyboard
 
-from goalreel.annotator.review.priority import ENOUGH, EpisodeFacts, facts, priorities, unmoved
-from goalreel.annotator.review.queue import BREAK, pace
+from goalreel.annotator.review.queue import BREAK, ENOUGH, EpisodeFacts, facts, pace, priorities, unmoved
 from goalreel.types import Alignment, Failure, Storyboard, Task, Verdict
 
 

@@ -13,6 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goalreel.boards.log import EventLog
+from goalreel.boards.replay import ConflictError
+from goalreel.boards.words import reference_of, stand_in
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.changes import changed
 from goalreel.datasets.corrections.events import (
@@ -35,8 +38,6 @@ from goalreel.datasets.corrections.events import (
     TakeFrame,
     UndoChange,
 )
-from goalreel.datasets.corrections.files import reference_of, stand_in
-from goalreel.datasets.corrections.log import ConflictError, CorrectionLog
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.fingerprint import Fingerprint
@@ -342,14 +343,14 @@ def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
         other.does(RedoChange())
     person.does(UndoChange(), BlankGoal(step="0"))
     assert not person.reviews.look(0, LENGTH).replay.undone
-    entries = records.corrections(0).read(records.stand_in).replay.entries
+    entries = records.corrections(0).read().replay.lines
     assert [e.by for e in entries[1:6]] == ["ann"] * 5
     assert len(entries) == 1 + 5 + 5 + 5 + 2  # nothing is ever removed from a log
 
 
 def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, person, monkeypatch):
     """By who knows the lines before, and by who does not, after each change, with few states at hand."""
-    monkeypatch.setattr("goalreel.datasets.corrections.replay.STATES", 3)
+    monkeypatch.setattr("goalreel.boards.replay.STATES", 3)
     changes = [MoveBoundary(step="0", edge="end", frame=2 + n % 3) for n in range(8)]
     changes += [*[UndoChange()] * 7, *[RedoChange()] * 3, FlagIssue(step="1", issue="extra", on=True)]
     changes += [*[UndoChange()] * 5, GiveVerdict(verdict="accept"), UndoChange()]
@@ -357,25 +358,25 @@ def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, pers
     for change in changes:
         person.does(change)
         now, anew = held.look(0, LENGTH), Reviews(records).look(0, LENGTH)
-        assert (now.review, now.entries) == (anew.review, anew.entries)
+        assert (now.review, now.replay.lines) == (anew.review, anew.replay.lines)
         assert (now.replay.done, now.replay.undone) == (anew.replay.done, anew.replay.undone)
     # A person put another log in its place, or took lines away.
     path = records.corrections(0).path
     lines = path.read_bytes().splitlines(keepends=True)
     for restored in (lines[:4], lines, lines[:1], []):
         path.write_bytes(b"".join(restored))
-        assert len(held.look(0, LENGTH).entries) == len(restored)
+        assert len(held.look(0, LENGTH).replay.lines) == len(restored)
     path.unlink()
-    assert held.look(0, LENGTH).entries == []
+    assert held.look(0, LENGTH).replay.lines == []
 
 
 def test_only_new_lines_of_a_log_are_read(records, person, monkeypatch):
     for n in range(5):
         person.does(RenameStep(step="0", name=f"name {n}"))
-    read, entry_of = [], CorrectionLog._entry
+    read, entry_of = [], EventLog._parsed
     monkeypatch.setattr(
-        CorrectionLog,
-        "_entry",
+        EventLog,
+        "_parsed",
         lambda log, number, *rest: read.append(number) or entry_of(log, number, *rest),
     )
     person.does(RenameStep(step="0", name="last"))
@@ -414,7 +415,7 @@ def test_the_second_of_two_people_is_told_and_overwrites_nothing(records):
     ann.change(0, LENGTH, seen, "ann", RenameStep(step="0", name="ann's"))
     with pytest.raises(ConflictError, match="by ann came first") as refused:
         ben.change(0, LENGTH, seen, "ben", RenameStep(step="0", name="ben's"))
-    assert refused.value.revision == ann.look(0, LENGTH).revision
+    assert refused.value.by == "ann"
     assert ben.look(0, LENGTH).review.steps[0].step.name == "ann's"
 
 

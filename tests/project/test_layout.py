@@ -81,7 +81,7 @@ LAYERS = (
     ("goalreel", "checkpoints"),
     ("http",),
     ("chat",),
-    ("planners", "editors"),
+    ("planners", "editors", "boards"),
     ("critics",),
     ("datasets",),
     ("models",),

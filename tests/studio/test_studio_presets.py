@@ -11,7 +11,7 @@ from support.studio import SCENE, finished, made, preset, scripted, state, studi
 from goalreel.models import presets
 from goalreel.serving.loading import build_models
 from goalreel.serving.settings import Models
-from goalreel.studio.presets import studio_presets
+from goalreel.studio.models import studio_presets
 from goalreel.types import ROLES
 
 
@@ -99,7 +99,7 @@ def test_one_set_of_this_process_is_held_beside_the_starts_and_servers_cost_noth
 
 
 def test_presets_that_cannot_be_used_here_say_why_and_the_starts_is_not_loaded_twice(monkeypatch):
-    monkeypatch.setattr("goalreel.studio.presets.gpu_gb", lambda: None)
+    monkeypatch.setattr("goalreel.studio.models.gpu_gb", lambda: None)
     started = presets.load("nano")
     models = build_models(started.planner, started.critic, started.editor, loading=True)
     offered = {preset.name: preset for preset in studio_presets(started, models)}

@@ -24,7 +24,6 @@ from goalreel.serving.loading import LoadingChat, LoadingModel
 from goalreel.serving.queues import CallEngine
 from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings
-from goalreel.studio import log
 from goalreel.studio.boards import StudioBoards
 from goalreel.studio.events import WorkEnded
 
@@ -260,7 +259,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path, monkeypatch):
         def full(path, data, size):
             raise DatasetError(f"{path}: the disk is full")
 
-        monkeypatch.setattr(log, "append_lines", full)
+        monkeypatch.setattr("goalreel.boards.log.append_lines", full)
         models.planner.gate.set()
         now = finished(client, board, "interrupted")
         assert now["degraded"].endswith("the disk is full")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import httpx
 
-from goalreel.annotator.review.auth import Access
+from goalreel.annotator.web.auth import Access
 from goalreel.errors import InputError
 from goalreel.models.presets import LoopOptions
 from goalreel.serving.images import to_base64
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.studio.app import create_board_app
-from goalreel.studio.presets import StudioPreset
+from goalreel.studio.models import StudioPreset
 from goalreel.types import ROLES
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, running
 from support.wait import until

@@ -81,7 +81,7 @@ export class Session {
       this.state = error.status === 409 ? "conflict" : "failed";
       this.detail = error.message;
       this.first = error.body?.by ?? null;
-      this.theirs = error.body?.episode ?? null;
+      this.theirs = error.body?.state ?? null;
       return false;
     }
   }
@@ -133,7 +133,7 @@ export class Session {
     try {
       this.#take(await api.render(episode, revision, this.by(), step, prompt, this.query()));
     } catch (error) {
-      if (error instanceof api.Refusal && error.status === 409) this.#take(error.body.episode);
+      if (error instanceof api.Refusal && error.status === 409) this.#take(error.body.state);
       throw error;
     } finally {
       this.changed();

@@ -216,7 +216,7 @@ export function history({ episode, past }) {
       [...lines].reverse().map((line) =>
         h(
           "li",
-          { value: line.revision, class: line.undone ? "undone" : null },
+          { value: line.number, class: line.undone ? "undone" : null },
           h("span", {}, line.words), " ",
           h("span", { class: "muted" }, `${line.undone ? "taken back · " : ""}${line.by} · ${new Date(line.at).toLocaleString()}`),
         ),

@@ -1,14 +1,15 @@
-"""A storyboard under way as the record that the rest of goalreel reads, with who claims what. Pure."""
+"""A storyboard under way as the record that the rest of goalreel reads, with its claims. Pure."""
 
 from collections.abc import Mapping
 
+from goalreel.boards.step import judged_by_person, status_of
+from goalreel.boards.words import stand_in
 from goalreel.claims import NOBODY, PERSON, ClaimName, Claims
 from goalreel.datasets.corpora.trajectories import CorrectionKind, HumanVerdict
-from goalreel.datasets.corrections.files import stand_in
 from goalreel.image import GetImage, Image
 from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
 from goalreel.terms import Role
-from goalreel.types import Attempt, DoneStep, Status, Storyboard, StoryboardStep, Verdict
+from goalreel.types import Attempt, DoneStep, Storyboard, StoryboardStep, Verdict
 
 ACCEPTED_BY_PERSON = "A person accepted it."
 REFUSED_BY_PERSON = "A person refused it."
@@ -41,35 +42,33 @@ def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storybo
 def recorded_step(state: StudioState, place: int, get_image: GetImage = stand_in) -> StoryboardStep:
     """One step of the record."""
     step = state.steps[place]
-    numbers = [
-        n for n, a in enumerate(step.attempts) if a.result is not None and step.step.prompt is not None
-    ]
+    numbers = _judged(step)
     attempts = tuple(_attempt(state, place, step.attempts[n], get_image) for n in numbers)
     goal = _goal(step, numbers)
     chosen = None if goal is None else numbers.index(goal)
-    status: Status = "skipped"
-    if chosen is not None:
-        status = attempts[chosen].status
-    elif attempts:
-        status = "failed"
-    elif step.step.prompt is None:
-        status = "text"
+    status = status_of(step.step, attempts, chosen)
     recorded = StoryboardStep(step=step.step, attempts=attempts, status=status, chosen=chosen)
     claims = _claims(state, place, None if goal is None else step.attempts[goal], recorded.claims)
     return recorded.model_copy(update={"claims": claims})
 
 
 def persons_verdicts(state: StudioState) -> Mapping[tuple[int, int], HumanVerdict]:
-    """What a person said of attempts, by (step, attempt) of the record."""
+    """Collect what a person said of attempts, by (step, attempt) of the record."""
     verdicts: dict[tuple[int, int], HumanVerdict] = {}
     for place, step in enumerate(state.steps):
-        judged = [a for a in step.attempts if a.result is not None and step.step.prompt is not None]
-        for number, attempt in enumerate(judged):
-            opinion = state.opinion(place, attempt)
+        for number, judged in enumerate(_judged(step)):
+            opinion = state.opinion(place, step.attempts[judged])
             if opinion is not None:
                 kind: CorrectionKind = "chosen" if opinion else "wrong_picture"
                 verdicts[place, number] = HumanVerdict(success=opinion, correction=kind)
     return verdicts
+
+
+def _judged(step: BoardStep) -> list[int]:
+    """The attempts that the record has."""
+    if step.step.prompt is None:
+        return []
+    return [number for number, attempt in enumerate(step.attempts) if attempt.result is not None]
 
 
 def _goal(step: BoardStep, numbers: list[int]) -> int | None:
@@ -82,23 +81,19 @@ def _goal(step: BoardStep, numbers: list[int]) -> int | None:
 
 
 def _attempt(state: StudioState, place: int, drawn: DrawnAttempt, get_image: GetImage) -> Attempt:
-    """An attempt, with a person's word over the Critic's."""
+    """Make the record's attempt, with a person's word over the Critic's."""
     result = drawn.result
     assert result is not None
     attempt = result.model_copy(update={"image": _image(result.image, get_image)})
+    opinion = state.opinion(place, drawn)
     if result.image is None:
         return attempt
-    opinion = state.opinion(place, drawn)
-    if opinion is None and (stale := state.stale(place, drawn)):
+    if opinion is not None:
+        return judged_by_person(attempt, opinion, ACCEPTED_BY_PERSON if opinion else REFUSED_BY_PERSON)
+    if stale := state.stale(place, drawn):
         verdict = Verdict(success=False, reasoning=" ".join(stale), pictures_only=True)
         return attempt.model_copy(update={"verdict": verdict, "failure": None})
-    verdict = result.verdict
-    if opinion is None or (
-        verdict is not None and verdict.success == opinion and not (opinion and verdict.pictures_only)
-    ):
-        return attempt
-    verdict = Verdict(success=opinion, reasoning=ACCEPTED_BY_PERSON if opinion else REFUSED_BY_PERSON)
-    return attempt.model_copy(update={"verdict": verdict, "failure": None})
+    return attempt
 
 
 def _claims(state: StudioState, place: int, goal: DrawnAttempt | None, claims: Claims) -> Claims:
