@@ -1,6 +1,6 @@
 """The checkpoints that come with goalreel: what ships, how it loads, and the loop on them end to end.
 
-How good they are is in docs/results/nano.md; the numbers here only catch weights that are broken or misread.
+How good they are is in lab/docs/nano.md; the numbers here only catch weights that are broken or misread.
 """
 
 import json

@@ -27,7 +27,9 @@ EVIDENCE = re.compile(r"\b((?:tests|benchmarks|scripts|dev)/[\w/]+\.(?:py|yaml|s
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 DOCS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *DOCS]
-LINKING = [*PAGES, "benchmarks/README.md", "examples/README.md", "dev/LOG.md"]
+LOGS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "dev/log").glob("*.md"))]
+LAB = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "lab").rglob("*.md"))]
+LINKING = [*PAGES, "benchmarks/README.md", "examples/README.md", "dev/LOG.md", *LOGS, *LAB]
 
 
 def test_the_pages_name_evidence():
@@ -49,11 +51,11 @@ def test_what_a_page_links_to_is_there(page):
     assert [target for target in targets if not target.exists() and target not in made] == []
 
 
-def test_the_log_has_the_newest_entry_first_and_a_date_in_each_heading():
-    log = text_of("dev/LOG.md")
-    dates = re.findall(r"^## (\d{4}-\d\d-\d\d) \S", log, re.MULTILINE)
-    assert len(dates) == len(re.findall(r"^## ", log, re.MULTILINE))
-    assert dates == sorted(dates, reverse=True)
+def test_each_entry_of_the_log_has_its_line_in_the_table_of_outcomes():
+    entries = [m for page in LOGS for m in re.findall(r"^## (.*)$", text_of(page), re.MULTILINE)]
+    rows = re.findall(r"^\| (\d{4}-\d\d-\d\d) \| (.*?) \| (.*) \|$", text_of("dev/LOG.md"), re.MULTILINE)
+    assert sorted(" ".join(row) for row in rows) == sorted(entries)
+    assert [row[0] for row in rows] == sorted((row[0] for row in rows), reverse=True)
 
 
 def test_the_scene_of_the_readme_is_that_of_its_picture_and_of_the_demo():

@@ -1,1 +1,1 @@
-"""TabletopBench: agents scored by the simulator's predicates. See docs/reference/tabletop-bench.md."""
+"""TabletopBench: agents scored by the simulator's predicates. See lab/docs/tabletop-bench.md."""

@@ -24,7 +24,7 @@ from goalreel.types import Failure, Task
 log = logging.getLogger(__name__)
 SIZE = 128
 MOVED = 0.03
-"""A thing this far from its place has moved, in a picture (m). See docs/reference/tabletop-bench.md."""
+"""A thing this far from its place has moved, in a picture (m). See lab/docs/tabletop-bench.md."""
 
 
 @dataclass(frozen=True)

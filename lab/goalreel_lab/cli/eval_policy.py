@@ -32,7 +32,7 @@ say when a sub-goal is reached: nobody does, the Critic on the live view, or the
 keys are `ARM.success`; `ARM.steps` (control steps), `ARM.looks` and `ARM.replans`, a task each;
 `ARM.false_stops`, `ARM.false_passes` and `ARM.unanswered`, shares of the looks, null where nobody looks;
 `ARM.stopped` (share of tasks that ended before their last step was reached); `gate_minus_open`,
-`truth_minus_gate` and `gate_over_open_steps`. docs/results/policy-experiments.md, part 5, says more.
+`truth_minus_gate` and `gate_over_open_steps`. lab/docs/policy-experiments.md, part 5, says more.
 
 An arm that is given several folders has several training seeds, in their order; all arms have as many.
 
@@ -70,7 +70,7 @@ def policy(
     ] = None,
     condition: Annotated[
         Literal["seen", "new_pair", "new_word", "long", "unnamed"],
-        typer.Option(help="Which tasks: docs/results/policy-study.md tells what sets them apart."),
+        typer.Option(help="Which tasks: lab/docs/policy-study.md tells what sets them apart."),
     ] = "seen",
     words: Annotated[
         bool, typer.Option("--words/--no-words", help="Tell the sub-task in words beside a picture.")

@@ -29,7 +29,7 @@ HELP = {
 """One command each; a benchmark has its line here and one in lab/goalreel_lab/published/registry.py."""
 EPILOG = (
     "Experimental: it has been run on miniatures of the data alone, and its results may change. "
-    "docs/how-to/benchmarks.md says where to get the benchmark's data. Without `--judge` the answers are "
+    "lab/docs/benchmarks.md says where to get the benchmark's data. Without `--judge` the answers are "
     "made and written to OUT/export in the benchmark's own form.\n\n"
     "Keys of `--json`: each measure as KEY, KEY_low and KEY_high (its 95 % bootstrap interval over samples), "
     "KEY_paper where the paper has it; `samples`, `answered`, `unplanned`, `unjudged` (counts), `settings`, "

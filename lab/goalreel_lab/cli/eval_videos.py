@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from goalreel_lab.videos.report import VideoBenchReport
 
 _COMMON = (
-    "Experimental: it has been run on miniatures of the data alone. docs/how-to/benchmarks.md says how to "
+    "Experimental: it has been run on miniatures of the data alone. lab/docs/benchmarks.md says how to "
     "get the data. Each value has `KEY_low` and `KEY_high`, its 95 % interval; `published` has what others "
     "report, by system; `notes` says what is not comparable."
 )

@@ -1,6 +1,6 @@
 """A storyboard carried out by a policy; nobody, the Critic or the simulator says when a step is reached.
 
-Part 5 of docs/results/policy-experiments.md fixes the three ways and their measures.
+Part 5 of lab/docs/policy-experiments.md fixes the three ways and their measures.
 """
 
 from collections.abc import Sequence

@@ -214,7 +214,7 @@ def _notes(
     if len(answers) < every:
         notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
     if unplanned:
-        notes.append(f"{len(unplanned)} samples have no plan: docs/how-to/benchmarks.md says how they count.")
+        notes.append(f"{len(unplanned)} samples have no plan: lab/docs/benchmarks.md says how they count.")
     if row is None:
         notes.append("The paper's tables have no such editor: --paper-row names a row to compare with.")
     elif row == KLEIN and "klein-9b" not in (editor := settings.get("editor", "")).lower():

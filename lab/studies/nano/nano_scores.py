@@ -1,6 +1,6 @@
-"""Write the scores of the nano models into their model cards and docs/results/nano.md.
+"""Write the scores of the nano models into their model cards and lab/docs/nano.md.
 
-docs/results/nano.md has the commands that make the JSON.
+lab/docs/nano.md has the commands that make the JSON.
 """
 
 import json
@@ -120,7 +120,7 @@ def read(files: list[Path]) -> dict[str, float | None]:
 def main(
     scores: Annotated[list[Path], typer.Argument(help="JSON of `goalreel eval tabletop --json`.")],
 ) -> None:
-    """Write scores of the test split into the model cards and docs/results/nano.md."""
+    """Write scores of the test split into the model cards and lab/docs/nano.md."""
     with one_line_errors():
         measures = read(scores)
         put(ROOT / "docs" / "results" / "nano.md", rows(measures, list(MEASURES)))

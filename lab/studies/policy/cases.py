@@ -1,4 +1,4 @@
-"""When are goal images worth it? The table and the figure of docs/results/policy-study.md, case by case.
+"""When are goal images worth it? The table and the figure of lab/docs/policy-study.md, case by case.
 
     python lab/studies/policy/cases.py
 
@@ -23,7 +23,7 @@ from goalreel.files import write_bytes
 
 ROOT = Path(__file__).parents[3]
 CASES, RESULTS = Path(__file__).with_name("cases.yaml"), Path(__file__).with_name("results")
-PAGE, FIGURE = ROOT / "docs/results/policy-study.md", ROOT / "docs/images/policy_cases.png"
+PAGE, FIGURE = ROOT / "lab/docs/policy-study.md", ROOT / "docs/images/policy_cases.png"
 MARK, END = "<!-- cases -->", "<!-- /cases -->"
 HEAD = "| case | compared | gain, points | tasks x seeds | worth it? |\n|---|---|---|---|---|"
 

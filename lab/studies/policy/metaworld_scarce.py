@@ -2,7 +2,7 @@
 
 One command, on a CPU or a GPU. Kill it anywhere and run it again: a task's recordings, 50 steps of the
 backbone, 100 steps of a policy or a task's tries are the most that is done twice.
-docs/results/policy-experiments.md fixes what is asked, and what refutes it.
+lab/docs/policy-experiments.md fixes what is asked, and what refutes it.
 
     python lab/studies/policy/metaworld_scarce.py
     python lab/studies/policy/metaworld_scarce.py --held-out report  # once, at the end

@@ -1,4 +1,4 @@
-"""Tables and curves of the policy study, of which docs/results/policy-study.md and dev/LOG.md tell.
+"""Tables and curves of the policy study, of which lab/docs/policy-study.md and dev/LOG.md tell.
 
 python lab/studies/policy/report.py out/policy_study --curves docs/images/policy_curves.png
 """

@@ -1,7 +1,7 @@
 """Are goal images worth it where few demonstrations have words? Part 1 of the fixed experiments.
 
 One command, on a CPU or a GPU. Kill it anywhere and run it again: 50 scenes, 50 steps of the backbone, 100
-steps of a policy or a task are the most that is done twice. docs/results/policy-experiments.md fixes what is
+steps of a policy or a task are the most that is done twice. lab/docs/policy-experiments.md fixes what is
 asked, and what refutes it.
 
     python lab/studies/policy/scarce.py --out out/scarce --runs g,a1_mix --seeds 1  # the pilot

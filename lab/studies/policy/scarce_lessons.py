@@ -1,6 +1,6 @@
 """What the arms of scarce words are trained on: all demonstrations, of which the first have words.
 
-docs/results/policy-experiments.md fixes the arms.
+lab/docs/policy-experiments.md fixes the arms.
 """
 
 from dataclasses import dataclass

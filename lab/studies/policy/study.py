@@ -1,7 +1,7 @@
 """The study of what goal images are worth to a policy: data, backbone, policies and rollouts.
 
 One command, on a CPU or a GPU. Run it again to resume: what is made, trained or measured stays.
-docs/results/policy-study.md has its results.
+lab/docs/policy-study.md has its results.
 
     python lab/studies/policy/study.py --out out/policy_study
 """
