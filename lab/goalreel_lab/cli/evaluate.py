@@ -41,7 +41,7 @@ _ROWS = {
 
 app.command(
     cls=RecordingCommand,
-    epilog="Keys of `--json`: `PART.MEASURE` as docs/reference/tabletop-bench.md lists them, such as "
+    epilog="Keys of `--json`: `PART.MEASURE` as lab/docs/tabletop-bench.md lists them, such as "
     "`plan.exact`, `edit.score`, `critic.balanced_accuracy`, `loop.boards_5`, `loop_terse.gap_closed` and "
     "`closed_loop.gap`, each a number or null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval "
     "over episodes; `models`, `split`, `first`, `episodes`, `look` and `camera`.\n\n"
