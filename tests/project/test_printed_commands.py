@@ -14,7 +14,8 @@ from typer.core import TyperGroup
 from goalreel.cli.main import app
 
 HELP = "docs/reference/cli.md"
-PAGES = ["README.md", HELP, *(p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "docs").rglob("*.md")))]
+WRITTEN = [page for folder in ("docs", "lab") for page in sorted((ROOT / folder).rglob("*.md"))]
+PAGES = ["README.md", HELP, *(page.relative_to(ROOT).as_posix() for page in WRITTEN)]
 COMMANDS = typer.main.get_command(app)
 FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 
