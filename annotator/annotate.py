@@ -21,12 +21,10 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.robot import question, read_robot
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.free_memory import release_memory
 from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.records import Records, Shard
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import check_links
-from goalreel.datasets.video import close_idle_videos
 from goalreel.datasets.writing.files import check_apart, check_edits
 from goalreel.datasets.writing.frame_columns import check_progress
 from goalreel.datasets.writing.pipeline import build
@@ -125,8 +123,6 @@ def annotate(
             plans = corrected_plans(records, source, todo)
             job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
             annotate_episodes(job, records, journal, todo, summary, progress)
-        close_idle_videos()
-        release_memory()
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended
         if shard:

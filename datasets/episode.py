@@ -1,6 +1,5 @@
 """One recorded episode of a LeRobot dataset: its numbers at once, its frames when asked for."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.info_file import NumberFeatures, dimension_names, find_numbers
@@ -20,7 +20,7 @@ from goalreel.datasets.labels import (
     joined_tasks,
     read_labels,
 )
-from goalreel.datasets.parquet import array, parquet_parts, parquet_schema, sort_rows, to_numpy, value_spans
+from goalreel.datasets.parquet import array, read_table, sort_rows, to_numpy, value_spans
 from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError, InputError, first_line
@@ -284,60 +284,40 @@ def _column(table: pa.Table, name: str, where: str) -> NDArray[np.float32]:
 def read_rows(
     path: Path, episode: int, where: str, numbers: tuple[str, ...] = (), camera: str | None = None
 ) -> pa.Table:
-    """The episode's rows in frame order: the plain numbers, or one camera's stored images."""
+    """Read the episode's rows in frame order: the plain numbers, or one camera's stored images."""
     try:
-        status = path.stat()
         if camera is None:
-            firsts = _first_episodes(path, status.st_mtime_ns, status.st_size)
-            part = max(int(np.searchsorted(firsts, episode, side="right")) - 1, 0) if len(firsts) else None
-            table, episodes = _shard(path, part, numbers, status.st_mtime_ns, status.st_size)
+            status = path.stat()
+            table, episodes = _numbers(path, numbers, status.st_mtime_ns, status.st_size)
             start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
             return sort_rows(table.slice(start, stop - start), "frame_index")
         return sort_rows(_stored_rows(path, episode, ["episode_index", "frame_index", camera]), "frame_index")
     except FileNotFoundError as e:
         raise DatasetError(f"{where}: {path} is missing: copy the dataset again") from e
     except (pa.ArrowException, OSError, KeyError) as e:
-        message = first_line(e)
-        raise DatasetError(f"{where}: {path} is not readable ({message})") from e
+        raise DatasetError(f"{where}: {path} is not readable ({first_line(e)})") from e
 
 
 def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
-    """The rows of an episode; row groups without any are not read, for stored images are large."""
-    parts = []
-    for file in parquet_parts(path):
-        for group in range(file.num_row_groups):
-            episodes = to_numpy(file.read_row_group(group, ["episode_index"])["episode_index"])
-            rows = np.flatnonzero(episodes == episode)
-            if len(rows):
-                part = file.read_row_group(group, columns)
-                whole = rows[-1] - rows[0] + 1 == len(rows)
-                parts.append(part.slice(rows[0], len(rows)) if whole else part.take(array(rows, pa.int64())))
-    if parts:
-        return pa.concat_tables(parts)
-    schema = parquet_schema(path)
-    return pa.schema([schema.field(name) for name in columns]).empty_table()
-
-
-@lru_cache(maxsize=8)
-def _first_episodes(path: Path, mtime_ns: int, size: int) -> NDArray[np.int64]:
-    """The first episode of each part of a data file; none where it is one part, or parts share episodes."""
-    spans = [span for span in value_spans(path, "episode_index") if span is not None]
-    in_order = len(spans) > 1 and all(a < b for (_, a), (b, _) in itertools.pairwise(spans))
-    return np.array([first for first, _ in spans] if in_order else [], np.int64)
+    """Read the rows of an episode; row groups without any are left out, for stored images are large."""
+    with pq.ParquetFile(path) as file:
+        spans = value_spans(file.metadata, "episode_index")
+        groups = [i for i, span in enumerate(spans) if span is None or span[0] <= episode <= span[1]]
+        table = file.read_row_groups(groups, columns)
+    rows = np.flatnonzero(to_numpy(table["episode_index"]) == episode)
+    return table.take(array(rows, pa.int64()))
 
 
 @lru_cache(maxsize=2)
-def _shard(
-    path: Path, part: int | None, numbers: tuple[str, ...], mtime_ns: int, size: int
+def _numbers(
+    path: Path, numbers: tuple[str, ...], mtime_ns: int, size: int
 ) -> tuple[pa.Table, NDArray[np.int64]]:
-    """The numeric columns of a data file, or of a part of it, and the episode of each row, ascending.
+    """Read the numeric columns of a data file, and the episode of each row, ascending.
 
     Episodes are read in order, so the last file or two serve them all.
     """
     columns = ("timestamp", "frame_index", "episode_index", "task_index", "subtask_index", *numbers)
-    names = [name for name in parquet_schema(path).names if name in columns]
-    parts = parquet_parts(path, part or 0)
-    table = pa.concat_tables([p.read(names) for p in itertools.islice(parts, None if part is None else 1)])
+    table = read_table(path, [name for name in pq.read_schema(path).names if name in columns])
     table = table.combine_chunks()
     episodes = to_numpy(table["episode_index"])
     if (np.diff(episodes) < 0).any():

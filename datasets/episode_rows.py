@@ -1,65 +1,17 @@
 """`meta/episodes` of a dataset, kept as columns: as Python objects 100,000 rows would take 250 MB."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.parquet import (
-    array,
-    parquet_parts,
-    parquet_schema,
-    read_table,
-    sort_rows,
-    to_numpy,
-    value_spans,
-)
+from goalreel.datasets.parquet import array, read_table, sort_rows, to_numpy, value_spans
 from goalreel.errors import DatasetError, first_line
-
-
-class EpisodeTable[Item](Mapping[int, Item]):
-    """Episode -> item, made from the episode's row when it is asked for; in the order of the rows."""
-
-    def __init__(
-        self, episodes: NDArray[np.integer], rows: NDArray[Any], make: Callable[[Any], Item]
-    ) -> None:
-        self.episodes = episodes
-        """Of the rows, (rows,)."""
-        self.rows = rows
-        self._make = make
-        self._order = np.argsort(self.episodes, kind="stable")
-
-    def at(self, episode: int) -> int:
-        """The number of an episode's row.
-
-        Raises:
-            KeyError: it has none.
-        """
-        at = int(np.searchsorted(self.episodes, episode, sorter=self._order))
-        if at == len(self) or self.episodes[self._order[at]] != episode:
-            raise KeyError(episode)
-        return int(self._order[at])
-
-    def __getitem__(self, episode: int) -> Item:
-        return self._make(self.rows[self.at(episode)])
-
-    def __contains__(self, episode: object) -> bool:
-        try:
-            self.at(episode)  # pyrefly: ignore
-        except KeyError:
-            return False
-        return True
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.episodes.tolist())
-
-    def __len__(self) -> int:
-        return len(self.episodes)
-
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _WHOLE = (*_NEEDED[:2], "dataset_from_index", "dataset_to_index")
@@ -91,7 +43,7 @@ class EpisodeRows:
         tables: list[pa.Table] = []
         for path in files:
             try:
-                names = [n for n in parquet_schema(path).names if not n.startswith("stats/")]
+                names = [n for n in pq.read_schema(path).names if not n.startswith("stats/")]
                 tables.append(read_table(path, names))
             except (pa.ArrowException, OSError) as e:
                 text = f"{path}: not readable as parquet ({first_line(e)}), where lerobot fails"
@@ -205,10 +157,11 @@ _FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
 
 
 def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
-    """The rows of meta/episodes with the places of the files that hold the episodes.
+    """Return the rows of meta/episodes with the places of the data files that hold the episodes.
 
-    An episode that is nowhere, or in a file that is not readable, keeps its place. A single file is not read,
-    and of several only the headers, unless one of them holds other episodes than it should.
+    lerobot finds an episode by the column episode_index, not by what meta/episodes says. An episode that is
+    nowhere, or in a file that is not readable, keeps its place. A single file is not read, and of several
+    only the headers, unless one of them holds other episodes than it should.
     """
     by_place: dict[Place, list[int]] = {}
     for episode, place in zip(rows.indices.tolist(), rows.places(), strict=True):
@@ -231,19 +184,18 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
 
 
 def _span(path: Path) -> tuple[int, int] | None:
-    """The first and the last episode of a data file by its header; None where that does not tell."""
+    """First and last episode of a data file by its header; None where that does not tell."""
     try:
-        spans = value_spans(path, "episode_index")
+        spans = value_spans(pq.read_metadata(path), "episode_index")
     except (pa.ArrowException, OSError):
         return None
-    ranges = [span for span in spans if span is not None]
-    whole = ranges and len(ranges) == len(spans)
-    return (min(a for a, _ in ranges), max(b for _, b in ranges)) if whole else None
+    known = [span for span in spans if span is not None]
+    is_whole = known and len(known) == len(spans)
+    return (min(a for a, _ in known), max(b for _, b in known)) if is_whole else None
 
 
 def _episodes(path: Path) -> set[int]:
     try:
-        batches = (b for part in parquet_parts(path) for b in part.iter_batches(columns=["episode_index"]))
-        return {e for b in batches for e in np.unique(to_numpy(b["episode_index"])).tolist()}
-    except (pa.ArrowException, OSError, KeyError):
+        return set(np.unique(to_numpy(read_table(path, ["episode_index"])["episode_index"])).tolist())
+    except (pa.ArrowException, OSError):
         return set()

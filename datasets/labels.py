@@ -1,7 +1,7 @@
 """The sub-task labels that a LeRobot dataset has already, in each form in which tools write them."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.parquet import parquet_parts, parquet_schema, read_table, to_numpy
+from goalreel.datasets.parquet import read_batches, read_table, to_numpy
 from goalreel.errors import DatasetError, first_line
 from goalreel.terms import LabelForm
 
@@ -64,12 +65,12 @@ def read_labels(episode: "Episode", form: LabelForm) -> tuple[Label, ...]:
 
 
 def has_several(texts: Iterable[str]) -> bool:
-    """Whether the tasks of an episode's frames are sub-tasks: one alone is the instruction."""
+    """Tell if the tasks of an episode's frames are sub-tasks: one alone is the instruction."""
     return len({text for text in texts if text}) > 1
 
 
 def has_sub_tasks(features: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether frames may have their sub-tasks as tasks because `--task-per-frame` wrote them."""
+    """Tell if frames may have their sub-tasks as tasks because `--task-per-frame` wrote them."""
     return any((feature.get("info") or {}).get(SUB_TASKS) for feature in features.values())
 
 
@@ -101,25 +102,18 @@ def subtask_labels(path: Path) -> Labels:
 @lru_cache(maxsize=2)
 def _read(path: Path, mtime_ns: int, size: int) -> Labels:
     """Every frame of an episode has the same rows, so those of its first frame are read."""
-    if not {"language_persistent", "frame_index"} <= set(parquet_schema(path).names):
+    columns = ["episode_index", "frame_index", "language_persistent"]
+    if not set(columns) <= set(pq.read_schema(path).names):
         return {}
     labels_by_episode: Labels = {}
-    for first in _first_frames(path):
-        rows = [row for row in first["language_persistent"] or () if row["style"] == "subtask"]
-        if rows:
-            labels = {(float(row["timestamp"]), row["content"] or "") for row in rows}
-            labels_by_episode[first["episode_index"]] = tuple(sorted(labels))
+    for batch in read_batches(path, columns, 1024):
+        for start in np.flatnonzero(to_numpy(batch.column("frame_index")) == 0):
+            first = batch.slice(start, 1).to_pylist()[0]
+            rows = [row for row in first["language_persistent"] or () if row["style"] == "subtask"]
+            if rows:
+                labels = {(float(row["timestamp"]), row["content"] or "") for row in rows}
+                labels_by_episode[first["episode_index"]] = tuple(sorted(labels))
     return labels_by_episode
-
-
-def _first_frames(path: Path) -> Iterator[dict[str, Any]]:
-    """`episode_index` and `language_persistent` of the first frame of each episode."""
-    for file in parquet_parts(path):
-        for group in range(file.num_row_groups):
-            frames = to_numpy(file.read_row_group(group, ["frame_index"])["frame_index"])
-            if len(starts := np.flatnonzero(frames == 0)):
-                table = file.read_row_group(group, ["episode_index", "language_persistent"])
-                yield from (table.slice(start, 1).to_pylist()[0] for start in starts)
 
 
 def read_texts(path: Path, column: str) -> dict[int, str]:
@@ -227,7 +221,7 @@ def stage_labels(row: Mapping[str, Any], times: NDArray[np.float32], where: str)
 
 
 def are_stages(names: Sequence[str] | None) -> bool:
-    """Whether somebody named an episode's stages: one called "task" stands for the whole episode."""
+    """Tell if somebody named an episode's stages: one called "task" stands for the whole episode."""
     return bool(names) and names != [WHOLE]
 
 
@@ -266,10 +260,6 @@ def _spans(
     if labels and frame(stop) < len(middles):
         labels.append((stop, ""))
     return tuple(labels)
-
-
-_ROWS = 65536
-"""Rows read at a time."""
 
 
 def find_labels(source: "Source", episodes: Sequence[int]) -> dict[LabelForm, tuple[int, ...]]:
@@ -342,11 +332,9 @@ def _pairs(source: "Source", episodes: Sequence[int], column: str) -> NDArray[np
     parts: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)]
     for path in dict.fromkeys(map(source.data_path, episodes)):
         try:
-            for file in parquet_parts(path):
-                if {"episode_index", column} <= set(file.schema_arrow.names):
-                    for batch in file.iter_batches(_ROWS, columns=["episode_index", column]):
-                        values = [_filled(batch[name]) for name in ("episode_index", column)]
-                        parts.append(np.unique(values, axis=1).T)
+            for batch in read_batches(path, ["episode_index", column], 65536):
+                values = [_filled(batch[name]) for name in ("episode_index", column)]
+                parts.append(np.unique(values, axis=1).T)
         except (pa.ArrowException, OSError):
             continue
     return np.unique(np.concatenate(parts), axis=0)

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from goalreel.annotator.robot import stored_layout
-from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import check_links
@@ -59,7 +56,7 @@ class Annotated:
             if len(missing) == total:
                 raise DatasetError(f"{text}: copy the dataset again")
             log.warning("%s: only the complete episodes are exported", text)
-        lengths = EpisodeTable(source.rows.indices, np.array(source.rows.column("length")), int)
+        lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
         done = sorted(e for e in records.done() if e in lengths and e not in missing)
         if not done:
             raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")

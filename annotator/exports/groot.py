@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.labels import frame_labels, has_sub_tasks, joined_tasks
-from goalreel.datasets.parquet import parquet_schema, read_batches
+from goalreel.datasets.parquet import read_batches
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.card import CARD, before_goalreel, claim_lines
 from goalreel.datasets.writing.files import data_files, dataset_files, episode_files
@@ -161,7 +161,7 @@ def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeSta
         for name in ("min", "max", "mean", "std", "count")
     }
     for path in episode_files(source.root):
-        columns = [name for name in names if name in parquet_schema(path).names]
+        columns = [name for name in names if name in pq.read_schema(path).names]
         for batch in read_batches(path, ["episode_index", *columns], _AT_ONCE):
             for row in batch.to_pylist():
                 episode_stats = stats[row.pop("episode_index")] = {}
@@ -349,7 +349,7 @@ def export_groot(
     """
     annotated = Annotated.open(dataset)
     source = annotated.source
-    columns = set(parquet_schema(data_files(source.root)[0]).names)
+    columns = set(pq.read_schema(data_files(source.root)[0]).names)
     for role, names in (("state", source.numbers.state), ("action", source.numbers.action)):
         if not names:
             how = f"annotate it with --layout {role}=NAME"
@@ -393,7 +393,7 @@ class _Export:
         if matrices:
             names = ", ".join(sorted(matrices))
             log.warning("%s: left out, for GR00T reads vectors alone: %s", source.root, names)
-        absent = set(numbers) - set(parquet_schema(data_files(source.root)[0]).names)
+        absent = set(numbers) - set(pq.read_schema(data_files(source.root)[0]).names)
         self._dropped = set(source.features) - set(numbers) | matrices | absent
         annotations = {index: text for text, index in texts.items()}
         self.meta = GrootMeta(source, annotations, (TASK, SUB_TASK), self._dropped)
@@ -401,7 +401,7 @@ class _Export:
     def episodes(self) -> Iterator[int]:
         """Write the episodes in the order of the data files, and yield the index of each."""
         for path in data_files(self._source.root):
-            columns = [name for name in parquet_schema(path).names if name not in self._dropped]
+            columns = [name for name in pq.read_schema(path).names if name not in self._dropped]
             for episode, table in episode_tables(path, columns):
                 if episode in self._missing:
                     continue

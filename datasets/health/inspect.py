@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from goalreel.datasets.free_memory import release_memory
 from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import HealthIssue, by_level
 from goalreel.datasets.health.numbers import clock_issues, number_issues, picture_issues, stats_issues
@@ -17,8 +16,6 @@ from goalreel.errors import DatasetError
 from goalreel.progress import OnProgress
 
 log = logging.getLogger(__name__)
-_LARGE = 10_000
-"""Episodes of a dataset whose leftovers are worth a search for cycles: 10 MB at 100,000."""
 
 
 def inspect(
@@ -66,9 +63,7 @@ def refuse_broken(source: Source, episodes: Sequence[int]) -> None:
     Raises:
         DatasetError: lerobot could not read it.
     """
-    release_memory(cycles=len(source.rows) >= _LARGE)  # of the episodes that were looked at
     issues = inspect(source, episodes, thorough=False)
-    release_memory()
     levels = Counter(issue.level for issue in issues)
     see = f"goalreel check {source.root}"
     if levels["broken"]:

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell, spell_numbers
-from goalreel.datasets.parquet import list_items, parquet_schema, read_batches, read_table, to_numpy
+from goalreel.datasets.parquet import list_items, read_batches, to_numpy
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.layout import MAX_SPAN_S, ROWS, TOLERANCE_S
+from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
 from goalreel.errors import DatasetError
 
 _SAMPLES, _FRAMES = 3, 16
@@ -61,10 +62,10 @@ class _Range:
 
 def _range(name: str, path: Path) -> _Range | None:
     """Read a column of numbers, a part at a time; None where the file has none, or not of one size."""
-    if name not in parquet_schema(path).names:
+    if name not in pq.read_schema(path).names:
         return None
     not_finite, edges, is_empty = set[int](), list[NDArray[np.floating]](), False
-    for batch in read_batches(path, ["episode_index", name], ROWS):
+    for batch in read_batches(path, ["episode_index", name], 65536):
         values = _numbers(batch.column(name))
         rows = ~np.isfinite(values).all(axis=1) | (values.shape[1] == 0)
         not_finite.update(to_numpy(batch.column("episode_index"))[rows].tolist())
@@ -84,13 +85,6 @@ def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[He
             "all dimensions" if len(still) == len(span) else f"dimension(s) {spell_numbers(still.tolist())}"
         )
         yield HealthIssue(kind="constant", level=level, text=f"{name} never changes in {which}")
-
-
-def read_numbers(name: str, path: Path) -> NDArray[np.floating]:
-    """A column of numbers of one file, (rows, dims)."""
-    if name not in parquet_schema(path).names:
-        return np.zeros((0, 1))
-    return _numbers(read_table(path, [name])[name].combine_chunks())
 
 
 def _numbers(column: pa.Array) -> NDArray[np.floating]:
@@ -160,24 +154,19 @@ def _kind(changes: Sequence[float]) -> str:
 def stats_issues(source: Source) -> Iterator[HealthIssue]:
     """Statistics that are missing, or that would make NaN of what is normalized with them."""
     path = source.root / "meta" / "stats.json"
+    level, text = "warning", ""
     if not path.is_file():
         text = "meta/stats.json is missing: lerobot-train cannot normalize"
-        yield HealthIssue(
-            kind="stats", level="warning", text=f"{text}; have lerobot-edit-dataset recompute it"
-        )
-        return
-    try:
-        stats = json.loads(path.read_text(encoding="utf-8"))
-        spoiled = [n for n, s in stats.items() if not np.isfinite(np.array(s["mean"], float)).all()]
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        text = (
-            f"{path}: not statistics as lerobot writes them ({e!r}): have lerobot-edit-dataset recompute them"
-        )
-        yield HealthIssue(kind="stats", level="broken", text=text)
-        return
-    if spoiled:
-        text = f"meta/stats.json has NaN for {', '.join(spoiled)}: have lerobot-edit-dataset recompute it"
-        yield HealthIssue(kind="stats", level="warning", text=text)
+    else:
+        try:
+            stats = json.loads(path.read_text(encoding="utf-8"))
+            spoiled = [n for n, s in stats.items() if not np.isfinite(np.array(s["mean"], float)).all()]
+            text = f"meta/stats.json has NaN for {', '.join(spoiled)}" if spoiled else ""
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            level, text = "broken", f"{path}: not statistics as lerobot writes them ({e!r}): remove the file"
+    if text:
+        advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"
+        yield HealthIssue(kind="stats", level=level, text=f"{text}; make them with {advice}")
 
 
 _GAP = 1.5

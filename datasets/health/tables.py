@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow.types import is_floating, is_integer
 
 from goalreel.datasets.health.frames import MISSING, NUMBERS, FrameRows, in_threads, unreadable
 from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
 from goalreel.datasets.labels import ANNOTATIONS, LABEL_FORMS, SUBTASKS, find_labels
-from goalreel.datasets.parquet import parquet_schema, read_table, row_groups, to_numpy
+from goalreel.datasets.parquet import read_table, to_numpy
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import links_out
@@ -53,13 +54,13 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
 
 
 def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
-    columns = set(parquet_schema(path).names)
+    columns = set(pq.read_schema(path).names)
     features = {n: f for n, f in source.features.items() if f["dtype"] != "video"}
     if needed := set(NUMBERS) - {"task_index"} - columns:
         yield HealthIssue(
             kind="columns", level="broken", text=f"{path}: has no column {_names(needed)}: {_COPY}"
         )
-    for field in parquet_schema(path):
+    for field in pq.read_schema(path):
         if field.name in NUMBERS and not (is_integer(field.type) or is_floating(field.type)):
             text = f"{path}: {field.name} is of type {field.type}: write numbers"
             yield HealthIssue(kind="columns", level="broken", text=text)
@@ -76,14 +77,14 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
             text = f"{path}: {name} is of the dtype {feature['dtype']}, of which lerobot makes no tensor"
             text = f"{text}: write numbers or text, or remove the feature and its column"
             yield HealthIssue(kind="columns", level="broken", text=text)
-    rows = sum(group.num_rows for group in row_groups(path))
+    rows = pq.read_metadata(path).num_rows
     for name, (count, nulls) in count_values(path).items():
         feature = features.get(name)
         size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in NUMERIC else 0
         if feature is None or size < 1:
             continue
         dims = 0 if feature["shape"] == [1] else len(feature["shape"])
-        if (depth := _depth(parquet_schema(path).field(name).type)) != dims:
+        if (depth := _depth(pq.read_schema(path).field(name).type)) != dims:
             text = f"{path}: {name} has cells of {depth} dimension(s), and meta/info.json says "
             text = f"{text}{feature['shape']}, of which lerobot expects {dims}"
             yield HealthIssue(kind="columns", level="broken", text=f"{text}: correct its shape there")
@@ -112,7 +113,8 @@ def _depth(kind: pa.DataType) -> int:
 def count_values(path: Path) -> dict[str, tuple[int, int]]:
     """Column -> the numbers in it, of lists those in all lists, and how many of them are empty."""
     counts: dict[str, tuple[int, int]] = {}
-    for group in row_groups(path):
+    metadata = pq.read_metadata(path)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
             name = re.sub(r"(\.list\.\w+)+$", "", column.path_in_schema)
             count, nulls = counts.get(name, (0, 0))
@@ -132,7 +134,7 @@ def link_issues(source: Source) -> Iterator[HealthIssue]:
 def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Numbers of episodes and frames that do not fit together."""
     order = _row_order(source.root)
-    expected, present = source.rows.indices, rows.of_episode.episodes
+    expected, present = source.rows.indices, list(rows.of_episode)
     if not np.array_equal(order, np.arange(len(order))):
         text = "lerobot takes row k of meta/episodes for episode k, and they differ"
         yield HealthIssue(kind="episode_order", level="broken", text=f"{text}: {_RENUMBER}")

@@ -8,15 +8,15 @@ from math import isfinite
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode import RATE_SLACK
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, spell
-from goalreel.datasets.parquet import row_groups
 from goalreel.datasets.source import Source, declares
 from goalreel.datasets.stored_files import stored
-from goalreel.datasets.video import VideoIndex
+from goalreel.datasets.video import VideoIndex, video_index
 from goalreel.datasets.writing.files import data_files
 from goalreel.datasets.writing.layout import TOLERANCE_S
 from goalreel.errors import DatasetError
@@ -74,7 +74,7 @@ def _file_issues(
 ) -> list[HealthIssue]:
     concerned = [e for e in file.start if e in chosen]
     try:
-        video = VideoIndex.read(file.path)
+        video = video_index(file.path)
     except DatasetError as e:
         text = f"{str(e).removesuffix(': copy the dataset again')} ({spell(file.start)}): {_DELETE}"
         level = "broken" if concerned else "warning"
@@ -162,7 +162,9 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
 
 
 def _lost(path: Path, column: str) -> int:
-    columns = (group.column(i) for group in row_groups(path) for i in range(group.num_columns))
+    metadata = pq.read_metadata(path)
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    columns = (group.column(i) for group in groups for i in range(group.num_columns))
     chunk_statistics = [
         c.statistics for c in columns if c.path_in_schema == column and c.statistics is not None
     ]

@@ -21,8 +21,8 @@ from goalreel.image import Image
 from goalreel.subgoal_camera import fit, in_form
 
 
-def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, Stats]:
-    """Write one file of the camera unless it exists; returns its path, and statistics a row an episode."""
+def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
+    """Write one file of the camera unless it exists; returns its path, and the statistics of its episodes."""
     template, prefix = build.source.info.get("video_path") or VIDEO_PATH, f"videos/{build.key}"
     row = {f"{prefix}/chunk_index": video.chunk, f"{prefix}/file_index": video.file}
     path = stored(build.out, template, row, prefix, video_key=build.key)
@@ -38,8 +38,7 @@ def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, Stats]:
         write_video(path, build.encoder, _runs(build, video, stats), build.size, fps, times)
         note = {str(e): {name: value.tolist() for name, value in s.items()} for e, s in stats.items()}
         build.marks.put(path, made_from, note)
-    rows = [note[str(e)] for e in video.episodes]
-    return path, {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return path, {e: {k: np.array(v) for k, v in note[str(e)].items()} for e in video.episodes}
 
 
 def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:

@@ -1,23 +1,14 @@
-"""What a storyboard says about an episode's frames: spans with a name, and a goal picture or none."""
+"""Goals of an episode's frames by its storyboard: spans with a name, and a goal picture or none."""
 
 import itertools
-import os
-import tempfile
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-from pydantic import TypeAdapter
-
 from goalreel.claims import ROWS, TITLES
-from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
-from goalreel.files import digest, disk
+from goalreel.files import digest
 from goalreel.planners.kinematic.description import HAND_MOTIONS
 from goalreel.types import MotionPhase, Segment, Status, StoryboardStep
 
@@ -32,7 +23,7 @@ class GoalSpan:
     start: int
     end: int
     name: str | None
-    """What the frames are of; None where it may not be said."""
+    """Sub-task of the frames; None where it may not be said."""
     picture: str | None
     """Reference of the goal image as the records store it; None where none may be used."""
     failed: bool = False
@@ -41,10 +32,7 @@ class GoalSpan:
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """One annotated episode: its plan in words, its spans in order, and the digest of all of it.
-
-    It is small: a build reads those of all episodes several times.
-    """
+    """One annotated episode: its plan in words, its spans in order, and the digest of all of it."""
 
     episode: int
     instruction: str
@@ -101,16 +89,13 @@ class Goals:
         return [run for run in [*runs, (length - at, None)] if run[0]]
 
 
-_GOALS = TypeAdapter(Goals)
-
-
 def read_goals(
     records: Records,
     episodes: Sequence[int],
     lengths: Mapping[int, int],
     use_unverified: bool,
     instruction_of: Callable[[int], str] | None = None,
-) -> Mapping[int, Goals]:
+) -> dict[int, Goals]:
     """Episode -> goals, for those with a record that holds a plan, or that a person has taken its steps from.
 
     Any other episode stays exactly as it was. Steps without an accepted picture, or tried in vain,
@@ -118,39 +103,21 @@ def read_goals(
     and labels that the dataset had, keep their name. Steps whose words are in doubt give their picture alone.
     Steps that were never aligned to frames have no span; those that were looked for in the recording and not
     found have no name either. A corrected episode whose words have changed takes its instruction from
-    `instruction_of`. The goals are in the order of `episodes`, each read from a file without a name.
+    `instruction_of`. The goals are in the order of `episodes`.
 
     Raises:
-        DatasetError: a record does not fit its episode, or the disk is full.
+        DatasetError: a record does not fit its episode.
     """
 
-    def read() -> Iterator[Goals]:
-        for episode in episodes:
-            goals = _goals(records, episode, lengths[episode], use_unverified)
-            if goals is None:
-                continue
-            if goals.corrected and instruction_of and records.outdated(episode):
-                goals = goals.with_instruction(instruction_of(episode))
-            yield goals
-
-    return _on_disk(read())
-
-
-def _on_disk(all_goals: Iterable[Goals]) -> EpisodeTable[Goals]:
-    """Put goals into a file without a name: in memory they would take 2 KB an episode."""
-    with ExitStack() as stack, disk(Path(tempfile.gettempdir())):
-        file = stack.enter_context(tempfile.TemporaryFile())
-        texts = ((goals.episode, _GOALS.dump_json(goals)) for goals in all_goals)
-        places = ((episode, file.tell(), file.write(text)) for episode, text in texts)
-        rows = np.fromiter(places, np.dtype([(name, np.int64) for name in ("episode", "start", "size")]))
-        file.flush()
-        table = EpisodeTable(
-            rows["episode"],
-            rows,
-            lambda row: _GOALS.validate_json(os.pread(file.fileno(), row["size"], row["start"])),
-        )
-        weakref.finalize(table, stack.pop_all().close)
-    return table
+    all_goals: dict[int, Goals] = {}
+    for episode in episodes:
+        goals = _goals(records, episode, lengths[episode], use_unverified)
+        if goals is None:
+            continue
+        if goals.corrected and instruction_of and records.outdated(episode):
+            goals = goals.with_instruction(instruction_of(episode))
+        all_goals[episode] = goals
+    return all_goals
 
 
 def _goals(records: Records, episode: int, length: int, use_unverified: bool) -> Goals | None:
@@ -204,7 +171,7 @@ def _corrected(review: "Review") -> bool:
 def _phase_edges(
     spans: Sequence[GoalSpan], unsaid: Sequence[Segment], phases: Sequence[MotionPhase], length: int
 ) -> Iterator[tuple[int, str | None]]:
-    """Where another phase begins: of the sub-tasks with a name, and of the hand in the segments `unsaid`."""
+    """Yield where another phase begins: of sub-tasks with a name, and of the hand in segments `unsaid`."""
     edges = {edge for p in (*spans, *(p.segment for p in phases)) for edge in (p.start, p.end)}
     last: MotionPhase | None = None
     for at in sorted(edge for edge in edges if edge < length):
@@ -219,7 +186,7 @@ def _phase_edges(
 
 
 def _may_be_named(step: StoryboardStep, use_unverified: bool) -> bool:
-    """Whether a policy may be told that this is what happened."""
+    """Tell if a policy may be told that this is what happened."""
     # The owner's labels hold whether or not a picture was accepted.
     words_hold = step.usable or step.claims.what.by == ROWS
     done = step.step.outcome == "done" and words_hold and not step.step.doubts

@@ -1,41 +1,25 @@
 """The place of each episode in the files of the sub-goal camera."""
 
-import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.episode_rows import EpisodeRows, EpisodeTable
-from goalreel.datasets.parquet import read_batches, to_numpy
+from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.parquet import episode_tables, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.video import LEAD_S, TICKS, TOLERANCE_S
 from goalreel.errors import DatasetError
+from goalreel.files import digest
 
 MAX_SPAN_S = 6 * 3600
 """Seconds from the first to the last row of an episode without a constant rate: an mp4 may have no longer
 gap.
 """
-ROWS = 1 << 16
-"""Rows of a data file that are read at a time."""
-_CLOCK = np.dtype(
-    [
-        *((name, "i8") for name in ("episode", "shard", "frames")),
-        *((name, "f8") for name in ("first", "seconds")),
-        ("is_steady", "?"),
-    ]
-)
-_PLACE = np.dtype(
-    [
-        ("episode", "i8"),
-        *((f"{name}_index", "i8") for name in ("chunk", "file")),
-        *((f"{name}_timestamp", "f8") for name in ("from", "to")),
-    ]
-)
 _STEP = 1024
 """Episodes begin at such fractions of a second, so that float32 rounds no timestamp that it holds."""
 MAX_SECONDS = 512
@@ -52,7 +36,7 @@ class EpisodeClock:
     seconds: float
     """From its first frame to the end of its last."""
     is_steady: bool
-    """Whether frame i is i / fps after the first, near enough for lerobot."""
+    """True where frame i is i / fps after the first, near enough for lerobot."""
     shard: Path
     """The data file it is in."""
 
@@ -66,87 +50,63 @@ class VideoFile:
     shard: Path
     episodes: list[int] = field(default_factory=list)
     frames: int = 0
-    """How many there are, or how many there would be at a constant rate."""
+    """Their number, or what it would be at a constant rate."""
     is_steady: bool = True
-    """Whether its frames are at a constant rate; else each is shown at the time of its row."""
+    """True where its frames are at a constant rate; else each is shown at the time of its row."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodePlace:
     """An episode's place in the camera: what meta/episodes says about it."""
 
-    chunk: int
-    file: int
+    chunk_index: int
+    file_index: int
     from_timestamp: float
     to_timestamp: float
 
 
-def clocks(shards: list[Path], fps: float) -> EpisodeTable[EpisodeClock]:
-    """Episode -> its frames' clock, in the order of the data files.
+def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
+    """Read the clock of each episode's frames, in the order of the data files and of the episodes in them.
 
     Raises:
         DatasetError: a data file is not readable, an episode's rows in it are not together, or they jump by
             hours.
     """
-    tables: list[NDArray[np.void]] = [np.zeros(0, _CLOCK)]
-    for number, path in enumerate(shards):
-        table = np.fromiter(_clocks(number, path, fps), _CLOCK)
-        tables.append(table[np.argsort(table["episode"], kind="stable")])
-    rows = np.concatenate(tables)
-
-    def clock(row: np.void) -> EpisodeClock:
-        _, shard, frames, first, seconds, is_steady = row.item()
-        return EpisodeClock(frames, first, seconds, bool(is_steady), shards[shard])
-
-    return EpisodeTable(rows["episode"], rows, clock)
+    found: dict[int, EpisodeClock] = {}
+    for path in shards:
+        times_by_episode = sorted(row_times(path), key=lambda pair: pair[0])
+        found |= {episode: _clock(episode, times, path, fps) for episode, times in times_by_episode}
+    return found
 
 
-def _clocks(shard: int, path: Path, fps: float) -> Iterator[tuple[int, int, int, float, float, bool]]:
-    """The rows of one data file, of type _CLOCK."""
-    for episode, times in row_times(path):
-        jitter = np.abs(times - times[0] - np.arange(len(times)) / fps).max()
-        is_steady = not jitter > max(TOLERANCE_S / 2, np.spacing(np.float32(abs(times).max())))
-        span = float(times[-1] - times[0])
-        if not is_steady and not span < MAX_SPAN_S:
-            raise DatasetError(
-                f"{path}: the timestamps of episode {episode} span {span:g} s: "
-                "write frame_index / fps into timestamp"
-            )
-        seconds = len(times) / fps if is_steady else span + 1 / fps
-        yield episode, shard, len(times), float(times[0]), seconds, is_steady
+def _clock(episode: int, times: NDArray[np.float64], path: Path, fps: float) -> EpisodeClock:
+    jitter = np.abs(times - times[0] - np.arange(len(times)) / fps).max()
+    is_steady = not jitter > max(TOLERANCE_S / 2, np.spacing(np.float32(abs(times).max())))
+    span = float(times[-1] - times[0])
+    if not is_steady and not span < MAX_SPAN_S:
+        raise DatasetError(
+            f"{path}: the timestamps of episode {episode} span {span:g} s: "
+            "write frame_index / fps into timestamp"
+        )
+    seconds = len(times) / fps if is_steady else span + 1 / fps
+    return EpisodeClock(len(times), float(times[0]), seconds, bool(is_steady), path)
 
 
 def row_times(path: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Episode, and the timestamps of its rows in order of time: seconds as lerobot reads them, in float32.
+    """Yield each episode, and the times of its rows in order: seconds as lerobot reads them, in float32.
 
     Raises:
         DatasetError: the data file is not readable, or an episode's rows in it are not together.
     """
     done = set[int]()
     try:
-        for episode, times in _runs(path):
+        for episode, table in episode_tables(path, ["episode_index", "timestamp"]):
             if episode in done:
                 raise DatasetError(f"{path}: its episodes are mixed up: sort its rows by index")
             done.add(episode)
-            yield episode, np.sort(times).astype(np.float32).astype(np.float64)
+            yield episode, np.sort(to_numpy(table["timestamp"])).astype(np.float32).astype(np.float64)
     except (pa.ArrowException, OSError) as e:
         raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
-
-
-def _runs(path: Path) -> Iterator[tuple[int, NDArray[np.floating]]]:
-    """Each run of rows of one episode, and their timestamps."""
-    at, parts = 0, list[NDArray[np.floating]]()
-    for batch in read_batches(path, ["episode_index", "timestamp"], ROWS):
-        episode, time = to_numpy(batch["episode_index"]), to_numpy(batch["timestamp"])
-        starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1)).tolist()
-        for start, stop in itertools.pairwise([*starts, len(episode)]):
-            if parts and episode[start] != at:
-                yield at, np.concatenate(parts)
-                parts = []
-            at = int(episode[start])
-            parts.append(time[start:stop])
-    if parts:
-        yield at, np.concatenate(parts)
 
 
 def arrange(
@@ -172,20 +132,12 @@ def arrange(
     return files
 
 
-def places(
-    files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float
-) -> EpisodeTable[EpisodePlace]:
-    """Where lerobot's loader finds each episode: a frame at `from_timestamp` plus its own timestamp.
+def places(files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float) -> dict[int, EpisodePlace]:
+    """Place each episode where lerobot's loader finds it: a frame at `from_timestamp` plus its own timestamp.
 
-    The rows are in the order of the episodes in the files.
+    The episodes are in their order in the files.
     """
-    rows = np.fromiter(_places(files, clock, fps), _PLACE)
-    return EpisodeTable(rows["episode"], rows, lambda row: EpisodePlace(*row.item()[1:]))
-
-
-def _places(
-    files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float
-) -> Iterator[tuple[int, int, int, float, float]]:
+    placed: dict[int, EpisodePlace] = {}
     for file in files:
         at, seconds = 0, LEAD_S
         for index in file.episodes:
@@ -196,11 +148,18 @@ def _places(
                 start = math.ceil((seconds - has.first) * _STEP) / _STEP
                 end = start + has.seconds
                 seconds = end + has.first
-            yield index, file.chunk, file.file, start, end
+            placed[index] = EpisodePlace(file.chunk, file.file, start, end)
+    return placed
+
+
+def places_digest(placed: Mapping[int, EpisodePlace]) -> str:
+    """Digest of where all episodes are."""
+    kind = np.dtype("i8, i8, i8, f8, f8")
+    return digest(np.array([(e, *astuple(place)) for e, place in placed.items()], kind).tobytes())
 
 
 def ticks(video: VideoFile, clock: Mapping[int, EpisodeClock], fps: float) -> NDArray[np.int64] | None:
-    """When the frames of a file are shown, in units of `1 / TICKS` s; None of those at a constant rate.
+    """Times at which the frames of a file are shown, in units of `1 / TICKS` s; None at a constant rate.
 
     Raises:
         DatasetError: as `row_times`.

@@ -1,6 +1,5 @@
 """meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
 
-import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,9 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.labels import SUB_TASKS
-from goalreel.datasets.parquet import array, list_items, parquet_schema, read_table, read_tables, to_numpy
+from goalreel.datasets.parquet import array, list_items, read_table, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import VIDEO_PATH
 from goalreel.datasets.writing.files import episode_files
@@ -95,20 +93,20 @@ def _histogram(picture: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 ROWS = 1024
-"""Episodes that are rewritten at a time, and a row group each."""
+"""Episodes of a row group."""
 _CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 
 
 def write_episodes(
     original: Path,
     target: Path,
-    placed: EpisodeTable[EpisodePlace],
-    stats: Stats,
+    placed: Mapping[int, EpisodePlace],
+    stats: Mapping[int, Stats],
     job: BuildPlan,
 ) -> None:
     """Rewrite one file of meta/episodes with the sub-goal camera; episodes not `placed` keep their values.
 
-    `stats` have a row for each row of `placed`. Where frames have their sub-tasks as their tasks, the
+    `stats` are those of the episodes `placed`. Where frames have their sub-tasks as their tasks, the
     instruction is the first that is listed, of episodes without goals too.
 
     Raises:
@@ -118,31 +116,27 @@ def write_episodes(
 
 
 def rewrite(original: Path, target: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Write a file of meta/episodes with what `change` makes of its rows, some thousands at a time.
+    """Write a file of meta/episodes with what `change` makes of its rows.
 
     Raises:
         DatasetError: the disk is full.
     """
-    tables = map(change, read_tables(original, ROWS))
-    first = next(tables)
-    with (
-        atomic(target) as tmp,
-        pq.ParquetWriter(tmp, first.schema, compression="snappy", use_dictionary=True) as writer,
-    ):
-        for table in itertools.chain([first], tables):
-            writer.write_table(table)
+    table = change(read_table(original).combine_chunks())
+    with atomic(target) as tmp:
+        pq.write_table(table, tmp, row_group_size=ROWS, compression="snappy", use_dictionary=True)
 
 
 def _with_camera(
-    table: pa.Table, placed: EpisodeTable[EpisodePlace], stats: Stats, job: BuildPlan
+    table: pa.Table, placed: Mapping[int, EpisodePlace], stats: Mapping[int, Stats], job: BuildPlan
 ) -> pa.Table:
     episodes = table["episode_index"].to_pylist()
-    rows = {i: placed.at(e) for i, e in enumerate(episodes) if e in placed}
-    for name, kind in _columns(job.key, stats).items():
-        old = table[name].to_pylist() if name in table.column_names else [None] * len(table)
-        new = (stats if name.startswith("stats/") else placed.rows)[name.rpartition("/")[2]]
-        values = [new[rows[i]].tolist() if i in rows else old[i] for i in range(len(table))]
-        table = put_column(table, pa.field(name, kind), pa.chunked_array([array(values, kind)], kind))
+    for column, kind in _columns(job.key, next(iter(stats.values()), {})).items():
+        name, of_stats = column.rpartition("/")[2], column.startswith("stats/")
+        values = table[column].to_pylist() if column in table.column_names else [None] * len(table)
+        for i, e in enumerate(episodes):
+            if e in placed:
+                values[i] = stats[e][name].tolist() if of_stats else getattr(placed[e], name)
+        table = put_column(table, pa.field(column, kind), pa.chunked_array([array(values, kind)], kind))
     if job.progress:
         table = _with_progress(table, episodes, job)
     if job.tasks and "tasks" in table.column_names:
@@ -208,7 +202,7 @@ def episode_stats(root: Path, feature: str, shape: tuple[int, ...]) -> list[Stat
     """The statistics of a feature in each file of meta/episodes, of the form that `aggregate` takes."""
     episodes: list[Stats] = []
     for file in episode_files(root):
-        names = [n for n in parquet_schema(file).names if n.startswith(f"stats/{feature}/")]
+        names = [n for n in pq.read_schema(file).names if n.startswith(f"stats/{feature}/")]
         episodes.append({k: v for n in names for k, v in _arrays(read_table(file, [n]), shape).items()})
     return episodes
 

@@ -5,18 +5,13 @@ goes first and comes last, so a half-built OUT is no dataset.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from goalreel.datasets.episode_rows import EpisodeTable
-from goalreel.datasets.free_memory import release_memory
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import check_links
-from goalreel.datasets.video import close_idle_videos
 from goalreel.datasets.writing import meta
 from goalreel.datasets.writing.camera import make_video, prune
 from goalreel.datasets.writing.card import CARD, write_card
@@ -30,11 +25,11 @@ from goalreel.datasets.writing.files import (
     pass_on,
 )
 from goalreel.datasets.writing.frame_columns import PROGRESS_FILE, TASKS, tasks_file, write_progress
-from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places
+from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places, places_digest
 from goalreel.datasets.writing.meta import Stats
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.datasets.writing.shards import rewrite_shard
-from goalreel.files import digest, file_digest, sweep, write_bytes
+from goalreel.files import file_digest, sweep, write_bytes
 from goalreel.terms import DEFAULT_FORM, SubGoalForm
 from goalreel.terms import SUBGOAL as SUBGOAL
 from goalreel.types import Status
@@ -90,7 +85,7 @@ def build(
     check_edits(source, out, camera_key, overwrite=overwrite)
     info = out / "meta" / "info.json"
     placed = places(videos, job.clock, job.source.fps)
-    where = digest(placed.rows.tobytes())
+    where = places_digest(placed)
     everything = job.made_from(meta_digest(root), where, episodes=sorted(job.clock))
     if job.marks.fresh(info, everything) is None:
         job.marks.drop(info)
@@ -110,33 +105,25 @@ def _steps(
     shards: list[Path],
     videos: list[VideoFile],
     meta_files: list[Path],
-    placed: EpisodeTable[EpisodePlace],
+    placed: Mapping[int, EpisodePlace],
     everything: str,
 ) -> Iterator[None]:
     """Make one file after the other, skipping those that are made."""
     root, meta_folder = job.source.root, job.out / "meta"
-    close_idle_videos()
-    release_memory()
     for path in shards:
         _make_shard(job, path)
-        release_memory()
         yield
-    parts, files = list[Stats](), set[Path]()
+    stats, files = dict[int, Stats](), set[Path]()
     for video in videos:
-        path, part = make_video(job, video)
-        parts.append(part)
+        path, stats_of_file = make_video(job, video)
+        stats |= stats_of_file
         files.add(path)
         yield
-    stats = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
-    parts.clear()
     prune(job, files)
-    close_idle_videos()
-    release_memory()
     for path in meta_files:
         target = job.out / path.relative_to(root)
         write = partial(meta.write_episodes, path, target, placed, stats, job)
         job.marks.once(target, everything, write)
-        release_memory()
         yield
     write_card(job)
     if job.tasks:

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from goalreel.datasets.episode_rows import EpisodeTable
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import FileMarks, data_files
@@ -62,7 +61,7 @@ class BuildPlan:
     """(width, height)."""
     goals: Mapping[int, Goals]
     """In the order of the episodes."""
-    clock: EpisodeTable[EpisodeClock]
+    clock: Mapping[int, EpisodeClock]
     text: TextOptions
     form: SubGoalForm
 
@@ -161,7 +160,7 @@ class BuildPlan:
         source.check_data(done)
         clock = clocks(data_files(source.root), source.fps)
         chosen = sorted(episode for episode in done if episode in clock)
-        lengths = EpisodeTable(clock.episodes, clock.rows["frames"], int)
+        lengths = {episode: each.frames for episode, each in clock.items()}
         goals = read_goals(records, chosen, lengths, use_unverified, lambda e: source.episode(e).instruction)
         size = source.picture_size(key if feature else name, chosen)
         return cls(source, out, records, key, name, size, goals, clock, text, form)

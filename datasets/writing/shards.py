@@ -4,7 +4,7 @@ One episode is in memory at a time, however many a file holds.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.labels import has_sub_tasks
-from goalreel.datasets.parquet import array, parquet_schema, read_batches, to_numpy
+from goalreel.datasets.parquet import array, episode_tables, to_numpy
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.frame_columns import PROGRESS, frame_progress, frame_tasks
 from goalreel.datasets.writing.goals import Goals
@@ -23,8 +23,6 @@ from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.files import atomic
 from goalreel.planners.kinematic.description import HAND_MOTIONS
 
-ROWS = 512
-"""Rows read at a time."""
 GROUPS = 1024
 """Row groups of a file at most: each takes 25 KB of memory until the file is written, whenever it is read."""
 
@@ -42,7 +40,7 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
     """
     with atomic(target) as tmp:
         written = language_types() if job.text.language else {}
-        schema = parquet_schema(original)
+        schema = pq.read_schema(original)
         schema = schema if written else drop_fields(schema, language_types())
         kinds = {**written, job.pad_key: pa.bool_()}
         if job.progress:
@@ -71,34 +69,6 @@ def _write_group(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:
     table = pa.concat_tables(tables)
     writer.write_table(table, row_group_size=len(table))
     tables.clear()
-
-
-def episode_tables(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
-    """Runs of equal `episode_index` in a data file, in its order.
-
-    All columns, or some, `episode_index` among them.
-    """
-    parts: list[pa.Table] = []
-    for part in _pieces(path, columns):
-        if parts and part["episode_index"][0] != parts[0]["episode_index"][0]:
-            yield _whole(parts)
-            parts = []
-        parts.append(part)
-    if parts:
-        yield _whole(parts)
-
-
-def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
-    return int(parts[0]["episode_index"][0].as_py()), pa.concat_tables(parts).combine_chunks()
-
-
-def _pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-    """Yield the rows in order, in pieces of one episode."""
-    for batch in read_batches(path, columns, ROWS):
-        episode = to_numpy(batch.column("episode_index"))
-        starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
-        for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
-            yield pa.Table.from_batches([batch.slice(start, stop - start)])
 
 
 def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: bool) -> dict[str, pa.Array]:

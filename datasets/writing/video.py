@@ -7,7 +7,7 @@ or 5.8 ms (pyav); this takes 0.16 ms, 1.5 KB, 1.4 levels, 1.8 and 4.3 ms.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +22,7 @@ from av.video.frame import PictureType
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.video import VideoIndex, ffmpeg_url, opened
+from goalreel.datasets.video import VideoIndex, ffmpeg_url, open_video
 from goalreel.errors import DatasetError
 from goalreel.files import atomic
 
@@ -226,7 +226,7 @@ def _copied(episode: Episode, camera: str, path: Path) -> bool:
     if pts[0] not in video.keyframes:
         return False
     shift = pts[0] - round(float(episode.timestamps[0]) / video.time_base)
-    with opened(video.path) as source:
+    with closing(open_video(video.path)) as source:
         packets = _packets(video, source, pts)
         if {packet.pts for packet in packets} != set(pts):
             return False

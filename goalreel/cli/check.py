@@ -69,9 +69,9 @@ def check(
             raise InputError("--fix and --out COPY go together: the dataset itself is never changed")
         with progress_bars() as progress:
             if out is not None:
-                from goalreel.datasets.health.mend import mend
+                from goalreel.datasets.health.repair import repair
 
-                mended, dataset = mend(dataset, out, progress=progress), out
+                mended, dataset = repair(dataset, out, progress=progress), out
             report = check_dataset(
                 dataset,
                 episodes=parse_episodes(episodes),

@@ -117,11 +117,11 @@ def test_an_export_refuses_a_link_out_of_its_dataset(root, private, annotated, t
 
 
 def test_a_mended_copy_refuses_a_link_out_of_its_dataset(root, private, tmp_path):
-    from goalreel.datasets.health.mend import mend
+    from goalreel.datasets.health.repair import repair
 
     (root / "notes.txt").symlink_to(private)
     with pytest.raises(DatasetError, match=r"notes.txt is a link out of the dataset"):
-        mend(root, tmp_path / "copy")
+        repair(root, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 

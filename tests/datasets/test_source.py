@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 
 import cv2
 import numpy as np
@@ -83,49 +82,6 @@ def test_threads_read_a_file_each_for_itself(video_dataset):
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda pair: episode.frames(FRONT, pair), pairs))
     assert found == [[every[a], every[b]] for a, b in pairs]
-
-
-def test_threads_take_turns_at_a_large_file(video_dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "LARGE", 1)
-    shutil.copytree(video_dataset, tmp_path / "in")
-    episode = Source.open(tmp_path / "in").episode(2)
-    every = episode.frames(FRONT, range(len(episode)))
-    with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda i: episode.frames(FRONT, [i]), range(15)))
-    assert found == [[frame] for frame in every[:15]]
-    path = video(tmp_path / "in")
-    files = [f for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
-    assert [str(f.readlink()) for f in files].count(str(path)) == 1
-    reading.close_idle_videos()
-    assert str(path) not in [str(f.readlink()) for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
-    with reading.opened(path, is_new=True), pytest.raises(DatasetError, match="decoding failed"):
-        raise DatasetError("decoding failed")
-    assert episode.frames(FRONT, [0]) == every[:1]
-
-
-def test_a_file_that_takes_long_to_open_holds_up_no_other(video_dataset, tmp_path, monkeypatch):
-    slow, quick = tmp_path / "slow.mp4", tmp_path / "quick.mp4"
-    for copy in (slow, quick):
-        shutil.copy(video(video_dataset), copy)
-    began, go_on, open_file = Event(), Event(), reading._opened
-
-    def open_slowly(path):
-        if path == slow:
-            began.set()
-            assert go_on.wait(60)
-        return open_file(path)
-
-    def read(path):
-        with reading.opened(path) as container:
-            return container.name
-
-    monkeypatch.setattr(reading, "_opened", open_slowly)
-    with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(read, slow)
-        assert began.wait(60)
-        assert read(quick)
-        go_on.set()
-        assert later.result()
 
 
 @pytest.mark.parametrize("frames", [1, 2, 50])
@@ -409,7 +365,7 @@ def test_an_open_episode_is_found_by_its_id(video_dataset):
 def test_the_header_of_a_video_tells_what_its_packets_tell(codec, movflags, tmp_path):
     import av
 
-    from goalreel.datasets.video import VideoIndex, _packets, read_frame_table
+    from goalreel.datasets.video import VideoIndex, _mp4_frames, _packets
 
     path = tmp_path / "video.mp4"
     with av.open(str(path), "w", options={"movflags": movflags} if movflags else {}) as out:
@@ -419,13 +375,13 @@ def test_the_header_of_a_video_tells_what_its_packets_tell(codec, movflags, tmp_
             picture = np.full((64, 64, 3), 10 * i, np.uint8)
             out.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         out.mux(stream.encode())
-    packets, unit = _packets(path)
+    pts, is_keyframe, unit, size = _packets(path)
     index = VideoIndex.read(path)
-    assert (read_frame_table(path) is None) == movflags.startswith("frag")
-    assert np.array_equal(index.pts, np.sort(packets["pts"]))
-    assert np.array_equal(index.keyframes, np.sort(packets["pts"][packets["key"]]))
+    assert (_mp4_frames(path) is None) == movflags.startswith("frag")
+    assert np.array_equal(index.pts, np.sort(pts))
+    assert np.array_equal(index.keyframes, np.sort(pts[is_keyframe]))
     assert index.time_base == pytest.approx(unit)
-    assert index.size in (None, (64, 64))
+    assert index.size == size == (64, 64)
 
 
 RANDOM_ACCESS = {

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.cli import fails, goalreel, invoke
 from support.faults import (
@@ -25,11 +24,8 @@ from support.faults import (
 )
 from support.killing import tree
 
-from goalreel.datasets import parquet as row_groups
-from goalreel.datasets.health import mend as mend_rows
-from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.inspect import inspect
-from goalreel.datasets.health.mend import mend
+from goalreel.datasets.health.repair import repair
 from goalreel.datasets.source import Source
 
 pytestmark = pytest.mark.long
@@ -101,8 +97,6 @@ MENDED: dict[str, tuple[Fault, str]] = {
     ),
     "a stale file_index": (two_files, "data/file_index written"),
     "timestamps that are NaN": (start("timestamp", 0.0, NAN), "timestamp: frame_index / fps"),
-    "no statistics": (unlink("meta/stats.json"), "computed anew"),
-    "broken statistics": (lambda root: (root / "meta/stats.json").write_text("[]"), "computed anew"),
     "a column that nobody names": (
         table(DATA, lambda t: t.append_column("reward", pa.array([0.5] * len(t)))),
         "features added: reward",
@@ -124,6 +118,7 @@ MENDED: dict[str, tuple[Fault, str]] = {
 }
 
 LEFT: dict[str, tuple[Fault, str]] = {
+    "broken statistics": (lambda root: (root / "meta/stats.json").write_text("[]"), "stats"),
     "data that is cut off": (truncate(DATA), "data_file"),
     "a video that is missing": (unlink(video(WRIST)), "video_file"),
     "an episode without rows": (table(DATA, lambda t: t[:21]), "episode_rows"),
@@ -159,43 +154,13 @@ def test_a_fault_is_mended_and_lerobot_reads_the_recorded_frames(name, video_dat
     root, out = shutil.copytree(video_dataset, tmp_path / "data"), tmp_path / "out"
     fault(root)
     before = tree(root)
-    said = mend(root, out)
+    said = repair(root, out)
     assert any(says in line for line in said), said
     assert tree(root) == before
     source = Source.open(out)
     assert [i for i in inspect(source, source.indices) if i.level != "note"] == []
     assert frames(out) == right
-    assert mend(out, tmp_path / "again") == (), "nothing is left to mend"
-
-
-def test_a_column_is_written_group_by_group(tmp_path, monkeypatch):
-    monkeypatch.setattr(mend_rows, "GROUPS", 2)
-    path = tmp_path / "file-000.parquet"
-    rows = pa.table({name: np.arange(5) for name in ("episode_index", "frame_index", "index", "task_index")})
-    rows = rows.append_column("timestamp", pa.array(np.zeros(5))).append_column("text", pa.array([*"abcde"]))
-    pq.write_table(rows, path, row_group_size=1)
-    number = np.array([4, 3, 2, 1, 0])
-    mend_rows.set_column(FrameRows.read([path]), "index", number)
-    written = pq.ParquetFile(path)
-    assert [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)] == [3, 2]
-    assert written.read().equals(rows.set_column(2, "index", pa.array(number)))
-
-
-@pytest.mark.parametrize("group_rows", [1, 3, 12])
-def test_rows_are_sorted_group_by_group(group_rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(mend_rows, "GROUPS", 5)
-    monkeypatch.setattr(row_groups, "GROUPS", 2)
-    monkeypatch.setattr(row_groups, "SMALL", 0)
-    order = np.random.default_rng(0).permutation(12)
-    rows = pa.table({"episode_index": np.arange(12) // 4, "frame_index": np.arange(12) % 4})
-    rows = rows.append_column("index", pa.array(np.arange(12)))
-    rows = rows.append_column("text", pa.array([*"abcdefghijkl"])).append_column("x", pa.nulls(12))
-    path = tmp_path / "file-000.parquet"
-    pq.write_table(rows.take(order), path, row_group_size=group_rows)
-    mend_rows.write_in_order(path, np.argsort(order))
-    written = pq.ParquetFile(path)
-    assert written.read().equals(rows)
-    assert written.num_row_groups == min(12 // group_rows, 5)
+    assert repair(out, tmp_path / "again") == (), "nothing is left to mend"
 
 
 @pytest.mark.parametrize("name", LEFT)
@@ -228,36 +193,15 @@ def test_the_command_says_what_was_mended(video_dataset, tmp_path):
     )
 
 
-def test_statistics_are_lerobots(video_dataset, tmp_path):
-    root = shutil.copytree(video_dataset, tmp_path / "data")
-    before = json.loads((root / "meta/stats.json").read_text())
-    for numbers_alone in (True, False):
-        (root / "meta/stats.json").unlink(missing_ok=True)
-        if not numbers_alone:
-            names = [n for n in pq.read_schema(root / EPISODES).names if not n.startswith("stats/")]
-            table(EPISODES, lambda t, names=names: t.select(names))(root)
-        out = tmp_path / f"out{numbers_alone}"
-        mend(root, out)
-        after = json.loads((out / "meta/stats.json").read_text())
-        assert after.keys() == before.keys()
-        for name, stats in before.items():
-            assert after[name].keys() == stats.keys()
-            pictured = "images" in name
-            near = {"abs": 0.03} if pictured else {"rel": 1e-3, "abs": 1e-6}
-            # lerobot makes pictures smaller first, and loses extremes.
-            for part in ("mean", "std") if pictured else ("min", "max", "mean", "std"):
-                assert np.ravel(after[name][part]) == pytest.approx(np.ravel(stats[part]), **near)
-
-
 def test_where_an_episode_begins_is_left_where_the_video_does_not_tell(video_dataset, tmp_path):
     root = shutil.copytree(video_dataset, tmp_path / "data")
     column(EPISODES, f"videos/{WRIST}/from_timestamp", lambda _: [1.5, 0.0, 0.9])(root)
-    assert mend(root, tmp_path / "out") == ()
+    assert repair(root, tmp_path / "out") == ()
 
 
 def test_episodes_with_records_keep_their_numbers(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "goals", {0: {}})
     renumber(out)
-    said = mend(out, tmp_path / "mended")
+    said = repair(out, tmp_path / "mended")
     assert not any("numbered from 0 on" in line for line in said)
     assert (tmp_path / "mended/meta/goalreel/settings.json").is_file()
