@@ -6,7 +6,6 @@ import math
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final, Literal, cast
 
 import numpy as np
@@ -32,102 +31,63 @@ _FAMILIES = (
     "segoeui.ttf",
     "Arial.ttf",
 )
-_EAST_ASIAN = {"Cjk": "Chinese", "Hiragana": "Japanese", "Katakana": "Japanese", "Hangul": "Korean"}
 PACKAGES = ("fonts-noto-cjk", "fonts-symbola", "fonts-noto-core")
 """Debian's packages of fonts: for Chinese, Japanese and Korean, for symbols, and for all other scripts."""
-SAMPLES = "中あ한🍎عשกकবதకⴰ"
+SAMPLES = "中あ한🍎عשกകবதކⴰ"
 """A character of each of the scripts that `goalreel doctor` looks for."""
 _LONGEST = 2000
 """Characters of one text looked at; far more than fits on any sheet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Typeface:
-    """The font that suits a text best, and fonts with the characters that it lacks."""
-
-    font: Font
-    others: tuple[Font, ...] = ()
-
-    def runs(self, text: str) -> list[tuple[Font, str]]:
-        """Cut `text` where the font changes."""
-        if not self.others:
-            return [(self.font, text)]
-        runs: list[tuple[Font, str]] = []
-        for c in text:
-            # A mark stays with its letter: alone it is drawn on a dotted circle.
-            font = runs[-1][0] if runs and _is_mark(c) else self._font(c)
-            if runs and runs[-1][0] is font:
-                runs[-1] = font, runs[-1][1] + c
-            else:
-                runs.append((font, c))
-        return runs
-
-    @property
-    def ascent(self) -> int:
-        """From the top of a line to the foot of its letters, in pixels."""
-        return self.font.getmetrics()[0]
-
-    def getlength(self, text: str) -> float:
-        """The width of `text` in pixels."""
-        return sum(font.getlength(run) for font, run in self.runs(text))
-
-    def _font(self, character: str) -> Font:
-        return next((f for f in (self.font, *self.others) if _draws(f, character)), self.font)
-
-
-def typeface(text: str, size: int) -> Typeface:
-    """The fonts of this machine for `text` at `size` pixels; what none of them can draw becomes boxes."""
+def font_for(text: str, size: int) -> Font:
+    """Choose the font of this machine that draws most of `text`, at `size` pixels."""
     characters = _visible(text[:_LONGEST])
-    fonts = _fonts(characters, size)
-    best = max(fonts, key=lambda font: sum(_draws(font, c) for c in characters))
-    lacking = [c for c in characters if not _draws(best, c)]
-    return Typeface(best, tuple(font for font in fonts if any(_draws(font, c) for c in lacking)))
+    return max(_fonts(characters, size), key=lambda font: sum(_draws(font, c) for c in characters))
 
 
 def drawable(text: str, size: int) -> str:
-    """`text`, where no font can draw a part with its name in brackets: `[Chinese text]`, `[red apple]`.
+    """Name in brackets what no one font can draw beside the rest: `[Cjk text]`, `[red apple]`.
 
-    A warning names the missing scripts and their packages, once a process for the same ones.
+    A warning names the missing scripts, once a process for the same ones.
     """
     text = text[:_LONGEST]
-    scripts = without_font(_visible(text), size)
-    if not scripts:
-        return text
-    _warn(tuple(scripts.items()))
-    fonts = _fonts(_visible(text), size)
+    font = font_for(text, size)
 
     def missing(character: str) -> str:
-        if not _visible(character) or any(_draws(font, character) for font in fonts):
+        if not _visible(character) or _draws(font, character):
             return ""
         script = _script(character)
         if script == "Symbols":
             return f"[{unicodedata.name(character).lower()}]"
-        if unicodedata.category(character).startswith("P"):
-            return " "
-        # Japanese is written with Chinese characters, too.
-        script = "Hiragana" if script == "Cjk" and "Japanese" in scripts else script
-        return f"[{_EAST_ASIAN.get(script, script)} text]"
+        return " " if unicodedata.category(character).startswith("P") else f"[{script} text]"
 
-    return "".join(name or "".join(run) for name, run in groupby(text, missing))
+    named: list[tuple[str, str]] = []
+    for character in text:
+        # A mark goes with its letter.
+        name = named[-1][0] if named and _is_mark(character) else missing(character)
+        if named and named[-1][0] == name:
+            named[-1] = name, named[-1][1] + character
+        else:
+            named.append((name, character))
+    if scripts := {_script(run[0]) for name, run in named if name.strip()} - {""}:
+        _warn(tuple(sorted(scripts)))
+    return "".join(name or run for name, run in named)
 
 
-def without_font(characters: Collection[str], size: int = 20) -> dict[str, str]:
-    """The scripts among `characters` that no font here can draw, each with the Debian package that can."""
+def without_font(characters: Collection[str], size: int = 20) -> list[str]:
+    """List the scripts among `characters` that no font here can draw."""
     fonts = _fonts(characters, size)
-    boxes = [c for c in characters if not any(_draws(font, c) for font in fonts)]
-    scripts = {_script(c) for c in boxes if unicodedata.category(c)[0] in "LNS"} - {""}
-    return {_EAST_ASIAN.get(script, script): _package(script) for script in sorted(scripts)}
+    return sorted({_script(c) for c in characters if not any(_draws(font, c) for font in fonts)})
 
 
 @functools.cache
-def _warn(scripts: tuple[tuple[str, str], ...]) -> None:
-    if scripts:
-        log.warning(
-            "no font here can draw %s, so contact sheets name such text in brackets: "
-            "install %s (Debian's name)",
-            ", ".join(script for script, _ in scripts),
-            " ".join(dict.fromkeys(package for _, package in scripts)),
-        )
+def _warn(scripts: tuple[str, ...]) -> None:
+    log.warning(
+        "no font here can draw %s beside the rest, so contact sheets name such text in brackets: "
+        "install %s (Debian's names)",
+        ", ".join(scripts),
+        ", ".join(PACKAGES),
+    )
 
 
 def _visible(text: str) -> list[str]:
@@ -139,35 +99,24 @@ def _is_mark(character: str) -> bool:
 
 
 def _script(character: str) -> str:
-    """The script of a letter as its Unicode name and Noto's fonts call it."""
+    """Name the script of a letter as its Unicode name and Noto's fonts do."""
     word = unicodedata.name(character, "").partition(" ")[0]
     return "Symbols" if word and unicodedata.category(character).startswith("S") else word.title()
 
 
-def _package(script: str) -> str:
-    return PACKAGES[0 if script in _EAST_ASIAN else 1 if script == "Symbols" else 2]
-
-
-def _fonts(characters: Collection[str], size: int) -> tuple[Font, ...]:
-    """The general fonts of this machine, and those of the scripts that the general ones lack."""
-    general = _general_fonts(size)
-    scripts = {_script(c) for c in characters if not any(_draws(font, c) for font in general)}
-    script_fonts = (_load(f"NotoSans{script}-Regular.ttf", size) for script in sorted(scripts))
-    return (*general, *filter(None, script_fonts))
-
-
-@functools.cache
-def _general_fonts(size: int) -> tuple[Font, ...]:
-    loaded = filter(None, (_load(family, size) for family in _FAMILIES))
-    return (*loaded, cast(Font, PIL.ImageFont.load_default(size)))  # which always exists
-
-
-@functools.cache
-def _load(family: str, size: int) -> Font | None:
+@functools.lru_cache(maxsize=256)
+def _loaded(family: str, size: int) -> Font | None:
     try:
         return PIL.ImageFont.truetype(family, size)
     except OSError:
         return None
+
+
+def _fonts(characters: Collection[str], size: int) -> list[Font]:
+    """The general fonts of this machine, those of the scripts of `characters`, and Pillow's own."""
+    names = [*_FAMILIES, *sorted({f"NotoSans{_script(c)}-Regular.ttf" for c in characters})]
+    own = cast(Font, PIL.ImageFont.load_default(size))
+    return [*filter(None, (_loaded(name, size) for name in names)), own]
 
 
 @functools.lru_cache(maxsize=65536)
@@ -181,12 +130,12 @@ def _mask(font: Font, character: str) -> bytes:
 
 
 def rtl(text: str) -> bool:
-    """Whether the first strongly directed character runs right to left."""
+    """Tell if the first strongly directed character runs right to left."""
     kinds = (unicodedata.bidirectional(c) for c in text)
     return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
-def wrap(text: str, font: Typeface, width: int, lines: int) -> list[str]:
+def wrap(text: str, font: Font, width: int, lines: int) -> list[str]:
     """Break `text` into at most `lines` lines of at most `width` pixels; `…` marks what was cut."""
     printable = "".join(c if c.isprintable() else " " for c in text[:_LONGEST])
     broken = _lines(printable.split(), font, width)
@@ -199,7 +148,7 @@ def wrap(text: str, font: Typeface, width: int, lines: int) -> list[str]:
     return visible
 
 
-def _lines(text_words: list[str], font: Typeface, width: int) -> Iterator[str]:
+def _lines(text_words: list[str], font: Font, width: int) -> Iterator[str]:
     line = ""
     for word in text_words:
         joined = f"{line} {word}" if line else word
@@ -217,7 +166,7 @@ def _lines(text_words: list[str], font: Typeface, width: int) -> Iterator[str]:
         yield line
 
 
-def _cut(word: str, font: Typeface, width: int) -> int:
+def _cut(word: str, font: Font, width: int) -> int:
     """The number of characters of a too long word that fit; at least one."""
     low, high = 1, len(word)
     while low < high - 1:
@@ -349,10 +298,10 @@ def _picture(cell: Cell, width: int, shape: tuple[int, int]) -> PIL.Image.Image:
 
 
 @functools.lru_cache(maxsize=1024)
-def _laid(line: Line, width: int) -> tuple[Typeface, tuple[str, ...]]:
+def _laid(line: Line, width: int) -> tuple[Font, tuple[str, ...]]:
     """The fonts for a paragraph and its wrapped lines."""
     text = drawable(line.text, line.size)
-    font = typeface(text, line.size)
+    font = font_for(text, line.size)
     return font, tuple(wrap(text, font, width, line.most))
 
 
@@ -365,9 +314,7 @@ def _text(draw: PIL.ImageDraw.ImageDraw, line: Line, left: int, top: int, width:
     font, parts = _laid(line, width)
     for part in parts:
         x = left + width - font.getlength(part) if rtl("".join(parts)) else left
-        for run_font, run in font.runs(part):
-            draw.text((x, top + font.ascent), run, fill=line.colour, font=run_font, anchor="ls")
-            x += run_font.getlength(run)
+        draw.text((x, top + font.getmetrics()[0]), part, fill=line.colour, font=font, anchor="ls")
         top += round(line.size * 1.4)
     return top + 2
 
