@@ -101,7 +101,7 @@ fuzz: .venv/.ready  ## fuzz the reply parser for longer
 	$(PYTHON) tests/support/fuzz_parsing.py out/fuzz tests/data/replies -atheris_runs=200000 -max_len=4000 -timeout=120 -artifact_prefix=out/fuzz/
 
 bench: .venv/.ready  ## every benchmark, each ending in one JSON line
-	@for b in benchmarks/*.py; do echo "== $$b"; $(PYTHON) $$b $$(grep -o -m 1 -e --json $$b) || exit 1; done
+	@for b in $(filter-out %/common.py,$(wildcard benchmarks/*.py lab/benchmarks/*.py)); do echo "== $$b"; $(PYTHON) $$b $$(grep -o -m 1 -e --json $$b) || exit 1; done
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | sort

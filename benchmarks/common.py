@@ -1,4 +1,4 @@
-"""What the benchmarks share: their command lines, scripted models, and a server for stand-in models.
+"""Share command lines and scripted models between the benchmarks.
 
 Every benchmark has a `main(argv)` with two options. `--json` prints one JSON object as the last line;
 `--smoke` does so at the smallest size that runs every line.
@@ -8,12 +8,10 @@ import argparse
 import hashlib
 import json
 import sys
-import threading
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -111,65 +109,3 @@ class ScriptedModels:
         return Verdict(
             success=zlib.crc32(text.encode()) % 5 > 1, refined_prompt=f"{candidate.prompt}, carefully"
         )
-
-
-type Reply = Callable[[str, dict[str, Any]], tuple[int, dict[str, Any]]]
-"""From path and body of a POST to status and body of the answer."""
-
-
-class JsonServer:
-    """An HTTP server on a free port of this machine, for as long as its context lasts.
-
-    It answers every POST by `reply`, each in a thread of its own, and every GET with a list of one model.
-    """
-
-    def __init__(self, reply: Reply) -> None:
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(reply))
-        self._http.daemon_threads = True
-
-    @property
-    def url(self) -> str:
-        """Give the address, without a path."""
-        return f"http://127.0.0.1:{self._http.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-
-
-def chat_completion(text: str) -> dict[str, Any]:
-    """Make a reply in the format of OpenAI's chat API."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    return {"id": "1", "object": "chat.completion", "created": 0, "model": "stand-in", "choices": [choice]}
-
-
-def _handler(reply: Reply) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self._send(200, {"object": "list", "data": [{"id": "stand-in", "object": "model"}]})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            self._send(*reply(self.path, body))
-
-        def _send(self, status: int, body: dict[str, Any]) -> None:
-            data = json.dumps(body).encode()
-            try:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-            except ConnectionError:  # the client has ended meanwhile
-                self.close_connection = True
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Write no log."""
-
-    return Handler

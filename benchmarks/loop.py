@@ -2,8 +2,6 @@
 
     python benchmarks/loop.py --json      # tiny checkpoints, on the CPU, or the GPU if there is one
 
-`full_size.py` does so with full-size models.
-
 The seed is InterleaveThinker's published demo, transcribed here. It runs one trajectory after the other and
 one call at a time, and passes pictures through PNG files. Random weights give no sensible replies, so the
 number of new tokens is fixed, and plans and verdicts are scripted after each real call: both ways do the same
@@ -12,33 +10,49 @@ work.
 Keys of --json: `speedup` (storyboards an hour, ours over the seed's), `orchestration_share` (of our wall
 time outside model calls), `seed_orchestration_share`, `storyboards_per_hour`, `seed_storyboards_per_hour`,
 `calls`, `seed_calls`, `edits`, `model_seconds` and `seed_model_seconds` (by kind of call),
-`gpu_utilisation` and `seed_gpu_utilisation` (mean, 0-1; null without a GPU), `device`, `threads`.
+`device`, `threads`.
 """
 
 import argparse
-import subprocess
 import tempfile
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, Protocol
 
 import numpy as np
 import torch
 from common import ScriptedModels, argument_parser, parse, report
-from parts import loop_models
+from support import tiny, tiny_pipelines
 
 from goalreel.chat.conversation import Chat, Message
+from goalreel.chat.hf import HfChat
 from goalreel.drivers import Limits, run
+from goalreel.editors.catalogue import Entry
+from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
 from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Request, Stage, Task
 
 MAX_ATTEMPTS = 3
+SIDE = 96
+TINY_CALL = Entry(
+    pipeline="Flux2KleinPipeline",
+    kinds=("edit",),
+    steps=4,
+    guidance={"guidance_scale": 1.0},
+    arguments={"max_sequence_length": 64},
+)
+
+
+def build(folder: Path, batch: int, tokens: int) -> tuple[HfChat, Editor]:
+    """Build the tiny checkpoints, saved and loaded; every reply has exactly `tokens` new tokens."""
+    chat = HfChat.load(tiny.tiny_vlm(folder / "vlm"), batch_size=batch, max_new_tokens=tokens)
+    chat.model.generation_config.min_new_tokens = tokens
+    path = tiny_pipelines.tiny_pipeline("Flux2KleinPipeline", folder / "editor")
+    return chat, DiffusersEditor.load(path, entry=TINY_CALL, batch_size=batch)
 
 
 class TimedModels(ScriptedModels):
@@ -134,47 +148,16 @@ def our_way(models: TimedModels, tasks: Sequence[Task], batch: int) -> None:
         raise SystemExit(f"{len(tasks)} tasks but {len(boards)} storyboards")
 
 
-@dataclass
-class GpuUtilisation:
-    """What nvidia-smi reports twice a second while a block runs."""
-
-    readings: list[float] = field(default_factory=list)
-
-    @property
-    def mean(self) -> float | None:
-        """0-1; None without a GPU."""
-        return float(np.mean(self.readings)) / 100 if self.readings else None
-
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Sample in a thread until the block ends."""
-        done = threading.Event()
-        query = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
-
-        def sample() -> None:
-            while not done.wait(0.5):
-                lines = subprocess.run(query, capture_output=True, text=True).stdout.split()
-                self.readings += [float(lines[0])] if lines else []
-
-        thread = threading.Thread(target=sample) if torch.cuda.is_available() else None
-        if thread:
-            thread.start()
-        yield
-        done.set()
-        if thread:
-            thread.join()
-
-
 def measure(options: argparse.Namespace) -> dict[str, object]:
     """Run both ways once over the same tasks, after one warm-up call of each kind and size."""
     with tempfile.TemporaryDirectory() as folder:
-        chat, editor, side = loop_models.build(Path(folder), options.batch, options.tokens)
+        chat, editor = build(Path(folder), options.batch, options.tokens)
         rng = np.random.default_rng(0)
         tasks = [
             Task(
                 id=f"task-{i}",
                 instruction="put the blocks in the bowls",
-                image=Image(rng.integers(0, 256, (side, side, 3), np.uint8)),
+                image=Image(rng.integers(0, 256, (SIDE, SIDE, 3), np.uint8)),
                 seed=i,
             )
             for i in range(options.tasks)
@@ -183,15 +166,14 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
             our_way(TimedModels(chat, editor), tasks[:size], size)
         runs = {}
         for name in ("seed", "ours"):
-            models, gpu = TimedModels(chat, editor), GpuUtilisation()
+            models = TimedModels(chat, editor)
             start = time.perf_counter()
-            with gpu.watch():
-                if name == "seed":
-                    seeds_way(models, tasks, Path(folder))
-                else:
-                    our_way(models, tasks, options.batch)
-            runs[name] = (time.perf_counter() - start, models, gpu.mean)
-    (seed_s, seed, seed_gpu), (our_s, ours, our_gpu) = runs["seed"], runs["ours"]
+            if name == "seed":
+                seeds_way(models, tasks, Path(folder))
+            else:
+                our_way(models, tasks, options.batch)
+            runs[name] = (time.perf_counter() - start, models)
+    (seed_s, seed), (our_s, ours) = runs["seed"], runs["ours"]
     if seed.edits != ours.edits:
         raise SystemExit(f"not the same work: {seed.edits} edits against {ours.edits}")
     return {
@@ -205,8 +187,6 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         "edits": ours.edits,
         "model_seconds": dict(ours.seconds),
         "seed_model_seconds": dict(seed.seconds),
-        "gpu_utilisation": our_gpu,
-        "seed_gpu_utilisation": seed_gpu,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "threads": torch.get_num_threads(),
     }

@@ -1,4 +1,4 @@
-"""What an episode costs in a small and in a large dataset: time, memory and files; and how the report opens.
+"""The cost of an episode in a small and in a large dataset: time, memory and files.
 
     python benchmarks/scale.py [--full] [--json]
     python benchmarks/scale.py --full --json --new 2    # two more runs, and all until now
@@ -21,8 +21,7 @@ own, in CPU seconds, which a busy machine stretches less than those on the clock
 Keys of --json: `cost_ratio` (`episode_ms`, the largest dataset over the one nearest to 1,000 episodes, both
 in one file), `cost_ratio_interval` (the middle 90 % of the ratios of each run of the one to each of the
 other), `memory_growth_mb` (between the same two, peak memory; the three are null until both have a run),
-`peak_rss_mb` (the largest of all), `report_load_s` (the report's index with as many episodes as the largest,
-opened in headless Chromium; null without selenium), and `table`, a row a dataset, with its number of `runs`.
+`peak_rss_mb` (the largest of all), and `table`, a row a dataset, with its number of `runs`.
 """
 
 import argparse
@@ -39,23 +38,19 @@ from typing import Any
 
 import numpy as np
 from common import argument_parser, code_digest, parse, report
-from parts.scale_data import BLOCK, SIDE, fill, make
+from parts.scale_data import BLOCK, fill, make
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
-from goalreel.annotator.report.cards import THUMBNAIL, Bar, EpisodeCard, jpeg
-from goalreel.annotator.report.write import PageLink, Pages, ReportRows
 from goalreel.annotator.shards import build_records
 from goalreel.datasets.records import FOLDER, LOCAL, Shard
 from goalreel.datasets.source import Source
 from goalreel.drivers import Limits
 from goalreel.files import atomic_folder, write_bytes
-from goalreel.image import Image
 from goalreel.models.load import load
 from goalreel.progress import OnProgress
 
 SAMPLE, WARM, REPEATS = 200, 20, 3
-VISIBLE = 24  # lines of the list in the report
 SMALL, FULL = (
     ((1000, 1), (1000, 5), (4000, 1)),
     ((1000, 1), (100_000, 1), (100_000, 20), (20_000, 1), (20_000, 20)),
@@ -161,65 +156,6 @@ def _peak_mb() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-def report_load(episodes: int, folder: Path) -> float | None:
-    """Seconds until the index of a report is open, its first lines laid out; their thumbnails follow."""
-    try:
-        from parts.browser import chromium
-    except ImportError:
-        return None
-    index = write_index(episodes, folder)
-    with chromium(folder / "profile") as driver:
-        driver.get("about:blank")
-        start = time.perf_counter()
-        driver.get(index.as_uri())
-        rows = driver.execute_script("return document.querySelectorAll('.row').length")
-        seconds = time.perf_counter() - start
-        thumbnails = driver.execute_async_script(
-            "const images = [...document.querySelectorAll('.thumb img')];"
-            "images.forEach((image) => image.loading = 'eager');"
-            "const done = arguments[0];"
-            "Promise.all(images.map((image) => image.decode())).then(() => done(images.length));"
-        )
-    assert rows == thumbnails == min(episodes, VISIBLE)
-    return round(seconds, 2)
-
-
-def write_index(episodes: int, out: Path) -> Path:
-    """Write the index of a report, with the thumbnails of its first lines.
-
-    Each episode has four steps and an instruction of its own.
-    """
-    rows = ReportRows()
-    (out / "thumbs").mkdir()
-    for i in range(min(episodes, VISIBLE)):
-        picture = Image(np.full((SIDE, SIDE, 3), 10 * i, np.uint8))
-        (out / "thumbs" / f"episode_{i:06d}.jpg").write_bytes(jpeg(picture, THUMBNAIL))
-    bars = tuple(Bar(i, i, 25.0 * i, 25.0, "verified", "") for i in range(4))
-    for i in range(episodes):
-        card = EpisodeCard(
-            index=i,
-            title=f"Episode {i}",
-            instruction=f"put block number {i} into the bowl that stands on the left of the table",
-            status="verified",
-            tally="4 of 4 steps verified",
-            end_checked="nobody",
-            seconds=f"{i % 600 / 10} s",
-            length=1,
-            fps="10",
-            first=None,
-            bars=bars,
-            ticks=(),
-            steps=(),
-            message=None,
-            reply=None,
-        )
-        rows.add(card, i // 20 + 1, thumbnail=True)
-    links = [PageLink(f"page-{p + 1:04d}.html", 20 * p, 20 * p + 19) for p in range(episodes // 20)]
-    text = Pages("scale", {}, {}).index({"verified": episodes}, rows.json(), links)
-    (out / "index.html").write_text(text, encoding="utf-8")
-    return out / "index.html"
-
-
 def table(
     sizes: Sequence[Size], folder: Path, new: int | None, show: Callable[[str], object]
 ) -> list[dict[str, Any]]:
@@ -278,8 +214,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit("no run was measured yet: leave out --new, or raise it")
     large = max(single, key=lambda row: row["episodes"])
     near = min(single, key=lambda row: abs(row["episodes"] - 1000))
-    with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as folder:
-        load_s = report_load(large["episodes"], Path(folder))
     ratio, interval = cost_ratio(large["runs_ms"], near["runs_ms"])
     has_both = large is not near
     result = {
@@ -287,7 +221,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         "cost_ratio_interval": interval if has_both else None,
         "memory_growth_mb": large["peak_rss_mb"] - near["peak_rss_mb"] if has_both else None,
         "peak_rss_mb": max(row["peak_rss_mb"] for row in rows),
-        "report_load_s": load_s,
         "table": rows,
     }
     report(result, options.json)

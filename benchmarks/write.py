@@ -27,11 +27,11 @@ from common import argument_parser, parse, report
 from lerobot.annotations.steerable_pipeline import LanguageColumnsWriter
 from lerobot.annotations.steerable_pipeline.reader import iter_episodes
 from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
+from lerobot.configs.video import RGBEncoderConfig
 from lerobot.datasets.language import language_feature_info
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.constants import DEFAULT_FEATURES
 from numpy.typing import NDArray
-from parts.square_dataset import encoder, make_dataset
 
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -40,6 +40,39 @@ from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 STEPS = 4
+
+
+def make_dataset(root: Path, episodes: int, frames: int, size: int, codec: str | None = None) -> None:
+    """Record it with lerobot; `size` is the side of the square pictures, in pixels."""
+    picture = {"dtype": "video", "shape": (size, size, 3), "names": ["height", "width", "channels"]}
+    numbers = {"dtype": "float32", "shape": (7,), "names": None}
+    features = {"observation.images.front": dict(picture), "observation.images.wrist": dict(picture)}
+    features |= {"observation.state": dict(numbers), "action": dict(numbers)}
+    dataset = LeRobotDataset.create(
+        "local/in",
+        fps=10,
+        features=features,
+        root=root,
+        rgb_encoder=encoder(codec),
+        streaming_encoding=True,
+    )
+    x, y = np.meshgrid(np.arange(size), np.arange(size))
+    ground = np.stack([(x + y) % 200, (2 * x) % 180, (3 * y) % 160], axis=2).astype(np.uint8)
+    for episode in range(episodes):
+        for i in range(frames):
+            view, edge = ground.copy(), size // 5
+            start = 2 * i % (size - edge)
+            view[episode * 4 : episode * 4 + edge, start : start + edge] = (250, 40 * episode % 255, 20)
+            state = np.full(7, i / frames, np.float32)
+            views = {"observation.images.front": view, "observation.images.wrist": view[::-1].copy()}
+            dataset.add_frame({**views, "observation.state": state, "action": state, "task": "move it"})
+        dataset.save_episode()
+    dataset.finalize()
+
+
+def encoder(codec: str | None) -> RGBEncoderConfig | None:
+    """lerobot's settings for a codec; None: its default encoder."""
+    return RGBEncoderConfig(vcodec=codec) if codec else None
 
 
 def storyboards(source: Source, camera: str) -> dict[int, Storyboard]:

@@ -2,7 +2,7 @@
 
 Corners of the source are followed into the picture and back (OpenCV's Lucas-Kanade optical flow). The
 largest and widest group that moves alike is the background, where it spreads over more of the picture than a
-moved object does. benchmarks/geometry.py measures the errors.
+moved object does. docs/results/models.md has the errors.
 """
 
 import math

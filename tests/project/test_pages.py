@@ -23,7 +23,7 @@ from goalreel.extras import EXTRAS
 
 README = text_of("README.md")
 MAKEFILE = text_of("Makefile")
-EVIDENCE = re.compile(r"\b((?:tests|benchmarks|scripts|dev)/[\w/]+\.(?:py|yaml|sh|md))\b")
+EVIDENCE = re.compile(r"(?<![\w:/])((?:tests|lab|benchmarks|scripts|dev)/[\w/]+\.(?:py|yaml|sh|md))\b")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 DOCS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *DOCS]

@@ -1,6 +1,6 @@
 """Where the kinematic planner cuts real episodes, against labels made by eye (tests/data/real/*.json).
 
-    python benchmarks/real_labels.py --json
+    python lab/benchmarks/real_labels.py --json
 
 It needs no pictures. The numbers of gr1_sim are not shipped: it has rows where ../shared/data has it.
 
@@ -14,9 +14,12 @@ Keys of --json: `tolerance_s`, and `rows`, each with
     steps, doubtful   steps, and those of them whose words are not written (counts)
 """
 
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import ROOT, SHARED, argument_parser, interval_cell, parse, report
 from support.real_labels import (
     BoundaryScore,

@@ -1,6 +1,6 @@
 """The rows of InterleaveThinker's Table 5 that need no training of their own, at nano scale.
 
-    python benchmarks/ablation.py --out out/ablation --json
+    python lab/benchmarks/ablation.py --out out/ablation --json
 
 Each row plans and draws the same scenes of the tabletop from the instruction alone. Orders are said tersely,
 so that a Critic has something to mend. Not fine-tuned (zero-shot) are, for want of a model that was trained
@@ -14,12 +14,14 @@ Keys of --json: `split`, `first`, `episodes`, and `rows`. A row has `name`, `att
 - ahead: by how many points `image` exceeds that of the fine-tuned pair with one attempt.
 """
 
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import argument_parser, parse, report
 
 from goalreel.annotator.statistics import Measurement, points, share_with_interval, with_interval

@@ -1,6 +1,6 @@
 """Untrue words on recordings of the tabletop as strangers make them, annotated by the preset `hindsight`.
 
-    python benchmarks/tabletop_words.py --split test --episodes 20 --json
+    python lab/benchmarks/tabletop_words.py --split test --episodes 20 --json
 
 A recording that starts with an open hand and one that starts with a closed hand are made. Each variant of
 them (tests/support/tabletop_variants.py) is annotated and compared with the simulator. A name is untrue where
@@ -21,6 +21,7 @@ Keys of --json: `split`, `first_seed`, `episodes`, and `rows`, each with
     reasons           why names are untrue (counts)
 """
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import argument_parser, interval_cell, parse, report
 from support.tabletop_variants import VARIANTS, vary
 
