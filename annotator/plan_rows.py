@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
-from goalreel.annotator.corpus.make import agree
+from goalreel.annotator.corpus.make import check_settings
 from goalreel.annotator.crash_isolation import CrashIsolation
 from goalreel.annotator.redaction import without_addresses
 from goalreel.annotator.report.cards import EpisodeView
@@ -129,7 +129,7 @@ def _picture(name: object, images: Path | None) -> Path | None:
 
 
 @dataclass(frozen=True)
-class PlanOrder:
+class PlanConfig:
     """Which rows are planned, and by which models."""
 
     rows: Sequence[PromptRow]
@@ -187,7 +187,7 @@ class PlanSummary:
 
 
 def plan_rows(
-    order: PlanOrder,
+    order: PlanConfig,
     out: Path,
     progress: OnProgress = lambda stage, done, total: None,
     workers: "Workers | None" = None,
@@ -204,7 +204,7 @@ def plan_rows(
     shard = order.shard
     with shard.lock(local, out) if shard else exclusive(local, out):
         job = _Job(order, out, summary)
-        agree(out, job.settings())
+        check_settings(out, job.settings())
         rows = shard.of(range(len(order.rows))) if shard else range(len(order.rows))
         selected = [order.rows[i] for i in rows]
         todo = [row for row in selected if not job.has(row)]
@@ -221,7 +221,7 @@ def plan_rows(
 class _Job:
     """Plans rows of an order in this process, and counts them in `summary`."""
 
-    def __init__(self, order: PlanOrder, out: Path, summary: PlanSummary) -> None:
+    def __init__(self, order: PlanConfig, out: Path, summary: PlanSummary) -> None:
         self.order, self.out, self.summary = order, out, summary
         self._journal = Journal(out / "answers")
 
@@ -346,7 +346,7 @@ def _plan_in_workers(workers: "Workers", job: _Job, rows: Sequence[PromptRow], p
 class _PlanWorker:
     """A Ray actor: a batch of numbers of rows in, one row with its summary out."""
 
-    def __init__(self, work: tuple[PlanOrder, Path]) -> None:
+    def __init__(self, work: tuple[PlanConfig, Path]) -> None:
         self._rows, self._job = work[0].rows, _Job(*work, PlanSummary())
 
     def __call__(self, rows: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
@@ -362,7 +362,7 @@ class _PlanWorker:
         return {"summary": [part.as_json()]}
 
 
-def _report(order: PlanOrder, out: Path, summary: PlanSummary, progress: OnProgress) -> None:
+def _report(order: PlanConfig, out: Path, summary: PlanSummary, progress: OnProgress) -> None:
     def views() -> Iterator[EpisodeView]:
         for done, row in enumerate(order.rows):
             folder = out / "storyboards" / row.id

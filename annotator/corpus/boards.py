@@ -1,16 +1,13 @@
-"""Find stored storyboards and read each when it is needed, as all pictures do not fit in memory.
+"""Find stored storyboards, read each when it is needed, and score every sample of them once.
 
 A folder with storyboard.json     what `goalreel plan` and `goalreel eval` write
 A dataset with meta/goalreel      what `goalreel annotate` writes, and `bag2lerobot` of what a node streamed
-
-Score every sample of stored storyboards, once: after a kill, no answer is requested again.
-
-OUT/answers/     a scorer's answers about storyboards in progress
-OUT/scored/      the scored outline of each finished storyboard
+OUT/answers/                      a scorer's answers about storyboards in progress: none is requested again
+OUT/scored/                       the scored outline of each finished storyboard
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import batched
 from pathlib import Path
@@ -20,19 +17,20 @@ from pydantic import ValidationError
 from goalreel.annotator.show import episode_view, open_annotated
 from goalreel.datasets.corpora.edits import with_edits
 from goalreel.datasets.corpora.trajectories import (
+    HumanVerdict,
     HumanVerdicts,
     Outline,
     StepSample,
     SuccessOf,
     by_record,
     candidate,
-    human_verdicts,
     outline,
     scored,
     succeeds,
 )
-from goalreel.datasets.records import FOLDER, Records
-from goalreel.datasets.source import Source
+from goalreel.datasets.corrections.board import opinion
+from goalreel.datasets.corrections.state import Review
+from goalreel.datasets.records import FOLDER
 from goalreel.errors import BackendError, InputError, UserError
 from goalreel.files import digest, file_digest, write_bytes
 from goalreel.models.journal import Journal
@@ -43,7 +41,12 @@ from goalreel.scoring import PictureScores, Scorer
 from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Candidate, Failure, Storyboard
 
+log = logging.getLogger(__name__)
+
 _FILE = "storyboard.json"
+BOARDS, BATCH = 16, 16
+"""Storyboards in memory at a time; pictures in one call, which a kill loses."""
+CRITIC = "critic"
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,13 @@ class StoredBoard:
     """One storyboard on disk."""
 
     task_id: str
-    """Of its rows: the folder's name, DATASET/episode_000003, or what the recording's task is called."""
+    """The id in its rows: the folder's name, DATASET/episode_000003, or the recording's own."""
     digest: str
     """SHA-256 of its record."""
     load: Callable[[], Storyboard]
     """Raises UserError if the storyboard is damaged."""
     human_verdicts: HumanVerdicts = field(default_factory=dict)
-    """What a person said of its attempts."""
+    """Verdicts of a person on its attempts."""
 
 
 type RecordingTaskIds = Callable[[Path], Mapping[int, str]]
@@ -77,24 +80,17 @@ def find_boards(
     """
     boards_of: dict[Path, list[StoredBoard]] = {}
     for folder in folders:
-        places = sorted({path.resolve() for path in _places(folder)})
-        if not places:
+        saved = {path.parent.resolve() for path in folder.rglob(_FILE) if path.is_file()}
+        annotated = {path.parent.parent.resolve() for path in folder.rglob(str(FOLDER)) if path.is_dir()}
+        if not saved | annotated:
             raise InputError(
                 f"{folder}: holds no storyboard: give what `goalreel plan` or `goalreel annotate` wrote"
             )
-        for place in places:
-            if place not in boards_of:
-                boards_of[place] = (
-                    [_of_folder(place)]
-                    if (place / _FILE).is_file()
-                    else _of_dataset(place, recording_task_ids)
-                )
+        for place in sorted((saved | annotated) - boards_of.keys()):
+            boards_of[place] = (
+                [_of_folder(place)] if place in saved else _of_dataset(place, recording_task_ids)
+            )
     return [board for boards in boards_of.values() for board in boards]
-
-
-def _places(folder: Path) -> Iterator[Path]:
-    yield from (path.parent for path in folder.rglob(_FILE) if path.is_file())
-    yield from (path.parent.parent for path in folder.rglob(str(FOLDER)) if path.is_dir())
 
 
 def _of_folder(folder: Path) -> StoredBoard:
@@ -109,22 +105,25 @@ def _of_dataset(dataset: Path, recording_task_ids: RecordingTaskIds) -> list[Sto
         return StoredBoard(
             task_ids.get(episode, f"{dataset.name}/episode_{episode:06d}"),
             records.digest(episode),
-            lambda: _read(recording, records, episode),
+            lambda: episode_view(recording.episode(episode), records).storyboard,
             human_verdicts(records.review(episode)) if records.is_corrected(episode) else {},
         )
 
     return [board(episode) for episode in sorted(records.recorded())]
 
 
-def _read(recording: Source, records: Records, episode: int) -> Storyboard:
-    return episode_view(recording.episode(episode), records).storyboard
+def human_verdicts(review: Review) -> HumanVerdicts:
+    """Read verdicts by (step, attempt) from a review; they have no reasoning, for people give none.
 
-
-log = logging.getLogger(__name__)
-
-BOARDS, BATCH = 16, 16
-"""Storyboards in memory at a time; pictures in one call, which a kill loses."""
-CRITIC = "critic"
+    The goal images of an accepted episode and those that a person chose are right; one flagged as a wrong
+    picture is not. What is kept out for another reason, as a wrong time, is no verdict on a picture.
+    """
+    verdicts: dict[tuple[int, int], HumanVerdict] = {}
+    for place, step in enumerate(review.steps):
+        why = opinion(review, step)
+        if why is not None and why != "kept_out" and step.chosen is not None:
+            verdicts[place, step.chosen] = HumanVerdict(success=why != "wrong_picture", correction=why)
+    return verdicts
 
 
 @dataclass(frozen=True)
@@ -152,13 +151,13 @@ def scorer_of(name: str) -> NamedScorer:
 def score_boards(
     boards: Sequence[StoredBoard], by: NamedScorer, out: Path, progress: OnCount = lambda done, total: None
 ) -> list[Outline]:
-    """The scored outline of every storyboard; without samples for one that cannot be read.
+    """Score every storyboard, and give their outlines; without samples for one that cannot be read.
 
     Raises:
         UserError: the scorer cannot be called; its answers are saved, and a second run resumes.
     """
     folder, journal = out / "scored", Journal(out / "answers")
-    scored = {i: read for i, board in enumerate(boards) if (read := _read_scoring(folder, board)) is not None}
+    scored = {i: read for i, board in enumerate(boards) if (read := _read(folder, board)) is not None}
     progress(len(scored), len(boards))
     for numbers in batched((i for i in range(len(boards)) if i not in scored), BOARDS):
         outlines = _score([boards[i] for i in numbers], by, journal)
@@ -233,7 +232,7 @@ def _path(folder: Path, stored: StoredBoard) -> Path:
     return folder / f"{digest(stored.task_id, stored.digest)}.json"
 
 
-def _read_scoring(folder: Path, stored: StoredBoard) -> Outline | None:
+def _read(folder: Path, stored: StoredBoard) -> Outline | None:
     path = _path(folder, stored)
     try:
         return Outline.model_validate_json(path.read_bytes())

@@ -1,7 +1,7 @@
 """Make training rows from stored storyboards. A second run resumes where the first stopped.
 
 OUT/settings.json    the settings, which must be the same in a second run
-OUT/sft/             the Critic's answers to learn: see `goalreel.datasets.corpora.write`
+OUT/sft/             the Critic's answers to learn
 OUT/rl/              scored attempts to sample the Critic's answers on
 OUT/plans/           the Planner's: a task in, the plan out
 OUT/continuations/   the Planner's: a beginning in, the rest of the plan out
@@ -25,11 +25,11 @@ from goalreel.chat.dialects import OWN, Dialect
 from goalreel.datasets.corpora.critic_rows import (
     CRITIQUES,
     JUDGEMENTS,
-    JudgementRow,
     critique_row,
     judgement_lesson,
+    judgement_row,
 )
-from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit, edit_row
+from goalreel.datasets.corpora.edits import STORED_EDITS, edit_row
 from goalreel.datasets.corpora.planner_rows import (
     CONTINUATIONS,
     EASY,
@@ -40,23 +40,20 @@ from goalreel.datasets.corpora.planner_rows import (
     sequence_row,
 )
 from goalreel.datasets.corpora.recipe import Pick, Selection, select
-from goalreel.datasets.corpora.rows import RowKind, TalkRow
+from goalreel.datasets.corpora.rows import RowKind
 from goalreel.datasets.corpora.unified import UNIFIED_EASY, UNIFIED_REFLECTION, unified_row
-from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, sweep, write_bytes
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
-SHARD = 100
-"""Storyboards in one file."""
-
-type _Rows = Callable[[int, Storyboard], Iterable[Any]]
+type _MakeRows = Callable[[int, Storyboard], Iterable[Any]]
 """(storyboard's number, storyboard) -> its rows."""
 
 
 @dataclass(frozen=True)
-class RecipeOrder:
+class RecipeConfig:
     """The settings by which storyboards become a corpus."""
 
     scorer: NamedScorer
@@ -65,14 +62,14 @@ class RecipeOrder:
     rl_variance: float | None = None
     """Steps whose scores vary more are for reinforcement; None takes the third that varies most."""
     dialect: Dialect = OWN
-    """In whose words the agents are asked."""
+    """The wording of the agents' prompts."""
     unified: bool = False
     """Write whole trajectories for models that plan, draw and judge in one reply."""
 
 
 def make_from_storyboards(
     boards: Sequence[StoredBoard],
-    order: RecipeOrder,
+    config: RecipeConfig,
     out: Path,
     *,
     progress: OnProgress = lambda stage, done, total: None,
@@ -87,96 +84,115 @@ def make_from_storyboards(
     check_empty(out)
     with exclusive(out / ".lock", out):
         sweep(out)
-        settings = _asked(boards, order)
-        agree(out, settings)
-        outlines = score_boards(boards, order.scorer, out, lambda done, total: progress("score", done, total))
-        chosen = select(outlines, seed=order.seed, rl_variance=order.rl_variance)
-        report = CorpusReport.of(outlines, chosen, order.scorer.name)
-        for kind, folder, numbers, make in _parts(boards, chosen, order):
-            rows = _write(kind, out / folder, boards, numbers, make, settings, progress)
-            report.rows[folder] = rows
+        settings = _settings(boards, config)
+        check_settings(out, settings)
+        count = partial(progress, "score")
+        outlines = score_boards(boards, config.scorer, out, count)
+        chosen = select(outlines, seed=config.seed, rl_variance=config.rl_variance)
+        report = CorpusReport.of(outlines, chosen, config.scorer.name)
+        for folder, kind, numbers, make in _parts(boards, chosen, config):
+            report.rows[folder] = write_corpus(
+                Corpus(
+                    kind=kind,
+                    split="train",
+                    shards=shard_ranges(len(numbers)),
+                    make=partial(_rows, boards, numbers, make),
+                    request={**settings, "kind": kind.name},
+                    about=f"{len(numbers)} storyboards, scored by {config.scorer.name}, "
+                    "made by `goalreel corpus from-storyboards`.",
+                ),
+                out / folder,
+                text=folder not in ("rl", "edits"),
+                progress=partial(progress, folder),
+            )
         write_report(report, chosen, [(board.task_id, board.load) for board in boards], out)
         return report
 
 
-def _asked(boards: Sequence[StoredBoard], order: RecipeOrder) -> dict[str, Any]:
-    verdicts = [
-        json.dumps([[*at, v.model_dump(mode="json")] for at, v in sorted(b.human_verdicts.items())])
-        for b in boards
-    ]
-    parts = [
-        part for board, verdict in zip(boards, verdicts, strict=True) for part in (board.digest, verdict)
-    ]
+def _settings(boards: Sequence[StoredBoard], config: RecipeConfig) -> dict[str, Any]:
+    parts: list[str] = []
+    for board in boards:
+        verdicts = [[*at, v.model_dump(mode="json")] for at, v in sorted(board.human_verdicts.items())]
+        parts += [board.digest, json.dumps(verdicts)]
     settings = {
         "storyboards": len(boards),
         "digest": digest(*parts),
-        "scorer": order.scorer.name,
-        "seed": order.seed,
-        "rl_variance": order.rl_variance,
+        "scorer": config.scorer.name,
+        "seed": config.seed,
+        "rl_variance": config.rl_variance,
     }
-    # Left out where they are the default, so that a corpus begun before there were any goes on.
-    if order.dialect is not OWN:
-        settings["dialect"] = order.dialect.name
-    return settings | ({"unified": True} if order.unified else {})
+    if config.dialect is not OWN:
+        settings["dialect"] = config.dialect.name
+    return settings | ({"unified": True} if config.unified else {})
 
 
 def check_empty(out: Path) -> None:
+    """Refuse a folder with files of others.
+
+    Raises:
+        DatasetError: it is one, or a file.
+    """
     if out.is_file():
         raise DatasetError(f"{out}: is a file: choose another --out")
     if out.is_dir() and any(out.iterdir()) and not (out / ".lock").exists():
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
 
 
-def agree(out: Path, settings: Mapping[str, Any]) -> None:
+def check_settings(out: Path, settings: Mapping[str, Any]) -> None:
+    """Write the settings of a run into its folder, or compare them with those there.
+
+    Raises:
+        DatasetError: they differ.
+    """
     path, text = out / "settings.json", json.dumps(settings, indent=1) + "\n"
     if (path.exists() and path.read_text() != text) or (out / "corpus.json").exists():
         raise DatasetError(f"{out} holds a corpus made with other options: choose another --out")
     write_bytes(path, text.encode())
 
 
+def _rows(
+    boards: Sequence[StoredBoard], numbers: Sequence[int], make: _MakeRows, part: range
+) -> Iterator[Any]:
+    for number in (numbers[place] for place in part):
+        yield from make(number, boards[number].load())
+
+
 def _parts(
-    boards: Sequence[StoredBoard], chosen: Selection, order: RecipeOrder
-) -> Iterator[tuple[RowKind[Any], str, list[int], _Rows]]:
-    """(kind of row, folder, storyboards with such rows, the function that makes the rows)."""
+    boards: Sequence[StoredBoard], chosen: Selection, config: RecipeConfig
+) -> Iterator[tuple[str, RowKind[Any], Sequence[int], _MakeRows]]:
+    """Yield each corpus: its folder, the kind of row, the storyboards with such rows, and what makes them."""
     sft, rl = _by_board(chosen.sft), _by_board(chosen.rl)
+    ids, dialect = [board.task_id for board in boards], config.dialect
 
-    def judged(number: int, board: Storyboard) -> Iterator[JudgementRow]:
-        for pick in sft[number]:
-            if pick.verdict is not None:
-                row = critique_row(board, boards[number].task_id, pick.sample)
-                yield JudgementRow(row, pick.verdict)
+    def judged(n: int, board: Storyboard) -> list[Any]:
+        return [judgement_row(board, ids[n], p.sample, p.verdict) for p in sft[n] if p.verdict is not None]
 
-    def planned(number: int, board: Storyboard) -> list[TalkRow]:
-        return [plan_row(board, boards[number].task_id, order.dialect)]
+    def critiqued(n: int, board: Storyboard) -> list[Any]:
+        return [critique_row(board, ids[n], pick.sample) for pick in rl[n]]
 
-    def continued(number: int, board: Storyboard) -> list[TalkRow]:
-        return [continuation_row(board, boards[number].task_id, chosen.cuts[number], order.dialect)]
+    def planned(n: int, board: Storyboard) -> list[Any]:
+        return [plan_row(board, ids[n], dialect)]
 
-    def edited(number: int, board: Storyboard) -> list[StoredEdit]:
-        stored = boards[number]
-        return [edit_row(board, stored.task_id, step, stored.human_verdicts) for step in chosen.edits[number]]
+    def continued(n: int, board: Storyboard) -> list[Any]:
+        return [continuation_row(board, ids[n], chosen.cuts[n], dialect)]
 
-    def sequences(rejected: bool) -> _Rows:
-        if order.unified:
-            return lambda number, board: [unified_row(board, boards[number].task_id, rejected=rejected)]
-        return lambda number, board: [
-            sequence_row(board, boards[number].task_id, rejected=rejected, dialect=order.dialect)
-        ]
+    def edited(n: int, board: Storyboard) -> list[Any]:
+        return [edit_row(board, ids[n], step, boards[n].human_verdicts) for step in chosen.edits[n]]
 
-    lesson = partial(judgement_lesson, dialect=order.dialect)
-    yield replace(JUDGEMENTS, lesson=lesson), "sft", sorted(sft), judged
-    yield (
-        CRITIQUES,
-        "rl",
-        sorted(rl),
-        lambda number, board: [critique_row(board, boards[number].task_id, p.sample) for p in rl[number]],
-    )
-    yield PLANS, "plans", chosen.plans, planned
-    yield CONTINUATIONS, "continuations", sorted(chosen.cuts), continued
-    easy, reflection = (UNIFIED_EASY, UNIFIED_REFLECTION) if order.unified else (EASY, REFLECTION)
-    yield easy, "easy", chosen.easy, sequences(False)
-    yield reflection, "reflection", chosen.reflection, sequences(True)
-    yield STORED_EDITS, "edits", sorted(chosen.edits), edited
+    def whole(n: int, board: Storyboard, *, rejected: bool) -> list[Any]:
+        if config.unified:
+            return [unified_row(board, ids[n], rejected=rejected)]
+        return [sequence_row(board, ids[n], rejected=rejected, dialect=dialect)]
+
+    easy, reflection = (UNIFIED_EASY, UNIFIED_REFLECTION) if config.unified else (EASY, REFLECTION)
+    judgements = replace(JUDGEMENTS, lesson=partial(judgement_lesson, dialect=dialect))
+    yield "sft", judgements, sorted(sft), judged
+    yield "rl", CRITIQUES, sorted(rl), critiqued
+    yield "plans", PLANS, chosen.plans, planned
+    yield "continuations", CONTINUATIONS, sorted(chosen.cuts), continued
+    yield "easy", easy, chosen.easy, partial(whole, rejected=False)
+    yield "reflection", reflection, chosen.reflection, partial(whole, rejected=True)
+    yield "edits", STORED_EDITS, sorted(chosen.edits), edited
 
 
 def _by_board(picks: Sequence[Pick]) -> dict[int, list[Pick]]:
@@ -184,35 +200,3 @@ def _by_board(picks: Sequence[Pick]) -> dict[int, list[Pick]]:
     for pick in picks:
         picks_of[pick.board].append(pick)
     return dict(picks_of)
-
-
-def _write(
-    kind: RowKind[Any],
-    out: Path,
-    boards: Sequence[StoredBoard],
-    numbers: Sequence[int],
-    make: _Rows,
-    settings: Mapping[str, Any],
-    progress: OnProgress,
-) -> int:
-    def rows(part: range) -> Iterator[Any]:
-        for place in part:
-            yield from make(numbers[place], boards[numbers[place]].load())
-
-    starts = range(0, max(len(numbers), 1), SHARD)
-    corpus = Corpus(
-        kind=kind,
-        split="train",
-        shards={f"train-{i:05d}": range(len(numbers))[at : at + SHARD] for i, at in enumerate(starts)},
-        make=rows,
-        request={**settings, "kind": kind.name},
-        about=f"{len(numbers)} storyboards, scored by {settings['scorer']}, "
-        "made by `goalreel corpus from-storyboards`.",
-    )
-    text = kind.lesson is not None or kind.messages is not None
-    return write_corpus(
-        corpus,
-        out,
-        text=text and kind is not CRITIQUES,
-        progress=lambda done, total: progress(out.name, done, total),
-    )

@@ -25,7 +25,7 @@ from zlib import crc32
 from datasketch import MinHash, MinHashLSH
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.corpus.make import agree, check_empty
+from goalreel.annotator.corpus.make import check_empty, check_settings
 from goalreel.annotator.prompts.bank import SLOT, PromptBank, Writer, extend_banks, write_bank
 from goalreel.annotator.report.write import templates
 from goalreel.chat.conversation import Chat
@@ -198,7 +198,7 @@ _SHOWN = 2
 
 
 @dataclass(frozen=True)
-class PromptOrder:
+class PromptConfig:
     """What is asked for."""
 
     banks: Mapping[str, PromptBank]
@@ -236,7 +236,7 @@ class PromptReport:
     def of(
         cls,
         prompts: Sequence[Prompt],
-        order: PromptOrder,
+        order: PromptConfig,
         duplicates: Duplicates,
         model: str | None,
         failures: dict[str, str],
@@ -262,7 +262,7 @@ class PromptReport:
 
 
 def make_prompts(
-    order: PromptOrder,
+    order: PromptConfig,
     out: Path,
     *,
     chat: tuple[str, Chat] | None = None,
@@ -280,7 +280,7 @@ def make_prompts(
     check_empty(out)
     with exclusive(out / ".lock", out):
         sweep(out)
-        agree(out, _settings(order, chat))
+        check_settings(out, _settings(order, chat))
         failures: dict[str, str] = {}
         banks, journal = order.banks, Journal(out / "answers")
         if chat is not None:
@@ -303,7 +303,7 @@ def make_prompts(
     return report
 
 
-def _settings(order: PromptOrder, chat: tuple[str, Chat] | None) -> dict[str, Any]:
+def _settings(order: PromptConfig, chat: tuple[str, Chat] | None) -> dict[str, Any]:
     banks = (f"{domain}\n{bank.model_dump_json()}" for domain, bank in order.banks.items())
     settings = {name: value for name, value in vars(order).items() if name != "banks"}
     return {**settings, "banks": digest(*banks), "model": chat[0] if chat else None}

@@ -5,17 +5,15 @@ whose words may be untrue gives no row: the editor would learn to draw something
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from goalreel.datasets.corpora.rows import PICTURE, RowKind
+from goalreel.datasets.corpora.rows import dataclass_kind
 from goalreel.datasets.corpora.trajectories import HumanVerdicts, Outline, source_of
 from goalreel.image import Image
 from goalreel.types import ACCEPTED, Storyboard
 
 type EditFault = Literal["words_only", "failed", "doubtful_words", "not_accepted", "no_source"]
-"""Why a step is no row for an editor."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,13 @@ class StoredEdit:
     """`observed`: frames of a recording. `verified`: a goal image that was accepted."""
     trust: int
     """1 where a person accepted or chose the picture, else 0."""
+
+
+STORED_EDITS = dataclass_kind(
+    StoredEdit,
+    "edits",
+    ("task_id", "step", "source", "target", "prompt", "instruction", "status", "trust"),
+)
 
 
 def edit_fault(board: Storyboard, number: int, human_verdicts: HumanVerdicts) -> EditFault | None:
@@ -53,12 +58,9 @@ def edit_fault(board: Storyboard, number: int, human_verdicts: HumanVerdicts) ->
 def with_edits(outline: Outline, board: Storyboard, human_verdicts: HumanVerdicts) -> Outline:
     """Add to an outline which steps are rows for an editor, and why the others are none."""
     faults = [edit_fault(board, number, human_verdicts) for number in range(len(board.steps))]
-    return outline.model_copy(
-        update={
-            "edits": tuple(number for number, fault in enumerate(faults) if fault is None),
-            "edit_faults": dict(Counter(fault for fault in faults if fault is not None)),
-        }
-    )
+    edits = tuple(number for number, fault in enumerate(faults) if fault is None)
+    counts = dict(Counter(fault for fault in faults if fault is not None))
+    return outline.model_copy(update={"edits": edits, "edit_faults": counts})
 
 
 def edit_row(board: Storyboard, task_id: str, number: int, human_verdicts: HumanVerdicts) -> StoredEdit:
@@ -80,29 +82,3 @@ def edit_row(board: Storyboard, task_id: str, number: int, human_verdicts: Human
         status=step.status,
         trust=int((number, step.chosen) in human_verdicts),
     )
-
-
-def _encode(row: StoredEdit) -> dict[str, Any]:
-    return dict(vars(row))
-
-
-def _decode(values: Mapping[str, Any]) -> StoredEdit:
-    return StoredEdit(**{name: values[name] for name in STORED_EDITS.columns})
-
-
-STORED_EDITS = RowKind(
-    name="edits",
-    columns={
-        "task_id": "string",
-        "step": "int32",
-        "source": PICTURE,
-        "target": PICTURE,
-        "prompt": "string",
-        "instruction": "string",
-        "status": "string",
-        "trust": "int32",
-    },
-    encode=_encode,
-    decode=_decode,
-    json_columns=("task_id", "step", "source", "target", "prompt", "instruction", "status", "trust"),
-)

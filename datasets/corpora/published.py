@@ -1,6 +1,6 @@
 """Training data as others publish them, as corpora: rows for the Critic's GRPO, and conversations to learn.
 
-What a file is shows in the fields of its rows. Facts about the files are of the public code that reads them:
+A file is told by the fields of its rows, as the public code that reads it has them:
 
 critiques      `origin_prompt`, `rewritten_prompt`, `origin_image_path`, `edited_image_path`, and `evaluation`
                with `success`, `semantics` and `quality`: InterleaveThinker's `critic_rl.jsonl`
@@ -25,8 +25,9 @@ from goalreel.chat.interleave import MARK, plain, shrink
 from goalreel.chat.parsing import MAX_STEPS
 from goalreel.chat.reply_format import plan_reply
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.rows import RowKind, TalkRow, decode_lesson, said_in_short, talks
-from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.datasets.corpora.planner_rows import brief_reasoning
+from goalreel.datasets.corpora.rows import RowKind, TalkRow, decode_lesson, talks
+from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
 from goalreel.errors import InputError
 from goalreel.files import file_digest, write_bytes
 from goalreel.image import Image
@@ -35,8 +36,6 @@ from goalreel.progress import OnCount
 from goalreel.torch_support import read_plain_data
 from goalreel.types import DoneStep, Failure, Plan, Step, Task
 
-SHARD = 100
-"""Rows in one file."""
 LARGEST_AREA = 1024 * 1024
 """Pixels; larger pictures are scaled down: the published Critic is trained on at most that much."""
 _ROLES = {"human": "user", "gpt": "assistant"}
@@ -48,12 +47,12 @@ type Fields = Mapping[str, Any]
 
 
 class RowFaultError(ValueError):
-    """Why a row becomes no training row."""
+    """A row that becomes no training row, and the reason."""
 
 
 @dataclass(frozen=True)
-class ImportOrder:
-    """What to import. `images` is the folder that the rows' pictures lie below.
+class ImportConfig:
+    """Rows to import. `images` is the folder that the rows' pictures lie below.
 
     `seed` and `dialect` are for guides: where they are cut, and in which words a planner is asked.
     """
@@ -66,7 +65,7 @@ class ImportOrder:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """How many rows became training rows, and why the others did not."""
+    """Counts of the rows that became training rows, and of the others by reason."""
 
     kind: PublishedKind
     rows: int
@@ -74,7 +73,7 @@ class ImportReport:
 
 
 def import_corpus(
-    order: ImportOrder, out: Path, *, workers: int = 1, progress: OnCount = lambda done, total: None
+    config: ImportConfig, out: Path, *, workers: int = 1, progress: OnCount = lambda done, total: None
 ) -> ImportReport:
     """Write the rows of a published file as a corpus in `out`; a second run resumes.
 
@@ -84,31 +83,25 @@ def import_corpus(
         InputError: the file cannot be read, holds no such rows, or none that can be used.
         DatasetError: see `write_corpus`.
     """
-    rows = _read(order.file)
-    kind = _kind(order.file, rows)
-    if kind != "guides" and order.dialect is not OWN:
-        raise InputError(f"{order.file} has the questions of {kind} in its rows: leave out --dialect")
-    starts = range(0, len(rows), SHARD)
-    request = {
-        "file": order.file.name,
-        "digest": file_digest(order.file),
-        "seed": order.seed,
-        "dialect": order.dialect.name,
-    }
+    rows = _read(config.file)
+    kind = _kind(config.file, rows)
+    if kind != "guides" and config.dialect is not OWN:
+        raise InputError(f"{config.file} has the questions of {kind} in its rows: leave out --dialect")
+    request = {"file": config.file.name, "digest": file_digest(config.file), "seed": config.seed}
     corpus = Corpus(
         kind=_KINDS[kind],
         split="train",
-        shards={f"train-{i:05d}": range(len(rows))[at : at + SHARD] for i, at in enumerate(starts)},
-        make=partial(_make, kind, order, out / "dropped"),
-        request=request,
-        about=f"{len(rows)} rows of {order.file.name}, imported by `goalreel corpus import`.",
+        shards=shard_ranges(len(rows)),
+        make=partial(_make, kind, config, out / "dropped"),
+        request={**request, "dialect": config.dialect.name},
+        about=f"{len(rows)} rows of {config.file.name}, imported by `goalreel corpus import`.",
     )
     count = write_corpus(corpus, out, workers=workers, text=kind != "critiques", progress=progress)
     dropped = Counter[str]()
     for part in sorted((out / "dropped").glob("*.json")):
         dropped.update(json.loads(part.read_text()))
     if not count:
-        raise InputError(f"{order.file}: no row can be used; most often: {dropped.most_common(1)[0][0]}")
+        raise InputError(f"{config.file}: no row can be used; most often: {dropped.most_common(1)[0][0]}")
     return ImportReport(kind, count, dict(dropped.most_common()))
 
 
@@ -120,7 +113,7 @@ def _read(path: Path) -> list[Any]:
             rows = read_plain_data(path)
         elif path.suffix == ".jsonl":
             lines = path.read_bytes().split(b"\n")
-            rows = [_line(line) for line in lines if line.strip()]
+            rows = [_parsed(line) for line in lines if line.strip()]
         else:
             rows = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as e:
@@ -130,7 +123,7 @@ def _read(path: Path) -> list[Any]:
     return rows
 
 
-def _line(line: bytes) -> Any:
+def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line)
     except ValueError:
@@ -151,15 +144,15 @@ def _kind(path: Path, rows: Sequence[Any]) -> PublishedKind:
     )
 
 
-def _make(kind: PublishedKind, order: ImportOrder, dropped: Path, part: range) -> list[Any]:
+def _make(kind: PublishedKind, config: ImportConfig, dropped: Path, part: range) -> list[Any]:
     """Make the rows of one shard, and write down why others are left out."""
     faults, rows = Counter[str](), []
     for number in part:
-        row = _read(order.file)[number]
+        row = _read(config.file)[number]
         try:
             if not isinstance(row, dict):
                 raise RowFaultError("not a JSON object")
-            rows.append(_MAKERS[kind](row, number, order))
+            rows.append(_MAKERS[kind](row, number, config))
         except RowFaultError as e:
             faults[str(e)] += 1
     dropped.mkdir(parents=True, exist_ok=True)
@@ -175,19 +168,19 @@ class _Evaluation(BaseModel):
     quality: Annotated[float, Field(ge=0, le=10)]
 
 
-def _critique(row: Fields, number: int, order: ImportOrder) -> CritiqueRow:
+def _critique(row: Fields, number: int, config: ImportConfig) -> CritiqueRow:
     try:
         marks = _Evaluation.model_validate(row.get("evaluation"))
     except ValidationError as e:
         raise RowFaultError("no evaluation with success, semantics and quality (0 to 10)") from e
     first, present = _text(row, "origin_prompt"), row.get("rewritten_prompt")
-    source = _picture(row.get("origin_image_path"), order.images)
+    source = _picture(row.get("origin_image_path"), config.images)
     return CritiqueRow(
-        task_id=f"{order.file.stem}-{number}",
+        task_id=f"{config.file.stem}-{number}",
         step=0,
         attempt=0,
         source=source,
-        candidate=_picture(row.get("edited_image_path"), order.images),
+        candidate=_picture(row.get("edited_image_path"), config.images),
         drawn=bool((source.pixels == 255).all()),
         instruction=first,
         first_prompt=first,
@@ -198,7 +191,7 @@ def _critique(row: Fields, number: int, order: ImportOrder) -> CritiqueRow:
     )
 
 
-def _conversation(row: Fields, number: int, order: ImportOrder) -> TalkRow:
+def _conversation(row: Fields, number: int, config: ImportConfig) -> TalkRow:
     turns = row.get("messages", row.get("conversations"))
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
         raise RowFaultError("no list of messages")
@@ -210,9 +203,9 @@ def _conversation(row: Fields, number: int, order: ImportOrder) -> TalkRow:
     paths = row.get("images") or []
     if not isinstance(paths, list) or sum(m["content"].count(MARK) for m in messages[:-1]) != len(paths):
         raise RowFaultError(f"its {MARK} marks do not fit its pictures")
-    images = [_picture(path, order.images) for path in paths]
+    images = [_picture(path, config.images) for path in paths]
     lesson = decode_lesson({"messages": messages, "images": images})
-    return TalkRow(f"{order.file.stem}-{number}", 0, lesson)
+    return TalkRow(f"{config.file.stem}-{number}", 0, lesson)
 
 
 def _message(turn: Fields) -> dict[str, str]:
@@ -223,25 +216,25 @@ def _message(turn: Fields) -> dict[str, str]:
     return {"role": role, "content": content}
 
 
-def _guide(row: Fields, number: int, order: ImportOrder) -> TalkRow:
+def _guide(row: Fields, number: int, config: ImportConfig) -> TalkRow:
     """An illustrated guide, cut at a random step: the beginning in, the other steps out."""
     title, steps = _text(row, "title"), row.get("step_info")
     if not isinstance(steps, list) or not 0 < len(steps) <= MAX_STEPS:
         raise RowFaultError(f"not 1 to {MAX_STEPS} steps")
     texts = [_step_text(step) for step in steps]
-    done = int(np.random.default_rng([order.seed, number]).integers(len(steps)))
+    done = int(np.random.default_rng([config.seed, number]).integers(len(steps)))
     done_steps = tuple(
-        DoneStep(instruction=text, image=_step_picture(step, order.images))
+        DoneStep(instruction=text, image=_step_picture(step, config.images))
         for text, step in zip(texts[:done], steps[:done], strict=True)
     )
     rest = Plan(
         steps=tuple(Step(name=_short(t), instruction=t, prompt=t, auxiliary_text=t) for t in texts[done:])
     )
-    name = f"{order.file.stem}-{row.get('data_id') or number}"
-    query = question(Task(id=name, instruction=plain(title), done=done_steps), dialect=order.dialect)
+    name = f"{config.file.stem}-{row.get('data_id') or number}"
+    query = question(Task(id=name, instruction=plain(title), done=done_steps), dialect=config.dialect)
     if isinstance(query, Failure):
         raise RowFaultError(query.message)
-    reply = plan_reply(rest, said_in_short([step.name for step in rest.steps], done), done + 1)
+    reply = plan_reply(rest, brief_reasoning([step.name for step in rest.steps], done), done + 1)
     return TalkRow(name, done, (query.conversation, reply))
 
 
@@ -290,7 +283,7 @@ _KINDS: Mapping[PublishedKind, RowKind[Any]] = {
     "conversations": talks("conversations"),
     "guides": talks("guides"),
 }
-_MAKERS: Mapping[PublishedKind, Callable[[Fields, int, ImportOrder], CritiqueRow | TalkRow]] = {
+_MAKERS: Mapping[PublishedKind, Callable[[Fields, int, ImportConfig], CritiqueRow | TalkRow]] = {
     "critiques": _critique,
     "conversations": _conversation,
     "guides": _guide,

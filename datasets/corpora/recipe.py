@@ -1,19 +1,10 @@
-"""Keep a step by the trend of its attempts' scores: rising, or stable and high (InterleaveThinker, 3.2).
+"""The stages of the recipe, in order, on outlines: which samples become rows, and why others do not.
 
-The paper names the three faults and no threshold; POOR and FALL are goalreel's own.
-
-Balance accepted and rejected attempts by leaving rows out, with a seed (InterleaveThinker, section 3.2).
-
-The paper resamples, and does not say how. Here rows of the larger side are left out. Repeated pictures
-would be learned by heart within two epochs, and would make the same group twice in GRPO. Without balance
-the paper's Critic tended to accept everything.
-
-Split steps by the variance of their scores: fine-tuning or reinforcement (InterleaveThinker, section 3.2).
-
-Where attempts differ much there is something to explore (RL); where they agree the answer is plain (SFT). The
-paper gives the result, 2 SFT steps to 1 RL step, and no threshold. Here it is the quantile that gives that.
-
-The stages of the recipe, in order, on outlines: which samples become rows, and why others do not.
+InterleaveThinker, section 3.2. The paper names the faults and no threshold; POOR and FALL are goalreel's own.
+It splits steps 2 to 1 between fine-tuning and reinforcement by the variance of their scores: here the
+threshold is the quantile that gives that. It resamples, and does not say how: here rows of the larger side
+are left out, since repeated pictures would be learned by heart within two epochs, and would make the same
+group twice in GRPO.
 """
 
 from collections import Counter, defaultdict
@@ -24,75 +15,10 @@ from typing import Literal
 import numpy as np
 
 from goalreel.datasets.corpora.critic_rows import judgement
-from goalreel.datasets.corpora.planner_rows import cut_of, easy_fault, reflection_fault
 from goalreel.datasets.corpora.trajectories import GOOD, Outline, Reason, StepSample
-from goalreel.types import Verdict
+from goalreel.types import ACCEPTED, Verdict
 
 type TrendFault = Literal["low_quality", "negative_trend", "degradation"]
-
-POOR = 5.0
-"""A step whose best attempt scores less is of low quality throughout."""
-FALL = 0.5
-"""From the first attempt to the last a score may fall by this: a judge is not steadier."""
-
-
-def trend_fault(overall: Sequence[float]) -> TrendFault | None:
-    """Why a step is dropped, by its attempts' overall scores in order; None where it is kept.
-
-    >>> [trend_fault(s) for s in ([4, 7], [8], [3, 4.9], [9, 6.5], [6, 9, 5.8], [5, 5.5])]
-    [None, None, 'low_quality', 'negative_trend', 'degradation', 'low_quality']
-    """
-    first, last, best = overall[0], overall[-1], max(overall)
-    if best < POOR:
-        return "low_quality"
-    if last < first - FALL:
-        return "negative_trend"
-    if last >= GOOD:
-        return None
-    return "degradation" if best >= GOOD else "low_quality"
-
-
-_STREAM = 5
-
-
-def balanced[R](
-    rows: Sequence[R], success: Callable[[R], bool], trusted: Callable[[R], bool], seed: int
-) -> list[R]:
-    """Choose rows, in order, so that both sides have as many; rows that a person judged are always kept."""
-    sides = [[i for i, row in enumerate(rows) if success(row) is side] for side in (True, False)]
-    count = min(map(len, sides))
-    rng = np.random.default_rng([seed, _STREAM])
-    indices: list[int] = []
-    for side in sides:
-        sure = [i for i in side if trusted(rows[i])]
-        others = [i for i in side if not trusted(rows[i])]
-        free = min(max(count - len(sure), 0), len(others))
-        indices += sure + [others[i] for i in rng.permutation(len(others))[:free]]
-    return [rows[i] for i in sorted(indices)]
-
-
-SFT_SHARE = 2 / 3
-
-
-def variance(overall: Sequence[float]) -> float:
-    """Population variance of a step's overall scores; 0 for a single attempt."""
-    return float(np.var(overall))
-
-
-def rl_threshold(variances: Sequence[float]) -> float:
-    """Steps whose variance is above this are for RL: a third of them, fewer where many are equal.
-
-    >>> rl_threshold([0, 0, 1, 2, 3, 4])
-    2.0
-    >>> rl_threshold([0, 0, 0, 0, 0, 4])
-    0.0
-    """
-    if not variances:
-        return 0.0
-    ordered = sorted(variances)
-    return float(ordered[round(SFT_SHARE * len(ordered)) - 1])
-
-
 type RecipeStage = Literal[
     "trajectories",
     "scores",
@@ -107,6 +33,98 @@ type RecipeStage = Literal[
     "edits",
 ]
 
+POOR = 5.0
+"""A step whose best attempt scores less is of low quality throughout."""
+FALL = 0.5
+"""From the first attempt to the last a score may fall by this: a judge is not steadier."""
+SFT_SHARE = 2 / 3
+_BALANCE_STREAM, _CUT_STREAM = 5, 6
+"""Streams of random numbers, apart for the same seed."""
+
+
+def trend_fault(overall: Sequence[float]) -> TrendFault | None:
+    """Say why a step is dropped, by its attempts' overall scores in order; None where it is kept.
+
+    >>> [trend_fault(s) for s in ([4, 7], [8], [3, 4.9], [9, 6.5], [6, 9, 5.8], [5, 5.5])]
+    [None, None, 'low_quality', 'negative_trend', 'degradation', 'low_quality']
+    """
+    first, last, best = overall[0], overall[-1], max(overall)
+    if best < POOR:
+        return "low_quality"
+    if last < first - FALL:
+        return "negative_trend"
+    if last >= GOOD:
+        return None
+    return "degradation" if best >= GOOD else "low_quality"
+
+
+def balanced[R](
+    rows: Sequence[R], success: Callable[[R], bool], trusted: Callable[[R], bool], seed: int
+) -> list[R]:
+    """Choose rows, in order, so that both sides have as many; rows that a person judged are always kept."""
+    sides = [[i for i, row in enumerate(rows) if success(row) is side] for side in (True, False)]
+    count = min(map(len, sides))
+    rng = np.random.default_rng([seed, _BALANCE_STREAM])
+    indices: list[int] = []
+    for side in sides:
+        sure = [i for i in side if trusted(rows[i])]
+        others = [i for i in side if not trusted(rows[i])]
+        free = min(max(count - len(sure), 0), len(others))
+        indices += sure + [others[i] for i in rng.permutation(len(others))[:free]]
+    return [rows[i] for i in sorted(indices)]
+
+
+def rl_threshold(variances: Sequence[float]) -> float:
+    """Find the variance above which steps are for RL: a third of them, fewer where many are equal.
+
+    >>> rl_threshold([0, 0, 1, 2, 3, 4])
+    2.0
+    >>> rl_threshold([0, 0, 0, 0, 0, 4])
+    0.0
+    """
+    if not variances:
+        return 0.0
+    return float(sorted(variances)[round(SFT_SHARE * len(variances)) - 1])
+
+
+def cut_of(outline: Outline, seed: int, number: int) -> int | Reason:
+    """Draw how many steps lie before the cut, by `seed` and the storyboard's number; or why there is none.
+
+    Only accepted steps, or words alone, are done: a picture that is not what its step says misleads.
+    """
+    last = min(outline.accepted, len(outline.statuses) - 1)
+    if len(outline.statuses) < 2:
+        return "one_step"
+    if last < 1:
+        return "first_step_not_accepted"
+    if not outline.askable:
+        return "marks_without_pictures"
+    return int(np.random.default_rng([seed, number, _CUT_STREAM]).integers(1, last + 1))
+
+
+def easy_fault(outline: Outline) -> Reason | None:
+    """Say why a storyboard is no sequence; None where every step was accepted, and the scorer agrees."""
+    if not outline.statuses:
+        return "no_plan"
+    if not all(status in (*ACCEPTED, "text") for status in outline.statuses):
+        return "incomplete"
+    if not set(ACCEPTED) & set(outline.statuses):
+        return "words_only"
+    if not outline.askable:
+        return "marks_without_pictures"
+    chosen_samples = [s for s in outline.samples if outline.chosen[s.step] == s.attempt]
+    if any(s.scores is None for s in chosen_samples):
+        return "unscored"
+    return None if all(s.success for s in chosen_samples) else "scorer_disagrees"
+
+
+def reflection_fault(outline: Outline) -> Reason | None:
+    """Say why a storyboard is no sequence with rejected attempts."""
+    if fault := easy_fault(outline):
+        return fault
+    rejected = any(s.verdict is not None and not s.verdict.success for s in outline.samples)
+    return None if rejected else "nothing_rejected"
+
 
 @dataclass(frozen=True)
 class Pick:
@@ -115,7 +133,7 @@ class Pick:
     board: int
     sample: StepSample
     verdict: Verdict | None = None
-    """What the Critic is to answer; None in an RL row."""
+    """The answer to learn; None in an RL row."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +143,6 @@ class StepTrend:
     overall: tuple[float, ...]
     """Scores of its attempts in order."""
     fault: Reason | None
-    variance: float
     part: Literal["sft", "rl"] | None
     """None for a step that was dropped."""
 
@@ -186,24 +203,22 @@ def _editor_rows(chosen: Selection, number: int, each: Outline) -> None:
 
 
 def _planner_rows(chosen: Selection, number: int, each: Outline, seed: int) -> None:
+    faults: list[tuple[RecipeStage, list[int], Reason | None]] = [
+        ("easy", chosen.easy, easy_fault(each)),
+        ("reflection", chosen.reflection, reflection_fault(each)),
+    ]
     if each.statuses:
-        if each.askable:
-            chosen.plans.append(number)
-        else:
-            chosen.dropped["plans"]["marks_without_pictures"] += 1
+        faults.append(("plans", chosen.plans, None if each.askable else "marks_without_pictures"))
         cut = cut_of(each, seed, number)
         if isinstance(cut, int):
             chosen.cuts[number] = cut
         else:
             chosen.dropped["continuations"][cut] += 1
-    if fault := easy_fault(each):
-        chosen.dropped["easy"][fault] += 1
-    else:
-        chosen.easy.append(number)
-    if fault := reflection_fault(each):
-        chosen.dropped["reflection"][fault] += 1
-    else:
-        chosen.reflection.append(number)
+    for stage, numbers, fault in faults:
+        if fault is None:
+            numbers.append(number)
+        else:
+            chosen.dropped[stage][fault] += 1
 
 
 type _Place = tuple[int, int, str | None]
@@ -225,15 +240,14 @@ def _steps(chosen: Selection, outlines: Sequence[Outline]) -> _Steps:
 
 def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None) -> None:
     overall = {at: tuple(s.scores.overall for s in step if s.scores) for at, step in steps.items()}
-    faults: dict[_Place, TrendFault | None]
     faults = {at: trend_fault(scores) for at, scores in overall.items()}
-    spread = {at: variance(scores) for at, scores in overall.items()}
+    spread = {at: float(np.var(scores)) for at, scores in overall.items()}
     steady = [spread[at] for at, fault in faults.items() if fault is None]
     chosen.threshold = rl_threshold(steady) if rl_variance is None else rl_variance
     for at, attempts in steps.items():
         fault, rl = faults[at], spread[at] > chosen.threshold
         part = None if fault else "rl" if rl else "sft"
-        chosen.steps.append(StepTrend(overall[at], fault, spread[at], part))
+        chosen.steps.append(StepTrend(overall[at], fault, part))
         for sample in attempts:
             if fault and not sample.trust:
                 chosen.drop("trends", fault, at[0], sample)

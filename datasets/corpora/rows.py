@@ -1,33 +1,34 @@
-"""The interface of a kind of row: its columns, encoding and decoding, and what is learned from it.
+"""Rows of training corpora: how each kind is stored as a Hugging Face dataset, and what is learned from it.
 
-Convert rows to columns of a Hugging Face dataset, and back; pictures are PNG.
-
-Whole conversations as rows: the request with its pictures, and the reply to learn.
+Conversations have the columns `messages` and `images`, as `datasets` and TRL know them: an `<image>` in a
+content stands for the next picture.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from goalreel.chat.conversation import Conversation, Message, MessagePart
 from goalreel.chat.interleave import MARK
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.image import Image
 
 if TYPE_CHECKING:
     from datasets import Features
 
-
 type Lesson = tuple[Conversation, str]
-"""What is asked, and the reply to learn."""
+"""A conversation, and the reply to learn."""
 type Column = str | tuple["Column"] | Mapping[str, "Column"]
 """A type by its name at Hugging Face; `image` is a picture; (type,) is a list of it."""
 
 PICTURE = "image"
 SUCCESS = "success"
-"""The column of a kind of verdicts that says which they are."""
+"""The column with a row's verdict."""
+TALK: Mapping[str, Column] = {"messages": ({"role": "string", "content": "string"},), "images": (PICTURE,)}
+"""The columns of a lesson."""
+_TYPES = {str: "string", str | None: "string", int: "int32", float: "float32", bool: "bool", Image: PICTURE}
 
 
 @dataclass(frozen=True)
@@ -49,74 +50,29 @@ class RowKind[R]:
 
     @property
     def judged(self) -> bool:
-        """Whether a row is a verdict."""
+        """True if rows are verdicts."""
         return SUCCESS in self.columns
 
-    @property
-    def pictures(self) -> tuple[str, ...]:
-        """The columns that hold a picture."""
-        return tuple(name for name, column in self.columns.items() if column == PICTURE)
 
-    @property
-    def picture_lists(self) -> tuple[str, ...]:
-        """The columns that hold a list of pictures."""
-        return tuple(name for name, column in self.columns.items() if column == (PICTURE,))
-
-
-def features(kind: RowKind[Any]) -> "Features":
-    """The columns of a kind of row, as Hugging Face describes them."""
-    from datasets import Features
-
-    return Features({name: _feature(column) for name, column in kind.columns.items()})
+def dataclass_kind[R](
+    row: type[R], name: str, json_columns: tuple[str, ...], lesson: Callable[[R], Lesson] | None = None
+) -> RowKind[R]:
+    """Make the kind of row whose columns are the fields of a dataclass."""
+    types = get_type_hints(row)
+    columns = {field.name: _TYPES[types[field.name]] for field in fields(row)}  # pyrefly: ignore[bad-argument-type]
+    return RowKind(name, columns, _fields_of, _Decode(row), json_columns, lesson)
 
 
-def _feature(column: Column) -> object:
-    from datasets import Image as Picture
-    from datasets import Value
-
-    if isinstance(column, str):
-        return Picture() if column == PICTURE else Value(column)
-    if isinstance(column, tuple):
-        return [_feature(column[0])]
-    return {name: _feature(each) for name, each in column.items()}
+def _fields_of(row: Any) -> dict[str, Any]:
+    return dict(vars(row))
 
 
-def to_columns[R](kind: RowKind[R], row: R) -> dict[str, Any]:
-    """The row as plain values; pictures as PNG bytes in the form that `datasets` stores."""
-    values = kind.encode(row)
-    lists = {name: [_stored(image) for image in values[name]] for name in kind.picture_lists}
-    return values | {name: _stored(values[name]) for name in kind.pictures} | lists
+@dataclass(frozen=True)
+class _Decode[R]:
+    row: type[R]
 
-
-def _stored(image: Image) -> dict[str, Any]:
-    return {"bytes": image.png(), "path": None}
-
-
-def from_columns[R](kind: RowKind[R], values: Mapping[str, Any]) -> R:
-    """The row that `to_columns` made the values from."""
-    pictures = {name: Image.decode(values[name]["bytes"]) for name in kind.pictures}
-    lists = {name: [Image.decode(v["bytes"]) for v in values[name]] for name in kind.picture_lists}
-    return kind.decode({**values, **pictures, **lists})
-
-
-def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
-    """Read the rows of a corpus that `goalreel corpus make` wrote, in order; those finished before a kill.
-
-    Raises:
-        DatasetError: there are none, or an older goalreel wrote them.
-    """
-    import pyarrow.parquet as pq
-
-    shards = sorted((folder / "data").glob("[!.]*.parquet"))  # what a killed run left half-written has a dot
-    if not shards:
-        raise DatasetError(f"{folder} holds no corpus: `goalreel corpus make --kind {kind.name}` writes one")
-    for shard in shards:
-        file = pq.ParquetFile(shard)
-        if missing := kind.columns.keys() - set(file.schema_arrow.names):
-            columns = ", ".join(sorted(missing))
-            raise DatasetError(f"{shard} has no {columns}: an older goalreel made it; make the corpus again")
-        for batch in file.iter_batches(batch_size=64):
-            yield from (from_columns(kind, values) for values in batch.to_pylist())
+    def __call__(self, values: Mapping[str, Any]) -> R:
+        return self.row(**values)
 
 
 @dataclass(frozen=True)
@@ -125,33 +81,32 @@ class TalkRow:
 
     task_id: str
     done: int
-    """Steps behind us where it is asked."""
+    """Steps done before it is asked."""
     lesson: Lesson
 
 
-TALK: Mapping[str, Column] = {"messages": ({"role": "string", "content": "string"},), "images": (PICTURE,)}
-"""The columns of a lesson, as `datasets` and TRL know them: an `<image>` in a content is the next picture."""
+def talks(name: str) -> RowKind[TalkRow]:
+    """Make the kind of row called `name` that holds conversations."""
+    columns: dict[str, Column] = {"task_id": "string", "done": "int32", **TALK}
+    return RowKind(name, columns, _encode, _decode, ("task_id", "done"), attrgetter("lesson"))
 
 
-def messages_of(lesson: Lesson) -> tuple[list[dict[str, str]], list[Image]]:
-    """The messages with a mark in the place of each image, and the images in order."""
-    conversation, reply = lesson
-    images = [p for message in conversation for p in message.parts if isinstance(p, Image)]
-    messages = [
-        {"role": m.role, "content": "".join(MARK if isinstance(p, Image) else p for p in m.parts)}
-        for m in conversation
-    ]
-    return [*messages, {"role": "assistant", "content": reply}], images
+def _encode(row: TalkRow) -> dict[str, Any]:
+    return {"task_id": row.task_id, "done": row.done, **encode_lesson(row.lesson)}
+
+
+def _decode(values: Mapping[str, Any]) -> TalkRow:
+    return TalkRow(values["task_id"], values["done"], decode_lesson(values))
 
 
 def encode_lesson(lesson: Lesson) -> dict[str, Any]:
-    """A lesson as the columns TALK."""
+    """Write a lesson as the columns TALK."""
     messages, images = messages_of(lesson)
     return {"messages": messages, "images": images}
 
 
 def decode_lesson(values: Mapping[str, Any]) -> Lesson:
-    """The lesson that `encode_lesson` made the values from."""
+    """Read the lesson that `encode_lesson` wrote."""
     images, (*request, reply) = iter(values["images"]), values["messages"]
     messages = (Message(m["role"], tuple(_parts(m["content"], images))) for m in request)
     return tuple(messages), reply["content"]
@@ -167,27 +122,113 @@ def _parts(text: str, images: Iterator[Image]) -> Iterator[MessagePart]:
             yield following
 
 
-def talks(name: str) -> RowKind[TalkRow]:
-    """The kind of row called `name` that holds conversations."""
-    return RowKind(
-        name=name,
-        columns={"task_id": "string", "done": "int32", **TALK},
-        encode=_encode,
-        decode=_decode,
-        json_columns=("task_id", "done"),
-        lesson=attrgetter("lesson"),
-    )
+def messages_of(lesson: Lesson) -> tuple[list[dict[str, str]], list[Image]]:
+    """List the messages with a mark in the place of each image, and the images in order."""
+    conversation, reply = lesson
+    images = [p for message in conversation for p in message.parts if isinstance(p, Image)]
+    messages = [
+        {"role": m.role, "content": "".join(MARK if isinstance(p, Image) else p for p in m.parts)}
+        for m in conversation
+    ]
+    return [*messages, {"role": "assistant", "content": reply}], images
 
 
-def said_in_short(names: Sequence[str], done: int) -> str:
-    """Write the reasoning of a plan whose record has none: the steps done, and those that remain."""
-    steps = "1 step remains" if len(names) == 1 else f"{len(names)} steps remain"
-    return f"{f'{done} done, ' if done else ''}{steps}: {'; '.join(names)}."
+def features(kind: RowKind[Any]) -> "Features":
+    """Describe the columns of a kind of row to Hugging Face."""
+    from datasets import Features, Value
+    from datasets import Image as Picture
+
+    def feature(column: Column) -> object:
+        if isinstance(column, str):
+            return Picture() if column == PICTURE else Value(column)
+        if isinstance(column, tuple):
+            return [feature(column[0])]
+        return {name: feature(each) for name, each in column.items()}
+
+    return Features({name: feature(column) for name, column in kind.columns.items()})
 
 
-def _encode(row: TalkRow) -> dict[str, Any]:
-    return {"task_id": row.task_id, "done": row.done, **encode_lesson(row.lesson)}
+def to_columns[R](kind: RowKind[R], row: R) -> dict[str, Any]:
+    """Write a row as plain values; pictures as PNG bytes in the form that `datasets` stores."""
+    return {name: _stored(value) for name, value in kind.encode(row).items()}
 
 
-def _decode(values: Mapping[str, Any]) -> TalkRow:
-    return TalkRow(values["task_id"], values["done"], decode_lesson(values))
+def _stored(value: Any) -> Any:
+    if isinstance(value, Image):
+        return {"bytes": value.png(), "path": None}
+    return [_stored(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def from_columns[R](kind: RowKind[R], values: Mapping[str, Any]) -> R:
+    """Read the row that `to_columns` wrote."""
+    return kind.decode({name: _loaded(column, values[name]) for name, column in kind.columns.items()})
+
+
+def _loaded(column: Column, value: Any) -> Any:
+    if column == PICTURE:
+        return Image.decode(value["bytes"])
+    return [_loaded(PICTURE, each) for each in value] if column == (PICTURE,) else value
+
+
+def shards_of(folder: Path, how: str) -> list[Path]:
+    """List the files of a corpus, in order; `how` says which command writes one.
+
+    Raises:
+        InputError: there are none.
+    """
+    shards = sorted((folder / "data").glob("[!.]*.parquet"))  # what a killed run left half-written has a dot
+    if not shards:
+        raise InputError(f"{folder} holds no corpus: `goalreel corpus {how}` writes one")
+    return shards
+
+
+def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
+    """Read the rows of a corpus that `goalreel corpus make` wrote, in order; those finished before a kill.
+
+    Raises:
+        InputError: there are none.
+        DatasetError: they are of another kind.
+    """
+    import pyarrow.parquet as pq
+
+    for shard in shards_of(folder, f"make --kind {kind.name}"):
+        file = pq.ParquetFile(shard)
+        if missing := kind.columns.keys() - set(file.schema_arrow.names):
+            raise DatasetError(f"{shard} has no {', '.join(sorted(missing))}: make the corpus again")
+        for batch in file.iter_batches(batch_size=64):
+            yield from (from_columns(kind, values) for values in batch.to_pylist())
+
+
+class StoredRows[R]:
+    """Rows of one kind in Parquet files, by number; a row's pictures are decoded when it is read.
+
+    Raises:
+        InputError: they hold no rows of that kind.
+    """
+
+    def __init__(self, kind: RowKind[R], shards: Sequence[Path]) -> None:
+        import datasets
+        import pyarrow
+        from datasets.exceptions import DatasetGenerationError
+
+        files: list[Any] = [str(shard) for shard in shards]
+        try:
+            stored: Any = datasets.Dataset.from_parquet(files, columns=list(kind.columns))
+            stored = stored.cast(features(kind))
+        except (ValueError, pyarrow.ArrowInvalid, DatasetGenerationError) as e:
+            reason = first_line(e.__cause__ or e)[:200]
+            raise InputError(f"{files[0]} and others hold no {kind.name}: {reason}") from e
+        for name, column in kind.columns.items():
+            if column == PICTURE:
+                stored = stored.cast_column(name, datasets.Image(decode=False))
+        self._kind, self._stored = kind, stored
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __getitem__(self, number: int) -> R:
+        return from_columns(self._kind, self._stored[number])
+
+    def column(self, name: str) -> list[Any]:
+        """Read one column of all rows."""
+        return list(self._stored[name])

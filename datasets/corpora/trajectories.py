@@ -1,22 +1,14 @@
-"""Cut storyboards into samples, one for each attempt (InterleaveThinker, section 3.2).
+"""Cut storyboards into samples, one for each attempt, and score them (InterleaveThinker, section 3.2).
 
 An `Outline` is a storyboard without its pictures. The filters need no more, and all outlines fit in memory.
 People's corrections are given as verdicts by (step, attempt). Such a sample has trust 1: no filter drops it,
 and its verdict overrules the scorer's.
-
-Verdicts of people on pictures, as rows of the highest trust.
-
-Scores 0-10 for each sample, and from them whether the step succeeded (the paper's J).
-
-The paper gives no threshold; GOOD is goalreel's own.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from goalreel.datasets.corrections.board import opinion
-from goalreel.datasets.corrections.state import Review
 from goalreel.image import Image
 from goalreel.planners.chat import question
 from goalreel.scoring import PictureScores
@@ -33,6 +25,12 @@ from goalreel.types import (
     Verdict,
 )
 
+GOOD = 6.0
+"""Least semantics and quality of a picture that succeeds. The paper gives no threshold."""
+_WORST, _BEST = 0.0, 10.0
+
+type SuccessOf = Callable[[PictureScores], bool | None]
+"""Tells whether a picture with these scores has succeeded; None where they leave it in doubt."""
 type Reason = Literal[
     "damaged",
     "no_plan",
@@ -59,7 +57,7 @@ type Reason = Literal[
     "not_accepted",
     "no_source",
 ]
-"""Why something is no training row; `docs/reference/corpus-format.md` explains each."""
+"""The reasons why something is no training row; `docs/reference/corpus-format.md` explains each."""
 type CorrectionKind = Literal["accepted", "chosen", "wrong_picture"]
 
 
@@ -67,11 +65,11 @@ class HumanVerdict(Verdict):
     """A person's verdict on a picture."""
 
     correction: CorrectionKind | None = None
-    """What they did: accept the episode, choose this very picture, or flag it."""
+    """Their act: accept the episode, choose this very picture, or flag it."""
 
 
 type HumanVerdicts = Mapping[tuple[int, int], HumanVerdict]
-"""What a person said of attempts, by (step, attempt)."""
+"""Verdicts of a person on attempts, by (step, attempt)."""
 
 
 class StepSample(Frozen):
@@ -83,7 +81,7 @@ class StepSample(Frozen):
     verdict: Verdict | None
     """The record's own."""
     by: str | None = None
-    """Which of several editors drew it."""
+    """The editor that drew it, of several."""
     said: HumanVerdict | None = None
     """A person's."""
     scores: PictureScores | None = None
@@ -101,22 +99,22 @@ class Outline(Frozen):
 
     task_id: str
     statuses: tuple[Status, ...] = ()
-    """Of each step, in order."""
+    """The steps' statuses, in order."""
     chosen: tuple[int | None, ...] = ()
     """Each step's chosen attempt."""
     samples: tuple[StepSample, ...] = ()
     dropped: Mapping[Reason, int] = {}
-    """What became no sample: steps, failed edits, or the whole storyboard."""
+    """Reason -> what became no sample: steps, failed edits, or the whole storyboard."""
     edits: tuple[int, ...] = ()
     """The steps that are rows for an editor."""
     edit_faults: Mapping[Reason, int] = {}
-    """Why other steps are none."""
+    """Reason -> other steps."""
     askable: bool = True
     """A planner can be asked about the task: its pictures fit the instruction's marks."""
 
     @property
     def accepted(self) -> int:
-        """How many steps from the first on were accepted, or are words alone."""
+        """The number of steps from the first on that were accepted, or are words alone."""
         undone = (i for i, status in enumerate(self.statuses) if status not in (*ACCEPTED, "text"))
         return next(undone, len(self.statuses))
 
@@ -169,23 +167,23 @@ def _samples(
 
 
 def _moved(attempt: Attempt) -> bool:
-    """Whether the picture was rejected for its background, before a critic saw it."""
+    """Tell whether the picture was rejected for its background, before a critic saw it."""
     return attempt.registration is not None and attempt.registration.outcome == "rejected"
 
 
 def plan_of(board: Storyboard) -> Plan:
-    """The plan that a storyboard was made by."""
+    """Make the plan that a storyboard was made by."""
     return Plan(steps=tuple(step.step for step in board.steps))
 
 
 def source_of(board: Storyboard, step: int) -> Image | None:
-    """The picture that a step was edited from, as the loop hands them on; None where it was drawn."""
+    """Find the picture that a step was edited from, as the loop hands them on; None where it was drawn."""
     earlier_goals = (s.goal_image for s in reversed(board.steps[:step]))
     return next((image for image in earlier_goals if image is not None), board.task.image)
 
 
 def candidate(board: Storyboard, task_id: str, sample: StepSample) -> Candidate:
-    """What a scorer is asked about a sample; `source` is None where the picture was drawn from words."""
+    """Make the candidate for a scorer; `source` is None where the picture was drawn from words."""
     step = board.steps[sample.step]
     return Candidate(
         task_id=task_id,
@@ -199,7 +197,7 @@ def candidate(board: Storyboard, task_id: str, sample: StepSample) -> Candidate:
 
 
 def picture(board: Storyboard, sample: StepSample) -> Image:
-    """The picture of a sample.
+    """Find the picture of a sample.
 
     Raises:
         ValueError: the storyboard is another one.
@@ -210,43 +208,25 @@ def picture(board: Storyboard, sample: StepSample) -> Image:
     return image
 
 
-def human_verdicts(review: Review) -> HumanVerdicts:
-    """Read verdicts by (step, attempt) from a review; they have no reasoning, for people give none.
-
-    The goal images of an accepted episode and those that a person chose are right; one flagged as a wrong
-    picture is not. What is kept out for another reason, as a wrong time, is no verdict on a picture.
-    """
-    verdicts: dict[tuple[int, int], HumanVerdict] = {}
-    for place, step in enumerate(review.steps):
-        why = opinion(review, step)
-        if why is not None and why != "kept_out" and step.chosen is not None:
-            verdicts[place, step.chosen] = HumanVerdict(success=why != "wrong_picture", correction=why)
-    return verdicts
-
-
-GOOD = 6.0
-"""A picture that succeeds has at least this in semantics and in quality."""
-type SuccessOf = Callable[[PictureScores], bool | None]
-"""Whether a picture with these scores has succeeded; None where they leave it in doubt."""
-_WORST, _BEST = 0.0, 10.0
-
-
 def succeeds(scores: PictureScores) -> bool:
-    """Whether a picture with these scores has succeeded."""
+    """Tell whether a picture with these scores has succeeded."""
     return min(scores.semantics, scores.quality) >= GOOD
 
 
 def scored(sample: StepSample, scores: PictureScores | None, success_of: SuccessOf = succeeds) -> StepSample:
     """Give a sample a scorer's scores; a person's verdict takes precedence."""
-    if sample.said is not None:
-        return _by(sample, sample.said, _human_scores(sample.said))
+    if (said := sample.said) is not None:
+        plain = _BEST if said.success else _WORST
+        semantics = plain if said.semantics is None else said.semantics
+        scores = PictureScores(semantics, plain if said.quality is None else said.quality)
+        return sample.model_copy(update={"scores": scores, "success": said.success})
     if scores is None:
         return sample
     return sample.model_copy(update={"scores": scores, "success": success_of(scores)})
 
 
 def by_record(outline: Outline) -> Outline:
-    """Every sample with the scores and the verdict that its own Critic gave; as it was where it gave none.
+    """Score every sample as its own Critic did; a sample without such a verdict stays as it was.
 
     Picture checks are no Critic: they compared nothing with the words.
     """
@@ -254,22 +234,9 @@ def by_record(outline: Outline) -> Outline:
 
 
 def _recorded(sample: StepSample) -> StepSample:
-    if sample.said is not None:
-        return scored(sample, None)
     verdict = sample.verdict
-    if verdict is None or verdict.pictures_only or verdict.semantics is None or verdict.quality is None:
+    if sample.said is not None or verdict is None or verdict.pictures_only:
+        return scored(sample, None)
+    if verdict.semantics is None or verdict.quality is None:
         return sample
-    return _by(sample, verdict, PictureScores(verdict.semantics, verdict.quality))
-
-
-def _by(sample: StepSample, verdict: Verdict, scores: PictureScores) -> StepSample:
-    return sample.model_copy(update={"scores": scores, "success": verdict.success})
-
-
-def _human_scores(verdict: Verdict) -> PictureScores:
-    """The scores of a person's verdict: the best or the worst where it has none."""
-    plain = _BEST if verdict.success else _WORST
-    return PictureScores(
-        plain if verdict.semantics is None else verdict.semantics,
-        plain if verdict.quality is None else verdict.quality,
-    )
+    return scored(sample, PictureScores(verdict.semantics, verdict.quality), lambda _: verdict.success)

@@ -2,173 +2,104 @@
 
 The reply holds the plan's reasoning, each step's prompt, its pictures as outputs, the Critic's words and the
 words for a reader, in the markup that InterleaveThinker's `data_gen/README.md` gives. The columns hold the
-same in parts. `easy` and `reflection` differ as in `sequences`.
+same in parts. `easy` and `reflection` differ as in `planner_rows`.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from goalreel.chat.dialects.task_images import task_images
 from goalreel.chat.interleave import MARK, plain
-from goalreel.datasets.corpora.rows import PICTURE, RowKind, said_in_short
+from goalreel.datasets.corpora.planner_rows import brief_reasoning
+from goalreel.datasets.corpora.rows import PICTURE, Column, RowKind
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
+type UnifiedRow = Mapping[str, Any]
+"""A row as its columns: a task and the whole reply; `outputs` has the picture of each attempt."""
+
 OUTPUT = "<image><img_token></image>"
 """The place of a picture that the model draws."""
-
-
-@dataclass(frozen=True)
-class UnifiedStep:
-    """What the plan says of one step."""
-
-    name: str
-    instruction: str
-    prompt: str | None
-    auxiliary_text: str | None
-
-
-@dataclass(frozen=True)
-class UnifiedAttempt:
-    """A picture that is drawn for step `step` (from 0), and what the Critic says of it."""
-
-    step: int
-    prompt: str
-    success: bool
-    reasoning: str
-    refined_prompt: str | None
-
-
-@dataclass(frozen=True)
-class UnifiedRow:
-    """A task and the whole reply; `outputs` has the picture of each attempt."""
-
-    task_id: str
-    instruction: str
-    inputs: tuple[Image, ...]
-    thinking: str
-    steps: tuple[UnifiedStep, ...]
-    attempts: tuple[UnifiedAttempt, ...]
-    outputs: tuple[Image, ...]
-    judged: bool
-    """The reply has the Critic's words."""
+_COLUMNS: Mapping[str, Column] = {
+    "task_id": "string",
+    "instruction": "string",
+    "inputs": (PICTURE,),
+    "thinking": "string",
+    "steps": ({"name": "string", "instruction": "string", "prompt": "string", "auxiliary_text": "string"},),
+    "attempts": (
+        {
+            "step": "int32",
+            "prompt": "string",
+            "success": "bool",
+            "reasoning": "string",
+            "refined_prompt": "string",
+        },
+    ),
+    "outputs": (PICTURE,),
+    "judged": "bool",
+    "markup": "string",
+}
 
 
 def unified_row(board: Storyboard, task_id: str, *, rejected: bool) -> UnifiedRow:
     """Make the row of a storyboard, with or without its `rejected` attempts and the Critic's words."""
-    steps = [s.step for s in board.steps]
-    attempts = list(_attempts(board, rejected))
     scene, pictures = task_images(board.task)
-    return UnifiedRow(
-        task_id=task_id,
-        instruction=f"{'' if scene is None else MARK}{board.task.instruction}",
-        inputs=pictures if scene is None else (scene, *pictures),
-        thinking=said_in_short([step.name for step in steps], len(board.task.done)),
-        steps=tuple(UnifiedStep(s.name, s.instruction, s.prompt, s.auxiliary_text) for s in steps),
-        attempts=tuple(attempt for attempt, _ in attempts),
-        outputs=tuple(image for _, image in attempts),
-        judged=rejected,
-    )
-
-
-def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[UnifiedAttempt, Image]]:
+    attempts, outputs = [], []
     for number, step in enumerate(board.steps):
         for i, attempt in enumerate(step.attempts):
-            if attempt.image is None or attempt.verdict is None or not (rejected or i == step.chosen):
-                continue
             verdict = attempt.verdict
-            words = critic_words(verdict)
-            yield (
-                UnifiedAttempt(number, attempt.prompt, verdict.success, words, verdict.refined_prompt),
-                attempt.image,
-            )
+            if attempt.image is None or verdict is None or not (rejected or i == step.chosen):
+                continue
+            outputs.append(attempt.image)
+            answer = {"success": verdict.success, "reasoning": critic_words(verdict)}
+            more = {"refined_prompt": verdict.refined_prompt}
+            attempts.append({"step": number, "prompt": attempt.prompt, **answer, **more})
+    names = [step.step.name for step in board.steps]
+    fields = ("name", "instruction", "prompt", "auxiliary_text")
+    row = {
+        "task_id": task_id,
+        "instruction": f"{'' if scene is None else MARK}{board.task.instruction}",
+        "inputs": list(pictures if scene is None else (scene, *pictures)),
+        "thinking": brief_reasoning(names, len(board.task.done)),
+        "steps": [{name: getattr(step.step, name) for name in fields} for step in board.steps],
+        "attempts": attempts,
+        "outputs": outputs,
+        "judged": rejected,
+    }
+    return {**row, "markup": markup(row)}
 
 
 def markup(row: UnifiedRow) -> str:
     """Write the reply as text, with OUTPUT at the place of each picture."""
-    parts = [f"<gthink>\n{plain(row.thinking)}\n</gthink>"]
-    for number, step in enumerate(row.steps):
-        if step.prompt is not None:
-            parts.append(f"<plan>\n{plain(step.prompt)}\n</plan>")
-        for attempt in row.attempts:
-            if attempt.step == number:
-                parts.append(OUTPUT)
-                parts += [_critic(attempt)] if row.judged else []
-        if step.auxiliary_text:
-            parts.append(f"<info>\n{plain(step.auxiliary_text)}\n</info>")
+    parts = [f"<gthink>\n{plain(row['thinking'])}\n</gthink>"]
+    for number, step in enumerate(row["steps"]):
+        if step["prompt"] is not None:
+            parts.append(f"<plan>\n{plain(step['prompt'])}\n</plan>")
+        for attempt in row["attempts"]:
+            if attempt["step"] == number:
+                parts += [OUTPUT, _critic(attempt)] if row["judged"] else [OUTPUT]
+        if step["auxiliary_text"]:
+            parts.append(f"<info>\n{plain(step['auxiliary_text'])}\n</info>")
     return "\n".join(parts) + "\n"
 
 
-def _critic(attempt: UnifiedAttempt) -> str:
-    answer = json.dumps(
-        {"success": attempt.success, "refine_prompt": attempt.refined_prompt}, ensure_ascii=False
-    )
-    return f"<critic>\n<think>\n{plain(attempt.reasoning)}\n</think>\n{plain(answer)}\n</critic>"
+def _critic(attempt: Mapping[str, Any]) -> str:
+    answer = {"success": attempt["success"], "refine_prompt": attempt["refined_prompt"]}
+    reply = plain(json.dumps(answer, ensure_ascii=False))
+    return f"<critic>\n<think>\n{plain(attempt['reasoning'])}\n</think>\n{reply}\n</critic>"
 
 
-def messages(row: UnifiedRow) -> tuple[list[dict[str, str]], list[Image]]:
-    """The two turns, and the pictures in order: those of the task, then those that are drawn."""
+def _messages(row: UnifiedRow) -> tuple[list[dict[str, str]], list[Image]]:
+    """Give the two turns, and the pictures in order: those of the task, then those that are drawn."""
     turns = [
-        {"role": "user", "content": row.instruction},
-        {"role": "assistant", "content": markup(row)},
+        {"role": "user", "content": row["instruction"]},
+        {"role": "assistant", "content": row["markup"]},
     ]
-    return turns, [*row.inputs, *row.outputs]
+    return turns, [*row["inputs"], *row["outputs"]]
 
 
-def _encode(row: UnifiedRow) -> dict[str, Any]:
-    parts = {
-        "steps": [vars(step) for step in row.steps],
-        "attempts": [vars(attempt) for attempt in row.attempts],
-    }
-    return {**vars(row), **parts, "markup": markup(row)}
-
-
-def _decode(values: Mapping[str, Any]) -> UnifiedRow:
-    def made[T](kind: type[T], parts: Sequence[Mapping[str, Any]]) -> tuple[T, ...]:
-        return tuple(kind(**part) for part in parts)
-
-    return UnifiedRow(
-        task_id=values["task_id"],
-        instruction=values["instruction"],
-        inputs=tuple(values["inputs"]),
-        thinking=values["thinking"],
-        steps=made(UnifiedStep, values["steps"]),
-        attempts=made(UnifiedAttempt, values["attempts"]),
-        outputs=tuple(values["outputs"]),
-        judged=values["judged"],
-    )
-
-
-def _kind(name: str) -> RowKind[UnifiedRow]:
-    return RowKind(
-        name=name,
-        columns={
-            "task_id": "string",
-            "instruction": "string",
-            "inputs": (PICTURE,),
-            "thinking": "string",
-            "steps": (dict.fromkeys(UnifiedStep.__annotations__, "string"),),
-            "attempts": (
-                {
-                    "step": "int32",
-                    "prompt": "string",
-                    "success": "bool",
-                    "reasoning": "string",
-                    "refined_prompt": "string",
-                },
-            ),
-            "outputs": (PICTURE,),
-            "judged": "bool",
-            "markup": "string",
-        },
-        encode=_encode,
-        decode=_decode,
-        json_columns=("task_id",),
-        messages=messages,
-    )
-
-
-UNIFIED_EASY, UNIFIED_REFLECTION = _kind("easy"), _kind("reflection")
+UNIFIED_EASY, UNIFIED_REFLECTION = (
+    RowKind(name, _COLUMNS, dict, dict, ("task_id",), messages=_messages) for name in ("easy", "reflection")
+)

@@ -23,6 +23,12 @@ from goalreel.files import atomic, exclusive, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnCount
 
+log = logging.getLogger(__name__)
+
+_ROW_GROUP = 100
+"""Rows: `datasets` may read no less at a time."""
+ONE_SIDED = 0.05
+"""A share of right rows, or of wrong ones, that is warned of."""
 _TAGS = {
     "role_tag": "role",
     "content_tag": "content",
@@ -30,61 +36,12 @@ _TAGS = {
     "assistant_tag": "assistant",
     "system_tag": "system",
 }
-
-
-def write_part[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R]) -> None:
-    """Write a shard's pictures, then its rows. A picture used by several rows is stored once."""
-    pictures: dict[Image, str] = {}
-    entries = [_as_json(kind, row, name, pictures) for row in rows]
-    (folder / "images" / name).mkdir(parents=True, exist_ok=True)
-    for picture, path in pictures.items():
-        (folder / path).write_bytes(picture.png())
-    write_bytes(folder / "parts" / f"{name}.json", json.dumps(entries, ensure_ascii=False).encode())
-
-
-def join(folder: Path, kind: RowKind[Any]) -> None:
-    """Make one file of all shards, and for conversations what LLaMA-Factory has to know of it."""
-    parts = sorted((folder / "parts").glob("*.json"))
-    rows = [row for part in parts for row in json.loads(part.read_text())]
-    write_bytes(folder / f"{kind.name}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
-    if kind.lesson is None:
-        return
-    columns = {"messages": "messages", "images": "images"}
-    about = {"file_name": f"{kind.name}.json", "formatting": "sharegpt", "columns": columns, "tags": _TAGS}
-    info = {f"goalreel_{kind.name}": about}
-    write_bytes(folder / "dataset_info.json", (json.dumps(info, indent=1) + "\n").encode())
-
-
-def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]) -> dict[str, Any]:
-    """The row as JSON holds it; adds its pictures to those of the shard."""
-
-    def path(image: Image) -> str:
-        return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
-
-    values = kind.encode(row)
-    entry: dict[str, Any] = {}
-    if kind.messages is not None:
-        messages, images = kind.messages(row)
-        entry = {"messages": messages, "images": [path(image) for image in images]}
-    elif kind.lesson is not None:
-        messages, images = messages_of(kind.lesson(row))
-        entry = {"messages": messages, "images": [path(image) for image in images]}
-    for name in kind.json_columns:
-        entry[name] = path(values[name]) if name in kind.pictures else values[name]
-    return entry
-
-
-log = logging.getLogger(__name__)
-
-_ROW_GROUP = 100
-"""Rows: `datasets` may read no less at a time."""
-ONE_SIDED = 0.05
-"""A share of right rows, or of wrong ones, that is warned of."""
+"""The names of a message's parts, for LLaMA-Factory."""
 
 
 @dataclass(frozen=True)
 class Corpus[R]:
-    """What to write: rows of one kind, from numbered episodes, some a shard."""
+    """A corpus to write: rows of one kind, from numbered episodes, some a shard."""
 
     kind: RowKind[R]
     split: str
@@ -93,9 +50,15 @@ class Corpus[R]:
     make: Callable[[range], Iterable[R]]
     """Makes the rows of some episodes. Workers find it by name."""
     request: Mapping[str, Any]
-    """What `corpus.json` tells this corpus from others by."""
+    """The settings in `corpus.json`, by which this corpus is told from others."""
     about: str
-    """What the card says after the number of rows."""
+    """The card's text after the number of rows."""
+
+
+def shard_ranges(count: int, size: int = 100) -> dict[str, range]:
+    """Name the shards of `count` items in order, `size` to a file; one shard at least."""
+    starts = range(0, max(count, 1), size)
+    return {f"train-{i:05d}": range(count)[at : at + size] for i, at in enumerate(starts)}
 
 
 def write_corpus[R](
@@ -124,12 +87,12 @@ def write_corpus[R](
             done += len(corpus.shards[name])
             progress(done, total)
         if text:
-            join(out / "sharegpt", corpus.kind)
+            _join_text(out / "sharegpt", corpus.kind)
         return _finish(corpus, out)
 
 
 def _work(corpus: Corpus[Any], out: Path, todo: list[str], workers: int, text: bool) -> Iterator[str]:
-    """Make shards; the name of each when it is done."""
+    """Make shards, and yield the name of each when it is done."""
     if workers == 1 or len(todo) < 2:
         for name in todo:
             yield _shard(corpus, out, name, text)
@@ -153,7 +116,7 @@ def _shard[R](corpus: Corpus[R], out: Path, name: str, text: bool) -> str:
 
     rows = list(corpus.make(corpus.shards[name]))
     if text:
-        write_part(out / "sharegpt", name, corpus.kind, rows)
+        _write_text(out / "sharegpt", name, corpus.kind, rows)
     schema = features(corpus.kind).arrow_schema  # `datasets` reads its features back from the metadata
     table = pa.Table.from_pylist([to_columns(corpus.kind, row) for row in rows], schema)
     with atomic(_file(out, name)) as tmp:
@@ -200,3 +163,44 @@ def _right(file: Path) -> int:
 
 def _file(out: Path, name: str) -> Path:
     return out / "data" / f"{name}.parquet"
+
+
+def _write_text[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R]) -> None:
+    """Write a shard's pictures, then its rows. A picture used by several rows is stored once."""
+    pictures: dict[Image, str] = {}
+    entries = [_as_json(kind, row, name, pictures) for row in rows]
+    (folder / "images" / name).mkdir(parents=True, exist_ok=True)
+    for picture, path in pictures.items():
+        (folder / path).write_bytes(picture.png())
+    write_bytes(folder / "parts" / f"{name}.json", json.dumps(entries, ensure_ascii=False).encode())
+
+
+def _join_text(folder: Path, kind: RowKind[Any]) -> None:
+    """Make one file of all shards, and for conversations their description for LLaMA-Factory."""
+    parts = sorted((folder / "parts").glob("*.json"))
+    rows = [row for part in parts for row in json.loads(part.read_text())]
+    write_bytes(folder / f"{kind.name}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
+    if kind.lesson is None:
+        return
+    columns = {"messages": "messages", "images": "images"}
+    about = {"file_name": f"{kind.name}.json", "formatting": "sharegpt", "columns": columns, "tags": _TAGS}
+    info = {f"goalreel_{kind.name}": about}
+    write_bytes(folder / "dataset_info.json", (json.dumps(info, indent=1) + "\n").encode())
+
+
+def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]) -> dict[str, Any]:
+    """Write the row as JSON; add its pictures to those of the shard."""
+
+    def path(image: Image) -> str:
+        return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
+
+    entry: dict[str, Any] = {}
+    if kind.messages is not None:
+        messages, images = kind.messages(row)
+        entry = {"messages": messages, "images": [path(image) for image in images]}
+    elif kind.lesson is not None:
+        messages, images = messages_of(kind.lesson(row))
+        entry = {"messages": messages, "images": [path(image) for image in images]}
+    values = kind.encode(row)
+    shown = {name: values[name] for name in kind.json_columns}
+    return entry | {name: path(v) if isinstance(v, Image) else v for name, v in shown.items()}

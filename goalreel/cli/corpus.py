@@ -100,9 +100,9 @@ def from_storyboards(
 
         boards = find_boards(folders, recording_task_ids)
         from goalreel.annotator.corpus.boards import scorer_of
-        from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
+        from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
 
-        order = RecipeOrder(scorer_of(scorer), seed, rl_variance, read_dialect(dialect, prompts), unified)
+        order = RecipeConfig(scorer_of(scorer), seed, rl_variance, read_dialect(dialect, prompts), unified)
         with progress_bars() as progress:
             report = make_from_storyboards(boards, order, out, progress=progress)
     if json_output:
@@ -144,9 +144,9 @@ def filter_groups(
         from goalreel.models.names import ModelName
         from goalreel.tabletop.sim.task_ids import held_out_split
         from goalreel.training.group_filter import GroupSampling, filter_groups
-        from goalreel.training.rows import shards_of
+        from goalreel.training.rows import critique_shards
 
-        shards_of(corpus)  # refuses a folder without a corpus before the Critic is loaded
+        critique_shards(corpus)  # refuses a folder without a corpus before the Critic is loaded
         name = ModelName.parse(critic)
         if "temperature" not in name.options:
             name = ModelName.parse(f"{critic}{'&' if name.query else '?'}temperature=1")

@@ -56,10 +56,10 @@ def import_published(
     """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
         from goalreel.cli.console import print_json, progress_bars
-        from goalreel.datasets.corpora.published import ImportOrder, import_corpus
+        from goalreel.datasets.corpora.published import ImportConfig, import_corpus
 
         wording = read_dialect(dialect, prompts)
-        order = ImportOrder(file, images or file.parent, seed, wording)
+        order = ImportConfig(file, images or file.parent, seed, wording)
         with progress_bars() as progress:
             report = import_corpus(
                 order, out, workers=workers, progress=lambda done, total: progress("rows", done, total)

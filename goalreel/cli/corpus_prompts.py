@@ -50,7 +50,7 @@ def prompts(
         from dataclasses import asdict
 
         from goalreel.annotator.prompts.bank import SHIPPED, read_banks
-        from goalreel.annotator.prompts.make import PromptOrder, make_prompts
+        from goalreel.annotator.prompts.make import PromptConfig, make_prompts
         from goalreel.cli.console import print_json, progress_bars
         from goalreel.models.load import build_chat
         from goalreel.models.names import ModelName
@@ -59,7 +59,7 @@ def prompts(
         chat = None
         if model is not None:
             chat = ModelName.parse(model).identity(), build_chat(model, role="planner")
-        order = PromptOrder(chosen, count, seed, similarity, sub_categories)
+        order = PromptConfig(chosen, count, seed, similarity, sub_categories)
         with progress_bars() as progress:
             report = make_prompts(order, out, chat=chat, progress=progress)
     if json_output:

@@ -65,7 +65,7 @@ def plan_file(
     Raises:
         InputError: there is no file of prompts, or an option does not fit.
     """
-    from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
+    from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
     from goalreel.cli.console import print_json, progress_bars
     from goalreel.datasets.records import Shard
     from goalreel.drivers import Limits
@@ -77,7 +77,7 @@ def plan_file(
     rows, faults = read_rows(options.prompts, options.images)
     shares, presets = _mixed(options.mix or [], preset)
     limits = Limits(options.batch_size, in_flight=4 * options.batch_size)
-    order = PlanOrder(rows, presets, shares, seed, on_unverified, limits, shard, faults)
+    order = PlanConfig(rows, presets, shares, seed, on_unverified, limits, shard, faults)
     with progress_bars() as progress:
         summary = plan_rows(order, out, progress, workers)
     if json_output:

@@ -87,10 +87,10 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     from goalreel.models.scorers import build_scorer
     from goalreel.tabletop.sim.task_ids import held_out_split
     from goalreel.training.grpo import train
-    from goalreel.training.rows import shards_of
+    from goalreel.training.rows import critique_shards
 
     for corpus in settings.corpus:
-        shards_of(corpus)  # refuses a folder without a corpus before a model is loaded
+        critique_shards(corpus)  # refuses a folder without a corpus before a model is loaded
     local = _is_local(ModelName.parse(settings.editor))  # refuses an unknown editor before anything is loaded
     scorer = build_scorer(settings.scorer)
     return train(

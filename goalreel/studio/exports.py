@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from goalreel.annotator.corpus.boards import CRITIC, StoredBoard, scorer_of
-from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
+from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
 from goalreel.annotator.corpus.report import CorpusReport
 from goalreel.annotator.plan import write_plan
 from goalreel.annotator.report.cards import EpisodeView
@@ -99,7 +99,7 @@ def add_to_corpus(
             write_bytes(new / "said.json", _VERDICTS.dump_json(verdicts, indent=1))
         stored = [_stored(path) for path in sorted(place.parent.iterdir()) if not path.name.startswith(TMP)]
         with _replacing(folder / "rows") as new:
-            return make_from_storyboards(stored, RecipeOrder(scorer_of(CRITIC)), new)
+            return make_from_storyboards(stored, RecipeConfig(scorer_of(CRITIC)), new)
 
 
 def _stored(place: Path) -> StoredBoard:

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit
+from goalreel.datasets.corpora.rows import StoredRows, shards_of
 from goalreel.editors.catalogue import LORA_FILE, Entry, find
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.editors.sizes import Placement, Size, placement
@@ -32,7 +33,6 @@ from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.training.card import Card, write_card
 from goalreel.training.config import Count, LoraSettings, Positive, TrainingConfig
-from goalreel.training.rows import StoredRows
 from goalreel.training.run import begin
 
 
@@ -206,10 +206,7 @@ def read_edits(folder: Path) -> StoredRows[StoredEdit]:
     Raises:
         InputError: there is no corpus, or it holds no edits.
     """
-    shards = sorted((folder / "data").glob("[!.]*.parquet"))
-    if not shards:
-        raise InputError(f"{folder} holds no corpus: `goalreel corpus from-storyboards` writes OUT/edits")
-    rows = StoredRows(STORED_EDITS, shards)
+    rows = StoredRows(STORED_EDITS, shards_of(folder, "from-storyboards"))
     if not len(rows):
         raise InputError(f"{folder} holds no edits")
     return rows

@@ -22,7 +22,7 @@ from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.files import digest, file_digest
 from goalreel.progress import OnCount
-from goalreel.training.rows import Critiques, HeldOut, shards_of
+from goalreel.training.rows import Critiques, HeldOut, critique_shards
 
 SHARD = 100
 """Rows a file: what a killed run may have to ask for again."""
@@ -66,7 +66,7 @@ def filter_groups(
         make=partial(_teaching_rows, rows.row, sampling),
         request={
             "kind": "teaching critiques",
-            "source": digest(*(file_digest(shard) for shard in shards_of(source))),
+            "source": digest(*(file_digest(shard) for shard in critique_shards(source))),
             "critic": sampling.name,
             "replies": sampling.replies,
             "dialect": sampling.dialect.name,

@@ -24,17 +24,15 @@ from typing import TYPE_CHECKING, Any
 
 import datasets
 import PIL.Image
-import pyarrow
 import torch
-from datasets.exceptions import DatasetGenerationError
 from torch.utils.data import Sampler
 
 from goalreel.chat.dialects import Dialect, Mode
 from goalreel.chat.interleave import MARK, interleave
 from goalreel.critics.chat import question
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow, candidate_of
-from goalreel.datasets.corpora.rows import RowKind, features, from_columns
-from goalreel.errors import InputError, first_line
+from goalreel.datasets.corpora.rows import StoredRows, shards_of
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.training.config import LongRows
 
@@ -229,7 +227,7 @@ class Critiques:
     """
 
     def __init__(self, folders: Sequence[Path], held_out: HeldOut) -> None:
-        shards = [shard for folder in folders for shard in shards_of(folder)]
+        shards = [shard for folder in folders for shard in critique_shards(folder)]
         if not shards:
             raise InputError("no critiques to train on: give --corpus")
         self._rows = StoredRows(CRITIQUES, shards)
@@ -277,16 +275,13 @@ def asked_of(
     return messages, pictures
 
 
-def shards_of(folder: Path) -> list[Path]:
+def critique_shards(folder: Path) -> list[Path]:
     """List the files of a corpus of critiques, in order.
 
     Raises:
         InputError: there are none.
     """
-    shards = sorted((folder / "data").glob("[!.]*.parquet"))
-    if not shards:
-        raise InputError(f"{folder} holds no corpus: `goalreel corpus make --kind critiques` writes one")
-    return shards
+    return shards_of(folder, "make --kind critiques")
 
 
 def _refuse_held_out(task_ids: Sequence[str], held_out: HeldOut) -> None:
@@ -294,42 +289,6 @@ def _refuse_held_out(task_ids: Sequence[str], held_out: HeldOut) -> None:
     if counts:
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
         raise InputError(f"the corpus has rows of held-out episodes ({splits}): make it of training seeds")
-
-
-class StoredRows[R]:
-    """The rows of one kind in the Parquet files `shards`.
-
-    Raises:
-        InputError: they hold no rows of that kind.
-    """
-
-    def __init__(self, kind: RowKind[R], shards: Sequence[Path]) -> None:
-        files: list[Any] = [str(shard) for shard in shards]
-        try:
-            stored: Any = datasets.Dataset.from_parquet(files, columns=list(kind.columns))
-            stored = stored.cast(features(kind))
-        except (ValueError, pyarrow.ArrowInvalid, DatasetGenerationError) as e:
-            raise InputError(f"{files[0]} and others hold no {kind.name}: {_cause(e)}") from e
-        for name in kind.pictures:
-            stored = stored.cast_column(name, datasets.Image(decode=False))
-        self._kind, self._stored = kind, stored
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def __getitem__(self, number: int) -> R:
-        """Read a row."""
-        return from_columns(self._kind, self._stored[number])
-
-    def column(self, name: str) -> list[Any]:
-        """Read one column of all rows."""
-        return list(self._stored[name])
-
-
-def _cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return first_line(error)[:200]
 
 
 POOL = 8

@@ -35,7 +35,7 @@ from goalreel.tabletop.sim.teleport import teleport
 from goalreel.training.config import Schedule, read_config
 from goalreel.training.training_loop import fit
 from goalreel.types import Edit
-from goalreel_lab.lessons.corpus import CorpusOrder, make_corpus
+from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
 from goalreel_lab.lessons.kinds import EDITS
 from goalreel_lab.lessons.rows import EditRow, Origin
 from goalreel_lab.nano import editor_training as trainer
@@ -246,7 +246,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
 
 @pytest.mark.lab
 def test_a_corpus_folder_gives_what_its_rows_give(tmp_path, rows):
-    make_corpus(CorpusOrder("edits", "train", 2, size=SIZE), tmp_path, text=False)
+    make_corpus(CorpusConfig("edits", "train", 2, size=SIZE), tmp_path, text=False)
     stored, given = read_edits(tmp_path, SIZE), read_edits(read_rows(tmp_path, EDITS), SIZE)
     for name in ("pictures", "source", "target", "explicit", "kinds"):
         assert torch.equal(getattr(stored, name), getattr(given, name)), name

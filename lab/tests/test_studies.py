@@ -52,15 +52,15 @@ def test_the_ablation_runs_end_to_end_and_does_nothing_twice(tmp_path, monkeypat
     pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
     import nano_ablations
 
-    from goalreel_lab.lessons.corpus import CorpusOrder, make_corpus
+    from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
     from goalreel_lab.lessons.critiques import critique_rows
 
     for kind in ("plans", "verdicts"):
-        make_corpus(CorpusOrder(kind, "train", 3), tmp_path / kind)
+        make_corpus(CorpusConfig(kind, "train", 3), tmp_path / kind)
     sharegpt = {kind: tmp_path / kind / "sharegpt" / f"{kind}.json" for kind in ("plans", "verdicts")}
     critiques, out = tmp_path / "critiques", tmp_path / "ablations"
     make_corpus(
-        CorpusOrder("critiques", "train", 2, first=400, source="no editor"),
+        CorpusConfig("critiques", "train", 2, first=400, source="no editor"),
         critiques,
         text=False,
         make=lambda seeds, size: critique_rows(seeds, lambda sources, prompts: [None] * len(prompts), size),

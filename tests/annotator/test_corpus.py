@@ -15,7 +15,7 @@ from support.gates import GATE, kill_at_gate
 from support.told import attempt, board, step, unplanned, words
 
 from goalreel.annotator.corpus.boards import NamedScorer, StoredBoard, find_boards, scorer_of
-from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
+from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
 from goalreel.annotator.show import read_storyboards
 from goalreel.chat.dialects import InterleaveThinkerDialect
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, JUDGEMENTS, judgement_lesson
@@ -114,8 +114,8 @@ def test_from_the_command_line(tmp_path):
     assert sum(report["scores"]["overall"]["before"]) == report["samples"] == 48
     assert sum(report["scores"]["overall"]["after"]) == 36
     told = load_storyboard(tmp_path / "in/b00")
-    first = next(r for r in rows["judgements"] if r.critique.task_id == "b00")
-    assert first.critique.source == told.task.image or first.critique.step == 1
+    first = next(r for r in rows["judgements"] if r.task_id == "b00")
+    assert first.source == told.task.image or first.step == 1
     sharegpt = json.loads((tmp_path / "out/sft/sharegpt/judgements.json").read_text())
     assert len(sharegpt) == 24
     page = (tmp_path / "out/index.html").read_text()
@@ -125,7 +125,7 @@ def test_from_the_command_line(tmp_path):
 
 def test_whole_storyboards_for_models_that_draw_as_they_write(tmp_path):
     """One reply of the assistant: plan, pictures as outputs, the critic's words; markup and columns agree."""
-    order = RecipeOrder(NamedScorer("m", Marker()), unified=True)
+    order = RecipeConfig(NamedScorer("m", Marker()), unified=True)
     report = make_from_storyboards(kept(4), order, tmp_path)
     rows = {
         kind.name: list(read_rows(tmp_path / kind.name, kind)) for kind in (UNIFIED_EASY, UNIFIED_REFLECTION)
@@ -134,10 +134,10 @@ def test_whole_storyboards_for_models_that_draw_as_they_write(tmp_path):
         name: report.rows[name] for name in ("easy", "reflection")
     }
     easy, reflection = rows["easy"][0], rows["reflection"][0]
-    assert [a.success for a in easy.attempts] == [True, True]
-    assert [a.success for a in reflection.attempts] == [False, True, False, True]
-    assert [len(row.outputs) for row in (easy, reflection)] == [2, 4]
-    assert (easy.instruction, len(easy.inputs)) == ("<image>tidy up", 1)
+    assert [a["success"] for a in easy["attempts"]] == [True, True]
+    assert [a["success"] for a in reflection["attempts"]] == [False, True, False, True]
+    assert [len(row["outputs"]) for row in (easy, reflection)] == [2, 4]
+    assert (easy["instruction"], len(easy["inputs"])) == ("<image>tidy up", 1)
     text = markup(reflection)
     places = re.findall(r"<plan>\n(.*)\n</plan>|(<image><img_token></image>)|\"success\": (true|false)", text)
     assert ["".join(place) for place in places] == [
@@ -158,13 +158,13 @@ def test_whole_storyboards_for_models_that_draw_as_they_write(tmp_path):
     assert first["messages"][1] == {"role": "assistant", "content": text}
     assert len(first["images"]) == 5
     with pytest.raises(DatasetError, match="made with other options"):
-        make_from_storyboards(kept(4), RecipeOrder(NamedScorer("m", Marker())), tmp_path)
+        make_from_storyboards(kept(4), RecipeConfig(NamedScorer("m", Marker())), tmp_path)
 
 
 def test_rows_ask_in_the_words_of_the_dialect(tmp_path):
     """What a corpus trains is what its agents will be asked."""
     wording = InterleaveThinkerDialect(None)
-    make_from_storyboards(kept(4), RecipeOrder(NamedScorer("m", Marker()), dialect=wording), tmp_path)
+    make_from_storyboards(kept(4), RecipeConfig(NamedScorer("m", Marker()), dialect=wording), tmp_path)
     (row, *_) = read_rows(tmp_path / "continuations", CONTINUATIONS)
     texts = [part for part in row.lesson[0][0].parts if isinstance(part, str)]
     assert len(row.lesson[0]) == 1
@@ -179,15 +179,15 @@ def test_rows_ask_in_the_words_of_the_dialect(tmp_path):
 def test_a_second_run_changes_nothing_and_another_order_is_refused(tmp_path):
     boards = kept(2)
     marker = Marker()
-    order = RecipeOrder(NamedScorer("m", marker))
+    order = RecipeConfig(NamedScorer("m", marker))
     make_from_storyboards(boards, order, tmp_path / "out")
     before, asked = files(tmp_path / "out"), len(marker.asked)
     make_from_storyboards(boards, order, tmp_path / "out")
     assert files(tmp_path / "out") == before
     assert len(marker.asked) == asked == 8
     for other, some in (
-        (RecipeOrder(NamedScorer("m", marker), seed=1), boards),
-        (RecipeOrder(NamedScorer("n", marker)), boards),
+        (RecipeConfig(NamedScorer("m", marker), seed=1), boards),
+        (RecipeConfig(NamedScorer("n", marker)), boards),
         (order, boards[:1]),
     ):
         with pytest.raises(DatasetError, match="made with other options"):
@@ -280,14 +280,14 @@ def test_a_dead_judge_ends_the_run_in_one_line_and_nothing_is_asked_twice(tmp_pa
     boards = kept(6)
     dying = Marker(lasts=20)
     with pytest.raises(UserError, match=r"out of reach.*run the same command again to resume"):
-        make_from_storyboards(boards, RecipeOrder(NamedScorer("m", dying)), tmp_path / "out")
+        make_from_storyboards(boards, RecipeConfig(NamedScorer("m", dying)), tmp_path / "out")
     assert not (tmp_path / "out/report.json").exists()
     (tmp_path / "out/answers/left-by-a-kill.json").write_text("{}")
     well = Marker()
-    make_from_storyboards(boards, RecipeOrder(NamedScorer("m", well)), tmp_path / "out")
+    make_from_storyboards(boards, RecipeConfig(NamedScorer("m", well)), tmp_path / "out")
     assert len(dying.asked) == 16
     assert len(dying.asked) + len(well.asked) == 24
-    make_from_storyboards(boards, RecipeOrder(NamedScorer("m", Marker())), tmp_path / "whole")
+    make_from_storyboards(boards, RecipeConfig(NamedScorer("m", Marker())), tmp_path / "whole")
     assert files(tmp_path / "out") == files(tmp_path / "whole")
     assert not (tmp_path / "out/answers").exists()
 
@@ -310,7 +310,7 @@ def test_a_judge_over_http_that_dies_half_way_scores_the_rest_later(tmp_path):
         return judging(request) if alive[0] else error(404, "no such model")
 
     with ChatServer(answer) as server:
-        order = RecipeOrder(scorer_of(f"openai:m@{server.url}"))
+        order = RecipeConfig(scorer_of(f"openai:m@{server.url}"))
         with pytest.raises(UserError, match="run the same command again"):
             make_from_storyboards(boards, order, tmp_path / "out")
         dead = len(server.requests)
@@ -328,8 +328,8 @@ def test_what_a_person_said_reaches_the_rows(tmp_path):
         success=False, reasoning="It leans.", refined_prompt="straighten it", correction="wrong_picture"
     )
     boards[0] = replace(boards[0], human_verdicts={(1, 1): verdict})
-    make_from_storyboards(boards, RecipeOrder(scorer_of("critic")), tmp_path / "out")
-    trusted = [r for r in read_rows(tmp_path / "out/sft", JUDGEMENTS) if r.critique.trust]
+    make_from_storyboards(boards, RecipeConfig(scorer_of("critic")), tmp_path / "out")
+    trusted = [r for r in read_rows(tmp_path / "out/sft", JUDGEMENTS) if r.trust]
     trusted += [r for r in read_rows(tmp_path / "out/rl", CRITIQUES) if r.trust]
     assert len(trusted) == 1
     assert getattr(trusted[0], "critique", trusted[0]).correction == "wrong_picture"
@@ -359,7 +359,7 @@ def test_that_a_person_said_so_is_no_reasoning_to_learn(video_dataset, annotated
 SCORING = """
 import sys
 from pathlib import Path
-from goalreel.annotator.corpus import boards, make, scoring
+from goalreel.annotator.corpus import boards, make
 from goalreel.scoring import PictureScores
 
 source, out, log, last = sys.argv[1:]
@@ -375,9 +375,9 @@ class Marker:
             gate()
         return [PictureScores(9.0 if c.prompt in "yw" else 3.0, 8.0, "seen", "clean") for c in candidates]
 
-scoring.BOARDS = scoring.BATCH = 4
-order = make.RecipeOrder(scoring.NamedScorer("m", Marker()))
-make.make_from_storyboards(boards.find_boards([Path(source)]), order, Path(out))
+boards.BOARDS = boards.BATCH = 4
+config = make.RecipeConfig(boards.NamedScorer("m", Marker()))
+make.make_from_storyboards(boards.find_boards([Path(source)]), config, Path(out))
 """
 
 
@@ -393,5 +393,5 @@ def test_a_killed_run_goes_on_and_ends_as_an_unbroken_one(tmp_path):
     subprocess.run([*command, "0"], check=True, env=os.environ)
     assert len(log.read_text().splitlines()) == 40 + 4  # the batch at the gate is lost with the process
     boards = find_boards([tmp_path / "in"])
-    make_from_storyboards(boards, RecipeOrder(NamedScorer("m", Marker())), tmp_path / "whole")
+    make_from_storyboards(boards, RecipeConfig(NamedScorer("m", Marker())), tmp_path / "whole")
     assert files(tmp_path / "out") == files(tmp_path / "whole")

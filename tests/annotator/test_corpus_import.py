@@ -9,7 +9,7 @@ from support.cli import fails, invoke, results
 
 from goalreel.chat.parsing import parse_plan
 from goalreel.datasets.corpora.critic_rows import CRITIQUES
-from goalreel.datasets.corpora.published import ImportOrder, import_corpus
+from goalreel.datasets.corpora.published import ImportConfig, import_corpus
 from goalreel.datasets.corpora.rows import read_rows, talks
 from goalreel.image import Image
 from goalreel.types import Plan
@@ -100,7 +100,7 @@ def test_grpo_reads_them(data, tmp_path):
     from goalreel.training.rows import Critiques
 
     file = write_lines(tmp_path / "critic_rl.jsonl", critique(), critique())
-    import_corpus(ImportOrder(file, data), tmp_path / "rl")
+    import_corpus(ImportConfig(file, data), tmp_path / "rl")
     rows = Critiques([tmp_path / "rl"], held_out=lambda task_id: None)
     asked = rows.as_dataset(OWN, "strict")[0]
     assert len(rows) == 2
@@ -126,7 +126,7 @@ def test_chats_become_conversations_that_training_reads(names, data, tmp_path):
     ]
     file = tmp_path / "planner_sft.json"
     file.write_text(json.dumps(rows))
-    report = import_corpus(ImportOrder(file, data), tmp_path / "sft")
+    report = import_corpus(ImportConfig(file, data), tmp_path / "sft")
     assert (report.kind, report.rows, sum(report.dropped.values())) == ("conversations", 2, 5)
     first, _ = read_rows(tmp_path / "sft", talks("conversations"))
     (message,), reply = first.lesson
@@ -162,7 +162,7 @@ def test_illustrated_guides_become_planner_rows_cut_at_a_random_step(suffix, dat
         file.write_text(json.dumps(rows))
     else:
         write_lines(file, *rows)
-    report = import_corpus(ImportOrder(file, data, seed=1), tmp_path / "guides")
+    report = import_corpus(ImportConfig(file, data, seed=1), tmp_path / "guides")
     assert (report.kind, report.rows, sum(report.dropped.values())) == ("guides", 20, 4)
     made = list(read_rows(tmp_path / "guides", talks("guides")))
     assert {row.done for row in made} == {0, 1, 2}

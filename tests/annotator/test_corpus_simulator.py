@@ -35,12 +35,12 @@ def test_right_and_wrong_are_what_the_pictures_show(told, tmp_path):
     order = ("corpus", "from-storyboards", tmp_path / "in", "--scorer", "simulator", "--rl-variance", 25)
     goalreel(*order, "--out", tmp_path / "out")
     wrong, right = read_rows(tmp_path / "out/sft", JUDGEMENTS)
-    assert (wrong.critique.success, wrong.critique.semantics, wrong.critique.quality) == (False, 0, 10)
-    assert "from its place" in wrong.verdict.reasoning
-    assert wrong.verdict.refined_prompt == right.critique.prompt == "move the right block"
-    assert (right.critique.success, right.critique.semantics, right.critique.quality) == (True, 10, 10)
-    assert "the goal holds" in right.verdict.reasoning
-    assert right.verdict.refined_prompt is None
+    assert (wrong.success, wrong.semantics, wrong.quality) == (False, 0, 10)
+    assert "from its place" in wrong.reasoning
+    assert wrong.refined_prompt == right.prompt == "move the right block"
+    assert (right.success, right.semantics, right.quality) == (True, 10, 10)
+    assert "the goal holds" in right.reasoning
+    assert right.refined_prompt is None
 
 
 def test_a_storyboard_of_no_known_scene_is_unscored_and_the_command_says_what_it_knows(told, tmp_path):

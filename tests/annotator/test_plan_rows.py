@@ -7,7 +7,7 @@ from support.cli import fails, invoke
 from support.scripted_models import Scripted
 
 from goalreel.annotator import plan_rows as module
-from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
+from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, InputError
@@ -57,7 +57,7 @@ def rows(tmp_path):
 
 def order(rows, *editors, **more):
     shares = more.pop("shares", [1.0] * len(editors))
-    return PlanOrder(rows, [preset(e) for e in editors], shares, limits=Limits(4, 4), **more)
+    return PlanConfig(rows, [preset(e) for e in editors], shares, limits=Limits(4, 4), **more)
 
 
 def boards(out):

@@ -14,7 +14,7 @@ from support.cli import fails
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
-from goalreel.annotator.plan_rows import PlanOrder, plan_rows, read_rows
+from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.workers import Workers
 from goalreel.datasets.records import LOCAL
@@ -122,7 +122,7 @@ def test_workers_plan_prompts_as_one_process_does(tmp_path):
             critic=f"openai:critic@{server.url}",
             editor=f"interleavethinker:{server.url}",
         )
-        order = PlanOrder(read_rows(prompts)[0], [names], limits=Limits(1, 1))
+        order = PlanConfig(read_rows(prompts)[0], [names], limits=Limits(1, 1))
         whole = plan_rows(order, tmp_path / "whole")
         asked = len(server.requests)
         summary = plan_rows(order, tmp_path / "out", workers=Workers(names, 2))

@@ -15,24 +15,29 @@ from goalreel.chat.parsing import parse_plan, parse_verdict
 from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.critic_rows import (
     JUDGEMENTS,
-    JudgementRow,
     candidate_of,
     critique_lesson,
     critique_row,
     judgement,
     judgement_lesson,
+    judgement_row,
 )
 from goalreel.datasets.corpora.planner_rows import (
     CONTINUATIONS,
     EASY,
     REFLECTION,
     continuation_row,
+    sequence_row,
+)
+from goalreel.datasets.corpora.recipe import (
+    balanced,
     cut_of,
     easy_fault,
     reflection_fault,
-    sequence_row,
+    rl_threshold,
+    select,
+    trend_fault,
 )
-from goalreel.datasets.corpora.recipe import balanced, rl_threshold, select, trend_fault, variance
 from goalreel.datasets.corpora.rows import from_columns, messages_of, to_columns
 from goalreel.datasets.corpora.trajectories import HumanVerdict, Reason, by_record, candidate, outline, scored
 from goalreel.planners.chat import ChatPlanner
@@ -101,7 +106,9 @@ def test_what_picture_checks_accepted_is_no_verdict_to_learn():
     """`difference` has numbers for how much of the picture changed; nobody compared it with the words."""
     accepted = attempt("x", True, (9, 9))
     checked = accepted.verdict.model_copy(update={"pictures_only": True, "reasoning": "40% changed."})
-    told = board(step("a", accepted.model_copy(update={"verdict": checked})))
+    drawn = accepted.model_copy(update={"verdict": checked})
+    observed = step("a", accepted).model_copy(update={"attempts": (drawn,), "status": "observed"})
+    told = board(observed)
     (sample,) = by_record(outline(told, "t")).samples
     assert (sample.scores, sample.success) == (None, None)
     (judged,) = seen(told, [(9, 9)]).samples
@@ -118,7 +125,7 @@ def test_what_is_kept_ends_high_and_has_not_fallen(overall):
 
 
 def test_two_thirds_of_the_steps_are_for_fine_tuning():
-    spread = [variance([0, v]) for v in range(30)]
+    spread = [v * v / 4 for v in range(30)]
     threshold = rl_threshold(spread)
     assert sum(v > threshold for v in spread) == 10
     assert rl_threshold([]) == 0
@@ -187,11 +194,11 @@ def test_the_critic_is_asked_what_it_is_trained_on_and_rows_come_back():
     samples = seen(told, [(2, 2), (9, 9)]).samples
     for sample in samples:
         verdict = judgement(sample, samples)
-        row = JudgementRow(critique_row(told, "t", sample), verdict)
+        row = judgement_row(told, "t", sample, verdict)
         conversation, reply = judgement_lesson(row)
-        assert conversation == critique_lesson(row.critique)[0]
+        assert conversation == critique_lesson(row)[0]
         chat = ScriptedChat([reply])
-        assert ChatCritic(chat).judge([candidate_of(row.critique)]) == [verdict]
+        assert ChatCritic(chat).judge([candidate_of(row)]) == [verdict]
         assert chat.calls == [[conversation]]
         stored = to_columns(JUDGEMENTS, row)
         assert from_columns(JUDGEMENTS, stored) == row

@@ -20,7 +20,7 @@ from goalreel.cli.corpus import app
 from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.critic_rows import CRITIQUES
 from goalreel.datasets.corpora.rows import messages_of, read_rows
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
@@ -35,7 +35,7 @@ from goalreel_lab.lessons.conversations import (
     task_of,
     verdict_lesson,
 )
-from goalreel_lab.lessons.corpus import LESSONS, CorpusOrder, make_corpus
+from goalreel_lab.lessons.corpus import LESSONS, CorpusConfig, make_corpus
 from goalreel_lab.lessons.critiques import critique_rows
 from goalreel_lab.lessons.grounding import in_order, place
 from goalreel_lab.lessons.kinds import EDITS, PLANS, VERDICTS
@@ -68,7 +68,7 @@ def written(tmp_path_factory):
                 rows.append(row)
                 yield row
 
-        order = CorpusOrder(kind, "validation", len(SEEDS), size=64, first=30, shard=3)
+        order = CorpusConfig(kind, "validation", len(SEEDS), size=64, first=30, shard=3)
         return folder / kind, make_corpus(order, folder / kind, make=make), rows
 
     return Made(write)
@@ -166,7 +166,7 @@ def test_rows_come_back_from_disk(kind, written):
 
 @pytest.mark.parametrize("kind", ["plans", "edits", "verdicts"])
 def test_rows_are_the_same_in_any_shards(kind, rows, tmp_path):
-    make_corpus(CorpusOrder(kind, "validation", len(SEEDS), size=64, first=30), tmp_path, text=False)
+    make_corpus(CorpusConfig(kind, "validation", len(SEEDS), size=64, first=30), tmp_path, text=False)
     assert list(read_rows(tmp_path, LESSONS[kind][0])) == rows[kind]
 
 
@@ -233,7 +233,7 @@ def test_edits_as_json(rows, written):
 @pytest.mark.lab
 @pytest.mark.process
 def test_workers_write_the_same_files(tmp_path):
-    order = CorpusOrder("plans", "validation", 6, size=64, shard=2)
+    order = CorpusConfig("plans", "validation", 6, size=64, shard=2)
     for name, workers in (("one", 1), ("two", 2)):
         told = []
         make_corpus(order, tmp_path / name, workers=workers, progress=lambda *count: told.append(count))  # noqa: B023
@@ -273,7 +273,7 @@ def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
     (out / "data" / ".goalreel-tmp-validation-00003.parquet").write_bytes(b"half")
     assert {r.origin.seed for r in read_rows(out, EDITS)} == set(seeds("validation", len(kept)))
     told = []
-    order = CorpusOrder("edits", "validation", episodes, size=64, shard=1)
+    order = CorpusConfig("edits", "validation", episodes, size=64, shard=1)
     make_corpus(order, out, progress=lambda done, _: told.append(done))
     assert told[0] == len(kept)
     assert {p: p.stat().st_mtime_ns for p in kept} == kept
@@ -285,12 +285,12 @@ def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
 
 
 def test_another_corpus_is_never_mixed_in(tmp_path):
-    make_corpus(CorpusOrder("plans", "validation", 1, size=64), tmp_path / "c", text=False)
+    make_corpus(CorpusConfig("plans", "validation", 1, size=64), tmp_path / "c", text=False)
     assert not (tmp_path / "c/sharegpt").exists()
     for episodes, text in ((2, False), (1, True)):
         with pytest.raises(DatasetError, match="made with other options"):
-            make_corpus(CorpusOrder("plans", "validation", episodes, size=64), tmp_path / "c", text=text)
-    with pytest.raises(DatasetError, match="holds no corpus"):
+            make_corpus(CorpusConfig("plans", "validation", episodes, size=64), tmp_path / "c", text=text)
+    with pytest.raises(InputError, match="holds no corpus"):
         next(read_rows(tmp_path / "nothing", PLANS))
 
 
@@ -298,7 +298,7 @@ def test_a_corpus_of_an_older_goalreel_is_told_in_one_line(written, tmp_path):
     (shard, *_) = sorted((written["plans"][0] / "data").glob("*.parquet"))
     (tmp_path / "data").mkdir()
     pq.write_table(pq.read_table(shard).drop_columns(["thinking"]), tmp_path / "data" / shard.name)
-    with pytest.raises(DatasetError, match="has no thinking: an older goalreel made it; make the corpus"):
+    with pytest.raises(DatasetError, match="has no thinking: make the corpus"):
         next(read_rows(tmp_path, PLANS))
 
 
@@ -313,14 +313,14 @@ def test_bad_orders_are_one_line():
         ("verdicts", "train", 1, 128, 0, 100, 0.0, 0.5, "editor X"),
     ):
         with pytest.raises(ValueError):
-            CorpusOrder(*order)
+            CorpusConfig(*order)
     result = CliRunner().invoke(app, ["make", "--kind", "plans", "--episodes", "950001", "--out", "x"])
     assert result.exit_code == 1
     assert result.output.count("\n") == 1
 
 
 def test_rows_from_a_given_maker(rows, tmp_path):
-    order = CorpusOrder("verdicts", "validation", 2, size=64, source="editor X")
+    order = CorpusConfig("verdicts", "validation", 2, size=64, source="editor X")
     make_corpus(order, tmp_path / "c", make=lambda part, size: rows["verdicts"][:1])
     assert len(list(read_rows(tmp_path / "c", VERDICTS))) == 1
     assert "from the editor X" in (tmp_path / "c/README.md").read_text()
@@ -332,7 +332,7 @@ def test_the_card_says_how_many_verdicts_are_right_and_a_one_sided_corpus_is_war
 ):
     kinds = [next(row for row in rows["verdicts"] if row.verdict.success is good) for good in (True, False)]
     some = [kinds[0]] * right + [kinds[1]] * wrong
-    order = CorpusOrder("verdicts", "validation", 1, size=64)
+    order = CorpusConfig("verdicts", "validation", 1, size=64)
     make_corpus(order, tmp_path, make=lambda part, size: some)
     assert f"20 rows, {right} of them right, of 1 episodes" in (tmp_path / "README.md").read_text()
     warned = f"of 20 rows {right} are right" in caplog.text
@@ -340,7 +340,7 @@ def test_the_card_says_how_many_verdicts_are_right_and_a_one_sided_corpus_is_war
 
 
 def test_critiques_have_no_reply_and_so_no_conversations(tmp_path):
-    order = CorpusOrder("critiques", "validation", 1, first=30, source="editor X")
+    order = CorpusConfig("critiques", "validation", 1, first=30, source="editor X")
 
     def copied(part, size):
         return critique_rows(part, lambda sources, prompts: sources, size)

@@ -9,7 +9,7 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.readback import read_back, shown
 from goalreel.tabletop.sim.splits import seeds
 from goalreel.tabletop.sim.variety import PLAIN, View, seen, view_of
-from goalreel_lab.lessons.corpus import CorpusOrder, make_corpus
+from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
 from goalreel_lab.lessons.edits import edit_rows
 from goalreel_lab.lessons.kinds import EDITS
 
@@ -55,12 +55,12 @@ def test_a_look_that_there_is_not_is_refused():
     with pytest.raises(InputError, match="choose plain"):
         seen(sample_episode(0), View("odd"))
     with pytest.raises(InputError, match="variety"):
-        CorpusOrder("edits", "train", 1, variety=1.5)
+        CorpusConfig("edits", "train", 1, variety=1.5)
 
 
 @pytest.mark.lab
 def test_a_corpus_says_how_each_row_looks(tmp_path):
-    order = CorpusOrder("edits", "validation", 6, size=64, first=700, variety=1.0)
+    order = CorpusConfig("edits", "validation", 6, size=64, first=700, variety=1.0)
     make_corpus(order, tmp_path, text=False)
     views = {row.origin.seed: row.origin.view for row in read_rows(tmp_path, EDITS)}
     assert views == {seed: view_of(seed, 1.0) for seed in views}

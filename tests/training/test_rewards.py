@@ -202,7 +202,7 @@ def test_of_a_served_editor_too_an_outage_is_none_and_a_refusal_the_worst():
 def test_an_editor_with_a_part_behind_a_server_is_not_in_this_process(editor, local, tmp_path, monkeypatch):
     told = []
     monkeypatch.setattr("goalreel.models.load.build_editor", lambda name: Painter())
-    monkeypatch.setattr("goalreel.training.rows.shards_of", lambda corpus: [corpus])
+    monkeypatch.setattr("goalreel.training.rows.critique_shards", lambda corpus: [corpus])
     monkeypatch.setattr("goalreel.training.grpo.train", lambda *_, **named: told.append(named["local"]))
     words = ["--corpus", tmp_path, "--out", tmp_path / "out", "--editor", editor, "--scorer", "simulator"]
     asked = ["critic", "--method", "grpo", "--config", "nano-critic-grpo", *map(str, words)]

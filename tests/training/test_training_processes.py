@@ -20,7 +20,7 @@ from support import train_together
 
 from goalreel.chat.hf import HfChat
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel_lab.lessons.corpus import CorpusOrder, make_corpus
+from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
 
 pytestmark = [pytest.mark.lab, pytest.mark.process]
 
@@ -31,7 +31,7 @@ TOGETHER = Path(train_together.__file__)
 def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     for kind in ("edits", "plans"):
-        make_corpus(CorpusOrder(kind, "train", 6, size=64), folder / kind)
+        make_corpus(CorpusConfig(kind, "train", 6, size=64), folder / kind)
     # `accelerate launch` starts several processes only where there are GPUs.
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "ACCELERATE_MIXED_PRECISION": "bf16"}

@@ -12,7 +12,7 @@ from goalreel.cli.options import First, Json, Split
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel_lab.lessons.corpus import CorpusOrder, Maker
+    from goalreel_lab.lessons.corpus import CorpusConfig, Maker
 
 app = typer.Typer(name="corpus")
 
@@ -85,10 +85,10 @@ def make(
             from goalreel.models.names import ModelName
 
             check_name("editor", ModelName.parse(editor), recordings=False)
-        from goalreel_lab.lessons.corpus import CorpusOrder
+        from goalreel_lab.lessons.corpus import CorpusConfig
 
         source = "simulator" if editor is None else f"editor {editor}"
-        order = CorpusOrder(kind, split, episodes, size, first, shard, variety, relabelled, source)
+        order = CorpusConfig(kind, split, episodes, size, first, shard, variety, relabelled, source)
         rows = _write(order, out, workers, text, None if editor is None else _judging(kind, editor, variety))
     results: dict[str, object] = {"out": str(out), "rows": rows, "episodes": episodes}
     show_result(results, "{rows} rows of {episodes} episodes", json_output)
@@ -110,7 +110,7 @@ def _judging(kind: str, name: str, variety: float) -> "Maker":
     return lambda seeds, size: editor_rows(seeds, draw, size, variety=variety)
 
 
-def _write(order: "CorpusOrder", out: Path, workers: int, text: bool, make: "Maker | None") -> int:
+def _write(order: "CorpusConfig", out: Path, workers: int, text: bool, make: "Maker | None") -> int:
     from goalreel.cli.console import progress_bars
     from goalreel_lab.lessons.corpus import make_corpus
 

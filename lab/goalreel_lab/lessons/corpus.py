@@ -43,7 +43,7 @@ OF_EDITORS: Mapping[CorpusKind, RowKind[Any]] = {"critiques": CRITIQUES}
 
 
 @dataclass(frozen=True)
-class CorpusOrder:
+class CorpusConfig:
     """What to make. `first` counts seeds from the split's start; `shard` is episodes a file.
 
     Raises:
@@ -87,7 +87,7 @@ class CorpusOrder:
 
 
 def make_corpus(
-    order: CorpusOrder,
+    order: CorpusConfig,
     out: Path,
     *,
     workers: int = 1,
@@ -125,7 +125,7 @@ def make_corpus(
     return write_corpus(corpus, out, workers=1 if make else workers, text=text, progress=progress)
 
 
-def _about(order: CorpusOrder) -> str:
+def _about(order: CorpusConfig) -> str:
     scene = "`task_id` and `step` make a row's scene again."
     if order.kind not in OF_EDITORS:
         scene = (
