@@ -20,7 +20,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from support.rviz.display import picture_of, receive
+from rviz_display import picture_of, receive
 
 from goalreel_interfaces.msg import Storyboard, StoryboardStep
 from goalreel_ros.qos import LATCHED

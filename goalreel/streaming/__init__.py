@@ -4,7 +4,7 @@
   `request.TaskRequest`, returns a `request.Ticket`, and notifies a `request.BoardListener` of every change.
 - `loading` has the engine's thread, in which the models are loaded; `model_caller` runs them in threads.
 - `session.Session` carries a request out; `renderer` renders ahead, `step_follower` and `tracking` watch the
-  robot, and `live_board` holds the board that changes, with the commands about it.
+  robot, and `live_task` what they share: the board that changes, and commands about it.
 - `board` has the terms `Board`, `StepPanel`, `Goal` and `ErrorCode`; `camera` gives fresh frames.
 - `settings` are the engine's, also as flat parameters. `rollout` leads a policy in lerobot's own rollout.
 """

@@ -6,7 +6,6 @@ Times are nanoseconds of the node's clock, 0 before the event. The values of the
 
 import math
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal, Self
@@ -18,122 +17,6 @@ from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, 
 
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
 type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed", "text"]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelNames:
-    """The published names of planner, editor and critic; empty where there is none."""
-
-    planner: str = ""
-    editor: str = ""
-    critic: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StepPanel:
-    """The state of one step. `attempt` made `goal_image`, or is the latest failed one.
-
-    A step in words alone becomes `text` without an attempt: there is nothing to check.
-    """
-
-    index: int
-    step: Step
-    max_attempts: int
-    """Of all editors together."""
-    status: StepStatus = "pending"
-    image_status: ImageStatus = "none"
-    attempts: int = 0
-    attempt: Attempt | None = None
-    failure: Failure | None = None
-    """What a model failed at last, where the step has no accepted picture."""
-    source_stamp: int = 0
-    """Stamp of the camera frame that the picture was imagined from."""
-    created: int = 0
-    started: int = 0
-    ended: int = 0
-    ended_by: Literal["", "critic", "operator"] = ""
-    """Who took the step for done: the critic, or whoever called set_active_step; empty until then."""
-    written_by: Literal["planner", "person"] = "planner"
-    """Who wrote the words: a person, where the instruction itself stands in for a plan."""
-    what: Claim | None = None
-    """The claim of its words, where the storyboard was made elsewhere."""
-    looks: Claim | None = None
-    """The claim of its goal image, where that was made elsewhere."""
-
-    @property
-    def goal_image(self) -> Image | None:
-        """The picture to reach; None until it may be shown."""
-        if self.attempt is None or self.image_status not in ("verified", "unverified"):
-            return None
-        return self.attempt.image
-
-    @property
-    def has_picture(self) -> bool:
-        """Whether it has a picture, or one is being made, imagined from the prediction before it."""
-        return self.goal_image is not None or self.image_status in ("generating", "validating")
-
-    @property
-    def picture_is_final(self) -> bool:
-        """Whether no further attempt follows. Where it `failed`, the task ends when the step is due."""
-        return self.image_status in ("verified", "unverified", "failed", "text")
-
-    def as_step(self, longest: int) -> StoryboardStep:
-        """Give the step with its picture, if one is shown, whose longer side is at most `longest` pixels."""
-        status, attempt = self.image_status, self.attempt
-        if self.step.prompt is None and self.picture_is_final:
-            return StoryboardStep(step=self.step, status="text")
-        if attempt is None or attempt.image is None or status not in ("verified", "unverified"):
-            return StoryboardStep(step=self.step)
-        attempt = attempt.model_copy(update={"image": attempt.image.within(longest)})
-        return StoryboardStep(step=self.step, attempts=(attempt,), status=status, chosen=0)
-
-    def claims(self, models: ModelNames) -> Claims:
-        """Give what the step claims, with the published names of the models."""
-        makers: dict[Role, str] = {role: f"model {name}" for role in ROLES if (name := getattr(models, role))}
-        if self.written_by == "person":
-            makers["planner"] = PERSON
-        claims = self.as_step(longest=sys.maxsize).claims.named(makers)
-        elsewhere = {name: claim for name in ("what", "looks") if (claim := getattr(self, name)) is not None}
-        claims = claims.model_copy(update=elsewhere)
-        if not self.ended_by:
-            return claims
-        who = makers.get("critic", UNKNOWN) if self.ended_by == "critic" else OPERATOR
-        return claims.model_copy(update={"came_off": Claim(by=who, checked=who)})
-
-    def in_size(self, size: tuple[int, int]) -> Self:
-        """Give the panel with its picture in `size` (width, height)."""
-        if self.attempt is None or self.attempt.image is None or self.attempt.image.size == size:
-            return self
-        attempt = self.attempt.model_copy(update={"image": self.attempt.image.resized(size)})
-        return replace(self, attempt=attempt)
-
-    def finish(self, result: StoryboardStep, created: int, size: tuple[int, int]) -> Self:
-        """Give the panel with the loop's result for its step, its picture in `size` (width, height)."""
-        attempts = result.attempts
-        attempt = attempts[result.chosen if result.chosen is not None else -1] if attempts else None
-        if attempt is not None and attempt.image is not None:
-            # Without the name of a frame: nobody recorded what is to come.
-            image = Image(attempt.image.resized(size).pixels)
-            attempt = attempt.model_copy(update={"image": image})
-        match result.status:
-            case "skipped":
-                status = "failed"
-            case "observed":  # nobody compared it with the words
-                status = "unverified"
-            case "text" if self.written_by == "person":  # nobody planned it
-                status = "unverified"
-            case "verified" | "unverified" | "failed" | "text" as status:
-                pass
-        return replace(
-            self,
-            image_status=status,
-            attempts=len(attempts),
-            attempt=attempt,
-            failure=result.failure,
-            created=created,
-        )
-
-
 type BoardState = Literal[
     "empty",
     "planning",
@@ -193,6 +76,15 @@ type CodedText = tuple[ErrorCode, str]
 
 
 @dataclass(frozen=True, slots=True)
+class ModelNames:
+    """The published names of planner, editor and critic; empty where there is none."""
+
+    planner: str = ""
+    editor: str = ""
+    critic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One camera frame. `stamp` is the camera's (ns), `received` is `time.monotonic()` on arrival (s)."""
 
@@ -210,6 +102,121 @@ class Frame:
     def size(self) -> tuple[int, int]:
         """(width, height) as the camera sent it, which is also the size of goal images."""
         return self.full_size or self.image.size
+
+
+@dataclass(frozen=True, slots=True)
+class StepPanel:
+    """A step while it is drawn and executed: its record so far, and how far it is.
+
+    The picture that the record shows has the camera's size. A step in words alone becomes `text` without an
+    attempt: there is nothing to check.
+    """
+
+    index: int
+    record: StoryboardStep
+    max_attempts: int
+    """Of all editors together."""
+    status: StepStatus = "pending"
+    image_status: ImageStatus = "none"
+    """Where it differs from the record's status, it says what holds for the robot."""
+    attempts: int = 0
+    """Those that were begun; a record from elsewhere may hold only the last."""
+    source_stamp: int = 0
+    """Stamp of the camera frame that the picture was imagined from."""
+    created: int = 0
+    started: int = 0
+    ended: int = 0
+    ended_by: Literal["", "critic", "operator"] = ""
+    """Who took the step for done: the critic, or whoever called set_active_step; empty until then."""
+    written_by: Literal["planner", "person"] = "planner"
+    """Who wrote the words: a person, where the instruction itself stands in for a plan."""
+    what: Claim | None = None
+    """The claim of its words, where the storyboard was made elsewhere."""
+    looks: Claim | None = None
+    """The claim of its goal image, where that was made elsewhere."""
+
+    @property
+    def step(self) -> Step:
+        """Its words."""
+        return self.record.step
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The attempt that made `goal_image`, or the latest failed one."""
+        if not self.record.attempts:
+            return None
+        return self.record.attempts[-1 if self.record.chosen is None else self.record.chosen]
+
+    @property
+    def goal_image(self) -> Image | None:
+        """The picture to reach; None until it may be shown."""
+        return self.record.goal_image if self.image_status in ("verified", "unverified") else None
+
+    @property
+    def has_picture(self) -> bool:
+        """True if it has a picture, or one is being made, imagined from the prediction before it."""
+        return self.goal_image is not None or self.image_status in ("generating", "validating")
+
+    @property
+    def picture_is_final(self) -> bool:
+        """True if no further attempt follows. Where it `failed`, the task ends when the step is due."""
+        return self.image_status in ("verified", "unverified", "failed", "text")
+
+    def shown(self, longest: int = sys.maxsize) -> StoryboardStep:
+        """Give the record as far as it is shown, its picture with at most `longest` pixels a side."""
+        if self.step.prompt is None and self.picture_is_final:
+            return StoryboardStep(step=self.step, status="text")
+        image = self.goal_image
+        return (
+            StoryboardStep(step=self.step)
+            if image is None
+            else _with_picture(self.record, image.within(longest))
+        )
+
+    def claims(self, models: ModelNames) -> Claims:
+        """Give what the step claims, with the published names of the models."""
+        makers: dict[Role, str] = {role: f"model {name}" for role in ROLES if (name := getattr(models, role))}
+        if self.written_by == "person":
+            makers["planner"] = PERSON
+        claims = self.shown().claims.named(makers)
+        changes = {name: claim for name in ("what", "looks") if (claim := getattr(self, name)) is not None}
+        if self.ended_by:
+            who = makers.get("critic", UNKNOWN) if self.ended_by == "critic" else OPERATOR
+            changes["came_off"] = Claim(by=who, checked=who)
+        return claims.model_copy(update=changes)
+
+    def in_size(self, size: tuple[int, int]) -> Self:
+        """Give the panel with its picture in `size` (width, height)."""
+        image = self.record.goal_image
+        if image is None or image.size == size:
+            return self
+        return replace(self, record=_with_picture(self.record, image.resized(size)))
+
+    def finish(self, result: StoryboardStep, created: int, size: tuple[int, int]) -> Self:
+        """Give the panel with the loop's result for its step, its picture in `size` (width, height)."""
+        if (image := result.goal_image) is not None:
+            # Without the name of a frame: nobody recorded what is to come.
+            result = _with_picture(result, Image(image.resized(size).pixels))
+        status = "failed" if result.status == "skipped" else result.status
+        if status == "text" and self.written_by == "person":  # nobody planned it
+            status = "unverified"
+        assert status != "observed"
+        return replace(
+            self, record=result, image_status=status, attempts=len(result.attempts), created=created
+        )
+
+    def without_picture(self) -> Self:
+        """Give the panel as before its first attempt."""
+        record = StoryboardStep(step=self.step)
+        return replace(self, record=record, image_status="none", attempts=0, looks=None, created=0)
+
+
+def _with_picture(step: StoryboardStep, image: Image) -> StoryboardStep:
+    """Give the step with `image` in its chosen attempt. Its status and its claims are derived anew."""
+    assert step.chosen is not None
+    attempts = list(step.attempts)
+    attempts[step.chosen] = chosen = attempts[step.chosen].model_copy(update={"image": image})
+    return StoryboardStep(step=step.step, attempts=tuple(attempts), status=chosen.status, chosen=step.chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,14 +245,14 @@ class Board:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What models failed at in this plan."""
-        panels = (panel.failure for panel in self.steps)
+        """The failures of models in this plan."""
+        panels = (panel.record.failure for panel in self.steps)
         failures = (self.planner_failure, *panels, self.critic_failure, *self.earlier_failures)
         return tuple(failure for failure in failures if failure is not None)
 
     @property
     def degraded(self) -> str:
-        """Which models failed, in one line; empty where none did. Such a plan is worth less than it looks."""
+        """The failed models in one line; empty where none did. Such a plan is worth less than it looks."""
         return "; ".join(self.degraded_lines)
 
     @property
@@ -255,7 +262,7 @@ class Board:
 
     @property
     def unaccepted(self) -> str:
-        """How many steps have a picture that no critic accepted, in one line; empty where none has."""
+        """The number of steps whose picture no critic accepted, in one line; empty where there is none."""
         number = sum(p.image_status in ("unverified", "failed") for p in self.steps)
         return f"no critic accepted the goal of {number} of {len(self.steps)} steps" if number else ""
 
@@ -286,8 +293,7 @@ class Board:
 
     def with_panel(self, panel: StepPanel) -> Self:
         """Give the board with one panel replaced."""
-        steps = (*self.steps[: panel.index], panel, *self.steps[panel.index + 1 :])
-        return replace(self, steps=steps)
+        return replace(self, steps=(*self.steps[: panel.index], panel, *self.steps[panel.index + 1 :]))
 
     def leave_step(
         self,
@@ -295,18 +301,18 @@ class Board:
         status: Literal["completed", "skipped", "active"],
         target: int,
         now: int,
-        *,
-        by_operator: bool = False,
+        by: Literal["critic", "operator"] = "critic",
     ) -> tuple[StepPanel, ...]:
-        """Give the panels after step `index` ended with `status`, at the time `now`.
+        """Give the panels after step `index` ended with `status`, at the time `now`; `by` takes it for done.
 
         With `active` the task jumps to step `target`: the steps between are skipped, and the steps from
         `target` on are pending.
         """
         steps = list(self.steps)
         if status != "active":
-            by = ("operator" if by_operator else "critic") if status == "completed" else ""
-            steps[index] = replace(steps[index], status=status, ended=now, ended_by=by)
+            steps[index] = replace(
+                steps[index], status=status, ended=now, ended_by=by if status == "completed" else ""
+            )
             return tuple(steps)
         for i in range(min(index, target), len(steps)):
             if i < target:
@@ -327,8 +333,13 @@ class Goal:
 
     @property
     def active(self) -> bool:
-        """Whether the policy pursues it."""
+        """True if the policy pursues it."""
         return self.reason == "active"
+
+    @property
+    def image(self) -> Image | None:
+        """The picture to pursue, if there is one."""
+        return self.panel.goal_image if self.active and self.panel is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +364,13 @@ class BoardProgress:
     @property
     def task_completion(self) -> float:
         """Share of the task that is done, 0-1: completed and skipped steps and the active step's share."""
-        return _share(self.board.steps, self.step_completion)
+        steps = self.board.steps
+        if not steps:
+            return 0.0
+        done = sum(p.status in ("completed", "skipped") for p in steps)
+        if self.board.active is not None and not math.isnan(self.closeness):
+            done += self.step_completion
+        return done / len(steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,11 +386,3 @@ class Phase:
     """Share of the steps whose picture is final, 0-1."""
     panel: StepPanel | None = None
     models: ModelNames = field(default_factory=ModelNames)
-
-
-def _share(steps: Sequence[StepPanel], active: float) -> float:
-    if not steps:
-        return 0.0
-    share = 0.0 if math.isnan(active) else active
-    done = sum(p.status in ("completed", "skipped") for p in steps)
-    return (done + share * any(p.status == "active" for p in steps)) / len(steps)

@@ -3,10 +3,11 @@
 import asyncio
 import concurrent.futures
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
@@ -22,14 +23,14 @@ from goalreel.streaming.board import (
     Phase,
 )
 from goalreel.streaming.camera import SILENCE, LiveCamera
-from goalreel.streaming.live_board import LiveBoard, PendingCommands, TaskCommand
+from goalreel.streaming.live_task import LiveTask, TaskCommand
 from goalreel.streaming.loading import EngineLoop, Loading, Probes, one_line
 from goalreel.streaming.request import (
     BoardListener,
-    SavedBoards,
     TaskOutcome,
     TaskRequest,
     Ticket,
+    first_board,
     names_of,
     preset_of,
     preset_of_task,
@@ -41,6 +42,9 @@ from goalreel.streaming.settings import EngineSettings
 from goalreel.torch_support import free_memory
 
 log = logging.getLogger(__name__)
+
+MAX_SAVED_BOARDS = 8
+"""Storyboards that can still be executed by their id."""
 
 type OnPhase = Callable[[Phase], None]
 
@@ -83,7 +87,8 @@ class Engine:
         self._loop: EngineLoop | None = None
         self._active = False
         self._last_progress = BoardProgress(Board())
-        self._saved_boards = SavedBoards()
+        self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
+        """The last storyboards that were generated, by the ids of their requests."""
         self._tickets: set[Ticket] = set()
         """The tickets of requests that have not ended."""
 
@@ -257,17 +262,14 @@ class Engine:
     ) -> None:
         if not self._active or ticket.done:
             return
-        previous, commands = loop.execution, PendingCommands()
-        settings = self._settings
+        previous, settings = loop.execution, self._settings
         preset = preset_of_task(settings, self._preset)
-        board = self._saved_boards.first_board(request, ticket.id, self._names, settings, preset)
-        live = LiveBoard(board, self._listener, self._now, on_phase, commands.wake)
+        board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
         camera = LiveCamera(self._newest, settings, self._explain_silence)
         request = replace(request, task=board.task)
-        session = Session(
-            request, settings, preset, live, camera, loop.wait_for_models, loop.describe_loading, commands
-        )
-        loop.execution = execution = Execution(ticket, session, live, commands, loop.call)
+        live = LiveTask(request, settings, preset, board, camera, self._listener, self._now, on_phase)
+        session = Session(live, loop.wait_for_models, loop.describe_loading)
+        loop.execution = execution = Execution(ticket, session, live, loop.call)
         if previous is not None and not previous.ticket.done:
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")
         execution.start(previous, self._finish_execution)
@@ -286,7 +288,9 @@ class Engine:
         else:
             outcome = coroutine.result()
             if outcome.board.state == "ready":
-                self._saved_boards.save(ticket.id, outcome.board)
+                self._saved_boards[ticket.id] = outcome.board
+                if len(self._saved_boards) > MAX_SAVED_BOARDS:
+                    self._saved_boards.popitem(last=False)
             self._settle(ticket, outcome)
 
     def _settle(self, ticket: Ticket, outcome: TaskOutcome) -> None:

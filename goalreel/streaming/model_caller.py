@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import overload
+from typing import Any, overload
 
 from goalreel.errors import BackendError
 from goalreel.http.abort import Abort
@@ -43,66 +43,58 @@ MAX_ABANDONED = 4
 """How many calls of a thread may be under way that nobody waits for. Until one ends, no other begins."""
 
 
-@dataclass
-class PendingCall:
-    """A model call under way. `since` is in seconds of `time.monotonic()`; `retries` counts its server's."""
+@dataclass(eq=False)
+class ModelCall:
+    """A call of a model, queued or under way. Times are those of `time.monotonic()`."""
 
-    stage: Stage
-    since: float = field(default_factory=time.monotonic)
-    retries: int = 0
-    has_begun: bool = False
-    """Not before an earlier call of the same model has ended."""
-
-    def run[Result](self, call: Callable[[], Result]) -> Result:
-        """Make the call in the model's thread."""
-        self.has_begun = True
-        return with_retry_listener(call, self._note_retry)
-
-    def describe(self, names: ModelNames) -> str:
-        """Say which model is waited for and how long; `names` are the published names of the models."""
-        role = ROLE_OF_STAGE[self.stage]
-        seconds = time.monotonic() - self.since
-        suffix = f", retry {self.retries}" if self.retries else ""
-        if not self.has_begun:
-            suffix = ", which is busy with an earlier call"
-        return f"waiting for the {role} ({getattr(names, role)}) for {seconds:.0f} s{suffix}"
-
-    def _note_retry(self, number: int) -> None:
-        self.retries = number
-
-
-@dataclass
-class _QueuedCall:
     run: Callable[[], object]
-    timeout: float | None
+    timeout: float | None = None
     answer: Future = field(default_factory=Future)
-    start: float = math.inf
     abort: Abort = field(default_factory=Abort)
+    since: float = field(default_factory=time.monotonic)
+    start: float = math.inf
+    """Infinite until an earlier call of the same model has ended."""
+    retries: int = 0
+    """Counts those of the model's server."""
+
+    def make(self) -> None:
+        """Make the call, in the model's thread."""
+        if self.answer.set_running_or_notify_cancel():
+            self.start = time.monotonic()
+            try:
+                result = self.abort.run(partial(with_retry_listener, self.run, self._note_retry))
+            except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
+                self.answer.set_exception(e)
+            else:
+                self.answer.set_result(result)
 
     def remaining(self) -> float:
         """Seconds until the call has taken too long, counted from its start."""
         return math.inf if self.timeout is None else self.start + self.timeout - time.monotonic()
+
+    def describe(self, model: str) -> str:
+        """Say for how long `model` has been waited for."""
+        suffix = f", retry {self.retries}" if self.retries else ""
+        if self.start == math.inf:
+            suffix = ", which is busy with an earlier call"
+        return f"waiting for {model} for {time.monotonic() - self.since:.0f} s{suffix}"
+
+    def _note_retry(self, number: int) -> None:
+        self.retries = number
 
 
 class _ThreadQueue:
     """One thread and the calls that are queued for it."""
 
     def __init__(self, name: str) -> None:
-        self.queue: queue.SimpleQueue[_QueuedCall | None] = queue.SimpleQueue()
-        self.current: _QueuedCall | None = None
+        self.queue: queue.SimpleQueue[ModelCall | None] = queue.SimpleQueue()
+        self.current: ModelCall | None = None
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
         while (call := self.queue.get()) is not None:
             self.current = call
-            if call.answer.set_running_or_notify_cancel():
-                call.start = time.monotonic()
-                try:
-                    result = call.abort.run(call.run)
-                except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
-                    call.answer.set_exception(e)
-                else:
-                    call.answer.set_result(result)
+            call.make()
             self.current = call = None
 
 
@@ -119,11 +111,15 @@ class ModelThread:
         self._abandoned: list[_ThreadQueue] = []
 
     async def call[Result](self, run: Callable[[], Result], timeout: float | None = None) -> Result:
-        """Run a function and wait for its result, without blocking the event loop.
+        """Run a function and wait for its result, as `wait_for` does."""
+        return await self.wait_for(ModelCall(run, timeout))
 
-        The call may take `timeout` seconds from its start. A queued call waits for the one before it, as
-        long as that one may take. A call that takes too long keeps its thread, and a new thread makes the
-        queued ones. If the caller is cancelled, a queued call is never made.
+    async def wait_for(self, call: ModelCall) -> Any:
+        """Make a call and wait for its result, without blocking the event loop.
+
+        It may take its time-out from its start on. A queued call waits for the one before it, as long as that
+        one may take. A call that takes too long keeps its thread, and a new thread makes the queued ones. If
+        the caller is cancelled, a queued call is never made.
 
         Raises:
             TimeoutError: the call took too long.
@@ -134,7 +130,6 @@ class ModelThread:
             raise BackendError(
                 f"{MAX_ABANDONED} calls that took too long are still running: restart the model or its server"
             )
-        call = _QueuedCall(run, timeout)
         self._thread.queue.put(call)
         answer = asyncio.wrap_future(call.answer)
         try:
@@ -171,9 +166,12 @@ class ModelCaller:
     """Asks the models one request at a time. Every error of a model becomes a Failure."""
 
     def __init__(self, model_set: ModelSet, timeout: float | None = None) -> None:
-        self._model_set = model_set
+        self._models = {"plan": model_set.planner, "edit": model_set.editor, "judge": model_set.critic}
+        self._live_critic = model_set.live_critic or model_set.critic
         self.timeout = timeout
         """Seconds that a call may take; None is no limit."""
+        self.draws_early = "edit" in model_set.remote
+        """The editor may begin a picture that may be dropped: no other one waits for its end."""
         self._threads: dict[Stage, ModelThread] = {
             stage: ModelThread(f"goalreel-{stage}", remote=stage in model_set.remote)
             for stage in ROLE_OF_STAGE
@@ -182,7 +180,7 @@ class ModelCaller:
         remote = "judge" in model_set.remote
         self._live_thread = ModelThread("goalreel-live", remote=True) if remote else self._threads["judge"]
         self._unavailable: dict[Stage, tuple[float, str]] = {}
-        self._pending: list[PendingCall] = []
+        self._pending: list[tuple[Stage, ModelCall]] = []
 
     @overload
     async def ask(self, request: Task) -> Plan | Failure: ...
@@ -193,34 +191,28 @@ class ModelCaller:
     async def ask(self, request: Request) -> Answer:
         """Ask the model that answers this kind of request."""
         stage = stage_of(request)
-        return await self._call(stage, lambda: self._model_set.ask(stage, [request]))
+        return await self._call(stage, partial(getattr(self._models[stage], stage), [request]))
 
     async def judge_live(self, candidate: Candidate) -> Verdict | Failure:
         """Ask whether a live frame shows that the sub-goal is reached.
 
         A yes of picture checks (`Verdict.pictures_only`) says nothing of that: it is a Failure.
         """
-        critic = self._model_set.live_critic or self._model_set.critic
-        answer = await self._call("judge", lambda: critic.judge([candidate]), self._live_thread)
+        answer = await self._call("judge", partial(self._live_critic.judge, [candidate]), self._live_thread)
         if isinstance(answer, Verdict) and answer.success and answer.pictures_only:
             return Failure(stage="judge", message=PICTURES_ALONE)
         return answer
 
     async def replan(self, progress: ReplanContext) -> Plan | Failure:
         """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""
-        planner = self._model_set.planner
+        planner = self._models["plan"]
         model = planner.model if isinstance(planner, Lazy) else planner
-        return await self._call("plan", lambda: plan_rest(model, [progress]))
+        return await self._call("plan", partial(plan_rest, model, [progress]))
 
     def unavailable_reason(self, stage: Stage) -> str | None:
         """Say why a model cannot be called at present; None when it can."""
         since, reason = self._unavailable.get(stage, (-COOL_DOWN, ""))
         return reason if time.monotonic() - since < COOL_DOWN else None
-
-    @property
-    def draws_early(self) -> bool:
-        """Whether the editor may begin a picture that may be dropped: no other one waits for its end."""
-        return "edit" in self._model_set.remote
 
     def forget_failures(self) -> None:
         """Call every model again, at a new order: what failed before it may have been mended."""
@@ -231,13 +223,15 @@ class ModelCaller:
 
         Safe from any thread. `names` are the published names of the models.
         """
-        now = time.monotonic()
-        waits = [call.describe(names) for call in tuple(self._pending) if call.since < now - slow]
+        now, waits = time.monotonic(), []
+        for stage, call in tuple(self._pending):
+            if call.since < now - slow:
+                role = ROLE_OF_STAGE[stage]
+                waits.append(call.describe(f"the {role} ({getattr(names, role)})"))
         for stage, (since, _) in tuple(self._unavailable.items()):
             if (age := now - since) < COOL_DOWN:
-                role = ROLE_OF_STAGE[stage]
-                rest = COOL_DOWN - age
-                waits.append(f"the {role} failed {age:.0f} s ago and is not asked again for {rest:.0f} s")
+                text = f"failed {age:.0f} s ago and is not asked again for {COOL_DOWN - age:.0f} s"
+                waits.append(f"the {ROLE_OF_STAGE[stage]} {text}")
         return waits
 
     def close(self) -> None:
@@ -245,22 +239,22 @@ class ModelCaller:
         for thread in (*self._threads.values(), self._live_thread):
             thread.close()
 
-    async def _call[A](
-        self, stage: Stage, run: Callable[[], Sequence[A | Failure]], thread: ModelThread | None = None
-    ) -> A | Failure:
+    async def _call(
+        self, stage: Stage, run: Callable[[], Sequence[Any]], thread: ModelThread | None = None
+    ) -> Any:
         if (reason := self.unavailable_reason(stage)) is not None:
             return Failure(stage=stage, message=reason)
-        self._pending.append(pending := PendingCall(stage))
+        pending = stage, ModelCall(run, self.timeout)
+        self._pending.append(pending)
         try:
-            thread = thread or self._threads[stage]
-            answers = await thread.call(partial(pending.run, run), self.timeout)
+            (answer,) = await (thread or self._threads[stage]).wait_for(pending[1])
         except BackendError as e:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:
             reason = f"no answer within {self.timeout:g} s"
         else:
             self._unavailable.pop(stage, None)
-            return answers[0]
+            return answer
         finally:
             self._pending.remove(pending)
         self._unavailable[stage] = time.monotonic(), reason

@@ -6,41 +6,27 @@ nobody ever sees the second: what is shown was imagined from the picture that ca
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 from goalreel.drivers import advance
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, Trajectory, choose_references, render_step
+from goalreel.loop import Trajectory, choose_references, render_step
 from goalreel.streaming.board import Frame, StepPanel
-from goalreel.streaming.live_board import LiveBoard
+from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.request import TaskEnded, end_from_step
-from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Answer, Candidate, Edit, Failure, Request, StoryboardStep, Task
 
 
 class Renderer:
     """Renders the goal images of one task's steps, in the foreground (`run`) or ahead of the robot (`start`).
 
-    `loop` says how: as for `goalreel.loop.storyboard`. With `text_only`, steps are marked as text and no
-    picture is made.
+    Where the request is `text_only`, steps are marked as text and no picture is made.
     """
 
-    def __init__(
-        self,
-        live: LiveBoard,
-        caller: ModelCaller,
-        settings: EngineSettings,
-        loop: LoopArguments,
-        *,
-        text_only: bool,
-    ) -> None:
-        self._live = live
-        self._caller = caller
-        self._settings = settings
-        self._loop = loop
-        self._text_only = text_only
+    def __init__(self, live: LiveTask, caller: ModelCaller) -> None:
+        self._live, self._caller = live, caller
+        self._settings, self._loop = live.settings, live.preset.loop_arguments
         self._background: asyncio.Task[None] | None = None
         self._early: tuple[Edit, asyncio.Task[Image | Failure]] | None = None
         """The edit of the next step that is drawn while its source is judged."""
@@ -51,7 +37,7 @@ class Renderer:
         Raises:
             TaskEnded: the settings do not accept how a step came out.
         """
-        if self._text_only:
+        if self._live.request.text_only:
             now = self._live.now()
             self._live.update(steps=tuple(_as_text(p, now) for p in self._live.board.steps))
             return
@@ -63,25 +49,21 @@ class Renderer:
         finally:
             self._drop_early()
 
-    async def start(self, task: Task, first: int, source: Frame, on_end: Callable[[], None]) -> None:
+    async def start(self, task: Task, first: int, source: Frame) -> None:
         """Render from step `first` on in the background, dropping what was being rendered before.
 
-        `on_end` is called when it ends; what it raised is for `check`.
+        The task is woken when it ends; what it raised is for `check`.
         """
         await self.stop()
         steps = self._live.board.steps
-        fresh = (
-            replace(p, image_status="none", attempts=0, attempt=None, looks=None, failure=None, created=0)
-            for p in steps[first:]
-        )
-        self._live.update(steps=(*steps[:first], *fresh))
-        if self._text_only:
+        self._live.update(steps=(*steps[:first], *(p.without_picture() for p in steps[first:])))
+        if self._live.request.text_only:
             return await self.run(task, first, source)
 
         def end(background: asyncio.Task[None]) -> None:
             if not background.cancelled():
                 background.exception()  # mark as retrieved: `check` raises it when its step is due
-            on_end()
+            self._live.wake()
 
         self._background = asyncio.create_task(self.run(task, first, source), name="goalreel-rendering")
         self._background.add_done_callback(end)
@@ -97,7 +79,7 @@ class Renderer:
 
     @property
     def at_work(self) -> bool:
-        """Whether pictures are being rendered in the background."""
+        """True while pictures are rendered in the background."""
         return self._background is not None and not self._background.done()
 
     def cancel(self) -> None:

@@ -1,7 +1,6 @@
 """Requests to the engine: what is wrong with one, the board it begins with, and how it ends."""
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -11,17 +10,18 @@ from uuid import UUID
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models import presets
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.settings import is_read_only
-from goalreel.streaming.board import Board, CodedText, ErrorCode, Goal, ModelNames, StepPanel
+from goalreel.streaming.board import Board, CodedText, ErrorCode, Goal, ModelNames
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Failure, Plan, Step, StoryboardStep, Verdict
 from goalreel.wording import reader_text
 
 EXCERPT_LENGTH = 200
 """Characters of a long text that logs and messages show."""
+LEAST = {"max_steps": 1, "max_attempts": 1, "max_replans": 0}
+"""The least that a request can ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def end_from_step(result: StoryboardStep, settings: EngineSettings) -> TaskEnded
     return TaskEnded(ErrorCode.ATTEMPTS_EXHAUSTED, text.strip().splitlines()[0])
 
 
-def preset_of(settings: EngineSettings) -> presets.Preset:
-    """Read the preset, and put the settings' own models into it.
+def preset_of(settings: EngineSettings) -> Preset:
+    """Read the preset that the settings name, with their own models in it.
 
     Raises:
         InputError: no such preset, or one that only reads recordings.
@@ -139,141 +139,108 @@ def preset_of(settings: EngineSettings) -> presets.Preset:
     return preset
 
 
-def preset_of_task(settings: EngineSettings, preset: presets.Preset) -> presets.Preset:
+def preset_of_task(settings: EngineSettings, preset: Preset) -> Preset:
     """Give the preset of the next task: `preset` with what may change while the models are loaded."""
-    changes = {
-        name: value
-        for name, value in settings.models.overrides.items()
-        if not is_read_only(presets.Preset.model_fields[name])
-    }
-    return preset.model_copy(update=changes)
+    overrides, fields = settings.models.overrides, Preset.model_fields
+    return preset.model_copy(update={k: v for k, v in overrides.items() if not is_read_only(fields[k])})
 
 
-def attempts_of(number: int, preset: presets.Preset) -> int:
+def attempts_of(number: int, preset: Preset) -> int:
     """Give the pictures a step, of all editors together; a `number` of -1 stands for the preset's."""
     attempts = preset.max_attempts if number < 0 else number
     return attempts * len(preset.model_name("editor").alternatives)
 
 
-def names_of(preset: presets.Preset) -> ModelNames:
+def names_of(preset: Preset) -> ModelNames:
     """Give the names to publish: without the credentials that an address may carry."""
     names = (preset.planner, preset.editor, preset.critic)
     return ModelNames(*(ModelName.parse(name).public() for name in names))
-
-
-LEAST = {"max_steps": 1, "max_attempts": 1, "max_replans": 0}
-"""The least that a request can ask for."""
 
 
 def problem_of(
     request: TaskRequest, settings: EngineSettings, preset: Preset, saved_boards: Mapping[UUID, Board]
 ) -> CodedText | None:
     """Say why a request cannot be carried out; None where it can. `saved_boards` have ids to name them by."""
+    board = request.storyboard
     if not math.isfinite(request.timeout):
-        return ErrorCode.INVALID_REQUEST, f"a timeout is a number of seconds, not {request.timeout}"
+        return _invalid(f"a timeout is a number of seconds, not {request.timeout}")
     for name, minimum in LEAST.items():
         number = getattr(request, name)
         if number < minimum and number != -1:
-            text = f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}"
-            return ErrorCode.INVALID_REQUEST, text
+            return _invalid(f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}")
     for name, text in (("task", request.task), ("auxiliary text", request.auxiliary_text)):
         if (problem := too_long(name, text, settings)) is not None:
             return problem
-    board = request.storyboard
     if board is not None:
         if request.storyboard_id is not None:
-            return ErrorCode.INVALID_REQUEST, "send a storyboard or the id of one, not both"
-        if (problem := refusal(board, request.max_steps, settings, preset)) is not None:
+            return _invalid("send a storyboard or the id of one, not both")
+        if (problem := _problem_of_storyboard(board, request.max_steps, settings, preset)) is not None:
             return problem
     elif request.storyboard_id is None:
-        return None if request.task.strip() else (ErrorCode.INVALID_REQUEST, "the task is empty")
-    else:
-        board = saved_boards.get(request.storyboard_id)
-        if board is None:
-            return ErrorCode.INVALID_REQUEST, f"there is no storyboard {request.storyboard_id}"
+        return None if request.task.strip() else _invalid("the task is empty")
+    elif (board := saved_boards.get(request.storyboard_id)) is None:
+        return _invalid(f"there is no storyboard {request.storyboard_id}")
     if request.task.strip() not in ("", board.task):
-        return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {excerpt(board.task)!r}"
+        return _invalid(f"that storyboard is for another task: {excerpt(board.task)!r}")
     return None
 
 
 def too_long(name: str, text: str, settings: EngineSettings) -> CodedText | None:
     """Say that a text is longer than is allowed; None where it is not."""
-    limit = settings.max_instruction_length
-    if len(text) <= limit:
+    length, limit = len(text), settings.max_instruction_length
+    if length <= limit:
         return None
-    message = f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)"
-    return ErrorCode.INVALID_REQUEST, message
+    return _invalid(f"the {name} has {length} characters, {limit} are allowed (max_instruction_length)")
 
 
-def refusal(board: Board, max_steps: int, settings: EngineSettings, preset: Preset) -> CodedText | None:
-    """Say why the settings do not let the storyboard be executed; None where they do.
-
-    A `max_steps` of -1 stands for the preset's. The settings refuse what they would refuse of a storyboard
-    that the engine makes.
-    """
+def _problem_of_storyboard(
+    board: Board, max_steps: int, settings: EngineSettings, preset: Preset
+) -> CodedText | None:
+    """Say why a storyboard made elsewhere is refused: what would be refused of one that the engine makes."""
     limit = preset.max_steps if max_steps < 0 else max_steps
     if not board.task.strip():
-        return ErrorCode.INVALID_REQUEST, "the storyboard has no task"
+        return _invalid("the storyboard has no task")
     if not board.steps:
-        return ErrorCode.INVALID_REQUEST, "the storyboard has no steps"
+        return _invalid("the storyboard has no steps")
     if len(board.steps) > limit:
-        text = f"the storyboard has {len(board.steps)} steps, {limit} are allowed (max_steps)"
-        return ErrorCode.INVALID_REQUEST, text
-    longest = max(len(board.task), *(_length(panel) for panel in board.steps))
-    if longest > settings.max_instruction_length:
-        limit = settings.max_instruction_length
-        text = (
-            f"a text of the storyboard has {longest} characters, {limit} are allowed (max_instruction_length)"
-        )
-        return ErrorCode.INVALID_REQUEST, text
+        return _invalid(f"the storyboard has {len(board.steps)} steps, {limit} are allowed (max_steps)")
+    words = ((s.name, s.instruction, s.prompt, s.auxiliary_text) for s in (p.step for p in board.steps))
+    longest = max((board.task, *(text or "" for texts in words for text in texts)), key=len)
+    if (problem := too_long("storyboard's longest text", longest, settings)) is not None:
+        return problem
     if settings.on_model_failure == "fail" and board.failures:
         end = end_from_failure(board.failures[0])
         return end.error, end.message
-    if settings.on_unverified != "publish":
-        for panel in board.steps:
-            if panel.step.prompt is not None and panel.image_status != "verified":
-                text = f"no critic accepted a picture of step {panel.index} (on_unverified)"
-                return ErrorCode.ATTEMPTS_EXHAUSTED, text
+    for panel in board.steps if settings.on_unverified != "publish" else ():
+        if panel.step.prompt is not None and panel.image_status != "verified":
+            text = f"no critic accepted a picture of step {panel.index} (on_unverified)"
+            return ErrorCode.ATTEMPTS_EXHAUSTED, text
     return None
 
 
-def fit(board: Board, max_attempts: int, longest: int) -> Board:
-    """Give the storyboard with the engine's number of attempts and size of camera frames, in pixels."""
-    source = board.source
+def _invalid(text: str) -> CodedText:
+    return ErrorCode.INVALID_REQUEST, text
+
+
+def first_board(
+    request: TaskRequest,
+    id: UUID,
+    saved_boards: Mapping[UUID, Board],
+    models: ModelNames,
+    settings: EngineSettings,
+    preset: Preset,
+) -> Board:
+    """Give the board that a request begins with: a saved one, the one that was sent, or an empty one."""
+    if request.storyboard_id is not None:
+        return saved_boards[request.storyboard_id]
+    if (board := request.storyboard) is None:
+        return Board(id=id, task=request.task, models=models)
+    source, attempts = board.source, attempts_of(request.max_attempts, preset)
     if source is not None:
-        source = replace(source, image=source.image.within(longest), full_size=source.size)
-    steps = tuple(replace(panel, max_attempts=max_attempts) for panel in board.steps)
-    return replace(board, source=source, steps=steps)
-
-
-def _length(panel: StepPanel) -> int:
-    step = panel.step
-    return max(len(text or "") for text in (step.name, step.instruction, step.prompt, step.auxiliary_text))
-
-
-MAX_SAVED_BOARDS = 8
-"""Storyboards that can still be executed by their id."""
-
-
-class SavedBoards(OrderedDict[UUID, Board]):
-    """The last storyboards that were generated, by the ids of their requests."""
-
-    def save(self, id: UUID, board: Board) -> None:
-        """Save a storyboard; the oldest goes where there are too many."""
-        self[id] = board
-        while len(self) > MAX_SAVED_BOARDS:
-            self.popitem(last=False)
-
-    def first_board(
-        self, request: TaskRequest, id: UUID, models: ModelNames, settings: EngineSettings, preset: Preset
-    ) -> Board:
-        """The board that a request begins with: a saved one, the one that was sent, or an empty one."""
-        if request.storyboard_id is not None:
-            return self[request.storyboard_id]
-        if request.storyboard is None:
-            return Board(id=id, task=request.task, models=models)
-        board = replace(request.storyboard, models=models)
-        return fit(board, attempts_of(request.max_attempts, preset), settings.max_image_side)
+        small = source.image.within(settings.max_image_side)
+        source = replace(source, image=small, full_size=source.size)
+    steps = tuple(replace(panel, max_attempts=attempts) for panel in board.steps)
+    return replace(board, models=models, source=source, steps=steps)
 
 
 class Ticket:
@@ -289,7 +256,7 @@ class Ticket:
 
     @property
     def done(self) -> bool:
-        """Whether the request has ended, well or not."""
+        """True once the request has ended, well or not."""
         return self.outcome.done()
 
     def refuse(self, request: TaskRequest, reason: CodedText) -> Self:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goalreel.streaming.board import Frame, GoalReason, StepPanel
-from goalreel.streaming.camera import LiveCamera
-from goalreel.streaming.live_board import LiveBoard, PendingCommands
+from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import end_from_failure
-from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import Closeness, Tracker
 from goalreel.types import Candidate, Failure, Verdict
 
@@ -40,25 +38,13 @@ class StepFollower:
     """
 
     def __init__(
-        self,
-        index: int,
-        live: LiveBoard,
-        camera: LiveCamera,
-        caller: ModelCaller,
-        settings: EngineSettings,
-        commands: PendingCommands,
-        renderer: Renderer,
-        goals_ahead: int,
+        self, index: int, live: LiveTask, caller: ModelCaller, renderer: Renderer, goals_ahead: int
     ) -> None:
         self.closeness = math.nan
         self.message = ""
         self._index = index
-        self._live = live
-        self._camera = camera
-        self._caller = caller
-        self._settings = settings
-        self._commands = commands
-        self._renderer = renderer
+        self._live, self._settings, self._camera = live, live.settings, live.camera
+        self._caller, self._renderer = caller, renderer
         self._ahead = goals_ahead
         self._start_time = time.monotonic()
         self._reason: GoalReason | None = None
@@ -67,7 +53,7 @@ class StepFollower:
         """When this goal was held back; None where it is not."""
         self._first_frame: Frame | None = None
         self._closeness: Closeness | None = None
-        self._tracker = Tracker(settings, self._start_time)
+        self._tracker = Tracker(live.settings, self._start_time)
         self._question: asyncio.Task[object] | None = None
         self._question_frame: Frame | None = None
 
@@ -85,7 +71,7 @@ class StepFollower:
         """
         try:
             while (end := self._take_command() or self._watch()) is None:
-                await self._commands.wait(1 / self._settings.track_rate)
+                await self._live.wait(1 / self._settings.track_rate)
             return end
         finally:
             self._drop_question()
@@ -98,14 +84,14 @@ class StepFollower:
     # -- commands
 
     def _take_command(self) -> StepEnd | None:
-        commands = self._commands
-        if commands.replan is not None:
-            reason, commands.replan = commands.replan, None
+        live = self._live
+        if live.replan_reason is not None:
+            reason, live.replan_reason = live.replan_reason, None
             return StepEnd("replan", self._index, reason=reason, by_operator=True)
-        if commands.override is not None:
-            override, commands.override = commands.override, None
+        if live.override is not None:
+            override, live.override = live.override, None
             jump = override.status == "active"
-            if override.revision == self._live.board.revision and (jump or override.index == self._index):
+            if override.revision == live.board.revision and (jump or override.index == self._index):
                 index = override.index if jump else self._index + 1
                 return StepEnd(override.status, index, self._camera.fresh_frame(), by_operator=True)
         return None
@@ -140,7 +126,7 @@ class StepFollower:
 
     def _watch(self) -> StepEnd | None:
         panel = self._live.board.steps[self._index]
-        if self._commands.paused:
+        if self._live.paused:
             self._hold(panel)
             return None
         if self._live.board.state == "paused":
@@ -159,7 +145,7 @@ class StepFollower:
         return None if frame is None else self._track(panel, frame)
 
     def _waits_for_more(self) -> bool:
-        """Whether goals after this one are to be rendered first."""
+        """True while goals after this one are to be rendered first."""
         more = self._live.board.steps[self._index + 1 : self._index + 1 + self._ahead]
         return self._renderer.at_work and not all(p.picture_is_final for p in more)
 
@@ -222,4 +208,4 @@ class StepFollower:
             first_prompt=panel.step.prompt,
         )
         self._question = asyncio.create_task(self._caller.judge_live(candidate), name="goalreel-tracking")
-        self._question.add_done_callback(lambda _: self._commands.wake())
+        self._question.add_done_callback(lambda _: self._live.wake())

@@ -54,7 +54,6 @@ setup(
             "goalreel_ros_record = goalreel_ros.record:main",
             "goalreel_ros_rerun = goalreel_ros.rrd:main",
             "goalreel_ros_zmq = goalreel_ros.zmq:main",
-            "goalreel_rerun = goalreel_ros.rrd:main_of_old_name",
             "tabletop_simulator = goalreel_ros.tabletop.simulator:main",
             "tabletop_follower = goalreel_ros.tabletop.follower:main",
         ]

@@ -115,24 +115,3 @@ def test_what_the_node_refuses_says_why_in_one_line(client):
     assert "\n" not in str(failed.value)
     with pytest.raises(GoalreelError, match="TIMEOUT"):
         client.execute(RED, timeout=0.5).result(60)
-
-
-def test_a_generated_storyboard_can_be_executed(client, robot):
-    board = client.generate(BLUE, timeout=60)
-    task = client.execute(storyboard_id=board.id)
-    assert client.wait_for_subgoal(60).storyboard_id == board.id
-    robot.colour = BLUE
-    assert task.result(60).storyboard.id == board.id
-
-
-def test_lifecycle(client):
-    client.lifecycle.deactivate()
-    with pytest.raises((GoalreelError, TimeoutError)) as refused:
-        client.execute(RED).result(60)
-    assert refused.value.code is ErrorCode.NOT_ACTIVE
-    client.lifecycle.cleanup()
-    assert client.lifecycle.state == "unconfigured"
-    client.lifecycle.configure()
-    client.lifecycle.activate()
-    client.wait_until_active(20)
-    assert client.generate(RED, timeout=60).state == Storyboard.STATE_READY

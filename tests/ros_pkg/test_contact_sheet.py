@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.boards import finished, long, under_way
+from support.boards import finished, record, under_way
 
 pytest.importorskip("rclpy")
 
@@ -90,7 +90,12 @@ def test_captions_are_the_plans_own_words_in_any_script():
     for name in ("把红色积木放进蓝色的碗里", "ضع القلم في الوعاء", "größer – schöner"):
         step = Step(name=name, instruction=name, prompt=name)
         other = Step(name=name[::-1], instruction=name, prompt=name)
-        a, b = (compose(board.with_panel(replace(board.steps[0], step=s)), WIDTH) for s in (step, other))
+        a, b = (
+            compose(
+                board.with_panel(replace(board.steps[0], record=record(s, board.steps[0].attempt))), WIDTH
+            )
+            for s in (step, other)
+        )
         assert a != b
 
 
@@ -106,7 +111,7 @@ def test_state_in_words():
 
 def in_words(step_words: str) -> Board:
     step = Step(name="wait", instruction="dry", prompt=None, auxiliary_text=step_words)
-    return under_way().with_panel(StepPanel(2, step, 3, image_status="text"))
+    return under_way().with_panel(StepPanel(2, record(step), 3, image_status="text"))
 
 
 def test_a_step_in_words_shows_them_in_place_of_a_picture():
@@ -120,10 +125,6 @@ def test_no_plan_and_no_task_make_a_sheet_too():
         assert compose(board, WIDTH).size[0] == WIDTH
     with pytest.raises(ValueError, match="at least 160"):
         compose(Board(), 100)
-
-
-def test_a_long_plan_goes_into_rows():
-    assert compose(long(20), WIDTH).size[1] > 3 * compose(long(5), WIDTH).size[1]
 
 
 TEXT = st.text(min_size=1, max_size=80).filter(str.strip)
@@ -151,12 +152,11 @@ def step_panels(draw: st.DrawFn, index: int) -> StepPanel:
         image_status = attempt.status
     return StepPanel(
         index=index,
-        step=Step(name=draw(TEXT), instruction=draw(TEXT), prompt="p"),
+        record=record(Step(name=draw(TEXT), instruction=draw(TEXT), prompt="p"), attempt),
         max_attempts=draw(st.integers(0, 20)),
         status=draw(st.sampled_from(get_args(StepStatus.__value__))),
         image_status=image_status,
         attempts=draw(st.integers(0, 30)),
-        attempt=attempt,
     )
 
 

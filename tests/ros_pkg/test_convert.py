@@ -12,8 +12,8 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
+from support.boards import record
 
-from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import (
     Board,
@@ -36,7 +36,7 @@ PICTURE = Image(np.full((48, 64, 3), (200, 30, 40), np.uint8))
 STEP = Step(name="grasp", instruction="the gripper holds the block", prompt="close it", auxiliary_text="Now!")
 YES = Attempt(prompt="close it gently", seed=1, image=PICTURE, verdict=Verdict(success=True, reasoning="so"))
 SHOWN = StepPanel(
-    0, STEP, 3, status="active", image_status="verified", attempts=2, attempt=YES,
+    0, record(STEP, YES), 3, status="active", image_status="verified", attempts=2,
     source_stamp=5, created=6, started=7, ended=8,
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ def jpegs():
 
 @pytest.fixture
 def board():
-    later = StepPanel(1, STEP, 3)
+    later = StepPanel(1, record(STEP), 3)
     source = Frame(PICTURE, 5, "optical")
     return Board(uuid4(), "tidy up", "executing", 2, NOW, source, (SHOWN, later))
 
@@ -96,10 +96,10 @@ def test_a_step_and_its_sub_goal_say_who_made_and_who_checked_what_they_claim(bo
 
 
 @pytest.mark.parametrize(
-    ("by_operator", "who"), [(False, "model openai:judge"), (True, "operator")], ids=["critic", "operator"]
+    ("by", "who"), [("critic", "model openai:judge"), ("operator", "operator")], ids=["critic", "operator"]
 )
-def test_a_step_that_is_done_says_who_took_it_for_done(board, jpegs, by_operator, who):
-    steps = board.leave_step(0, "completed", 1, NOW, by_operator=by_operator)
+def test_a_step_that_is_done_says_who_took_it_for_done(board, jpegs, by, who):
+    steps = board.leave_step(0, "completed", 1, NOW, by)
     done = replace(board, steps=steps, models=ModelNames(critic="openai:judge"))
     message = wired(convert.storyboard(done, jpegs, 1))
     assert claims_of(message.steps[0])["came_off"] == (who, who)
@@ -109,7 +109,7 @@ def test_a_step_that_is_done_says_who_took_it_for_done(board, jpegs, by_operator
 
 def test_a_refused_picture_says_why(jpegs):
     no = Attempt(prompt="p", seed=1, image=PICTURE, verdict=Verdict(success=False, reasoning="too far"))
-    panel = replace(SHOWN, image_status="unverified", attempt=no)
+    panel = replace(SHOWN, image_status="unverified", record=record(STEP, no))
     message = wired(convert.step(panel, "", jpegs, ModelNames("p", "e", "c")))
     assert claims_of(message)["looks"] == ("model e", "model c", "too far")
     assert convert.from_claims(message.claims) == panel.claims(ModelNames("p", "e", "c"))
@@ -134,29 +134,7 @@ class Native:
         return self._data
 
 
-class Wrapped(Native):
-    """As its Python wrapper, which has the buffer protocol and says that it is an array."""
-
-    __class__ = property(lambda _: array)
-
-    def __buffer__(self, flags):
-        return memoryview(self._data)
-
-    def to_bytes(self):
-        raise AssertionError("copied for nothing")
-
-
-class OnDevice:
-    """As arrays in GPU memory that numpy may ask for a copy."""
-
-    def __init__(self, data):
-        self._data = np.frombuffer(data, np.uint8)
-
-    def __array__(self, dtype=None, copy=None):
-        return self._data.astype(dtype or np.uint8)
-
-
-@pytest.mark.parametrize("kind", [lambda b: array("B", b), bytes, memoryview, Native, Wrapped, OnDevice])
+@pytest.mark.parametrize("kind", [lambda b: array("B", b), Native], ids=["array", "native"])
 def test_picture_data_of_every_kind_is_read(kind, jpegs):
     stamped = raw(PICTURE, Header())
     # The setters of this rclpy know arrays only; what a newer one hands over lies in the field itself.
@@ -165,19 +143,6 @@ def test_picture_data_of_every_kind_is_read(kind, jpegs):
     jpeg = jpegs.message(PICTURE, Header())
     jpeg._data = kind(jpeg.data.tobytes())
     assert np.abs(decode(jpeg).pixels.astype(int) - (200, 30, 40)).max() < 12
-
-
-def test_picture_data_that_gives_no_bytes_is_refused_in_one_line():
-    message = raw(PICTURE, Header())
-    message._data = object()
-    with pytest.raises(InputError, match="image data of type object cannot be read: send it as plain"):
-        decode(message)
-
-
-@pytest.mark.parametrize("state", [s for s in dir(Storyboard) if s.startswith("STATE_")])
-def test_every_state_has_its_value(state, jpegs):
-    board = Board(state=state.removeprefix("STATE_").lower())
-    assert convert.storyboard(board, jpegs, 1).state == getattr(Storyboard, state)
 
 
 VERDICTS = {
@@ -207,7 +172,7 @@ VERDICTS = {
 @pytest.mark.parametrize("case", VERDICTS)
 def test_what_the_critic_said(case, jpegs):
     attempt, verdict, score, criteria, reasoning, probability = VERDICTS[case]
-    panel = StepPanel(0, STEP, 3, image_status="failed", attempts=1, attempt=attempt)
+    panel = StepPanel(0, record(STEP, attempt), 3, image_status="failed", attempts=1)
     message = wired(convert.step(panel, "", jpegs, ModelNames())).critic
     assert message.verdict == verdict
     assert message.score == pytest.approx(score, nan_ok=True)
@@ -220,7 +185,7 @@ WORDS = Step(name="wait", instruction="the glue is dry", prompt=None, auxiliary_
 
 
 def test_a_step_in_words_has_no_prompt_and_no_picture(board, jpegs):
-    panel = StepPanel(0, WORDS, 3, status="active", image_status="text", created=6)
+    panel = StepPanel(0, record(WORDS), 3, status="active", image_status="text", created=6)
     message = wired(convert.step(panel, "", jpegs, ModelNames()))
     assert (message.prompt, message.auxiliary_text) == ("", "Wait for the glue.")
     assert (message.image_status, message.attempts) == (StoryboardStep.IMAGE_TEXT, 0)
@@ -240,32 +205,18 @@ def test_a_sub_goal_carries_text_and_picture_together(board, jpegs):
     assert decode(message.goal_image).size == (64, 48)
 
 
-def test_words_alone_have_no_picture(board, jpegs):
-    panel = replace(SHOWN, image_status="unverified", attempt=None)
-    message = wired(convert.subgoal(Goal(board, panel, "active", 9), jpegs, NOW))
-    assert message.image_status == StoryboardStep.IMAGE_UNVERIFIED
-    assert not message.goal_image.data
-
-
 def test_no_sub_goal(board, jpegs):
     message = wired(convert.subgoal(Goal(board, None, "stale", 0), jpegs, NOW))
     assert from_time(message.header.stamp) == NOW
     assert (message.active, message.reason) == (False, SubGoal.REASON_STALE)
     assert (message.instruction, message.task) == ("", "tidy up")
-    assert message == replace_goal(message)
+    assert not message.goal_image.data
 
 
 def test_the_reasons_of_a_goal_are_the_message_s():
     told = {r: getattr(SubGoal, f"REASON_{r.upper()}") for r in get_args(GoalReason.__value__)}
     assert sorted(told.values()) == list(range(10))
     assert (told["active"], told["no_task"]) == (SubGoal.REASON_ACTIVE, SubGoal().reason)
-
-
-def replace_goal(message: SubGoal) -> SubGoal:
-    """The same without a picture."""
-    return SubGoal(**{
-        f: getattr(message, f) for f in message.get_fields_and_field_types() if f != "goal_image"
-    } | {"goal_image": CompressedImage(header=message.header, format="jpeg")})  # fmt: skip
 
 
 def test_progress(board):

@@ -6,6 +6,8 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from support.boards import record
+
 from goalreel.streaming.board import Board, BoardProgress, StepPanel
 from goalreel.streaming.camera import FrameCounts
 from goalreel.types import Failure, Step
@@ -27,7 +29,10 @@ def test_a_plan_that_lost_a_model_is_a_warning_of_the_task_and_of_the_models():
 
 def test_goals_that_no_critic_accepted_are_among_the_values():
     step = Step(name="a", instruction="b", prompt="c")
-    goals = (StepPanel(0, step, 1, image_status="verified"), StepPanel(1, step, 1, image_status="unverified"))
+    goals = (
+        StepPanel(0, record(step), 1, image_status="verified"),
+        StepPanel(1, record(step), 1, image_status="unverified"),
+    )
     _, _, values = diagnostics.task(BoardProgress(Board(state="executing", steps=goals)), "")
     assert values["not verified"] == "no critic accepted the goal of 1 of 2 steps"
 

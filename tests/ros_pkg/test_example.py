@@ -123,12 +123,3 @@ def test_a_policy_that_gets_nowhere_has_it_planned_again_and_is_given_up(scripte
     assert code == 1, "\n".join(tree.lines)
     assert any("no re-plan is left" in line for line in shown)
     until(lambda: not scripted_client.subgoal().active)  # the task was cancelled
-
-
-def test_a_node_that_dies_is_given_up(scripted_node):
-    tree = grow("two blocks")
-    until(lambda: any("block 0" in line for line in tree.lines), 120)
-    scripted_node.process.kill()
-    code, shown = ended(tree)
-    assert code == 1, "\n".join(tree.lines)
-    assert any("is gone or hangs" in line for line in shown)

@@ -150,12 +150,3 @@ def test_every_path_leads_to_what_the_node_publishes(layout, types):
         assert found == TYPES.get(kind, found), path
         assert kind != "Plot" or NUMBER.fullmatch(found), path
         assert kind != "Table" or "[:]" in path, path
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    "path", ["/goalreel/nothing", "/goalreel/progress.gone", "/goalreel/storyboard.steps[:].x"]
-)
-def test_a_wrong_path_is_found(types, path):
-    with pytest.raises(KeyError):
-        leaf(types, path)

@@ -125,15 +125,6 @@ def test_frames_that_cannot_be_read(robot, impatient, reports, case):
     assert number(camera(reports), "unreadable") > 0
 
 
-def test_diagnostics_tell_of_frames_that_no_task_reads(robot, reports):
-    fields, says = REFUSED["depth"]
-    robot.film(lambda: robot.frame(**fields))
-    until(lambda: camera(reports).level == DiagnosticStatus.ERROR and says in camera(reports).message)
-    robot.film()
-    until(lambda: camera(reports).level == DiagnosticStatus.OK)
-    assert not camera(reports).values[-1].value, "no problem is left"
-
-
 @pytest.mark.parametrize(
     ("remapped", "topic"),
     [
@@ -153,13 +144,6 @@ def test_where_compressed_frames_are_awaited(remapped, topic):
         until(lambda: topic in dict(node.get_subscriber_names_and_types_by_node("goalreel_camera", "/")))
         inputs.destroy()
         node.destroy_node()
-
-
-@pytest.mark.parametrize("encoding", ["rgb8", "bgr8", "mono8"])
-def test_encodings_that_are_taken(robot, encoding):
-    robot.film(lambda: robot.frame(encoding))
-    status, result = generate(robot)
-    assert (status, result.error_msg) == (SUCCEEDED, "")
 
 
 def test_resolution_and_encoding_change_under_way(robot):
@@ -232,13 +216,6 @@ def test_stamps_that_go_backwards_are_counted_and_do_no_harm(robot, reports):
     status, result = generate(robot)
     assert (status, result.error_msg) == (SUCCEEDED, "")
     until(lambda: reports and number(camera(reports), "stamps going backwards") > 2)
-
-
-def test_frames_nobody_needed_are_dropped_and_counted(robot, reports):
-    robot.film()
-    until(lambda: reports and number(camera(reports), "dropped") > 5)
-    until(lambda: number(camera(reports), "age of newest frame [s]") < 0.5)
-    assert camera(reports).level == DiagnosticStatus.OK
 
 
 def test_two_cameras_on_one_topic_are_a_warning_that_names_them(robot, reports):

@@ -12,7 +12,7 @@ import pytest
 import rclpy
 from rclpy.context import Context
 from rclpy.node import Node
-from support.cli import fails, goalreel, invoke
+from support.cli import fails, goalreel
 from support.ros import ENV, Other
 from support.wait import until
 
@@ -133,12 +133,6 @@ def test_a_preset_that_does_not_exist_is_one_line():
     assert "no preset 'nope'" in fails("node", "--preset", "nope")
 
 
-def test_a_params_file_that_does_not_exist_is_wrong_usage():
-    result = invoke("node", "--params-file", "/nowhere.yaml")
-    assert result.exit_code == 2
-    assert "does not exist" in result.stderr
-
-
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "words"),
@@ -164,9 +158,3 @@ def test_without_ros_it_says_how_to_get_it(monkeypatch):
     line = fails("node")
     assert line.startswith("goalreel: goalreel_ros is not installed: source your ROS 2 workspace, or ")
     assert "ros_pkg/goalreel_interfaces" in line
-
-
-def test_help_names_examples_and_the_defaults_of_the_environment():
-    text = goalreel("node", "--help")
-    for words in ("goalreel node --preset", "ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST", "--no-autostart"):
-        assert words in text

@@ -214,20 +214,6 @@ def test_an_instruction_in_the_middle_of_planning_or_rendering_wins_too(robot, s
     until(lambda: goals and goals[-1].active and goals[-1].instruction == BLUE)
 
 
-def test_of_two_clients_the_later_one_wins(robot):
-    other = Robot()
-    try:
-        first = robot.send(ExecuteTask, "execute_task", task=RED)
-        second = other.send(ExecuteTask, "execute_task", task=GREEN)
-        status, result = robot.result(first)
-        assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
-        until(lambda: state(robot).task == GREEN)
-        other.cancel(second)
-        assert other.result(second)[0] == CANCELED
-    finally:
-        other.close()
-
-
 PHASES = {
     ExecuteTask: ["planner", "editor", "critic", "tracking"],
     GenerateStoryboard: ["planner", "editor", "critic"],
@@ -352,16 +338,6 @@ def test_the_services_that_stand_for_the_actions(robot):
     assert goals[-1].active  # a wrong request ends nobody's task
 
 
-def test_a_snapshot_with_and_without_pictures(robot):
-    robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
-    bare = robot.call(GetStoryboard, "get_storyboard").storyboard
-    full = robot.call(GetStoryboard, "get_storyboard", include_images=True).storyboard
-    assert not bare.steps[0].goal_image.data
-    assert not bare.source_image.data
-    assert close(colour(full.steps[0].goal_image), rgb(RED))
-    assert full.source_image.format == "jpeg"
-
-
 @pytest.mark.parametrize(
     ("kind", "fields", "code", "says"),
     [
@@ -414,16 +390,6 @@ def test_a_picture_in_the_request_needs_no_camera(robot):
         robot.film()
     assert (status, result.error_msg) == (SUCCEEDED, "")
     assert decode(result.storyboard.steps[0].goal_image).size == (60, 40)
-
-
-def test_words_alone(robot):
-    status, result = robot.result(
-        robot.send(GenerateStoryboard, "generate_storyboard", task=RED, text_only=True)
-    )
-    assert status == SUCCEEDED
-    [step] = result.storyboard.steps
-    assert step.image_status == StoryboardStep.IMAGE_UNVERIFIED
-    assert not step.goal_image.data
 
 
 def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
@@ -505,13 +471,6 @@ def test_a_text_of_any_length_is_refused_by_every_way_in_and_goes_whole_into_no_
     robot.cancel(handle)
     until(lambda: any("execute: #14fa14 please" in line for line in node.lines))
     assert max(map(len, node.lines)) < 500
-
-
-def test_progress_comes_regularly(robot):
-    heard = robot.listen(StoryboardProgress, "goalreel/progress", 10)
-    until(lambda: len(heard) >= 4)
-    stamps = np.array([p.header.stamp.sec + p.header.stamp.nanosec * 1e-9 for p in heard])
-    assert 0.15 < np.median(np.diff(stamps)) < 0.6  # 2-5 Hz, and what a busy machine may add
 
 
 def test_nothing_was_logged_as_an_error(node):

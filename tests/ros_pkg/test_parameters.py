@@ -15,7 +15,7 @@ from goalreel.streaming.board import ErrorCode
 from goalreel_ros import parameters
 from goalreel_ros.client.commander import SERVICES
 from goalreel_ros.node import GoalreelNode
-from goalreel_ros.parameters import ENGINE, FIXED, NODE, PARAMETERS, NodeOptions, check_names
+from goalreel_ros.parameters import FIXED, PARAMETERS, NodeOptions, check_names
 
 INTERFACE = ROOT / "docs/reference/ros-interface.md"
 
@@ -28,10 +28,6 @@ def node():
     yield node
     node.destroy_node()
     context.try_shutdown()
-
-
-def test_no_parameter_belongs_to_engine_and_node():
-    assert not ENGINE.keys() & NODE.keys()
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -115,14 +111,6 @@ def test_a_name_that_is_nearly_one_of_ours_is_refused_with_the_right_one(name):
 def test_names_of_other_nodes_are_only_told():
     given = ["use_sim_time", "robot_base_frame", "qos_overrides./image.subscription.depth", "preset"]
     assert list(check_names(given, {*PARAMETERS, "use_sim_time"})) == ["robot_base_frame"]
-
-
-def test_choices_are_named(node):
-    assert node.describe_parameter("on_model_failure").additional_constraints == "one of: text_only, fail"
-    assert (
-        node.describe_parameter("image_transport").additional_constraints
-        == f"one of: raw, compressed; {FIXED}"
-    )
 
 
 def test_what_is_set_is_what_is_read(node):

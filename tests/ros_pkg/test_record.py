@@ -1,6 +1,5 @@
 """The recorder against a real publisher in another process, and what its bag becomes."""
 
-import json
 import signal
 import time
 from pathlib import Path
@@ -11,15 +10,11 @@ from rclpy.executors import SingleThreadedExecutor
 from rosbags.interfaces import QosDurability, QosReliability
 from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 from std_msgs.msg import String
-from support.bags import number_of, typestore
+from support.bags import typestore
 from support.places import SUPPORT
 from support.ros import Other, other
 from support.wait import until
-from typer.testing import CliRunner
 
-from goalreel.cli.main import app
-from goalreel.datasets.records import FOLDER, Records
-from goalreel.datasets.source import Source
 from goalreel_ros.record import Recorder, drain, main
 
 pytestmark = pytest.mark.process
@@ -72,28 +67,6 @@ def test_what_was_latched_before_comes_first_and_times_ascend(recorded):
         assert [t for _, t in told] == sorted(t for _, t in told)
         seconds = (told[-1][1] - told[1][1]) / 1e9
     assert 0.05 * FRAMES < seconds < 60
-
-
-def test_it_becomes_a_dataset_with_the_sub_goals_at_their_frames(recorded, tmp_path):
-    out = tmp_path / "out"
-    arguments = ["--state-topic", "/joint_states", "--action-topic", "/target", "--json"]
-    result = CliRunner().invoke(app, ["bag2lerobot", str(recorded), "--out", str(out), *arguments])
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["steps"] == {"verified": 2}
-    source = Source.open(out)
-    episode = source.episode(0)
-    shown = [number_of(i.pixels) for i in episode.frames("observation.images.camera", range(len(episode)))]
-    assert set(shown) <= set(range(FRAMES))
-    assert shown == sorted(shown)
-    # A picture's first frame is at its own time, 20 ms after its joint state: what later frames repeat a late
-    # next picture may find newer.
-    new = [i for i in range(len(shown)) if i == 0 or shown[i] != shown[i - 1]]
-    assert [episode.state[i, 0] for i in new] == [shown[i] for i in new]
-    pick, place = Records(out / FOLDER, "").outline(0).steps
-    assert [shown[i] > FRAMES // 2 - 1 for i in new] == [i >= place.segment.start for i in new]
-    assert (pick.segment.start, pick.segment.end, place.segment.end) == (0, place.segment.start, len(shown))
-    goal = episode.frames("observation.images.subgoal", [0, len(shown) - 1])
-    assert [number_of(i.pixels) for i in goal] == [20, 21]
 
 
 def test_an_out_that_exists_is_refused_in_one_line(recorded):

@@ -80,11 +80,3 @@ def test_the_task_is_an_episode_with_every_sub_goal_at_its_frames(recorded, tmp_
         assert np.abs(seen(last.pixels).astype(int) - rgb(wanted)).max() < 40
     made = json.loads((out / "meta" / "bag.json").read_text())["episodes"][0]
     assert [m.startswith("server:") for m in made["models"][0]] == [True] * 3
-
-
-def test_show_makes_its_report(recorded, tmp_path):
-    out = tmp_path / "out"
-    for arguments in (["bag2lerobot", str(recorded), "--out", str(out)], ["show", str(out)]):
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.output
-    assert RED in (tmp_path / "out-report" / "index.html").read_text()

@@ -97,18 +97,6 @@ def test_every_display_finds_what_the_node_publishes(config):
         node.destroy_node()
 
 
-def test_the_camera_is_shown_whatever_its_driver_offers(config):
-    wanted = profile(displays(config)["/image"]["Topic"])
-    for reliability in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT):
-        offered = QoSProfile(
-            depth=5,
-            reliability=reliability,
-            liveliness=LivelinessPolicy.AUTOMATIC,
-            durability=DurabilityPolicy.VOLATILE,
-        )
-        assert qos_check_compatible(offered, wanted)[0] == QoSCompatibility.OK
-
-
 def test_the_view_looks_along_the_camera_at_the_strip(config):
     """As Orbit computes it: right is x, down is y, forward is z of the optical frame."""
     manager = config["Visualization Manager"]

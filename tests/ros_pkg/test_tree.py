@@ -132,20 +132,6 @@ def test_a_node_that_is_gone_fails_it_and_takes_the_goal_away(node, leaf):
     assert leaf.board.problem == leaf.feedback_message
 
 
-def test_a_command_that_does_not_come_about_is_a_problem_and_no_end(node, leaf):
-    node.answers.set()
-    ticked(leaf)
-    assert leaf.run is not None
-    leaf.run.replan = leaf.run.pause  # any command
-    leaf.board.pause = True
-    ticked(leaf)
-    until(lambda: ("pause",) in node.asked)
-    node.error = None
-    leaf.run._command(lambda: (_ for _ in ()).throw(TimeoutError("did not answer")))
-    assert ticked(leaf) is Status.RUNNING
-    assert leaf.feedback_message == "did not answer"
-
-
 def outcome_of(node: Node, userdata: dict[str, str]) -> str:
     node.answers.set()
     node.ends.set()

@@ -17,6 +17,8 @@ from support.wait import until
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+from support.boards import record
+
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
@@ -219,7 +221,7 @@ def goal_of(text: str, active: bool = True, colour: int = 200) -> Goal:
     step = Step(name=text, instruction=text, prompt=text)
     picture = Image(np.full((24, 64, 3), colour, np.uint8))
     attempt = Attempt(prompt=text, seed=0, image=picture, verdict=Verdict(success=True))
-    panel = StepPanel(0, step, 1, image_status="verified", attempt=attempt)
+    panel = StepPanel(0, record(step, attempt), 1, image_status="verified")
     return Goal(Board(steps=(panel,)), panel, "active" if active else "paused", 1)
 
 

@@ -393,7 +393,7 @@ def test_a_frame_that_only_picture_checks_accepted_is_an_unverified_goal_to_a_ro
     verdict = Verdict(success=True, pictures_only=True)
     attempt = Attempt(prompt="grasp it", seed=0, image=frame, verdict=verdict)
     result = StoryboardStep(step=step, attempts=(attempt,), status="observed", chosen=0)
-    panel = StepPanel(0, step, 3).finish(result, 1, frame.size)
+    panel = StepPanel(0, StoryboardStep(step=step), 3).finish(result, 1, frame.size)
     assert panel.image_status == "unverified"
     looks = panel.claims(ModelNames(editor="mine")).looks
     assert looks is not None

@@ -41,11 +41,11 @@ def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
     ]
     assert [p.goal_image is None for p in board.steps] == [False, True, False]
     assert board.steps[1].created
-    assert [p.as_step(1280).status for p in board.steps] == ["verified", "text", "verified"]
+    assert [p.shown().status for p in board.steps] == ["verified", "text", "verified"]
     assert [e.image for e in edits(worded)] == [picture(0), picture(1)]
     assert phases[-1].completion == 1.0
     untouched = next(b for b in heard.boards if b.steps).steps[1]
-    assert (untouched.picture_is_final, untouched.as_step(1280).status) == (False, "skipped")
+    assert (untouched.picture_is_final, untouched.shown().status) == (False, "skipped")
 
 
 def test_the_critic_says_when_a_step_in_words_is_done(worded, start):
@@ -236,7 +236,7 @@ def test_a_second_editor_and_the_first_frame_go_with_the_tasks_of_a_robot(start)
     ]
     assert (first.attempts, first.max_attempts, first.image_status) == (3, 4, "verified")
     assert second.attempt.by == "model openai:m"
-    assert second.as_step(100).claims.looks.by == "model openai:m"
+    assert second.shown().claims.looks.by == "model openai:m"
     source = world.edits[0].image
     assert [list(e.references) for e in world.edits] == [[]] * 3 + [[source]] * 3
 

@@ -10,9 +10,17 @@ from goalreel.streaming.board import Board, Frame, StepPanel
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.teleport import teleport
-from goalreel.types import Attempt, Step, Verdict
+from goalreel.types import Attempt, Step, StoryboardStep, Verdict
 
 FRAME = "camera_optical_frame"
+
+
+def record(step: Step, attempt: Attempt | None = None) -> StoryboardStep:
+    """A step with what came of it."""
+    if attempt is None:
+        return StoryboardStep(step=step)
+    chosen = None if attempt.image is None else 0
+    return StoryboardStep(step=step, attempts=(attempt,), status=attempt.status, chosen=chosen)
 
 
 @functools.cache
@@ -33,11 +41,13 @@ def finished(size: int = 256) -> Board:
     panels = tuple(
         StepPanel(
             i,
-            Step(name=text, instruction=f"{text}, and nothing else has moved", prompt=text),
+            record(
+                Step(name=text, instruction=f"{text}, and nothing else has moved", prompt=text),
+                Attempt(prompt=text, seed=i, image=after[i], verdict=Verdict(success=True)),
+            ),
             max_attempts=3,
             image_status="verified",
             attempts=1,
-            attempt=Attempt(prompt=text, seed=i, image=after[i], verdict=Verdict(success=True)),
         )
         for i, text in enumerate(goals)
     )
@@ -55,8 +65,8 @@ def under_way(size: int = 256) -> Board:
         steps=(
             replace(a, status="completed"),
             replace(b, status="active", attempts=2),
-            replace(c, image_status="generating", attempts=0, attempt=None),
-            replace(d, image_status="none", attempts=0, attempt=None),
+            replace(c.without_picture(), image_status="generating"),
+            d.without_picture(),
         ),
     )
 

@@ -21,6 +21,8 @@ class LifecycleManager:
     def __init__(self, names: Iterable[str], service_timeout: float, background: BackgroundNode) -> None:
         services = {"change_state": ChangeState, "get_state": GetState}
         self._calls = [Calls(background, name, services, service_timeout) for name in names]
+        self.timeouts: list[str] = []
+        """The calls that were given up."""
 
     def startup(self) -> bool:
         """Configure all nodes, then activate all; stop at the first that fails."""
@@ -45,5 +47,6 @@ class LifecycleManager:
         try:
             changed = call("change_state", ChangeState.Request(transition=Transition(id=transition))).success
             return changed and call("get_state", GetState.Request()).current_state.id == TARGETS[transition]
-        except TimeoutError:
+        except TimeoutError as e:
+            self.timeouts.append(str(e))
             return False

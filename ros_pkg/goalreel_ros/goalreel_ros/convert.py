@@ -29,6 +29,7 @@ from goalreel.streaming.board import (
 from goalreel.streaming.engine import OnPhase
 from goalreel.streaming.request import TaskRequest, Ticket
 from goalreel.types import STAGE_OF_ROLE, Attempt, Failure, Step, Verdict
+from goalreel.types import StoryboardStep as PlannedStep
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import (
     Claim,
@@ -336,6 +337,10 @@ def received_storyboard(message: Storyboard) -> Board:
     if len(message.steps) > MAX_STEPS:
         raise _refused(f"the storyboard has {len(message.steps)} steps, {MAX_STEPS} are allowed")
     failures = [_failure(line) for line in message.degraded]
+    for step in message.steps:
+        if step.image_status == StoryboardStep.IMAGE_FAILED:
+            reason = step.critic.reasoning.strip() or "no picture came about"
+            failures.append(Failure(stage="edit", message=reason))
     source = message.source_image
     stamp = from_time(source.header.stamp)
     return Board(
@@ -349,22 +354,23 @@ def received_storyboard(message: Storyboard) -> Board:
 
 
 def _panel(index: int, message: StoryboardStep) -> StepPanel:
-    if message.status != StoryboardStep.STATUS_PENDING:
-        raise _refused(f"step {index} of the storyboard is not pending: send every step as STATUS_PENDING")
-    status = message.image_status
-    if status in UNFINISHED:
-        raise _refused(f"step {index} of the storyboard has no goal image yet: finish it first")
-    if status not in IMAGE_STATUSES:
-        raise _refused(f"step {index} of the storyboard has the unknown image status {status}")
-    has_picture, prompt = bool(message.goal_image.data), message.prompt.strip()
-    expected = {StoryboardStep.IMAGE_VERIFIED: True, StoryboardStep.IMAGE_UNVERIFIED: has_picture}
-    if has_picture != expected.get(status, False) or (has_picture and not prompt):
-        raise _refused(f"picture, prompt and image status of step {index} of the storyboard do not fit")
-    if prompt and status == StoryboardStep.IMAGE_TEXT:
-        raise _refused(f"step {index} of the storyboard is in words alone, but has a prompt")
-    if status == StoryboardStep.IMAGE_VERIFIED and message.critic.verdict != CriticVerdict.ACCEPTED:
-        raise _refused(f"step {index} of the storyboard is verified, but its critic did not accept it")
-    claims = from_claims(message.claims)
+    status, prompt = message.image_status, message.prompt.strip()
+    has_picture = bool(message.goal_image.data)
+    is_verified = status == StoryboardStep.IMAGE_VERIFIED
+    may_have_picture = is_verified or status == StoryboardStep.IMAGE_UNVERIFIED
+    problems = {
+        "is not pending: send every step as STATUS_PENDING": message.status != StoryboardStep.STATUS_PENDING,
+        "has no goal image yet: finish it first": status in UNFINISHED,
+        f"has the unknown image status {status}": status not in (*UNFINISHED, *IMAGE_STATUSES),
+        "has a picture, a prompt and an image status that do not fit": (is_verified and not has_picture)
+        or (has_picture and not (may_have_picture and prompt)),
+        "is in words alone, but has a prompt": prompt and status == StoryboardStep.IMAGE_TEXT,
+        "is verified, but its critic did not accept it": is_verified
+        and message.critic.verdict != CriticVerdict.ACCEPTED,
+    }
+    for problem, holds in problems.items():
+        if holds:
+            raise _refused(f"step {index} of the storyboard {problem}")
     try:
         step = Step(
             name=message.name,
@@ -372,20 +378,19 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
             prompt=prompt or None,
             auxiliary_text=message.auxiliary_text or None,
         )
-        attempt = _attempt(message) if has_picture else None
+        record = PlannedStep(step=step)
+        if has_picture:
+            attempt = _attempt(message)
+            record = PlannedStep(step=step, attempts=(attempt,), status=attempt.status, chosen=0)
     except ValidationError as e:
         raise _refused(f"step {index} of the storyboard: {e.errors()[0]['msg']}") from None
-    failure = None if attempt is None or status == StoryboardStep.IMAGE_VERIFIED else attempt.failure
-    if status == StoryboardStep.IMAGE_FAILED:
-        failure = Failure(stage="edit", message=message.critic.reasoning.strip() or "no picture came about")
+    claims = from_claims(message.claims)
     return StepPanel(
         index=index,
-        step=step,
+        record=record,
         max_attempts=0,
         image_status=IMAGE_STATUSES[status],
         attempts=message.attempts,
-        attempt=attempt,
-        failure=failure,
         source_stamp=from_time(message.goal_image.header.stamp),
         created=from_time(message.created_stamp),
         what=claims.what,

@@ -80,18 +80,20 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     import rclpy
     from rclpy.action.server import RCLError
     from rclpy.exceptions import ParameterException
-    from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.logging import get_logger
     from rclpy.signals import SignalHandlerOptions
 
-    from goalreel.errors import UserError
+    from goalreel.errors import InputError, UserError
 
     ok = False
     try:
-        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+        try:
+            rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+        except RCLError:
+            raise
+        except RuntimeError as e:  # whose own class has no public name
+            raise InputError(f"these are no ROS arguments: {e}") from e
         ok = stop.requested or _run_until_stopped(make, stop)
-    except rclpy_implementation.UnknownROSArgsError as e:
-        get_logger("goalreel").fatal(f"these are no ROS arguments: {e}")
     except (ParameterException, RCLError, UserError) as e:
         get_logger("goalreel").fatal(first_line(e))
     finally:

@@ -180,7 +180,7 @@ class Outputs:
         self._instruction = self._create(String, "~/subgoal/instruction", GOAL)
         self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live_frame, camera_info)
         self._follow_pending = self._size_known = False
-        self._overview = Overview(options, self._create, node.get_logger(), now)
+        self._overview = Overview(options, self._create, node.get_logger().warning, now)
         report = node.get_logger().error
         self._overview_worker = NewestItemWorker("goalreel-overview", self._overview.draw, report)
         self._worker = Worker("goalreel-outputs", report)

@@ -14,7 +14,6 @@ from itertools import batched
 from typing import Any, Final
 
 from geometry_msgs.msg import Point, Vector3
-from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
@@ -359,10 +358,10 @@ class Overview:
         self,
         options: NodeOptions,
         create: Callable[[type[Any], str], Publisher],
-        log: RcutilsLogger,
+        warn: Callable[..., object],
         now: Callable[[], int],
     ) -> None:
-        self._log, self._now = log, now
+        self._warn, self._now = warn, now
         self._sheet = create(RawImage, "~/storyboard/image")
         self._compressed = create(CompressedImage, "~/storyboard/image/compressed")
         self._markers = create(MarkerArray, "~/markers") if options.publish_markers else None
@@ -387,7 +386,7 @@ class Overview:
     def _publish_markers(self, publisher: Publisher, board: Board) -> None:
         frame_id = board.frame_id or self._options.frame_id
         if board.steps and not frame_id:
-            self._log.warning(
+            self._warn(
                 "no ~/markers: the camera's messages have no frame_id; set the parameter frame_id", once=True
             )
             return

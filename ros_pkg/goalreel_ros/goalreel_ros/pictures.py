@@ -2,14 +2,14 @@
 
 import threading
 from array import array
-from collections.abc import Buffer, Callable, Iterable
+from collections.abc import Buffer, Iterable
+from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 
-from goalreel.errors import InputError
 from goalreel.image import Image, decode_compressed, decode_raw
 from goalreel.streaming.board import Board
 
@@ -26,23 +26,11 @@ def decode(message: RawImage | CompressedImage) -> Image:
     return decode_compressed(data, message.format)
 
 
-def octets(data: object) -> Buffer:
-    """Give the content of a `uint8[]` field as bytes, without a copy where the field allows it.
-
-    Raises:
-        InputError: the field has an unknown type.
-    """
+def octets(data: Any) -> Buffer:
+    """Give the content of a `uint8[]` field as bytes, without a copy where the field allows it."""
     # Up to Kilted the field is an array.array. From Lyrical on it may be a `rosidl_buffer.Buffer`, where the
-    # picture is in a vendor's memory (ros2/rosidl pull request 943, ros2/rosidl_python 250). Its versions
-    # have the buffer protocol, or only `to_bytes`. Other bridges to GPU memory offer `__array__`.
-    if isinstance(data, Buffer):
-        return data
-    to_bytes: Callable[[], bytes] | None = getattr(data, "to_bytes", None)
-    if to_bytes is not None:
-        return to_bytes()
-    if hasattr(data, "__array__"):
-        return np.ascontiguousarray(data, np.uint8)
-    raise InputError(f"image data of type {type(data).__name__} cannot be read: send it as plain uint8[]")
+    # picture is in a vendor's memory (ros2/rosidl pull request 943, ros2/rosidl_python 250).
+    return data if isinstance(data, Buffer) else data.to_bytes()
 
 
 def raw(image: Image, header: Header) -> RawImage:

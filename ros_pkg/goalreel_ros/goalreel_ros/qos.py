@@ -4,12 +4,12 @@ import os
 from copy import copy
 from typing import Any
 
+from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions, _declare_qos_parameters
-from rclpy.subscription import Subscription
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
 
 OVERRIDABLE = QoSOverridingOptions.with_default_policies()
 """History, depth and reliability may be set by parameters, `qos_overrides./TOPIC.publisher.depth` for one."""
@@ -58,5 +58,13 @@ def subscription_qos(node: Node, topic: str, qos: QoSProfile) -> QoSProfile:
     For a subscription of another node, whose parameters nobody would look for.
     """
     qos = copy(qos)
-    _declare_qos_parameters(Subscription, node, topic, qos, OVERRIDABLE)
+    for policy, kind in {"history": HistoryPolicy, "depth": None, "reliability": ReliabilityPolicy}.items():
+        name, value = f"qos_overrides.{topic}.subscription.{policy}", getattr(qos, policy)
+        if not node.has_parameter(name):
+            descriptor = ParameterDescriptor(
+                read_only=True, description=f"{policy} for subscription `{topic}`"
+            )
+            node.declare_parameter(name, value if kind is None else value.name.lower(), descriptor)
+        value = node.get_parameter(name).value
+        setattr(qos, policy, value if kind is None else kind[str(value).upper()])
     return qos

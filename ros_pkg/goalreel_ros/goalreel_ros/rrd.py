@@ -77,12 +77,6 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit(f"{parser.prog}: {options.out}: {error.strerror}: what was written before can be read")
 
 
-def main_of_old_name() -> None:
-    """Run `main` under its old name, `goalreel_rerun`, with a warning."""
-    sys.stderr.write("goalreel_rerun is called goalreel_ros_rerun now; the old name will go\n")
-    main()
-
-
 class RrdFile:
     """Writes what a stream records to an unbuffered file, and notices where that fails.
 

@@ -16,6 +16,7 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
 from goalreel.types import Storyboard as PlannedStoryboard
+from goalreel.types import StoryboardStep as PlannedStep
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
@@ -58,9 +59,8 @@ def storyboard_message(board: PlannedStoryboard) -> Storyboard:
     for index, step in enumerate(board.steps):
         if step.status == "skipped":
             raise InputError(f"step {index} ({step.step.name}) has no goal image yet: draw it first")
-        panel = StepPanel(
-            index, step.step, len(step.attempts), what=step.claims.what, looks=step.claims.looks
-        )
+        words, claims = PlannedStep(step=step.step), step.claims
+        panel = StepPanel(index, words, len(step.attempts), what=claims.what, looks=claims.looks)
         size = step.goal_image.size if step.goal_image is not None else (1, 1)
         panels.append(panel.finish(step, 0, size))
     sent = Board(task=board.task.instruction, state="ready", steps=tuple(panels))

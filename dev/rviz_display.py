@@ -9,13 +9,13 @@ from functools import partial
 import numpy as np
 import PIL.Image
 import rclpy
+from marker_view import MarkerScene
 from sensor_msgs.msg import Image as RawImage
 from visualization_msgs.msg import MarkerArray
 
 from goalreel.image import Image
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
-from support.rviz.marker_view import MarkerScene
 
 WIDTH = 1280
 

@@ -12,11 +12,11 @@ import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 from numpy.typing import NDArray
+from support.rviz.texture_rules import points_of
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.annotator.report.sheet import font_for
 from goalreel.image import Image
-from support.rviz.texture_rules import points_of
 
 type _Array = NDArray[np.floating]
 
