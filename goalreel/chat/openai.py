@@ -1,16 +1,12 @@
 """A chat back end on any OpenAI-compatible server: vLLM, SGLang, goalreel serve, hosted GPT and Gemini.
 
-Which key an address gets, and when, says `goalreel.http.client`. A server without keys needs none.
+`goalreel.http.endpoint` says which key an address gets. A server without keys needs none.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import copy_context
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from threading import Semaphore
 from typing import Any, Literal
 
 import httpx2
@@ -28,13 +24,12 @@ from goalreel.chat.openai_format import (
     TOP,
     message_json,
     parse_completion,
+    read_completion,
     refused_argument,
 )
-from goalreel.chat.openai_http import ChatHttpClient, ChatHttpError, explain_error
 from goalreel.errors import BackendError, InputError
-from goalreel.http.abort import run_abortable
-from goalreel.http.client import REFUSED, Endpoint, openai_endpoint
-from goalreel.http.errors import check_encoding
+from goalreel.http.client import REFUSED, HttpClient, HttpError, run
+from goalreel.http.endpoint import Endpoint, openai_endpoint
 from goalreel.http.probe import probe_openai
 from goalreel.progress import begin_reply
 
@@ -54,7 +49,7 @@ class _Health:
     answered: bool = False
     failed: int = 0
 
-    def dead(self, error: ChatHttpError) -> bool:
+    def dead(self, error: HttpError) -> bool:
         self.failed += 1
         certain = error.is_out_of_reach or error.status in (401, 404)
         return not self.answered and (certain or self.failed >= self.wave)
@@ -106,8 +101,8 @@ class OpenAIChat:
     """The environment variables that may hold the key, of which the first that is set counts; None: as
     above."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
-    _free: Semaphore = field(init=False, repr=False, compare=False)
-    _endpoint: Endpoint = field(init=False, repr=False, compare=False)
+    _free: asyncio.Semaphore = field(init=False, repr=False, compare=False)
+    _client: HttpClient = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if min(self.concurrency, self._limit) < 1 or self.retries < 0 or self.timeout_s <= 0:
@@ -117,15 +112,16 @@ class OpenAIChat:
         if not self.system_role:
             self._refused.add(SYSTEM)
         if self.key_variables is None:
-            self._endpoint = openai_endpoint(self.base_url, self.api_version, self.headers)
+            endpoint = openai_endpoint(self.base_url, self.api_version, self.headers)
         else:
-            self._endpoint = Endpoint(
+            endpoint = Endpoint(
                 self.base_url or "",
                 self.key_variables,
                 api_version=self.api_version,
                 more_headers=self.headers,
             )
-        self._free = Semaphore(self.concurrency)
+        self._client = HttpClient(endpoint, timeout_s=self.timeout_s, retries=self.retries)
+        self._free = asyncio.Semaphore(self.concurrency)
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -154,51 +150,26 @@ class OpenAIChat:
         Raises:
             InputError, BackendError: as `goalreel.http.probe.probe_openai`.
         """
-        return probe_openai(self._endpoint, self.model, "/chat/completions")
+        return probe_openai(self._client.endpoint, self.model, "/chat/completions")
 
     def _run(
         self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
     ) -> list[TokenReply | NoReply]:
-        with self._places(len(conversations)) as places:
-            optional = self._optional(schema, tokens)
-            calls = run_abortable(lambda: self._complete(conversations, optional, places))
-            try:
-                asyncio.get_running_loop()
-            except RuntimeError:
-                pass
-            else:  # in a notebook
-                with ThreadPoolExecutor(1) as pool:
-                    return pool.submit(copy_context().run, asyncio.run, calls).result()
-            return asyncio.run(calls)
-
-    @contextmanager
-    def _places(self, limit: int) -> Iterator[int]:
-        """Wait for a free place among the calls in progress, and take as many free ones as `limit` allows."""
-        self._free.acquire()
-        places = 1
-        try:
-            while places < limit and self._free.acquire(blocking=False):
-                places += 1
-            yield places
-        finally:
-            self._free.release(places)
+        return run(self._complete(conversations, self._optional(schema, tokens)))
 
     async def _complete(
-        self, conversations: Sequence[Conversation], optional: Mapping[str, Any], places: int
+        self, conversations: Sequence[Conversation], optional: Mapping[str, Any]
     ) -> list[TokenReply | NoReply]:
-        gate = asyncio.Semaphore(places)
-        health = _Health(wave=min(len(conversations), places))
+        health = _Health(wave=min(len(conversations), self.concurrency))
 
         async def reply_to(conversation: Conversation) -> TokenReply | NoReply:
-            async with gate:
+            async with self._free:
                 try:
-                    reply = await self._ask(client, conversation, optional)
+                    reply = await self._ask(conversation, optional)
                 except UnicodeEncodeError as e:
                     return NoReply(f"the text cannot be sent: {e}")
-                except ChatHttpError as e:
-                    reply = NoReply(
-                        explain_error(e, self._endpoint, self.timeout_s), refused=e.status in REFUSED
-                    )
+                except HttpError as e:
+                    reply = NoReply(self._client.explain(e), refused=e.status in REFUSED)
                     if e.is_of_server:
                         if health.dead(e):
                             raise BackendError(reply.reason) from None
@@ -206,48 +177,49 @@ class OpenAIChat:
                 health.answered = True
                 return reply
 
-        async with ChatHttpClient(self._endpoint, self.timeout_s, self.retries) as client:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(reply_to(c)) for c in conversations]
-            except* BackendError as failures:
-                dead = failures.exceptions[0]
-            else:
-                return [task.result() for task in tasks]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(reply_to(c)) for c in conversations]
+        except* BackendError as failures:
+            dead = failures.exceptions[0]
+        else:
+            return [task.result() for task in tasks]
         raise dead
 
-    async def _ask(
-        self, client: ChatHttpClient, conversation: Conversation, optional: Mapping[str, Any]
-    ) -> TokenReply | NoReply:
+    async def _ask(self, conversation: Conversation, optional: Mapping[str, Any]) -> TokenReply | NoReply:
         refused = set(self._refused)
         while True:
-            turns = fold_system(conversation) if SYSTEM in refused else conversation
-            messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in turns]
             arguments = self._arguments(optional, refused)
-            body = {"model": self.model, "messages": messages, **arguments, **self.extra}
+            turns = fold_system(conversation) if SYSTEM in refused else conversation
+            request = await asyncio.to_thread(self._request, turns, arguments)
             try:
-                response = await client.post("/chat/completions", body)
-            except ChatHttpError as e:
+                reply = await self._client.send(request, _read_stream if "stream" in arguments else None)
+            except HttpError as e:
                 if "stream" in arguments and e.status in _STREAM_REFUSALS:
                     refused.add("stream")
                     continue
-                if e.response is None or e.status not in _REFUSALS:
+                if e.reply is None or e.status not in _REFUSALS:
                     raise
                 has_system = SYSTEM not in refused and any(m.role == "system" for m in conversation)
                 sent = (*arguments, SYSTEM) if has_system else tuple(arguments)
-                if (name := refused_argument(e.response, sent, self.extra)) is None:
+                if (name := refused_argument(e.reply, sent, self.extra)) is None:
                     raise
                 refused.add(name)
             else:
                 self._remember(refused)
-                return self._read(response)
+                return self._read(reply.body)
+
+    def _request(self, turns: Conversation, arguments: Mapping[str, Any]) -> httpx2.Request:
+        messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in turns]
+        body = {"model": self.model, "messages": messages, **arguments, **self.extra}
+        return self._client.request("POST", "/chat/completions", json=body)
 
     def _remember(self, refused: set[str]) -> None:
         """Send no more what the server refused, and say so of what somebody asked for."""
         for name in sorted(refused - self._refused):
             is_sampling = name in ("top_p", "top_k")
             level = logging.WARNING if is_sampling else logging.INFO
-            log.log(level, "%s refuses %s: it goes without from now on", self._endpoint.address, name)
+            log.log(level, "%s refuses %s: it goes without from now on", self._client.endpoint.address, name)
         self._refused |= refused
 
     @property
@@ -280,12 +252,14 @@ class OpenAIChat:
             arguments["stream_options"] = {"include_usage": True}
         return arguments
 
-    def _read(self, response: httpx2.Response) -> TokenReply | NoReply:
+    def _read(self, body: bytes) -> TokenReply | NoReply:
+        hide_key = self._client.endpoint.hide_key
         try:
-            check_encoding(response)
-            reply = parse_completion(response.content, self._limit)
+            reply = parse_completion(body, self._limit)
         except ValueError as e:
-            return NoReply(self._endpoint.hide_key(str(e)))
-        if isinstance(reply, NoReply):
-            return replace(reply, reason=self._endpoint.hide_key(reply.reason))
-        return reply
+            return NoReply(hide_key(str(e)))
+        return replace(reply, reason=hide_key(reply.reason)) if isinstance(reply, NoReply) else reply
+
+
+async def _read_stream(response: httpx2.Response) -> bytes:
+    return await read_completion(response, begin_reply())

@@ -1,10 +1,11 @@
-"""The part of the OpenAI chat protocol that we use: conversations out, replies in; no connection, no key."""
+"""The part of the OpenAI chat protocol that we use: conversations out, replies in, whole or streamed."""
 
 import base64
 import json
 import math
 import re
 from codecs import BOM_UTF8
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -13,21 +14,15 @@ from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.chat.conversation import Message, NoReply, Token, TokenReply, cut_off, refuses_system
 from goalreel.chat.token_probability import token_reply
-from goalreel.http.errors import error_text, refusal_words, refused_field
+from goalreel.http.client import Reply, check_size, error_text, read_body, refusal_words, refused_field
 from goalreel.image import Image
 from goalreel.json_object import RepeatedKeyError, make_dict
+from goalreel.progress import OnText
 
 TOP = 5
 """Alternatives requested for each token."""
 _NATURAL_ENDS = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "completed")
-"""How servers say `finish_reason: stop`."""
-
-
-def is_natural_end(reason: str | None) -> bool:
-    """Whether a `finish_reason` says that the reply ended by itself, or says nothing."""
-    return not reason or reason.casefold() in _NATURAL_ENDS
-
-
+"""Other words of servers for `finish_reason: stop`."""
 LIMITS = ("max_tokens", "max_completion_tokens")
 """Two names of one argument: OpenAI's newer models know the second only."""
 SYSTEM = "the system role"
@@ -60,7 +55,7 @@ class _Message(BaseModel):
 
     @property
     def refused(self) -> str | None:
-        """Why the model refuses, which some servers send as a typed part; None where it does not."""
+        """The words of a refusal, which some servers send as a typed part; None without one."""
         return self.refusal or self._parts("refusal", "refusal") or None
 
     def _parts(self, name: str, *kinds: str) -> str:
@@ -71,7 +66,7 @@ class _Message(BaseModel):
 
     @property
     def silence(self) -> str | None:
-        """Why there is no text, as far as the message says."""
+        """The reason for an empty text, as far as the message says."""
         where = next((name for name in ("reasoning", "reasoning_content") if getattr(self, name)), None)
         if where is None or self.refused:
             return self.refused
@@ -118,7 +113,7 @@ class _Completion(BaseModel):
 
 
 def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[str, Any]:
-    """A turn as the protocol writes it; plain text where it has no image, as some servers take no other."""
+    """Write a turn in the protocol; plain text where it has no image, as some servers take no other."""
     if all(isinstance(part, str) for part in message.parts):
         return {"role": message.role, "content": "".join(map(str, message.parts))}
     return {"role": message.role, "content": [_part(part, jpeg_quality) for part in message.parts]}
@@ -157,7 +152,7 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
     if not reason and max_tokens and tokens and tokens >= max_tokens:
         reason = "length"
     refusal = choice.message.refused
-    if reason and not is_natural_end(reason):
+    if reason and not _is_natural_end(reason):
         return _unfinished(reason, refusal, text)
     if text and refusal:
         return NoReply(f"the model refused: {' '.join(refusal.split())[:200]}", refused=True)
@@ -169,7 +164,7 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
 
 
 def _unfinished(reason: str, refusal: str | None, text: str) -> NoReply:
-    """What a reply with another `finish_reason` than a natural end is worth."""
+    """Make a NoReply of a reply with another `finish_reason` than a natural end."""
     match reason.casefold():
         case "length" | "max_tokens":
             return cut_off(text)
@@ -210,16 +205,14 @@ def _texts(tokens: Sequence[_ChosenToken]) -> Iterator[str]:
         yield text
 
 
-def refused_argument(
-    response: httpx2.Response, sent: Collection[str], extra: Collection[str] = ()
-) -> str | None:
-    """The argument, of those that were `sent`, that a 400, 403 or 422 is about; None where it is about none.
+def refused_argument(reply: Reply, sent: Collection[str], extra: Collection[str] = ()) -> str | None:
+    """Return the argument, of those that were `sent`, that a 400, 403 or 422 is about; None without one.
 
     Servers name a schema, log-probabilities or streaming in many ways, so these three are the guess where the
     message speaks of arguments and names none, nor one of the `extra` fields. A 403 may be about the key:
     there is no guess.
     """
-    message = refusal_words(response.content)
+    message = refusal_words(reply.body)
     optional = [name for name in _OPTIONAL if name in sent]
     if name := refused_field(message, optional):
         return name
@@ -228,7 +221,7 @@ def refused_argument(
     if _TOO_LONG.search(message) and optional and optional[0] in LIMITS:
         return optional[0]
     is_guess = _PARAMETER_WORDS.search(message) and not refused_field(message, extra)
-    if response.status_code == 403 or not is_guess:
+    if reply.status == 403 or not is_guess:
         return None
     return next((name for name in ("response_format", "logprobs", "stream") if name in optional), None)
 
@@ -239,3 +232,74 @@ def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:
     kind, data = ("png", part.png()) if jpeg_quality is None else ("jpeg", part.jpeg(jpeg_quality))
     url = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
     return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _is_natural_end(reason: str | None) -> bool:
+    """Return whether a `finish_reason` says that the reply ended by itself, or says nothing."""
+    return not reason or reason.casefold() in _NATURAL_ENDS
+
+
+class _Delta(BaseModel):
+    index: int | None = None
+    delta: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    error: Any = None
+
+
+class _Chunk(BaseModel):
+    choices: list[_Delta] | None = None
+    usage: Any = None
+    error: Any = None
+
+
+async def read_completion(response: httpx2.Response, on_text: OnText | None) -> bytes:
+    """Read a completion, whose pieces `on_text` hears if it is streamed; a stream becomes one body.
+
+    Raises:
+        httpx2.TransportError: it is broken, longer than a reply may be, or ended before the reply.
+    """
+    kind = response.headers.get("Content-Type", "").partition(";")[0]
+    if kind.strip().casefold() != "text/event-stream":
+        return await read_body(response)
+    messages, reasons = defaultdict[int, dict[str, Any]](dict), dict[int, str]()
+    usage, ended, size = None, False, 0
+    async for event in httpx2.EventSource(response):
+        check_size(size := size + len(event.data))
+        if ended := event.data.startswith("[DONE]"):
+            break
+        if not event.data:
+            continue
+        try:
+            chunk = _Chunk.model_validate(json.loads(event.data, object_pairs_hook=make_dict))
+        except (ValueError, RecursionError, RepeatedKeyError) as e:
+            raise httpx2.RemoteProtocolError("an event of the stream is no part of a chat completion") from e
+        usage = chunk.usage or usage
+        if error := chunk.error or next((c.error for c in chunk.choices or () if c.error), None):
+            return json.dumps({"error": error}).encode()
+        for choice in chunk.choices or ():
+            index = choice.index or 0
+            if choice.finish_reason and _is_natural_end(reasons.get(index)):  # an unnatural one stays
+                reasons[index] = choice.finish_reason
+            text = _append(messages[index], choice.delta or {})
+            if text and on_text is not None and not index:
+                on_text(text)
+    if not ended and not reasons:
+        raise httpx2.RemoteProtocolError("the stream ended before the reply")
+    choices = [{"message": m, "finish_reason": reasons.get(i)} for i, m in sorted(messages.items())]
+    return json.dumps({"choices": choices, "usage": usage}).encode()
+
+
+def _append(message: dict[str, Any], delta: dict[str, Any]) -> str:
+    """Append a delta to the message, whose content has typed parts; return the text that it adds."""
+    for name in ("refusal", "reasoning", "reasoning_content"):
+        if isinstance(value := delta.get(name), str):
+            message[name] = message.get(name, "") + value
+    for name in ("tool_calls", "function_call"):  # that there is one is enough
+        message[name] = delta.get(name) or message.get(name)
+    parts, content = message.setdefault("content", []), delta.get("content")
+    if isinstance(content, list):
+        parts.extend(content)
+    if not isinstance(content, str):
+        return ""
+    parts.append({"type": "text", "text": content})
+    return content

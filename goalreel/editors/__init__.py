@@ -1,7 +1,7 @@
-"""What renders: the Editors, which turn a picture (or none), a prompt and a seed into a picture.
+"""Editors turn a picture (or none), a prompt and a seed into a picture.
 
 - `diffusers.DiffusersEditor`: any diffusers pipeline in this process; `catalogue` holds those known by name.
-- `remote.RemoteEditor`: an image server over HTTP; `protocols` holds what each kind of server is told.
+- `remote.RemoteEditor`: an image server over HTTP; `formats` holds the requests of each kind of server.
 - `hindsight.HindsightEditor`: takes the goal image from the recorded episode's own future.
 - `split.SplitEditor`: draws with one editor, edits with another.
 """

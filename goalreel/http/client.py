@@ -1,277 +1,372 @@
-"""What the clients of chat and image servers share: addresses, keys, proxies and redirects.
+"""The HTTP client of chat and image servers: bounded in time and bytes, with retries, and able to be aborted.
 
-A key goes only to the host that it is meant for. An address of this machine is reached without a proxy. What
-an error means is read in `goalreel.http.errors`, and when to ask again in `goalreel.http.retries`.
+httpx2 brings proxies, redirects and time-outs, tenacity the retries. All requests run in one background event
+loop, so that connections stay open between calls, and a call works in a notebook too.
 """
 
-import os
+import asyncio
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import ssl
+import threading
+import weakref
+from asyncio import sleep
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import cache
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import anyio
+import httpx2
+import tenacity
+
+from goalreel import __version__
 from goalreel.errors import InputError
-from goalreel.http.headers import check_header, fill_headers, secrets
-from goalreel.http.proxies import proxy_of
-from goalreel.http.retries import with_retry_listener as with_retry_listener
+from goalreel.http.calls import CallAbortedError, current_abort, report_retry
+from goalreel.http.endpoint import Endpoint
 
-if TYPE_CHECKING:
-    import ssl
-
-    import httpx2
-
-OPENAI = "https://api.openai.com/v1"
-GOOGLE = "https://generativelanguage.googleapis.com"
 REFUSED = frozenset({400, 413, 422})
 """The server works, but it will never take this very request."""
-REDIRECTS = 5
-"""How many redirects of one request are followed."""
 MAX_REPLY_BYTES = 64 * 2**20
 """The longest body of a reply, after it is decompressed."""
-_CREDENTIALS = re.compile(r"//[^@/]*@")
-_NO_HOST = re.compile(r"getaddrinfo|name resolution|not known|nodename|no address", re.IGNORECASE)
-_NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER|record layer|UNEXPECTED_MESSAGE")
+REDIRECTS = 5
+"""The most redirects of one request that are followed."""
+CONNECT_S, IDLE_S = 10.0, 30.0
+_LONGEST_ASKED_S = 120.0
+"""The longest pause that a server may ask for. If it asks for more, there is no retry."""
+_LOST = (httpx2.RequestError, ssl.SSLError, anyio.EndOfStream)
+"""Errors without a whole reply. httpx lets the last two of some broken TLS connections through."""
+_PAUSE = tenacity.wait_exponential(multiplier=0.5, max=8) + tenacity.wait_random(0, 0.25)
+_MESSAGES = ("error", "errors", "message", "msg", "detail", "fault", "faultstring", "title")
+"""The fields that say what is wrong, the likeliest first."""
+_TITLE = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_REFUSAL_500 = re.compile(rb"jinja|template|image input|mmproj", re.IGNORECASE)
+"""Words of llama.cpp and Ollama about what their model cannot take, with the status of a server's fault."""
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """The address of a server, the variables that may hold its key, and the proxy on the way to it.
+class Reply:
+    """A reply, read to its end."""
 
-    Raises:
-        InputError: the address is none, or holds a password or a query; no header can carry the key, or a
-            variable of another header is not set; or the proxy is unusable.
-    """
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    url: httpx2.URL
+    redirected: bool = False
 
-    address: str
-    variables: tuple[str, ...]
-    """The environment variables that may hold the key; the first that is set counts."""
-    example: str = "http://HOST:PORT"
-    """How a message shows an address."""
-    api_version: str | None = None
-    """Of a classic Azure address: it goes into each request's query, and the key into a header `api-key`."""
-    more_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More headers of each request; `$VARIABLE` in a value is one of the environment."""
-    key_header: str | None = None
-    """The header of the key, where it is not the usual one."""
 
-    def __post_init__(self) -> None:
-        check_address(self.address, self.example)
-        for name, value in self.more_headers.items():
-            check_header(name, value)
-        _ = self.headers  # what cannot be sent is said before anything is
-        self._check_proxy()
+class HttpError(Exception):
+    """There is no reply, and `__cause__` says why, or it has another status than that of success."""
+
+    def __init__(self, reply: Reply | None = None) -> None:
+        super().__init__("no reply" if reply is None else f"HTTP {reply.status}")
+        self.reply = reply
 
     @property
-    def key(self) -> str | None:
-        """The key, read when it is needed and kept nowhere.
+    def status(self) -> int | None:
+        """The status of the reply; None without one."""
+        return None if self.reply is None else self.reply.status
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """True if no connection was made."""
+        return isinstance(self.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError)
+
+    @property
+    def is_of_server(self) -> bool:
+        """True if the server is at fault, or the way to it, rather than the request."""
+        return self.status is None or self.status in (401, 403, 404, 429) or self.status >= 500
+
+
+type Read = Callable[[httpx2.Response], Awaitable[bytes]]
+
+
+class HttpClient:
+    """Sends requests to one endpoint; its key goes to no other host.
+
+    Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses; with
+    `retry_late`, so is a reply that is late. With `hosts`, redirects lead to them and the endpoint's alone.
+
+    Raises:
+        InputError: a proxy of the environment cannot be used.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float,
+        retries: int,
+        retry_late: bool = True,
+        hosts: Collection[str] | None = None,
+    ) -> None:
+        self.endpoint, self.timeout_s = endpoint, timeout_s
+        self._retries, self._retry_late = retries, retry_late
+        allowed = None if hosts is None else {httpx2.URL(endpoint.address).host, *map(str.lower, hosts)}
+
+        async def guard(request: httpx2.Request) -> None:
+            """Check each request and redirect."""
+            host = request.url.host
+            if allowed is not None and host not in allowed:
+                option = f"allow that with the option picture_host={host}"
+                raise ValueError(
+                    f"it points to {host}: {option if request.method == 'GET' else 'give that address'}"
+                )
+            if not endpoint.is_home(request.url):
+                for name in ("Authorization", *endpoint.headers):
+                    request.headers.pop(name, None)
+
+        try:
+            self._client = httpx2.AsyncClient(
+                verify=_certificates(),
+                timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S)),
+                headers={"User-Agent": f"goalreel/{__version__}"},
+                limits=httpx2.Limits(
+                    max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_S
+                ),
+                trust_env=not endpoint.is_local,
+                follow_redirects=True,
+                max_redirects=REDIRECTS,
+                event_hooks={"request": [guard]},
+            )
+        except ImportError as e:
+            raise InputError(
+                "the proxy of the environment needs a package: pip install 'goalreel[socks]', or unset it"
+            ) from e
+        except (httpx2.InvalidURL, ValueError) as e:
+            raise InputError(
+                "the proxy of the environment is not an address: write http://HOST:PORT, or unset it"
+            ) from e
+        weakref.finalize(self, _close, self._client).atexit = False
+
+    def request(self, method: str, route: str, **content: Any) -> httpx2.Request:
+        """Build a request to a route below the endpoint's address, with its key; `content` is httpx's."""
+        url, query = self.endpoint.address + route, self.endpoint.query or None
+        return self._client.build_request(method, url, params=query, headers=self.endpoint.headers, **content)
+
+    async def send(self, request: httpx2.Request, read: Read | None = None) -> Reply:
+        """Send a request, for another time where that may help; `read` reads the body of a success.
 
         Raises:
-            InputError: it holds a character that no HTTP header can carry.
+            HttpError: there is no reply after all retries, or it has not the status of success.
+            ValueError: it leads to another host, and may not.
         """
-        return read_key(*self.variables)
+        streams = read is not None
 
-    def hide_key(self, text: str) -> str:
-        """Replace the key, and other secrets of the headers, in a text: a server may have quoted them."""
-        for secret in filter(None, (self.key, *secrets(self.more_headers))):
-            text = text.replace(secret, "***")
-        return text
+        def is_worth_another(error: BaseException) -> bool:
+            if not isinstance(error, HttpError):
+                return False
+            if error.reply is None:
+                late = isinstance(error.__cause__, httpx2.ReadTimeout | httpx2.WriteTimeout)
+                final = isinstance(error.__cause__, httpx2.TooManyRedirects | httpx2.UnsupportedProtocol)
+                return not final and (self._retry_late or not late)
+            return _may_be_answered_soon(error.reply, streams)
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """What carries the key, and more headers."""
-        more = fill_headers(self.more_headers)
-        bare = self.key_header or ("api-key" if self.api_version else None)
-        name, prefix = (bare, "") if bare else ("Authorization", "Bearer ")
-        if (key := self.key) and name.casefold() not in map(str.casefold, more):
-            more[name] = prefix + key
-        return more
+        retrying = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(self._retries + 1),
+            retry=tenacity.retry_if_exception(is_worth_another),
+            wait=_pause,
+            before_sleep=lambda state: report_retry(state.attempt_number),
+            sleep=lambda seconds: sleep(seconds),
+            reraise=True,
+        )
+        return await retrying(self._once, request, read or read_body)
 
-    def authorize(self, request: "httpx2.Request") -> None:
-        """Put the headers on a request to this endpoint."""
-        if headers := self.headers:
-            request.headers.pop("Authorization", None)
-            request.headers.update(headers)
+    def call(self, method: str, route: str, **content: Any) -> Reply:
+        """Send a request to a route and wait for the reply. Raises as `send`."""
+        return run(self.send(self.request(method, route, **content)))
 
-    def redirected(self, response: "httpx2.Response") -> "httpx2.Request | None":
-        """The request that a redirect asks for, without the headers where it leads elsewhere; None for none.
-
-        A POST stays one, with its body, but for 303.
-        """
-        import httpx2
-
-        if (following := response.next_request) is None:
-            return None
-        request = response.request
-        if response.status_code != 303:
-            headers = {name: value for name, value in request.headers.items() if name != "host"}
-            content, extensions = request.read(), request.extensions
-            following = httpx2.Request(
-                request.method, following.url, headers=headers, content=content, extensions=extensions
-            )
-        if not self.is_home(following.url):
-            for name in ("Authorization", *self.headers):
-                following.headers.pop(name, None)
-        return following
-
-    def is_home(self, url: "httpx2.URL") -> bool:
-        """Whether an address is of this endpoint's host and port, or the same host's over TLS."""
-        home, other = _origin(self.address), _origin(str(url))
-        return other == home or bool(home and home[2] == 80 and other == ("https", home[1], 443))
-
-    @property
-    def query(self) -> dict[str, str]:
-        """What every request's address ends in."""
-        return {"api-version": self.api_version} if self.api_version else {}
-
-    @property
-    def connection(self) -> dict[str, Any]:
-        """The arguments of an httpx2 client: certificates, the proxy, and its own choices switched off."""
-        return {
-            "verify": certificates(),
-            "proxy": self.proxy,
-            "trust_env": False,
-            "follow_redirects": False,
-        }
-
-    @property
-    def proxy(self) -> str | None:
-        """The proxy that the environment names for this address; None for none, and on this machine."""
-        import httpx2
-
-        return proxy_of(httpx2.URL(self.address)) or None
-
-    def _check_proxy(self) -> None:
-        import httpx2
-
-        if not (proxy := self.proxy):
-            return
-        name = f"the proxy {_CREDENTIALS.sub('//', proxy)} of the environment"
+    async def _once(self, request: httpx2.Request, read: Read) -> Reply:
         try:
-            scheme = httpx2.Proxy(proxy).url.scheme
-        except (httpx2.InvalidURL, ValueError) as e:
-            raise InputError(f"{name} is not an address: write http://HOST:PORT, or unset it") from e
-        if scheme.startswith("socks") and find_spec("socksio") is None:
-            raise InputError(f"{name} needs another package: pip install 'goalreel[socks]', or unset it")
+            async with asyncio.timeout(self.timeout_s):
+                response = await self._client.send(request, stream=True)
+                try:
+                    body = await (read if response.status_code == 200 else read_body)(response)
+                finally:
+                    await response.aclose()
+        except (TimeoutError, *_LOST) as e:
+            late = isinstance(e, TimeoutError)
+            raise HttpError from (httpx2.ReadTimeout("no whole reply in time") if late else e)
+        status = true_status(response.status_code, body)
+        reply = Reply(status, body, response.headers, response.url, bool(response.history))
+        if 200 <= status < 300:
+            return reply
+        raise HttpError(reply)
 
-    def out_of_reach(self, error: BaseException | None = None) -> str:
-        """Say that no connection could be made, and where to look."""
-        message = str(error or "")
-        if "CERTIFICATE_VERIFY_FAILED" in message:
-            return f"the certificate of {self.address} is not trusted: set SSL_CERT_FILE to its authority's"
-        if _NO_TLS.search(message):
-            return f"{self.address} does not speak TLS: write http://"
-        if proxy := self.proxy:
-            name = _CREDENTIALS.sub("//", proxy)
-            return f"cannot reach {self.address} through the proxy {name}: does it run? (or set NO_PROXY)"
-        if _NO_HOST.search(message):
-            return f"cannot reach {self.address}: there is no such host"
-        return f"cannot reach {self.address}: is the server running?"
-
-    def advice(self, status: int) -> str:
-        """What to do about a refusal, as the end of a message; empty where the server's words must do."""
-        if status == 401 and self.variables:
-            return f": set {' or '.join(self.variables)}"
-        lacks_version = self.example.endswith("/v1") and not re.search(r"/v\d|/openai", self.address)
-        return ": the address may have to end in /v1" if status in (404, 405) and lacks_version else ""
-
-
-def openai_endpoint(
-    address: str | None, api_version: str | None = None, more_headers: Mapping[str, str] | None = None
-) -> Endpoint:
-    """The endpoint of an OpenAI-compatible server; None is OPENAI_BASE_URL, or OpenAI itself.
-
-    OPENAI_API_KEY is for OpenAI, and for the host of OPENAI_BASE_URL where that is set. GOALREEL_API_KEY is
-    for any host but OpenAI's, and comes first where both fit.
-
-    Raises:
-        InputError: as `Endpoint`, or OpenAI itself is to be asked and there is no key.
-    """
-    base = os.environ.get("OPENAI_BASE_URL") or OPENAI
-    address, _, query = (address or base).partition("?api-version=")
-    address = address.rstrip("/")
-    variables = _key_variables(address, base, OPENAI, "OPENAI_API_KEY")
-    endpoint = Endpoint(
-        address, variables, "http://HOST:PORT/v1", api_version or query or None, more_headers or {}
-    )
-    if _origin(address) == _origin(OPENAI) and not endpoint.headers:
-        raise InputError("OpenAI needs a key: set OPENAI_API_KEY, or give another address")
-    return endpoint
+    def explain(self, error: HttpError) -> str:
+        """Say in one line why there is no reply, without the key."""
+        address, cause = self.endpoint.address, error.__cause__
+        if (reply := error.reply) is not None:
+            place, advice = address, self.endpoint.advice(reply.status)
+            if reply.redirected:
+                place, advice = f"{reply.url}, to which {address} redirects", "; give that address"
+            return self.endpoint.hide_key(
+                f"HTTP {reply.status} from {place}: {error_text(reply.body)}{advice}"
+            )
+        if error.is_out_of_reach:
+            return self.endpoint.out_of_reach(cause)
+        if isinstance(cause, httpx2.TimeoutException):
+            return f"no answer from {address} within {self.timeout_s:g} s"
+        text = str(cause).strip() or type(cause).__name__
+        return self.endpoint.hide_key(f"no whole reply from {address}: {text}")
 
 
-def gemini_endpoint(address: str | None, more_headers: Mapping[str, str] | None = None) -> Endpoint:
-    """The endpoint of Gemini's API; None is GOOGLE_GEMINI_BASE_URL, or Google itself.
-
-    The version of the API, `/v1beta`, is added to an address without one. GEMINI_API_KEY, else
-    GOOGLE_API_KEY, is for Google, and for the host of GOOGLE_GEMINI_BASE_URL where that is set.
-    GOALREEL_API_KEY is for any host but Google's, and comes first where both fit.
+def run[T](work: Coroutine[Any, Any, T]) -> T:
+    """Run requests in the background loop and wait for their result; aborting the present call cancels them.
 
     Raises:
-        InputError: as `Endpoint`, or Google itself is to be asked and there is no key.
+        CallAbortedError: nobody waits any more.
     """
-    base = os.environ.get("GOOGLE_GEMINI_BASE_URL") or GOOGLE
-    address = (address or base).rstrip("/")
-    variables = _key_variables(address, base, GOOGLE, "GEMINI_API_KEY", "GOOGLE_API_KEY")
-    address = address if re.search(r"/v\d\w*$", address) else f"{address}/v1beta"
-    endpoint = Endpoint(address, variables, key_header="x-goog-api-key", more_headers=more_headers or {})
-    if _origin(address) == _origin(GOOGLE) and not endpoint.headers:
-        raise InputError("Google needs a key: set GEMINI_API_KEY, or give another address")
-    return endpoint
-
-
-def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[str, ...]:
-    """The variables of the key for an address: a service's `own` are for it, and for the user's `base`."""
-    variables = () if _origin(address) == _origin(service) else ("GOALREEL_API_KEY",)
-    return (*variables, *own) if _origin(address) in (_origin(base), _origin(service)) else variables
-
-
-def _origin(address: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port of an address; None of what is none."""
-    import httpx2
-
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
-        url = httpx2.URL(address)
-    except httpx2.InvalidURL:
-        return None
-    return url.scheme, url.host.rstrip("."), url.port or (443 if url.scheme == "https" else 80)
+        with current_abort().closing(future.cancel):
+            return future.result()
+    except CancelledError as e:
+        raise CallAbortedError from e
+    finally:
+        future.cancel()  # on Ctrl-C
 
 
 @cache
-def certificates() -> "ssl.SSLContext":
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="goalreel-http", daemon=True).start()
+    return loop
+
+
+def _close(client: httpx2.AsyncClient) -> None:
+    asyncio.run_coroutine_threadsafe(client.aclose(), _loop())
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
     """Read this machine's certificates once for all clients: it takes 50 ms."""
-    from httpx2 import create_ssl_context
-
-    return create_ssl_context()
+    return httpx2.create_ssl_context()
 
 
-def check_address(address: str, example: str = "http://HOST:PORT") -> None:
-    """Check that a server may have this address; a message shows how to write it by `example`.
+async def read_body(response: httpx2.Response) -> bytes:
+    """Read the body of a reply.
 
     Raises:
-        InputError: it is no HTTP address, or it holds a password or a query.
+        httpx2.TransportError: the body is broken, or longer than a reply may be.
     """
-    import httpx2
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        check_size(len(body))
+    return bytes(body)
 
+
+def check_size(size: int) -> None:
+    """Check the bytes of a reply so far.
+
+    Raises:
+        httpx2.TransportError: they are more than a reply may have.
+    """
+    if size > MAX_REPLY_BYTES:
+        raise httpx2.RemoteProtocolError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
+
+
+def is_transient(status: int) -> bool:
+    """Return whether the same request may be answered soon: 408, 409, 429 and any 5xx but 501."""
+    return status in (408, 409, 429) or (status >= 500 and status != 501)
+
+
+def _may_be_answered_soon(reply: Reply, streams: bool) -> bool:
+    if _asked_s(reply) > _LONGEST_ASKED_S:
+        return False
+    if (answer := reply.headers.get("x-should-retry")) in ("true", "false"):
+        return answer == "true"
+    # A server that cannot stream may say 500: it is then asked without.
+    return is_transient(reply.status) and not (streams and reply.status == 500)
+
+
+def _pause(state: tenacity.RetryCallState) -> float:
+    """Wait as long as the server asks for, or longer each time."""
+    error = state.outcome.exception() if state.outcome else None
+    asked = _asked_s(error.reply) if isinstance(error, HttpError) and error.reply else 0.0
+    return asked or _PAUSE(state)
+
+
+def _asked_s(reply: Reply) -> float:
+    """Return the pause that a reply asks for, 0 without one: seconds, milliseconds (OpenAI) or a date."""
+    for name, unit in (("Retry-After-Ms", 1000), ("Retry-After", 1)):
+        with suppress(ValueError):
+            seconds = float(reply.headers.get(name, "")) / unit
+            return seconds if 0 < seconds < float("inf") else 0.0
+    with suppress(ValueError, TypeError):
+        date = parsedate_to_datetime(reply.headers.get("Retry-After", ""))
+        return max(0.0, (date - datetime.now(UTC)).total_seconds())
+    return 0.0
+
+
+def true_status(status: int, body: bytes) -> int:
+    """Return the status that a reply means.
+
+    Some gateways send 200 with an error, and its status as `code`. Some servers send 500 for what their model
+    will never take.
+    """
+    if status == 500 and _REFUSAL_500.search(body[:5000]):
+        return 400
+    if status != 200 or b'"error"' not in body[:1000]:
+        return status
+    error = _read(body).get("error")
+    code = str(error.get("code") if isinstance(error, dict) else None)
+    return int(code) if re.fullmatch("[45][0-9][0-9]", code) else status
+
+
+def error_text(body: bytes, limit: int = 200) -> str:
+    """Summarise the body of an error in one line of at most `limit` characters, in the server's own words.
+
+    It reads OpenAI's `error.message`, FastAPI's `detail`, `message`, a list of these, or a page's title.
+    """
+    text = body[:5000].decode(errors="replace").removeprefix("\ufeff")
     try:
-        url = httpx2.URL(address)
-    except httpx2.InvalidURL as e:
-        raise InputError(f"{address!r} is not an address: write {example}") from e
-    if url.scheme not in ("http", "https") or not url.host or url.port == 0:
-        raise InputError(f"{address!r} is not an address: write {example}")
-    if url.userinfo or url.query:
-        raise InputError("an address must hold no key: put it into the environment variable GOALREEL_API_KEY")
+        value = json.loads(body)
+        has_content = any(value.values()) if isinstance(value, dict) else value
+        message = _message(value) or (text if has_content else "")
+    except (ValueError, RecursionError):
+        title = _TITLE.search(text)
+        message = title[1] if title else text
+    return " ".join(message.split())[:limit] or "no message"
 
 
-def read_key(*variables: str) -> str | None:
-    """Read the first of these environment variables that is set; None where none is.
+def _message(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case [first, *_]:
+            return _message(first)
+        case {"msg": str(text), "loc": [*_, name]}:
+            return f"{name}: {text}"
+        case {"message": str(text), "metadata": {"raw": str(raw)}}:  # OpenRouter
+            return f"{text}: {_message(_read(raw.encode())) or raw}"
+        case dict():
+            fields = {str(name).casefold(): inner for name, inner in value.items()}
+            return next(filter(None, (_message(fields.get(name)) for name in _MESSAGES)), "")
+    return ""
 
-    Raises:
-        InputError: the value holds a character that no HTTP header can carry.
-    """
-    for name in variables:
-        if key := os.environ.get(name, "").strip():
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise InputError(f"{name} holds a character that no key has")
-            return key
-    return None
+
+def refusal_words(body: bytes) -> str:
+    """Return the words of a refusal, in lower case, with the field that its `param` names."""
+    reply = _read(body)
+    error = reply.get("error")
+    parameter = (error if isinstance(error, dict) else reply).get("param")
+    return f"{parameter or ''} {error_text(body, 2000)}".casefold()
+
+
+def refused_field(text: str, sent: Collection[str]) -> str | None:
+    """Return the field, of those that were `sent`, that a refusal names in its text; None without one."""
+    return next((n for n in sent if re.search(rf"(?<![a-z]){n}(?![a-z])", text.casefold())), None)
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return reply if isinstance(reply, dict) else {}

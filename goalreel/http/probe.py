@@ -1,4 +1,4 @@
-"""Asks a model server, before any task, whether it is there, takes the key and serves the model.
+"""Ask a model server, before any task, whether it is there, takes the key and serves the model.
 
 No token is spent on it: lists are read, and no model is asked.
 """
@@ -7,16 +7,13 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http.errors import error_text, true_status
-from goalreel.http.retries import is_transient
 
 if TYPE_CHECKING:
-    import httpx2
-
-    from goalreel.http.client import Endpoint
+    from goalreel.http.client import Reply
+    from goalreel.http.endpoint import Endpoint
 
 PROBE_S = 3.0
-"""Seconds for each wait of a probe: for the connection, and for each part of the reply."""
+"""Seconds for a probe."""
 _NO_ROUTE = (404, 405)
 
 
@@ -56,17 +53,16 @@ def probe_openai(endpoint: "Endpoint", model: str, route: str) -> str:
         InputError: it is no such server, refuses the key, or is goalreel's and does not serve the model.
         BackendError: it cannot be reached, or is not ready.
     """
-    response = _send(endpoint, "GET", "/models")
-    if response.status_code in _NO_ROUTE:
-        response = _send(endpoint, "POST", route)
-        if response.status_code in _NO_ROUTE:
-            raise InputError(_refusal(endpoint, response))
-        _check(endpoint, response, refuses=True)
+    reply, says = _send(endpoint, "GET", "/models")
+    if reply.status in _NO_ROUTE:
+        reply, says = _send(endpoint, "POST", route, json={})
+        if reply.status in (401, *_NO_ROUTE):
+            raise InputError(says)
         return ""
-    _check(endpoint, response)
-    if response.status_code != 200:  # such as 403, for a key that may not list models
+    _check(reply, says)
+    if reply.status != 200:  # such as 403, for a key that may not list models
         return ""
-    cards = _cards(endpoint, response)
+    cards = _cards(endpoint, reply)
     served = [str(card.get("id")) for card in cards]
     if not served or any(f"/{name}:".find(f"/{model}:") >= 0 for name in served):
         return ""  # also models/NAME and NAME:latest, as Gemini and Ollama list them
@@ -83,10 +79,10 @@ def probe_gemini(endpoint: "Endpoint", model: str) -> str:
     Raises:
         InputError, BackendError: as `probe_openai`.
     """
-    response = _send(endpoint, "GET", f"/models/{model}")
-    if response.status_code in _NO_ROUTE or b"API_KEY_INVALID" in response.content:
-        raise InputError(_refusal(endpoint, response))
-    _check(endpoint, response)
+    reply, says = _send(endpoint, "GET", f"/models/{model}")
+    if reply.status in _NO_ROUTE or b"API_KEY_INVALID" in reply.body:
+        raise InputError(says)
+    _check(reply, says)
     return ""
 
 
@@ -100,55 +96,35 @@ def probe_address(endpoint: "Endpoint") -> str:
     return ""
 
 
-def _send(endpoint: "Endpoint", method: str, path: str) -> "httpx2.Response":
-    import httpx2
+def _send(endpoint: "Endpoint", method: str, route: str, **content: Any) -> "tuple[Reply, str]":
+    """Return the reply to a request, and the explanation of one that is no success."""
+    from goalreel.http.client import HttpClient, HttpError
 
-    from goalreel.http.client import REDIRECTS
-
+    client = HttpClient(endpoint, timeout_s=PROBE_S, retries=0)
     try:
-        with httpx2.Client(timeout=PROBE_S, **endpoint.connection) as client:
-            body = {} if method == "POST" else None
-            address, query = endpoint.address + path, endpoint.query or None
-            request = client.build_request(method, address, params=query, json=body)
-            endpoint.authorize(request)
-            response = client.send(request)
-            for _ in range(REDIRECTS):
-                if (following := endpoint.redirected(response)) is None:
-                    break
-                response = client.send(following)
-    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
-        raise BackendError(endpoint.out_of_reach(e)) from e
-    except httpx2.TimeoutException as e:
-        raise BackendError(f"no answer from {endpoint.address} within {PROBE_S:g} s") from e
-    except httpx2.HTTPError as e:
-        text = str(e).strip() or type(e).__name__
-        raise BackendError(f"{endpoint.address} does not speak HTTP as it should: {text}") from e
-    response.status_code = true_status(response.status_code, response.content)
-    return response
+        return client.call(method, route, **content), ""
+    except HttpError as e:
+        if e.reply is None:
+            raise BackendError(client.explain(e)) from e
+        return e.reply, client.explain(e)
 
 
-def _check(endpoint: "Endpoint", response: "httpx2.Response", refuses: bool = False) -> None:
-    """Check the status of a reply; `refuses` is for a request that has to be refused."""
-    status = response.status_code
-    if status == 401 and b"scope" not in response.content:  # of a key that may not list models
-        raise InputError(_refusal(endpoint, response))
-    if is_transient(status) and not refuses:
-        raise BackendError(_refusal(endpoint, response))
+def _check(reply: "Reply", says: str) -> None:
+    from goalreel.http.client import is_transient
+
+    if reply.status == 401 and b"scope" not in reply.body:  # of a key that may not list models
+        raise InputError(says)
+    if is_transient(reply.status):
+        raise BackendError(says)
 
 
-def _cards(endpoint: "Endpoint", response: "httpx2.Response") -> list[dict[str, Any]]:
+def _cards(endpoint: "Endpoint", reply: "Reply") -> list[dict[str, Any]]:
     try:
-        listed = json.loads(response.content)
+        listed = json.loads(reply.body)
     except ValueError:
-        kind = response.headers.get("Content-Type", "nothing").partition(";")[0]
+        kind = reply.headers.get("Content-Type", "nothing").partition(";")[0]
         raise InputError(
             f"{endpoint.address} is no model server: it answers /models with {kind}{endpoint.advice(404)}"
         ) from None
     data = listed.get("data") if isinstance(listed, dict) else None
     return [card for card in data if isinstance(card, dict)] if isinstance(data, list) else []
-
-
-def _refusal(endpoint: "Endpoint", response: "httpx2.Response") -> str:
-    status = response.status_code
-    text = error_text(response.content)
-    return endpoint.hide_key(f"HTTP {status} from {endpoint.address}: {text}{endpoint.advice(status)}")

@@ -1,7 +1,6 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from goalreel.checkpoints import located
@@ -150,27 +149,16 @@ def _register_remote(
 
     @editors.kind(form, help, options, extra="api", remote=True, references=references)
     def build(spec: ModelSpec[RemoteEditorOptions]) -> "Editor":
-        from goalreel.editors.remote import CONCURRENCY, Patience, remote_editor
+        from goalreel.editors.remote import remote_editor
 
-        options, default = spec.options, Patience()
-        patience = replace(
-            default,
-            tries=default.tries if options.retries is None else options.retries + 1,
-            reply_s=options.timeout_s or default.reply_s,
-        )
-        concurrency = options.concurrency or CONCURRENCY
-        kind = form.partition(":")[0]
+        given = spec.options.model_dump(exclude_none=True)
+        picture_host, headers = given.pop("picture_host", None), given.pop("header", None)
         return remote_editor(
-            kind,
+            form.partition(":")[0],
             spec.name.target,
-            concurrency=concurrency,
-            patience=patience,
-            picture_hosts=[options.picture_host] if options.picture_host else (),
-            api_version=options.api_version,
-            size=getattr(options, "size", None),
-            aspect=getattr(options, "aspect", None),
-            headers=options.header,
-            extra=getattr(options, "extra", None),
+            picture_hosts=[picture_host] if picture_host else (),
+            headers=headers,
+            **given,
         )
 
 

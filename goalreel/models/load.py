@@ -1,5 +1,6 @@
 """Load the three models of a preset, after all of them are checked."""
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -50,16 +51,14 @@ class StepsQuery:
 
     def __call__(self) -> int | None:
         if self._answer is None:
-            import httpx2
-
-            from goalreel.http.client import Endpoint
+            from goalreel.http.client import HttpClient, HttpError
+            from goalreel.http.endpoint import Endpoint
 
             endpoint = Endpoint(f"{self._address}/v1", SERVER_KEYS, more_headers=self._headers)
-            url, headers = f"{endpoint.address}/models/planner", endpoint.headers
             try:
-                response = httpx2.get(url, headers=headers, timeout=_TIMEOUT_S, **endpoint.connection)
-                steps = response.raise_for_status().json().get("trained_steps")
-            except (httpx2.HTTPError, ValueError, AttributeError):
+                client = HttpClient(endpoint, timeout_s=_TIMEOUT_S, retries=0)
+                steps = json.loads(client.call("GET", "/models/planner").body).get("trained_steps")
+            except (HttpError, ValueError, AttributeError):
                 return None
             self._answer = (steps if isinstance(steps, int) and steps > 0 else None,)
         return self._answer[0]

@@ -26,8 +26,7 @@ from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest
-from goalreel.http.address import split_model
-from goalreel.http.headers import public_header, read_headers
+from goalreel.http.endpoint import public_header, read_headers, split_model
 from goalreel.settings import Frozen
 from goalreel.torch_support import Quantize
 
@@ -156,7 +155,7 @@ class EditorOptions(ModelOptions):
 
 
 class RemoteEditorOptions(ModelOptions):
-    """What may follow any editor's address; see `goalreel.editors.remote.RemoteEditor` and `Patience`."""
+    """What may follow any editor's address; see `goalreel.editors.remote.RemoteEditor`."""
 
     concurrency: Annotated[Annotated[int, Field(ge=1)] | None, Runtime] = None
     """Requests in progress at once. Default: 8."""

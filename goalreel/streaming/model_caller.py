@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any, overload
 
 from goalreel.errors import BackendError
-from goalreel.http.abort import Abort
-from goalreel.http.client import with_retry_listener
+from goalreel.http.calls import Abort, with_retry_listener
 from goalreel.image import Image
 from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.replan import ReplanContext, plan_rest

@@ -4,16 +4,13 @@ import shutil
 import socket
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
 
-import httpx
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from support.cli import fails
 from support.recordings import storyboard
 from support.scripted_models import Scripted
-from support.serving_models import running
 
 from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.annotator.review.app import create_review
@@ -22,7 +19,6 @@ from goalreel.annotator.web.auth import MAX_BODY, Access
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
-from goalreel.http.server import ConnectionBounds
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
 from goalreel.types import Edit, Failure
@@ -611,13 +607,3 @@ def test_the_command_says_in_one_line_what_is_wrong(video_dataset, made, monkeyp
         said = f"port {port} of 127.0.0.1 is taken: end what listens there, or choose another with --port"
         assert said in fails("review", made, "--port", port)
     assert "192.0.2.1 is not an address of this machine" in fails("review", made, "--host", "192.0.2.1")
-
-
-def test_slow_connections_lock_nobody_out(made):
-    app = create_review(ReviewSession.open(made, reviewer="root"), Access(token="t"))
-    with running(app, ConnectionBounds(connections=40)) as (url, _), ExitStack() as stack:
-        port = httpx.URL(url).port
-        for half in (b"GET / HTTP/1.1\r\nX", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n") * 50:
-            stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(half)
-        headers = {"Authorization": "bearer t"}
-        assert httpx.get(f"{url}/api/dataset", headers=headers, timeout=60).status_code == 200

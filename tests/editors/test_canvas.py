@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from goalreel.editors.canvas import from_canvas, on_canvas
+from goalreel.editors.sizes import from_canvas, on_canvas
 from goalreel.image import Image
 
 SQUARE, WIDE, TALL = (1024, 1024), (1536, 1024), (1024, 1536)

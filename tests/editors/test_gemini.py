@@ -1,15 +1,13 @@
 """Gemini's image API against a loopback server that speaks its JSON: what is sent, read and refused."""
 
 import base64
-import json
 
-import httpx2
 import pytest
 from support.image_server import Server, picture
 
-from goalreel.editors.gemini import GeminiImages
+from goalreel.editors.formats import GeminiImages
 from goalreel.errors import InputError
-from goalreel.http.client import gemini_endpoint
+from goalreel.http.endpoint import gemini_endpoint
 from goalreel.image import Image
 from goalreel.models.load import build_editor
 from goalreel.types import Edit, Failure
@@ -205,23 +203,23 @@ def test_a_refusal_is_in_the_models_own_words(server, body, says):
                     "details": [{"reason": "API_KEY_INVALID", "domain": "googleapis.com"}],
                 }
             },
-            "the server answered 400: API key not valid. Please pass a valid API key.",
+            "HTTP 400 from ADDRESS: API key not valid. Please pass a valid API key.",
         ),
         (
             429,
             {"error": {"code": 429, "message": "You exceeded your quota.", "status": "RESOURCE_EXHAUSTED"}},
-            "the server answered 429: You exceeded your quota.",
+            "HTTP 429 from ADDRESS: You exceeded your quota.",
         ),
         (
             404,
             {"error": {"code": 404, "message": "models/m is not found", "status": "NOT_FOUND"}},
-            "the server answered 404: models/m is not found",
+            "HTTP 404 from ADDRESS: models/m is not found",
         ),
     ],
 )  # fmt: skip
 def test_what_is_no_refusal_says_what_went_wrong(server, status, body, says):
     answer = failure(server, body, status)
-    assert answer.message == says
+    assert answer.message == says.replace("ADDRESS", f"{server.url}/v1beta")
     assert not answer.refused
 
 
@@ -278,13 +276,10 @@ def test_an_option_that_does_not_fit_is_one_line(option):
         build_editor(f"gemini:m?{option}")
 
 
-def test_more_fields_are_added_to_a_request():
+def test_more_fields_are_added_to_a_request_and_the_model_may_be_named_as_google_lists_it():
     extra = {"safetySettings": [{"category": "c"}], "generationConfig": {"temperature": 0.5}}
-    body = json.loads(GeminiImages("http://h/v1beta", "m", extra=extra).request(edit()).read())
+    request = GeminiImages("models/m", extra=extra).request(edit(), ())
+    assert request.route == "/models/m:generateContent"
+    body = request.content["json"]
     assert body["safetySettings"] == [{"category": "c"}]
     assert (body["generationConfig"]["temperature"], "seed" in body["generationConfig"]) == (0.5, True)
-
-
-def test_a_model_may_be_named_as_google_lists_it():
-    request = GeminiImages("http://h/v1beta", "models/m").request(edit())
-    assert request.url == httpx2.URL("http://h/v1beta/models/m:generateContent")

@@ -19,7 +19,7 @@ from support.chat_server import Reply, error, said
 from goalreel.chat.conversation import Message, NoReply
 from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError, InputError
-from goalreel.http.retries import with_retry_listener
+from goalreel.http.calls import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.load import build_chat
 
@@ -304,7 +304,7 @@ STREAM = {"Content-Type": "text/event-stream"}
     ids=["body", "compressed", "stream", "error"],
 )
 def test_a_reply_without_end_is_cut_off(serve, monkeypatch, reply):
-    monkeypatch.setattr("goalreel.chat.openai_stream.MAX_REPLY_BYTES", 2**10)
+    monkeypatch.setattr("goalreel.http.client.MAX_REPLY_BYTES", 2**10)
     server = serve(lambda request: reply if request.text == "b" else echo(request))
     chat = OpenAIChat("m", server.url, retries=0)
     well, long = chat.complete(ask("a", "b"))
@@ -468,7 +468,7 @@ def test_a_model_that_is_not_there(serve):
 
 def test_a_refused_key_is_not_waited_for(serve):
     server = serve(lambda r: error(401, "no") if r.text == "a" else server.hang())
-    with pytest.raises(BackendError, match=r"another key \(HTTP 401\): set GOALREEL_API_KEY$"):
+    with pytest.raises(BackendError, match=r"HTTP 401 from .*: no: set GOALREEL_API_KEY$"):
         OpenAIChat("m", server.url, timeout_s=20, retries=0).complete(ask(*"abc"))
 
 

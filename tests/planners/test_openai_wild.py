@@ -36,7 +36,7 @@ def moved(status: int, address: str):
     return answer
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("status", [307, 308])
 def test_a_redirect_within_the_host_keeps_the_request_and_the_key(serve, environment, status):
     environment.setenv("GOALREEL_API_KEY", KEY)
     server = serve(moved(status, "/v2/chat/completions"))
@@ -46,7 +46,7 @@ def test_a_redirect_within_the_host_keeps_the_request_and_the_key(serve, environ
     assert second.headers["authorization"] == f"Bearer {KEY}"
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("api_version", [None, "2024-10-21"])
 def test_a_key_does_not_follow_to_another_host(serve, environment, status, api_version):
     environment.setenv("GOALREEL_API_KEY", KEY)
@@ -58,20 +58,14 @@ def test_a_key_does_not_follow_to_another_host(serve, environment, status, api_v
     assert "authorization" not in request.headers
 
 
-def test_a_host_that_wants_the_key_after_a_redirect_is_named(serve, environment):
-    environment.setenv("GOALREEL_API_KEY", KEY)
+def test_where_a_redirect_loses_the_request_the_address_to_give_is_named(serve):
+    """httpx makes a GET of a POST at a 301, as browsers do; keys stay at home."""
     other = serve(lambda r: error(401, "no key"))
-    server = serve(lambda r: Reply(307, b"", {"Location": f"{other.url}/chat/completions"}))
-    with pytest.raises(BackendError, match=f"to which {server.url} redirects: give that address"):
-        ask(OpenAIChat("m", server.url))
-
-
-def test_a_redirect_in_a_circle_ends(serve):
-    server = serve(lambda r: Reply(307, b"", {"Location": r.path}))
-    reply = ask(OpenAIChat("m", server.url))
-    assert isinstance(reply, NoReply)
-    assert "HTTP 307" in reply.reason
-    assert len(server.requests) == 6
+    for location in (f"{other.url}/chat/completions", "/elsewhere"):
+        status = 301 if location == "/elsewhere" else 307
+        server = serve(lambda r, s=status, t=location: Reply(s, b"", {"Location": t}))
+        with pytest.raises(BackendError, match=f"to which {server.url} redirects: .*; give that address"):
+            ask(OpenAIChat("m", server.url, retries=0))
 
 
 YES = said("yes").body
@@ -90,11 +84,6 @@ YES = said("yes").body
 def test_bodies_that_are_read(serve, reply):
     server = serve(lambda r: reply)
     assert ask(OpenAIChat("m", server.url)) == "yes"
-
-
-def test_a_compression_that_nobody_asked_for_is_named(serve):
-    server = serve(lambda r: Reply(body=b"\x8b\x00", headers={"Content-Encoding": "br-odd"}))
-    assert ask(OpenAIChat("m", server.url)) == NoReply("it is compressed as br-odd, which was not asked for")
 
 
 def test_a_body_that_is_not_as_its_header_says_is_no_server_that_is_down(serve):

@@ -33,7 +33,6 @@ from goalreel.chat.dialects import OwnDialect
 from goalreel.chat.hf import HfChat
 from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError, InputError
-from goalreel.http.server import ConnectionBounds
 from goalreel.image import Image
 from goalreel.models.load import build_chat, build_planner
 from goalreel.serving.loading import build_models
@@ -258,7 +257,7 @@ def check_clients(url: str, prompt: str, refused: bool, status: int) -> None:
     assert reply == NoReply(said, refused=refused)
     for kind in ("server", "interleavethinker"):
         edit = Edit(task_id="t", step=0, attempt=0, image=None, prompt=prompt, seed=0)
-        said = f"the server answered {status}: the editor gave no image: not that"
+        said = f"HTTP {status} from {url}{'/v1' * (kind == 'server')}: the editor gave no image: not that"
         expected = Failure(stage="edit", message=said, refused=refused)
         assert remote_editor(kind, url).edit([edit]) == [expected]
 
@@ -532,7 +531,7 @@ def test_broken_images_are_refused(client):
 def test_unfinished_bodies_take_no_place_from_whole_requests(models):
     half = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     with (
-        serving(models, ConnectionBounds(connections=400), max_requests=2) as url,
+        serving(models, max_requests=2) as url,
         ExitStack() as stack,
         httpx.Client(base_url=url, timeout=60) as client,
     ):

@@ -41,10 +41,12 @@ class Server(ThreadingHTTPServer):
         """Answer in a thread of its own."""
         thread = threading.Thread(target=self.serve_forever, args=(0.01,))
         thread.start()
-        yield self
-        self.shutdown()
-        self.server_close()
-        thread.join()
+        try:
+            yield self
+        finally:
+            self.shutdown()
+            self.server_close()
+            thread.join()
 
     @property
     def url(self) -> str:

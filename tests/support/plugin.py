@@ -178,7 +178,7 @@ def retry_pauses(monkeypatch) -> list[float]:
     async def note(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("goalreel.chat.openai_http.sleep", note)
+    monkeypatch.setattr("goalreel.http.client.sleep", note)
     return pauses
 
 

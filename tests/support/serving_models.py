@@ -10,7 +10,7 @@ import numpy as np
 
 from goalreel.chat.conversation import Conversation, NoReply, Token, TokenReply, cut_off
 from goalreel.errors import BackendError
-from goalreel.http.server import BoundedServer, ConnectionBounds
+from goalreel.http.server import BoundedServer
 from goalreel.image import Image
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
@@ -111,16 +111,16 @@ def picture(seed: int = 0, size: tuple[int, int] = (20, 10)) -> Image:
 
 
 @contextlib.contextmanager
-def serving(models: Models, bounds: ConnectionBounds | None = None, **settings: object) -> Iterator[str]:
+def serving(models: Models, **settings: object) -> Iterator[str]:
     """A real server on a free port of 127.0.0.1, in a thread; yields its URL."""
-    with running(create_app(models, ServeSettings(**settings)), bounds) as (url, _):
+    with running(create_app(models, ServeSettings(**settings))) as (url, _):
         yield url
 
 
 @contextlib.contextmanager
-def running(app: object, bounds: ConnectionBounds | None = None) -> Iterator[tuple[str, BoundedServer]]:
+def running(app: object, **options: object) -> Iterator[tuple[str, BoundedServer]]:
     """Any application on a real server, in a thread; yields its URL and the server."""
-    server = BoundedServer(app, bounds, port=0, timeout_graceful_shutdown=5)
+    server = BoundedServer(app, port=0, timeout_graceful_shutdown=5, **options)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

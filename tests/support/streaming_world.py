@@ -9,7 +9,7 @@ import numpy as np
 
 from goalreel.critics.task_check import states_in
 from goalreel.errors import BackendError
-from goalreel.http.retries import report_retry
+from goalreel.http.calls import report_retry
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
 from goalreel.streaming.board import Board, Frame, Goal

@@ -17,7 +17,7 @@ from goalreel.chat.reply_format import verdict_reply
 from goalreel.cli.train import app
 from goalreel.critics.viescore import VieScore
 from goalreel.datasets.corpora.critic_rows import CritiqueRow
-from goalreel.editors.remote import Patience, remote_editor
+from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.scoring import PictureScores
@@ -170,14 +170,13 @@ def test_an_outage_is_asked_again_and_costs_only_its_own():
 
 
 def test_a_dead_server_is_an_outage_and_a_refusing_one_is_not():
-    quick = Patience(tries=1, connect_s=2, reply_s=5, pause_s=0)
     with ChatServer(lambda request: error(400, "the prompt is filtered")) as server:
-        editor = remote_editor("interleavethinker", server.url, patience=quick)
+        editor = remote_editor("interleavethinker", server.url, retries=0)
         assert one(no(), editor=editor).refused
         server.answer = lambda request: error(503, "loading")
         assert one(no(), editor=editor) is None
         url = server.url
-    dead = remote_editor("interleavethinker", url, patience=quick)
+    dead = remote_editor("interleavethinker", url, retries=0)
     assert one(no(), editor=dead) is None
 
 

@@ -1,0 +1,76 @@
+"""The caller of a model that runs elsewhere: it may stop waiting, and it hears of retries.
+
+A model may call its server from any thread: both travel in the context of the call.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+
+
+class CallAbortedError(Exception):
+    """Nobody waits for the answer of this call any more."""
+
+
+class Abort:
+    """Ends the requests of one call, from any thread."""
+
+    def __init__(self) -> None:
+        self._requested = False
+        self._lock = threading.Lock()
+        self._closers: list[Callable[[], object]] = []
+
+    def request(self) -> None:
+        """End the requests under way, and let no further one begin."""
+        with self._lock:
+            self._requested = True
+            closers = tuple(self._closers)
+        for close in closers:
+            close()
+
+    def run[Result](self, call: Callable[[], Result]) -> Result:
+        """Make a call whose requests `request` ends; they may be in threads of their own."""
+        context = copy_context()
+        context.run(_abort.set, self)
+        return context.run(call)
+
+    @contextmanager
+    def closing(self, close: Callable[[], object]) -> Iterator[None]:
+        """While in here, `close` ends a request; it may be called late.
+
+        Raises:
+            CallAbortedError: nobody waits any more.
+        """
+        with self._lock:
+            self._closers.append(close)
+            requested = self._requested
+        try:
+            if requested:
+                raise CallAbortedError
+            yield
+        finally:
+            with self._lock:
+                self._closers.remove(close)
+
+
+_abort: ContextVar[Abort | None] = ContextVar("goalreel_abort", default=None)
+_listener: ContextVar[Callable[[int], None] | None] = ContextVar("goalreel_retries", default=None)
+
+
+def current_abort() -> Abort:
+    """Return the object that ends the requests of the present call."""
+    return _abort.get() or Abort()
+
+
+def with_retry_listener[Result](call: Callable[[], Result], listener: Callable[[int], None]) -> Result:
+    """Make a call and pass the number of each retry in it, from 1, to `listener`, in the retrying thread."""
+    context = copy_context()
+    context.run(_listener.set, listener)
+    return context.run(call)
+
+
+def report_retry(number: int) -> None:
+    """Tell the listener, if there is one, that a request is sent for another time, the `number`th retry."""
+    if (listener := _listener.get()) is not None:
+        listener(number)

@@ -1,0 +1,262 @@
+"""The address of a model server, and the keys and headers that go to it and to no other host."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.request import getproxies
+
+from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    import httpx2
+
+OPENAI = "https://api.openai.com/v1"
+GOOGLE = "https://generativelanguage.googleapis.com"
+_AT_ADDRESS = re.compile(r"@(?=[A-Za-z][\w+.-]*://)")
+_AT_HOST = re.compile(r"(?<=.)@(?=localhost\b|\[|[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]+)+/)")
+"""An address without its scheme, of which a message should speak."""
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
+_VARIABLE = re.compile(r"\$\{(\w+)\}|\$([A-Za-z_]\w*)")
+_SECRET = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature", re.IGNORECASE)
+_PUBLIC = re.compile(r"([A-Za-z]+ )?\$(\{\w+\}|[A-Za-z_]\w*)")
+_NO_HOST = re.compile(r"getaddrinfo|name resolution|not known|nodename|no address", re.IGNORECASE)
+_NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER|record layer|UNEXPECTED_MESSAGE")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The address of a server, and the variables that may hold its key.
+
+    Raises:
+        InputError: the address is none, or holds a password or a query; no header can carry the key, or a
+            variable of another header is not set.
+    """
+
+    address: str
+    variables: tuple[str, ...]
+    """The environment variables that may hold the key; the first that is set counts."""
+    example: str = "http://HOST:PORT"
+    """An address, as messages show it."""
+    api_version: str | None = None
+    """For a classic Azure address: it goes into each request's query, and the key into a header `api-key`."""
+    more_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More headers of each request; `$VARIABLE` in a value is one of the environment."""
+    key_header: str | None = None
+    """The header of the key, where it is not the usual one."""
+
+    def __post_init__(self) -> None:
+        import httpx2
+
+        try:
+            url = httpx2.URL(self.address)
+        except httpx2.InvalidURL as e:
+            raise InputError(f"{self.address!r} is not an address: write {self.example}") from e
+        if url.scheme not in ("http", "https") or not url.host or url.port == 0:
+            raise InputError(f"{self.address!r} is not an address: write {self.example}")
+        if url.userinfo or url.query:
+            raise InputError(
+                "an address must hold no key: put it into the environment variable GOALREEL_API_KEY"
+            )
+        for name, value in self.more_headers.items():
+            _check_header(name, value)
+        _ = self.headers  # a fault is told before anything is sent
+
+    @property
+    def key(self) -> str | None:
+        """The key, read when it is needed and kept nowhere.
+
+        Raises:
+            InputError: it holds a character that no HTTP header can carry.
+        """
+        for name in self.variables:
+            if key := os.environ.get(name, "").strip():
+                if not key.isascii() or not key.isprintable() or " " in key:
+                    raise InputError(f"{name} holds a character that no key has")
+                return key
+        return None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header of the key, and more headers, with their secrets.
+
+        Raises:
+            InputError: a variable is not set, or a value holds a character that no header can carry.
+        """
+        headers = {name: _filled(name, value) for name, value in self.more_headers.items()}
+        bare = self.key_header or ("api-key" if self.api_version else None)
+        name, prefix = (bare, "") if bare else ("Authorization", "Bearer ")
+        if (key := self.key) and name.casefold() not in map(str.casefold, headers):
+            headers[name] = prefix + key
+        return headers
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query of every request's address."""
+        return {"api-version": self.api_version} if self.api_version else {}
+
+    def hide_key(self, text: str) -> str:
+        """Replace the key, and other secrets of the headers, in a text: a server may have quoted them."""
+        values = " ".join(self.more_headers.values())
+        variables = [os.environ.get(m[1] or m[2], "").strip() for m in _VARIABLE.finditer(values)]
+        for secret in filter(None, (self.key, *variables)):
+            text = text.replace(secret, "***")
+        return text
+
+    def is_home(self, url: "httpx2.URL") -> bool:
+        """Return whether an address has this endpoint's host and port, or the same host's over TLS."""
+        home, other = _origin(self.address), _origin(str(url))
+        return other == home or bool(home and home[2] == 80 and other == ("https", home[1], 443))
+
+    @property
+    def is_local(self) -> bool:
+        """True for an address of this machine, which is reached without a proxy."""
+        origin = _origin(self.address)
+        host = origin[1] if origin else ""
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return f".{host}".endswith(".localhost")  # RFC 6761, 6.3
+        return address.is_loopback or address.is_unspecified
+
+    def out_of_reach(self, error: BaseException | None = None) -> str:
+        """Say that no connection could be made, and where to look."""
+        message = str(error or "")
+        if "CERTIFICATE_VERIFY_FAILED" in message:
+            return f"the certificate of {self.address} is not trusted: set SSL_CERT_FILE to its authority's"
+        if _NO_TLS.search(message):
+            return f"{self.address} does not speak TLS: write http://"
+        if getproxies().keys() - {"no"} and not self.is_local:
+            return f"cannot reach {self.address}: is the proxy of the environment running? (or set NO_PROXY)"
+        if _NO_HOST.search(message):
+            return f"cannot reach {self.address}: there is no such host"
+        return f"cannot reach {self.address}: is the server running?"
+
+    def advice(self, status: int) -> str:
+        """Say what to do about a refusal, as the end of a message; empty where the server's words must do."""
+        if status == 401 and self.variables:
+            return f": set {' or '.join(self.variables)}"
+        lacks_version = self.example.endswith("/v1") and not re.search(r"/v\d|/openai", self.address)
+        return ": the address may have to end in /v1" if status in (404, 405) and lacks_version else ""
+
+
+def openai_endpoint(
+    address: str | None, api_version: str | None = None, more_headers: Mapping[str, str] | None = None
+) -> Endpoint:
+    """Make the endpoint of an OpenAI-compatible server; None is OPENAI_BASE_URL, or OpenAI itself.
+
+    OPENAI_API_KEY is for OpenAI, and for the host of OPENAI_BASE_URL where that is set. GOALREEL_API_KEY is
+    for any host but OpenAI's, and comes first where both fit.
+
+    Raises:
+        InputError: as `Endpoint`, or OpenAI itself is to be asked and there is no key.
+    """
+    base = os.environ.get("OPENAI_BASE_URL") or OPENAI
+    address, _, query = (address or base).partition("?api-version=")
+    address = address.rstrip("/")
+    variables = _key_variables(address, base, OPENAI, "OPENAI_API_KEY")
+    endpoint = Endpoint(
+        address, variables, "http://HOST:PORT/v1", api_version or query or None, more_headers or {}
+    )
+    if _origin(address) == _origin(OPENAI) and not endpoint.headers:
+        raise InputError("OpenAI needs a key: set OPENAI_API_KEY, or give another address")
+    return endpoint
+
+
+def gemini_endpoint(address: str | None, more_headers: Mapping[str, str] | None = None) -> Endpoint:
+    """Make the endpoint of Gemini's API; None is GOOGLE_GEMINI_BASE_URL, or Google itself.
+
+    The version of the API, `/v1beta`, is added to an address without one. GEMINI_API_KEY, else
+    GOOGLE_API_KEY, is for Google, and for the host of GOOGLE_GEMINI_BASE_URL where that is set.
+    GOALREEL_API_KEY is for any host but Google's, and comes first where both fit.
+
+    Raises:
+        InputError: as `Endpoint`, or Google itself is to be asked and there is no key.
+    """
+    base = os.environ.get("GOOGLE_GEMINI_BASE_URL") or GOOGLE
+    address = (address or base).rstrip("/")
+    variables = _key_variables(address, base, GOOGLE, "GEMINI_API_KEY", "GOOGLE_API_KEY")
+    address = address if re.search(r"/v\d\w*$", address) else f"{address}/v1beta"
+    endpoint = Endpoint(address, variables, key_header="x-goog-api-key", more_headers=more_headers or {})
+    if _origin(address) == _origin(GOOGLE) and not endpoint.headers:
+        raise InputError("Google needs a key: set GEMINI_API_KEY, or give another address")
+    return endpoint
+
+
+def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[str, ...]:
+    """Name the variables of an address's key: a service's `own` are for it, and for the user's `base`."""
+    variables = () if _origin(address) == _origin(service) else ("GOALREEL_API_KEY",)
+    return (*variables, *own) if _origin(address) in (_origin(base), _origin(service)) else variables
+
+
+def _origin(address: str) -> tuple[str, str, int] | None:
+    """Return scheme, host and port of an address; None where it is no address."""
+    import httpx2
+
+    try:
+        url = httpx2.URL(address)
+    except httpx2.InvalidURL:
+        return None
+    return url.scheme, url.host.rstrip("."), url.port or (443 if url.scheme == "https" else 80)
+
+
+def split_model(name: str) -> tuple[str, str | None]:
+    """Split MODEL@URL into both, the URL None where it is missing. A model's own name may hold an @, too.
+
+    >>> split_model("claude@2025@http://127.0.0.1:8000/v1")
+    ('claude@2025', 'http://127.0.0.1:8000/v1')
+    >>> split_model("@cf/meta/llama")
+    ('@cf/meta/llama', None)
+    """
+    at = _AT_ADDRESS.search(name) or _AT_HOST.search(name)
+    return (name[: at.start()], name[at.end() :]) if at else (name, None)
+
+
+def read_headers(lines: Iterable[str]) -> dict[str, str]:
+    """Take `NAME:VALUE` lines apart; the values keep their `$VARIABLE`s.
+
+    Raises:
+        InputError: one is written in another way, or has a secret's name and a value without a variable.
+    """
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if not value or not _HEADER_NAME.fullmatch(name):
+            raise InputError("a header is written header=NAME:VALUE")
+        _check_header(name, value)
+        headers[name] = value
+    return headers
+
+
+def public_header(line: str) -> str:
+    """Show a `NAME:VALUE`; the value is hidden, unless it is a variable.
+
+    >>> public_header("X-Key:$GATEWAY"), public_header("X-Title:mine")
+    ('X-Key:$GATEWAY', 'X-Title:***')
+    """
+    name, _, value = line.partition(":")
+    return line if _PUBLIC.fullmatch(value.strip()) else f"{name}:***"
+
+
+def _check_header(name: str, value: str) -> None:
+    if _SECRET.search(name) and not _VARIABLE.search(value):
+        raise InputError(
+            f"the header {name} holds a secret: put it into an environment "
+            f"variable, and write {name}:$VARIABLE"
+        )
+
+
+def _filled(name: str, value: str) -> str:
+    """Put the variables' values into a header."""
+
+    def variable(match: re.Match[str]) -> str:
+        if text := os.environ.get(match[1] or match[2], "").strip():
+            return text
+        raise InputError(f"the header {name} needs the environment variable {match[1] or match[2]}: set it")
+
+    text = _VARIABLE.sub(variable, value)
+    if not text.isascii() or not text.isprintable():
+        raise InputError(f"the header {name} holds a character that no header can carry")
+    return text
