@@ -25,7 +25,7 @@ from goalreel.annotator.review.queue import ListFilter
 from goalreel.annotator.review.rerender import Busy, Rerenderer
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.review.views import HISTORY, ChangeRequest, Json, RenderRequest
-from goalreel.annotator.web import mount_static
+from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
 from goalreel.boards.replay import ConflictError
 from goalreel.errors import InputError, UserError, first_line
@@ -53,7 +53,7 @@ def create_review(session: ReviewSession, access: Access, models: ModelSet | Non
     app.state.frames = FrameStore(session)
     app.include_router(pages)
     app.include_router(api)
-    mount_static(app, STATIC)
+    mount_page(app, "review", STATIC)
     app.exception_handler(HTTPException)(_http)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(UserError)(_failed)
@@ -198,12 +198,6 @@ def _respond(work: Callable[[], Json], look: Callable[[], Json]) -> Response:
 
 def _json(answer: Json, status: int) -> Response:
     return Response(to_json(answer), status, media_type="application/json")
-
-
-@pages.get("/")
-def page() -> Response:
-    """Serve the one page; its scripts do the rest."""
-    return FileResponse(STATIC / "index.html")
 
 
 @pages.get("/frames/{index}/{camera}/{frame}.jpg")

@@ -1,4 +1,7 @@
-"""What the review page and the studio share: scripts and styles, served under /common."""
+"""The kit of the review page and the studio: one document, and the scripts and styles that both import.
+
+A page's own files are served under /static, those that pages share under /common.
+"""
 
 from importlib.resources import files
 from pathlib import Path
@@ -6,19 +9,24 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, HTMLResponse
 from starlette.staticfiles import StaticFiles
 
-_COMMON: Final = Path(str(files(__package__))) / "static"
+_KIT: Final = Path(str(files(__package__)))
 _STYLE: Final = Path(str(files("goalreel.annotator.report"))) / "report.css"
 
 
-def mount_static(app: Starlette, own: Path) -> None:
-    """Serve a page's own files under /static, and those that pages share under /common."""
+def mount_page(app: Starlette, name: str, own: Path) -> None:
+    """Serve the page `name`, whose `main.js` and `NAME.css` are in the folder `own`."""
+    document = (_KIT / "page.html").read_text(encoding="utf-8").replace("PAGE", name)
+
+    async def page(_: Request) -> HTMLResponse:
+        return HTMLResponse(document)
+
+    async def style(_: Request) -> FileResponse:
+        return FileResponse(_STYLE)
+
+    app.add_route("/", page)
     app.mount("/static", StaticFiles(directory=own))
-    app.add_route("/common/report.css", _style)
-    app.mount("/common", StaticFiles(directory=_COMMON))
-
-
-async def _style(_: Request) -> FileResponse:
-    return FileResponse(_STYLE)
+    app.add_route("/common/report.css", style)
+    app.mount("/common", StaticFiles(directory=_KIT / "static"))

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request
-from starlette.responses import FileResponse, Response
+from fastapi import FastAPI, Request
+from starlette.responses import Response
 
-from goalreel.annotator.web import mount_static
+from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, LoginMiddleware
 from goalreel.errors import InputError, UserError
 from goalreel.extras import absent
@@ -20,14 +20,6 @@ from goalreel.studio.models import StudioPreset
 from goalreel.studio.scenes import DatasetFrames
 
 STATIC = Path(str(files(__package__))) / "static"
-
-pages = APIRouter(include_in_schema=False)
-
-
-@pages.get("/")
-def page() -> Response:
-    """The one page; its scripts do the rest."""
-    return FileResponse(STATIC / "index.html")
 
 
 def create_board_app(
@@ -64,8 +56,7 @@ def create_board_app(
     app.exception_handler(OSError)(_failed)
     app.exception_handler(ModuleNotFoundError)(_missing)
     if page_access is not None:
-        app.include_router(pages)
-        mount_static(app, STATIC)
+        mount_page(app, "studio", STATIC)
         app.add_middleware(LoginMiddleware, access=page_access)
     return app
 

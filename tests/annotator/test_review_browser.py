@@ -550,7 +550,7 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
     for second in chromium(tmp_path / "profile"):
         two = Page(second, served)
         two.open(index)
-        two.script("localStorage.setItem('goalreel reviewer', 'bob')")
+        two.script("localStorage.setItem('goalreel person', 'bob')")
         one.press("m")
         one.eventually(lambda: len(one.spans()), 2)
         two.press("l", "l", Keys.DELETE)

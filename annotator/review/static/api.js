@@ -1,8 +1,6 @@
 // What the server is asked.
 
-import { ask, post } from "/common/ask.js";
-
-export { Refusal } from "/common/ask.js";
+import { ask, post } from "/common/server.js";
 
 export const dataset = () => ask("/api/dataset");
 export const episodes = (query, signal) => ask(`/api/episodes?${query}`, { signal });

@@ -1,22 +1,69 @@
-// What each command does to the episode on show. `view` is the EpisodeView.
+// What each command does to the episode on show, and the keys for it. `view` is the EpisodeView.
 
 import * as api from "./api.js";
 import { boundaries, clamp, gap, nearest, stepAt, timed } from "./boundaries.js";
-import { sheet } from "./keys.js";
-import { say } from "/common/parts.js";
+import { commandOf, pressed } from "/common/page.js";
+import { say, sheet } from "/common/parts.js";
+import { attempt } from "/common/server.js";
+
+const SHEET = [
+  ["Look", [
+    ["Space", "play this step and stop at its end; again to pause"],
+    ["J  L", "previous, next step"],
+    [",  .", "one frame back, on"],
+  ]],
+  ["Times", [
+    ["[  ]", "let the step start, end at this frame"],
+    ["Shift + ← →", "nudge the nearest boundary by a frame; with the boundary in focus, ← → alone"],
+    ["S", "split the step at this frame"],
+    ["M", "merge with the next step"],
+    ["I", "insert a step into the gap at this frame, or place one there that was not found"],
+    ["C", "play on and label: each press marks a change"],
+    ["Delete", "delete the step"],
+  ]],
+  ["Words and goal image", [
+    ["Enter", "edit the words"],
+    ["1 – 9", "take that attempt as the goal image"],
+    ["F", "take this frame as the goal image"],
+    ["G", "render again with an edited prompt"],
+  ]],
+  ["Episode", [
+    ["A  R  U", "accept, reject, unsure; then the next one that nobody has reviewed"],
+    ["Z  Shift + Z", "undo, redo, as far back as the episode goes"],
+    ["Esc", "leave a form"],
+    ["?", "this sheet"],
+  ]],
+];
+const ACTS = {
+  " ": "play", j: "previous", l: "next", ",": "back", ".": "on", "[": "start", "]": "end", s: "split", m: "merge",
+  i: "insert", Delete: "delete", Enter: "edit", a: "accept", r: "reject", u: "unsure", f: "frame", g: "rerender",
+  c: "label", "?": "sheet",
+};
+
+export const command = (event) => commandOf(event, ACTS, special);
+
+function special({ key, shiftKey, target }) {
+  // On a button the keys that press it press it; one that only selects has nothing left to do.
+  const pressing = key === " " || key === "Enter";
+  if (pressing && pressed(target) && pressed(target).dataset.act !== "select") return null;
+  const arrow = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 }[key];
+  const slider = target.closest("[role=slider]");
+  if (slider && (arrow || key === "Home" || key === "End")) return slide(slider, arrow, key);
+  if (shiftKey && (key === "ArrowLeft" || key === "ArrowRight")) return { act: "nudge", by: arrow };
+}
+
+function slide(slider, arrow, key) {
+  const { step, edge } = slider.dataset;
+  const [now, least, most] = ["now", "min", "max"].map((name) => Number(slider.getAttribute(`aria-value${name}`)));
+  const wanted = arrow ? now + arrow : key === "Home" ? least : most;
+  const frame = Math.max(least, Math.min(wanted, most));
+  return step ? { act: "move", step, edge, frame } : { act: "seek", frame };
+}
 
 // The texts of a step that was inserted and not named yet.
 export const NEW = "new step";
 
-export async function run(view, { act, ...given }) {
-  const work = COMMANDS[act];
-  if (!work) return false;
-  const step = view.episode.steps.find((other) => other.id === (given.step ?? view.selected)) ?? null;
-  await work(view, { ...given, step });
-  return true;
-}
-
-const COMMANDS = {
+export const COMMANDS = {
   select: (view, { step }) => view.select(step.id),
   play(view, { step }) {
     const { player, episode } = view;
@@ -25,8 +72,6 @@ const COMMANDS = {
     const inside = span.start <= player.frame && player.frame < span.end - 1;
     player.play(inside ? player.frame : span.start, span.end);
   },
-  previous: (view) => view.selectBy(-1),
-  next: (view) => view.selectBy(1),
   back: (view) => view.seek(view.player.frame - 1),
   on: (view) => view.seek(view.player.frame + 1),
   seek: (view, { frame }) => view.seek(frame),
@@ -65,7 +110,7 @@ const COMMANDS = {
     const saved = await view.change({ kind: "insert", start: frame, end: free.end, name: NEW });
     if (!saved) return;
     view.select(stepAt(view.episode, frame).id, { stay: true });
-    view.edit();
+    view.open("rename");
   },
   // One key a change: while it plays, each press ends what is going on and begins something new.
   label(view) {
@@ -78,12 +123,7 @@ const COMMANDS = {
     view.change((now) => change(now, frame));
   },
 
-  edit: (view, { step }) => step && view.edit(),
-  cancel(view) {
-    if (view.editing) view.drafts.drop({ form: "rename", step: view.editing });
-    if (view.rendering && !view.busy) view.drafts.drop({ form: "render", step: view.rendering.step });
-    view.cancel();
-  },
+  edit: (view, { step }) => step && view.open("rename"),
   outcome: (view, { step }) =>
     view.change({ kind: "outcome", step: step.id, outcome: step.outcome === "failed" ? "done" : "failed" }),
   choose(view, { step, attempt }) {
@@ -96,7 +136,7 @@ const COMMANDS = {
   blank: (view, { step }) => step?.chosen !== null && view.change({ kind: "blank", step: step.id }),
   rerender(view, { step }) {
     if (!view.dataset.can_render) return say("The models of this dataset cannot be loaded here.");
-    if (step) view.rerender(step);
+    if (step) view.open("render");
   },
 
   issue(view, { issue, step: own, whole }) {
@@ -109,26 +149,22 @@ const COMMANDS = {
   unsure: (view) => view.verdict("unsure"),
   undo: (view) => view.change({ kind: "undo" }),
   redo: (view) => view.change({ kind: "redo" }),
-  again: (view) => view.session.again(),
-  discard(view) {
-    view.drafts.clear();
-    view.session.discard();
-  },
   earlier: (view) => leaf(view, 1),
   newer: (view) => leaf(view, -1),
-  sheet: () => sheet(),
+  sheet: () => sheet(SHEET),
+  camera(view, { camera }) {
+    view.camera = camera;
+    view.draw();
+  },
 };
 
 // Another page of the history.
 async function leaf(view, way) {
-  const { episode, revision, history } = view.session.saved;
+  const { episode, revision, history } = view.saved;
   const offset = Math.max(0, (view.past?.offset ?? 0) + way * history.length);
-  try {
-    view.past = offset ? { revision, offset, ...(await api.history(episode, offset)) } : null;
-  } catch (error) {
-    if (!(error instanceof api.Refusal)) throw error;
-    return say(`Not loaded: ${error.message}.`);
-  }
+  const found = offset && (await attempt(() => api.history(episode, offset), ({ message }) => say(`Not loaded: ${message}.`)));
+  if (found === null) return;
+  view.past = found ? { revision, offset, ...found } : null;
   view.draw();
 }
 

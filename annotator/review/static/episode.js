@@ -2,115 +2,101 @@
 
 import * as api from "./api.js";
 import { boundaries, seen, stepAt, timed } from "./boundaries.js";
-import { NEW, run } from "./commands.js";
-import { fill, find, h, onceAFrame } from "/common/dom.js";
-import { Drafts } from "/common/drafts.js";
-import { say } from "/common/parts.js";
+import { COMMANDS, NEW, command } from "./commands.js";
 import { drafted } from "./draft.js";
-import { command } from "./keys.js";
 import { Player } from "./player.js";
-import { Session } from "./session.js";
-import { draggable, setPlayhead, timeline } from "./timeline.js";
 import { goalOf } from "./steps.js";
+import { draggable, setPlayhead, timeline } from "./timeline.js";
 import { controls, draw, ends, page } from "./view.js";
 import { described } from "./words.js";
+import { fill, find, h } from "/common/dom.js";
+import { EditedPage } from "/common/page.js";
+import { say } from "/common/parts.js";
+import { attempt } from "/common/server.js";
 
-export class EpisodeView {
+export class EpisodeView extends EditedPage {
   #dragging = null;
 
-  leaving = new AbortController();
-  draw = onceAFrame(() => this.#draw(), this.leaving.signal);
-
   constructor(holder, { dataset, episode, query, by, go }) {
-    Object.assign(this, { holder, dataset, query, go });
-    this.session = new Session(episode, {
-      by,
-      query: () => String(query()),
-      changed: () => this.draw(),
-      refused: (why) => say(`Not done: ${why}.`),
+    super(holder, `${dataset.name} ${episode.episode}`, {
+      commands: COMMANDS,
+      command,
+      changes: {
+        send: (event, revision) => api.change(episode.episode, revision, by(), event, query),
+        seen: () => this.saved.revision,
+        take: (now) => this.#take(now),
+        now: () => this.saved,
+      },
     });
+    Object.assign(this, { dataset, query, by, go, saved: episode });
     this.selected = timed(episode)[0]?.id ?? episode.steps[0]?.id ?? null;
     this.camera = episode.cameras[0]?.key ?? null;
-    this.editing = null;
     this.rendering = null;
     this.nudged = null;
     this.past = null;
-    this.drafts = new Drafts(`${dataset.name} ${episode.episode}`);
     fill(holder, page());
     fill(find("#names", holder), ...dataset.names.map((name) => h("option", { value: name })));
     this.player = new Player(find("#cameras", holder), {
       moved: (frame) => this.#moved(frame),
       ended: () => this.draw(),
     });
-    this.#listen();
-    this.#draw();
-    this.player.open(episode);
-    this.player.show(this.#start());
-    this.#resume();
-  }
-
-  // Words that were typed here before, and neither saved nor dropped.
-  #resume() {
-    const found = this.drafts.first(this.episode.steps);
-    if (!found) return;
-    this.select(found.step);
-    if (found.form === "rename") this.edit();
-    else if (this.dataset.can_render) this.rerender(this.episode.steps.find((step) => step.id === found.step));
-    say("The words that you had typed are here again, and not saved yet.");
-  }
-
-  #listen() {
-    const { signal } = this.leaving;
-    const on = (target, name, work) => target.addEventListener(name, work, { signal });
-    on(document, "keydown", (event) => this.#key(event));
-    on(this.holder, "click", (event) => this.#click(event));
-    on(this.holder, "submit", (event) => this.#submit(event));
-    on(this.holder, "input", (event) => event.target.form?.dataset.form && this.drafts.keep(event.target.form));
-    on(this.holder, "focusin", (event) => this.#focused(event.target));
-    on(window, "resize", () => this.draw());
-    on(document, "visibilitychange", () => document.hidden || this.session.refresh().catch(() => {}));
-    on(window, "beforeunload", (event) => this.session.state !== "saved" && event.preventDefault());
-    draggable(find("#timeline", this.holder), {
+    this.on(holder, "focusin", ({ target }) => target.dataset.act === "select" && this.select(target.dataset.step));
+    this.on(window, "resize", () => this.draw());
+    this.on(document, "visibilitychange", () => document.hidden || attempt(() => this.#refresh(), () => {}));
+    draggable(find("#timeline", holder), {
       episode: () => this.episode,
       scrub: (frame) => this.seek(frame),
       drag: (boundary, frame) => this.#drag(boundary, frame),
       drop: (boundary, frame) => this.#drop(boundary, frame),
-    }, signal);
+    }, this.leaving.signal);
+    this.redraw();
+    this.player.open(episode);
+    this.player.show(timed(episode)[0]?.start ?? 0);
+    this.resume();
   }
 
   close() {
     this.player.pause();
-    this.leaving.abort();
+    super.close();
   }
 
   // With the changes that are not saved yet.
   get episode() {
-    const { episode } = this.session;
+    const episode = this.changes.made.reduce(drafted, this.saved);
     return this.#dragging ? drafted(episode, this.#dragging) : episode;
+  }
+
+  get steps() {
+    return this.episode.steps;
   }
 
   get busy() {
     return this.rendering?.busy ?? false;
   }
 
-  get labelling() {
-    return this.player.playing;
+  // Answers may overtake one another.
+  #take(episode) {
+    if (episode.revision >= this.saved.revision) this.saved = episode;
   }
 
-  #start() {
-    return timed(this.episode).find((step) => step.id === this.selected)?.start ?? 0;
+  // What somebody else saved meanwhile; kept out while a change of ours waits.
+  async #refresh() {
+    if (this.unsaved) return;
+    const now = await api.episode(this.saved.episode, this.query);
+    if (this.unsaved || now.revision === this.saved.revision) return;
+    this.#take(now);
+    this.draw();
   }
 
-  #draw() {
+  redraw() {
     const { episode } = this;
     if (!episode.steps.some((step) => step.id === this.selected)) {
       this.selected = stepAt(episode, this.player.frame)?.id ?? episode.steps[0]?.id ?? null;
     }
-    draw(this, this.holder);
+    draw(this);
     const holder = find("#timeline", this.holder);
-    const { selected, camera } = this;
-    const { frame } = this.player;
-    fill(holder, ...timeline({ episode, frame, selected, camera, width: holder.clientWidth }));
+    const { selected, camera, player } = this;
+    fill(holder, ...timeline({ episode, frame: player.frame, selected, camera, width: holder.clientWidth }));
   }
 
   #moved(frame) {
@@ -131,10 +117,10 @@ export class EpisodeView {
   select(id, { stay = false } = {}) {
     if (id === this.selected) return;
     this.selected = id;
-    this.cancel();
-    const step = this.episode.steps.find((other) => other.id === id);
+    this.shut();
+    const { step } = this;
     if (!stay && step?.start !== null && !this.player.playing) this.seek(step.start);
-    this.#draw();
+    this.redraw();
     this.#reveal(id);
   }
 
@@ -145,122 +131,97 @@ export class EpisodeView {
     if (item) list.scrollTop += item.getBoundingClientRect().top - list.getBoundingClientRect().top;
   }
 
-  selectBy(by) {
-    const { steps } = this.episode;
-    const at = steps.findIndex((step) => step.id === this.selected) + by;
+  selectBy(way) {
     if (this.player.playing) this.player.pause();
-    if (steps[at]) this.select(steps[at].id);
+    super.selectBy(way);
   }
 
   change(event) {
-    const saved = this.session.change(event);
+    const again = (last) => event.kind === "move" && ["kind", "step", "edge"].every((part) => last[part] === event[part]);
+    const saved = this.changes.make(event, { replaces: again });
     this.draw();
     return saved;
   }
 
   async verdict(verdict) {
     const saved = await this.change({ kind: "verdict", verdict });
-    const { next } = this.session.saved;
+    const { next } = this.saved;
     if (!saved || this.leaving.signal.aborted) return;
     if (next === null) say("That was the last one that nobody had reviewed.");
-    else this.go(`/episode/${next}?${this.query()}`);
+    else this.go(`/episode/${next}?${this.query}`);
   }
 
-  // Both pause: playing on to the next step would take the form away from under the hands.
-  edit() {
+  // It pauses: playing on to the next step would take the form away from under the hands.
+  open(form) {
+    const { step } = this;
     this.player.pause();
-    this.editing = this.selected;
-    this.rendering = null;
-    this.#draw();
-    this.drafts.fill(find("form[data-form=rename]", this.holder));
-    find("form[data-form=rename] [name=name]", this.holder)?.select();
-  }
-
-  rerender(step) {
-    this.player.pause();
-    this.editing = null;
-    this.rendering = { step: step.id, prompt: goalOf(step)?.prompt ?? step.prompt ?? step.instruction };
-    this.#draw();
-    this.drafts.fill(find("form[data-form=render]", this.holder));
-    const field = find("form[data-form=render] textarea", this.holder);
+    this.rendering = { prompt: goalOf(step)?.prompt ?? step.prompt ?? step.instruction };
+    const place = super.open(form);
+    const field = find("[name=name], textarea", place);
     field.focus();
-    field.setSelectionRange(field.value.length, field.value.length);
+    if (form === "rename") field.select();
+    else field.setSelectionRange(field.value.length, field.value.length);
+    return place;
   }
 
-  cancel() {
+  shut() {
     if (this.busy) return;
     const inside = this.holder.contains(document.activeElement) && document.activeElement.closest("form");
-    this.editing = null;
-    this.rendering = null;
+    this.form = null;
     if (inside) document.activeElement.blur();
     this.draw();
   }
 
-  #key(event) {
-    const given = command(event);
-    if (!given) return;
-    event.preventDefault();
-    run(this, given);
+  cancel() {
+    if (!this.busy) super.cancel();
   }
 
-  #click(event) {
-    const pressed = event.target.closest("[data-act]");
-    if (!pressed || pressed.disabled) return;
-    const { act, ...given } = pressed.dataset;
+  clicked(event, pressed) {
     // A key after a click with the mouse is for the page, not for the button that was clicked.
-    if (event.detail) document.activeElement?.blur();
-    if (act === "camera") {
-      this.camera = given.camera;
-      this.draw();
-    } else run(this, { act, ...given });
+    if (event.detail && pressed && !pressed.disabled) document.activeElement?.blur();
+    super.clicked(event, pressed);
   }
 
-  #focused(node) {
-    const { act, step } = node.dataset;
-    if (act === "select" && step) this.select(step);
-  }
-
-  #submit(event) {
-    event.preventDefault();
-    const { form } = event.target.dataset;
-    const given = Object.fromEntries(new FormData(event.target));
-    if (form === "rename") this.#reword(given);
-    if (form === "render") this.#render(given.prompt.trim());
+  submitted(form, given) {
+    return form === "rename" ? this.#reword(given) : this.#render(given.prompt.trim());
   }
 
   async #reword({ name, instruction, prompt, ...details }) {
-    const draft = { form: "rename", step: this.editing };
-    const step = this.episode.steps.find((other) => other.id === this.editing);
+    const { step } = this;
     const other = (text, before) => {
       // What the step was inserted with goes with its name.
       const now = before === NEW && text.trim() === NEW ? name.trim() : text.trim();
       return now && now !== before ? now : null;
     };
-    this.cancel();
-    if (!step || !name.trim()) return;
+    this.shut();
+    if (!step || !name.trim()) return false;
     const changed = {
       name: name.trim(), instruction: other(instruction, step.instruction), prompt: other(prompt, step.prompt),
     };
     const same = changed.name === step.name && changed.instruction === null && changed.prompt === null;
     const changes = [...(same ? [] : [{ kind: "rename", step: step.id, ...changed }]), ...described(step, details)];
     const saved = await Promise.all(changes.map((change) => this.change(change)));
-    if (saved.every(Boolean)) this.drafts.drop(draft);
+    return saved.every(Boolean);
   }
 
+  // A picture takes long: it is no change that others wait behind.
   async #render(prompt) {
-    const { step } = this.rendering;
-    this.rendering = { step, prompt, busy: true };
+    const { selected: step } = this;
+    const { episode, revision } = this.saved;
+    this.rendering = { prompt, busy: true };
     this.draw();
-    try {
-      await this.session.render(step, prompt);
-      this.drafts.drop({ form: "render", step });
-      this.rendering = null;
+    const failed = (error) => {
+      if (error.status === 409) this.#take(error.body.state);
+      this.rendering = { prompt, error: error.message };
+    };
+    const now = await attempt(() => api.render(episode, revision, this.by(), step, prompt, this.query), failed);
+    if (now) {
+      this.#take(now);
+      this.rendering = this.form = null;
       say("A new picture is there: choose it with its number.");
-    } catch (error) {
-      if (!(error instanceof api.Refusal)) throw error;
-      this.rendering = { step, prompt, error: error.message };
     }
     this.draw();
+    return now !== null;
   }
 
   #drag(boundary, frame) {

@@ -2,7 +2,8 @@
 
 import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
-import { badge, count } from "/common/parts.js";
+import { slashSearches } from "/common/page.js";
+import { badge, count, showRows } from "/common/parts.js";
 import { VERDICT, doubt } from "./words.js";
 
 const PAGE = 24;
@@ -35,7 +36,8 @@ export class ListView {
     this.form.addEventListener("change", (event) => event.target === q || this.#restart(), { signal });
     this.form.addEventListener("submit", (event) => event.preventDefault(), { signal });
     holder.addEventListener("click", (event) => this.#turn(event), { signal });
-    document.addEventListener("keydown", (event) => this.#key(event), { signal });
+    slashSearches(q, signal);
+    this.open();
   }
 
   close() {
@@ -48,13 +50,7 @@ export class ListView {
     this.#asked = new AbortController();
     const asked = new URLSearchParams(this.query);
     asked.set("limit", PAGE);
-    try {
-      await this.#show(await api.episodes(asked, this.#asked.signal));
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!(error instanceof api.Refusal)) throw error;
-      fill(find("#items", this.holder), h("li", { class: "note", role: "alert" }, `Not loaded: ${error.message}.`));
-    }
+    await showRows(find("#items", this.holder), () => api.episodes(asked, this.#asked.signal), (found) => this.#show(found));
   }
 
   #restart() {
@@ -69,12 +65,6 @@ export class ListView {
     this.query.set("offset", Math.max(0, this.offset + Number(by) * PAGE));
     this.keep(queue(this.query));
     this.open().then(() => window.scrollTo(0, 0));
-  }
-
-  #key(event) {
-    if (event.key !== "/" || event.target.closest("input, select, textarea")) return;
-    event.preventDefault();
-    find("[name=q]", this.form).focus();
   }
 
   get offset() {

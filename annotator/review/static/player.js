@@ -3,7 +3,7 @@
 // there is none (recordings kept as pictures), the pictures themselves are shown one after the other.
 
 import * as api from "./api.js";
-import { all, find } from "/common/dom.js";
+import { all } from "/common/dom.js";
 
 const WIDTH = 640;
 const DRIFT_S = 0.08;
@@ -139,5 +139,3 @@ export class Player {
     if (this.episode) this.show(frame);
   }
 }
-
-export const stillOf = (holder, camera) => find(`img.still[data-camera="${CSS.escape(camera)}"]`, holder);

@@ -4,7 +4,7 @@
 import * as api from "./api.js";
 import { number } from "./boundaries.js";
 import { h } from "/common/dom.js";
-import { badge, button, zoom } from "/common/parts.js";
+import { badge, button, cancelButton, field, scores, zoom } from "/common/parts.js";
 import { hue } from "./timeline.js";
 import { DETAIL, EDITED, ISSUE, OUTCOME, STEP_ISSUES, detailsOf, span } from "./words.js";
 
@@ -51,10 +51,10 @@ function body(view, step, at) {
   return [
     step.unaligned && h("p", { class: "note" }, `Not found in the recording: ${step.unaligned}`),
     step.doubts.map((doubt) => h("p", { class: "note" }, `The words may be untrue: ${doubt}.`)),
-    view.editing === step.id ? form(view, step) : words(step),
+    view.form === "rename" ? form(view, step) : words(step),
     h("div", { class: "pair", "data-key": "pair" }, goal(step, at), ending(view, step, at)),
     actions(view, step),
-    view.rendering?.step === step.id && render(view, step),
+    view.form === "render" && render(view, step),
     attempts(step, at),
     issues(step),
   ];
@@ -85,8 +85,6 @@ function details(step) {
   });
 }
 
-const field = (label, control) => h("label", {}, label, control);
-
 function form(view, step) {
   return h(
     "form",
@@ -101,7 +99,7 @@ function form(view, step) {
       "p",
       { class: "buttons" },
       h("button", { class: "primary" }, "Save the words"),
-      h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc")),
+      cancelButton(),
     ),
   );
 }
@@ -172,7 +170,7 @@ function render({ rendering }, step) {
           "p",
           { class: "buttons" },
           h("button", { class: "primary" }, "Render"),
-          h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc")),
+          cancelButton(),
         ),
     rendering.error && h("p", { class: "note", role: "alert" }, rendering.error),
   );
@@ -203,7 +201,7 @@ function one(step, attempt, at) {
     h(
       "div",
       {},
-      h("p", { class: "facts" }, badge(attempt.outcome, OUTCOME[attempt.outcome]), h("span", { class: "muted" }, scores(attempt))),
+      h("p", { class: "facts" }, badge(attempt.outcome, OUTCOME[attempt.outcome]), h("span", { class: "muted" }, [attempt.by && `by ${attempt.by}`, ...scores(attempt)].filter(Boolean).join(" · "))),
       attempt.text && h("p", { dir: "auto" }, attempt.text),
       attempt.prompt !== step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${attempt.prompt}`),
       chosen
@@ -212,15 +210,6 @@ function one(step, attempt, at) {
             button("choose", "Use this one", index < 9 ? String(index + 1) : null, { "data-attempt": index }),
     ),
   );
-}
-
-function scores({ by, probability, semantics, quality }) {
-  const given = [["semantics", semantics], ["quality", quality]].filter(([, value]) => value !== null);
-  return [
-    ...(by === null ? [] : [`by ${by}`]),
-    ...(probability === null ? [] : [`probability of success ${probability.toFixed(2)}`]),
-    ...given.map(([name, value]) => `${name} ${Number(value.toFixed(1))}/10`),
-  ].join(" · ");
 }
 
 function issues(step) {

@@ -2,8 +2,8 @@
 
 import * as api from "./api.js";
 import { boundaries } from "./boundaries.js";
-import { all, fill, h } from "/common/dom.js";
-import { badge, button, count, zoom } from "/common/parts.js";
+import { fill, find, h } from "/common/dom.js";
+import { badge, button, folded, history, undoButtons, unsaved, zoom } from "/common/parts.js";
 import { steps } from "./steps.js";
 import { ISSUE, VERDICT, camera as short, doubt, seconds, told } from "./words.js";
 
@@ -39,22 +39,22 @@ export function page() {
   );
 }
 
-export function head(view) {
-  const { episode, session, query } = view;
+function head(view) {
+  const { episode, changes, query } = view;
   const verdict = VERDICT[episode.verdict];
   return [
     h(
       "div",
       { class: "title" },
-      h("a", { href: `#/?${query()}` }, "← All episodes"),
+      h("a", { href: `#/?${query}` }, "← All episodes"),
       h("h1", {}, `Episode ${episode.episode}`),
       episode.verdict
         ? badge(episode.verdict, `${verdict} by ${episode.by}`)
         : badge("skipped", "not reviewed"),
       episode.reasons?.length > 0 && h("span", { class: "muted" }, `${doubt(episode.doubt)}: ${episode.reasons.join(", ")}`),
-      h("span", { class: `saving ${session.state}`, role: "status", id: "saving" }, SAVING[session.state]),
+      h("span", { class: `saving ${changes.state}`, role: "status", id: "saving" }, SAVING[changes.state]),
     ),
-    instruction(episode.instruction),
+    folded(episode.instruction, (text) => h("p", { class: "instruction" }, text)),
     h(
       "div",
       { class: "bar-of-buttons" },
@@ -62,8 +62,7 @@ export function head(view) {
       verdictButton(episode, "reject", "Reject", "R"),
       verdictButton(episode, "unsure", "Unsure", "U"),
       h("span", { class: "between" }),
-      button("undo", "Undo", "Z", { disabled: !episode.can_undo }),
-      button("redo", "Redo", "⇧Z", { disabled: !episode.can_redo, "aria-keyshortcuts": "Shift+Z" }),
+      undoButtons(episode),
       h("span", { class: "between" }),
       turn(view, episode.previous, "← Previous"),
       turn(view, episode.next, "Next unreviewed →"),
@@ -71,18 +70,6 @@ export function head(view) {
     ),
   ];
 }
-
-const LONG = 160;
-
-// A long one is folded, so that the buttons stay where they are.
-const instruction = (text) =>
-  text.length <= LONG
-    ? h("p", { class: "instruction", dir: "auto" }, text)
-    : h(
-        "details",
-        { class: "fold", "data-keep": "open" },
-        h("summary", {}, h("span", { class: "instruction", dir: "auto" }, text)),
-      );
 
 const SAVING = { saved: "Saved", saving: "Saving …", failed: "Not saved", conflict: "Not saved" };
 
@@ -92,29 +79,9 @@ const verdictButton = (episode, verdict, words, key) =>
 const turn = ({ query }, index, words) =>
   index === null
     ? h("span", { class: "muted off" }, words)
-    : h("a", { class: "turn", href: `#/episode/${index}?${query()}` }, words);
+    : h("a", { class: "turn", href: `#/episode/${index}?${query}` }, words);
 
-export function banner({ session }) {
-  if (session.state !== "failed" && session.state !== "conflict") return null;
-  const changes = session.unsaved.map(told).join("; ");
-  const conflict = session.state === "conflict";
-  return h(
-    "div",
-    { class: "note banner", role: "alert" },
-    h("p", {}, h("b", {}, conflict ? first(session) : "Not saved. "), session.detail),
-    h("p", {}, `Yours is kept here: ${changes}.`),
-    h(
-      "p",
-      { class: "buttons" },
-      button("again", conflict ? "Apply mine on top" : "Send again", null),
-      button("discard", conflict ? "See theirs, drop mine" : "Drop it", null),
-    ),
-  );
-}
-
-const first = ({ first: by, by: me }) => (by === me() ? "You were first, from another window. " : "Somebody was first. ");
-
-export function cameras({ episode, camera }) {
+function cameras({ episode, camera }) {
   return episode.cameras.map((one) =>
     h(
       "figure",
@@ -143,7 +110,7 @@ export function cameras({ episode, camera }) {
   );
 }
 
-export function controls({ episode, player, labelling }) {
+export function controls({ episode, player }) {
   const { frame } = player;
   return [
     button("play", player.playing ? "Pause" : "Play step", "Space"),
@@ -157,7 +124,7 @@ export function controls({ episode, player, labelling }) {
     button("merge", "Merge", "M", { title: "Merge with the next step" }),
     button("insert", "Insert", "I"),
     button("delete", "Delete", "Del", { class: "danger", "aria-keyshortcuts": "Delete" }),
-    button("label", labelling ? "Change now" : "Label", "C", { title: "Play on, and mark each change with a key" }),
+    button("label", player.playing ? "Change now" : "Label", "C", { title: "Play on, and mark each change with a key" }),
   ];
 }
 
@@ -189,7 +156,7 @@ function shot(episode, camera, frame, words) {
   );
 }
 
-export function whole({ episode }) {
+function whole({ episode }) {
   return h(
     "p",
     { class: "buttons issues" },
@@ -200,40 +167,26 @@ export function whole({ episode }) {
   );
 }
 
-export function history({ episode, past }) {
-  const { offset, history: lines } = past?.revision === episode.revision ? past : { offset: 0, history: episode.history };
-  return [
-    h("summary", {}, `History: ${count(episode.changes, "change")}`),
-    h(
-      "p",
-      { class: "buttons" },
-      offset > 0 && button("newer", "Newer changes", null),
-      offset + lines.length < episode.changes && button("earlier", "Earlier changes", null),
-    ),
-    h(
-      "ol",
-      { class: "history" },
-      [...lines].reverse().map((line) =>
-        h(
-          "li",
-          { value: line.number, class: line.undone ? "undone" : null },
-          h("span", {}, line.words), " ",
-          h("span", { class: "muted" }, `${line.undone ? "taken back · " : ""}${line.by} · ${new Date(line.at).toLocaleString()}`),
-        ),
-      ),
-    ),
-  ];
+function past({ episode, past: leaf }) {
+  const { offset, history: lines } = leaf?.revision === episode.revision ? leaf : { offset: 0, history: episode.history };
+  const turns = h(
+    "p",
+    { class: "buttons", "data-key": "turns" },
+    offset > 0 && button("newer", "Newer changes", null),
+    offset + lines.length < episode.changes && button("earlier", "Earlier changes", null),
+  );
+  return history(episode.changes, lines, turns);
 }
 
 // Brings every part of the page up to date but the time line, whose width the caller knows.
-export function draw(view, holder) {
-  const into = (id, ...parts) => fill(all(`#${id}`, holder)[0], ...parts);
+export function draw(view) {
+  const into = (id, ...parts) => fill(find(`#${id}`, view.holder), ...parts);
   into("head", ...head(view));
-  into("banner", banner(view));
+  into("banner", unsaved(view.changes, view.by(), told));
   into("cameras", cameras(view));
   into("controls", controls(view));
   into("ends", ends(view));
   into("steps", steps(view));
   into("whole", whole(view));
-  into("history", ...history(view));
+  into("history", ...past(view));
 }

@@ -1,6 +1,7 @@
 // Small parts of a page, the same for eyes and for screen readers.
 
 import { fill, find, h } from "./dom.js";
+import { Refusal } from "./server.js";
 
 const MARK = {
   accept: "✓", accepted: "✓", observed: "◉", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
@@ -64,4 +65,78 @@ export function enlargeOnClick() {
       event.target.closest("dialog").close();
     }
   });
+}
+
+export const field = (label, control) => h("label", {}, label, control);
+export const cancelButton = () => h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc"));
+
+// A text that is folded where it is long, so that the buttons stay where they are; `line(text)` draws it.
+export function folded(text, line) {
+  const said = h("span", { dir: "auto" }, text);
+  if (text.length <= 160) return line(said);
+  return h("details", { class: "fold", "data-keep": "open", "data-key": "said" }, h("summary", {}, line(said)));
+}
+
+export const undoButtons = ({ can_undo, can_redo }) => [
+  button("undo", "Undo", "Z", { disabled: !can_undo, "data-key": "undo" }),
+  button("redo", "Redo", "⇧Z", { disabled: !can_redo, "aria-keyshortcuts": "Shift+Z", "data-key": "redo" }),
+];
+
+export const alert = (name, ...lines) => h("div", { class: "note banner", role: "alert", "data-key": name }, lines);
+
+// What is not saved, and the choice that there is; null where all is. `told` says what a change would do.
+export function unsaved(changes, me, told) {
+  const { problem, waiting } = changes;
+  if (!problem) return null;
+  const conflict = problem.kind === "conflict";
+  const first = problem.by === me ? "You were first, from another window. " : "Somebody was first. ";
+  return alert(
+    "problem",
+    h("p", {}, h("b", {}, conflict ? first : "Not saved: "), `${problem.detail}.`),
+    h("p", {}, `Yours is kept here: ${waiting.map(told).join("; ")}.`),
+    h(
+      "p",
+      { class: "buttons" },
+      button("again", conflict ? "Apply mine on top" : "Send again", null),
+      button("discard", conflict ? "See theirs, drop mine" : "Drop it", null),
+    ),
+  );
+}
+
+// The changes of people, the newest first; `more` stands above them.
+export const history = (changes, lines, more) => [
+  h("summary", { "data-key": "title" }, `History: ${count(changes, "change")}`),
+  more,
+  h(
+    "ol",
+    { class: "history", "data-key": "lines" },
+    [...lines].reverse().map(({ number, words, by, at, undone }) =>
+      h(
+        "li",
+        { value: number, "data-key": number, class: undone ? "undone" : null },
+        h("span", {}, words), " ",
+        h("span", { class: "muted" }, `${undone ? "taken back · " : ""}${by} · ${new Date(at).toLocaleString()}`),
+      ),
+    ),
+  ),
+];
+
+// What an attempt's judge scored, each in words.
+export function scores({ probability, semantics, quality }) {
+  const given = [["semantics", semantics], ["quality", quality]].filter(([, value]) => value !== null);
+  return [
+    ...(probability === null ? [] : [`probability of success ${probability.toFixed(2)}`]),
+    ...given.map(([name, value]) => `${name} ${Number(value.toFixed(1))}/10`),
+  ];
+}
+
+// Shows the rows that a server answers with, or why there are none; nothing where another question came meanwhile.
+export async function showRows(list, asked, show) {
+  try {
+    await show(await asked());
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (!(error instanceof Refusal)) throw error;
+    fill(list, h("li", { class: "note", role: "alert" }, `Not loaded: ${error.message}.`));
+  }
 }

@@ -1,8 +1,7 @@
 // What the server is asked.
 
-import { ask, post } from "/common/ask.js";
+import { ask, post } from "/common/server.js";
 
-export { Refusal } from "/common/ask.js";
 
 const at = (id, rest = "") => `/v1/storyboards/${encodeURIComponent(id)}${rest}`;
 

@@ -1,69 +1,53 @@
 // One storyboard: what the server has, what is selected and looked at, and who is told of what.
 
 import * as api from "./api.js";
-import { Changes } from "./changes.js";
-import { run } from "./commands.js";
-import { fill, find, h, onceAFrame } from "/common/dom.js";
-import { Drafts } from "/common/drafts.js";
-import { say } from "/common/parts.js";
+import { COMMANDS, command } from "./commands.js";
 import { Follower } from "./follow.js";
-import { command } from "./keys.js";
+import { changesOf } from "./forms.js";
 import { Picker } from "./picker.js";
-import { announced } from "./said.js";
-import { changesOf } from "./submitted.js";
 import { clock, draw, page } from "./view.js";
-import { START } from "./words.js";
+import { START, announced } from "./words.js";
+import { fill, find } from "/common/dom.js";
+import { EditedPage } from "/common/page.js";
+import { say } from "/common/parts.js";
+import { attempt } from "/common/server.js";
 
-export class BoardView {
+export class BoardView extends EditedPage {
   #asking = false;
   #again = false;
   #picker = null;
   #reached = null;
-
-  leaving = new AbortController();
-  draw = onceAFrame(() => this.#draw(), this.leaving.signal);
+  #opened = null;
 
   constructor(holder, { studio, state, by, go }) {
-    Object.assign(this, { holder, studio, state, by, go });
+    super(holder, `studio ${state.id}`, {
+      commands: COMMANDS,
+      command,
+      changes: {
+        send: (change, after) => api.edit(state.id, after, by(), change),
+        seen: () => this.state.number,
+        take: (now) => this.#take(now),
+      },
+    });
+    Object.assign(this, { studio, state, by, go });
     this.id = state.id;
     this.selected = state.steps[0]?.id ?? START;
     this.attempt = null;
     this.follows = state.status === "running";
-    this.form = null;
     this.writing = state.writing ?? "";
     this.live = true;
     this.gone = false;
     this.asOf = performance.now();
-    this.drafts = new Drafts(`studio ${this.id}`);
-    this.changes = new Changes({
-      id: this.id,
-      by,
-      number: () => this.state.number,
-      take: (now) => this.#take(now),
-      changed: () => this.draw(),
-      refused: (why) => say(`Not done: ${why}.`),
-    });
     fill(holder, page());
-    this.#listen();
-    this.#draw();
-    this.#resume();
+    this.on(holder, "load", ({ target }) => this.#measure(target), { capture: true });
+    this.on(document, "visibilitychange", () => this.#seen());
+    this.redraw();
+    this.resume();
     this.follower = new Follower((after) => api.events(this.id, Math.max(after, this.state.number)), {
       heard: (name, data) => this.#heard(name, data),
       live: (live) => this.#connected(live),
     });
     this.ticking = setInterval(() => clock(this), 1000);
-  }
-
-  #listen() {
-    const { signal } = this.leaving;
-    const on = (target, name, work) => target.addEventListener(name, work, { signal });
-    on(document, "keydown", (event) => this.#key(event));
-    on(this.holder, "click", (event) => this.#click(event));
-    on(this.holder, "submit", (event) => this.#submit(event));
-    on(this.holder, "input", (event) => event.target.form?.dataset.form && this.drafts.keep(event.target.form));
-    this.holder.addEventListener("load", (event) => this.#measure(event.target), { signal, capture: true });
-    on(document, "visibilitychange", () => this.#seen());
-    on(window, "beforeunload", (event) => this.changes.waiting.length && event.preventDefault());
   }
 
   // A browser has few connections to a server: a page that nobody looks at keeps one only while models work.
@@ -78,15 +62,11 @@ export class BoardView {
     clearInterval(this.ticking);
     this.follower.close();
     this.#picker?.close();
-    this.leaving.abort();
+    super.close();
   }
 
-  get unsaved() {
-    return this.changes.waiting.length > 0;
-  }
-
-  get step() {
-    return this.state.steps.find(({ id }) => id === this.selected) ?? null;
+  get steps() {
+    return this.state.steps;
   }
 
   // The attempt on show: the one that the person looks at, else the goal image, else the last one.
@@ -119,18 +99,16 @@ export class BoardView {
   async refresh() {
     if (this.#asking) return void (this.#again = true);
     this.#asking = true;
-    try {
-      do {
-        this.#again = false;
-        this.#take(await api.state(this.id));
-      } while (this.#again && !this.leaving.signal.aborted);
-    } catch (error) {
-      if (!(error instanceof api.Refusal)) throw error;
-      if (error.status === 404) this.gone = true;
-      else if (error.status) say(`Not loaded: ${error.message}.`);
-    } finally {
-      this.#asking = false;
-    }
+    const failed = ({ status, message }) => {
+      if (status === 404) this.gone = true;
+      else if (status) say(`Not loaded: ${message}.`);
+    };
+    do {
+      this.#again = false;
+      const now = await attempt(() => api.state(this.id), failed);
+      if (now) this.#take(now);
+    } while (this.#again && !this.leaving.signal.aborted);
+    this.#asking = false;
     this.draw();
   }
 
@@ -147,7 +125,7 @@ export class BoardView {
 
   // While nobody has selected another step, the one that is worked on is on show.
   #follow() {
-    const active = this.active;
+    const { active } = this;
     if (active && active !== this.selected && !this.form) {
       this.selected = active;
       this.attempt = null;
@@ -178,15 +156,6 @@ export class BoardView {
     this.draw();
   }
 
-  // Words that were typed here before, and neither saved nor dropped.
-  #resume() {
-    const found = this.drafts.first(this.state.steps);
-    if (!found) return;
-    this.select(found.step);
-    this.open(found.form);
-    say("The words that you had typed are here again, and not saved yet.");
-  }
-
   select(id, { attempt = null } = {}) {
     this.selected = id;
     this.attempt = attempt;
@@ -196,9 +165,7 @@ export class BoardView {
   }
 
   selectBy(way) {
-    const ids = [START, ...this.state.steps.map(({ id }) => id)];
-    const at = ids.indexOf(this.selected) + way;
-    this.select(ids[Math.max(0, Math.min(at, ids.length - 1))]);
+    super.selectBy(way, [START, ...this.steps.map(({ id }) => id)]);
   }
 
   look(attempt) {
@@ -207,31 +174,27 @@ export class BoardView {
   }
 
   open(form) {
-    this.form = form;
     this.follows = false;
-    this.#draw();
-    const place = find(`[data-form="${form}"]`, this.holder);
-    this.drafts.fill(place);
+    this.#opened = { number: this.state.number, words: wordsOf(this.step) };
+    const place = super.open(form);
     if (form === "continue") this.#picker = new Picker(find("#later", place), { studio: this.studio, changed: (scene) => this.#later(scene) });
     const field = find("textarea, input:not([type=file]):not([hidden]), button", place);
     field?.focus();
     if (field?.select) field.select();
     place?.scrollIntoView({ block: "nearest" });
+    return place;
   }
 
   cancel() {
-    if (!this.form) return;
     const { form } = this;
-    this.drafts.drop({ form, step: this.selected });
-    this.#shut();
-    find(`[data-act="${form}"]`, this.holder)?.focus();
+    super.cancel();
+    if (form) find(`[data-act="${form}"]`, this.holder)?.focus();
   }
 
-  #shut() {
+  shut() {
     this.#picker?.close();
     this.#picker = null;
-    this.form = null;
-    this.#draw();
+    super.shut();
   }
 
   #later(scene) {
@@ -239,45 +202,34 @@ export class BoardView {
     find("[data-form=continue] .primary.go", this.holder).disabled = !scene;
   }
 
-  #key(event) {
-    const found = command(event);
-    if (!found) return;
-    if (run(this, found)) event.preventDefault();
-  }
-
-  #click(event) {
+  clicked(event, pressed) {
     const menu = find("details.menu[open]", this.holder);
-    const pressed = event.target.closest("[data-act]");
     if (menu && (pressed || !menu.contains(event.target))) menu.open = false;
-    if (!pressed || pressed.disabled) return;
-    const { act, ...more } = pressed.dataset;
-    run(this, { act, ...more });
+    super.clicked(event, pressed);
   }
 
-  async #submit(event) {
-    event.preventDefault();
-    const { form, step } = event.target.dataset;
-    const given = Object.fromEntries(new FormData(event.target));
-    const pressed = event.submitter?.value ?? "";
+  async submitted(form, given, pressed) {
     const changes = changesOf(form, this, given, pressed);
-    if (!changes) return;
-    const before = new Set(this.state.steps.map(({ id }) => id));
+    if (!changes) return false;
+    const before = new Set(this.steps.map(({ id }) => id));
     const kept = this.selected;
-    this.#shut();
-    const saved = await Promise.all(changes.map((change) => this.changes.make(change)));
-    if (!saved.every(Boolean)) return;
-    this.drafts.drop({ form, step });
+    // Words of a step that somebody else has changed since the form was opened: the server asks what is to be done.
+    const overtaken = ["words", "draw"].includes(form) && wordsOf(this.step) !== this.#opened.words;
+    const seen = overtaken ? this.#opened.number : null;
+    this.shut();
+    const saved = await Promise.all(changes.map((change, at) => this.changes.make(change, { seen: at ? null : seen })));
+    if (!saved.every(Boolean)) return false;
     if (form === "add") {
-      const added = this.state.steps.find(({ id }) => !before.has(id));
+      const added = this.steps.find(({ id }) => !before.has(id));
       if (added && this.selected === kept) this.select(added.id);
     }
     if (form === "continue") this.follows = true;
+    return true;
   }
 
-  #draw() {
-    const { steps } = this.state;
+  redraw() {
     if (this.selected !== START && !this.step) {
-      this.selected = steps[0]?.id ?? START;
+      this.selected = this.steps[0]?.id ?? START;
       this.attempt = this.form = null;
     }
     draw(this);
@@ -294,4 +246,5 @@ export class BoardView {
   }
 }
 
+const wordsOf = (step) => step && JSON.stringify([step.name, step.instruction, step.prompt]);
 const longer = (one, other) => (other.length > one.length ? other : one);

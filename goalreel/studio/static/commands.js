@@ -1,18 +1,48 @@
-// What each command does to the storyboard on show. `view` is the BoardView.
+// What each command does to the storyboard on show, and the keys for it. `view` is the BoardView.
 
 import * as api from "./api.js";
-import { fill, h } from "/common/dom.js";
-import { count, say } from "/common/parts.js";
-import { sheet } from "./keys.js";
 import { START } from "./words.js";
+import { fill, h } from "/common/dom.js";
+import { commandOf, pressed } from "/common/page.js";
+import { count, say, sheet } from "/common/parts.js";
+import { attempt } from "/common/server.js";
 
-// Whether there is such a command.
-export function run(view, { act, ...given }) {
-  const work = COMMANDS[act];
-  if (!work) return false;
-  const step = view.state.steps.find(({ id }) => id === (given.step ?? view.selected)) ?? null;
-  work(view, { ...given, step });
-  return true;
+const SHEET = [
+  ["Look", [
+    ["J  L", "previous, next step; ← → too"],
+    ["?", "this sheet"],
+  ]],
+  ["Words", [
+    ["Enter", "edit the words of the step"],
+    ["I", "add a step behind it"],
+    ["Delete", "delete the step"],
+    ["Shift + ← →", "move the step earlier, later"],
+  ]],
+  ["Pictures", [
+    ["1 – 9", "take that attempt as the goal image"],
+    ["A  R", "accept, refuse the picture on show"],
+    ["G", "draw again, with another prompt or several pictures"],
+    ["N", "go on from a later picture"],
+  ]],
+  ["Storyboard", [
+    ["S", "stop; what is there is kept"],
+    ["C", "go on: draw what is open"],
+    ["Z  Shift + Z", "undo, redo"],
+    ["Esc", "leave a form"],
+  ]],
+];
+
+const ACTS = {
+  j: "previous", l: "next", ArrowLeft: "previous", ArrowRight: "next", Enter: "words", i: "add", Delete: "delete", a: "accept", r: "refuse",
+  g: "draw", n: "continue", s: "stop", c: "resume", "?": "sheet",
+};
+
+export const command = (event) => commandOf(event, ACTS, special);
+
+function special({ key, shiftKey, target }) {
+  if (key === "Enter" && pressed(target)) return null;
+  if (shiftKey && key === "ArrowLeft") return { act: "earlier" };
+  if (shiftKey && key === "ArrowRight") return { act: "later" };
 }
 
 const needsStep = (work) => (view, given) => (given.step ? work(view, given) : say("Select a step first."));
@@ -25,19 +55,15 @@ const pictured = (work) =>
     return work(view, given.step, attempt);
   });
 
-const COMMANDS = {
+export const COMMANDS = {
   select: (view, { step, id }) => view.select(step?.id ?? id ?? START),
   start: (view) => view.select(START),
-  previous: (view) => view.selectBy(-1),
-  next: (view) => view.selectBy(1),
   look: (view, { attempt }) => view.look(Number(attempt)),
 
   words: form("words"),
   draw: form("draw"),
-  variants: form("draw"),
   add: (view) => view.open("add"),
   continue: (view) => view.open("continue"),
-  cancel: (view) => view.cancel(),
   delete: needsStep(async (view, { step }) => {
     const { steps } = view.state;
     const at = steps.indexOf(step);
@@ -58,15 +84,10 @@ const COMMANDS = {
 
   stop: (view) => asked(view, api.cancel),
   resume: (view) => asked(view, api.resume).then(() => (view.follows = true)),
-  again: (view) => view.changes.again(),
-  discard(view) {
-    view.drafts.clear();
-    view.changes.discard();
-  },
-  corpus: (view) => sent(api.addToCorpus(view.id), ({ folder, storyboards }) => `It is in the corpus: ${count(storyboards, "storyboard")} in ${folder}.`),
-  execute: (view) => sent(api.execute(view.id), ({ message }) => message),
+  corpus: (view) => sent(() => api.addToCorpus(view.id), ({ folder, storyboards }) => `It is in the corpus: ${count(storyboards, "storyboard")} in ${folder}.`),
+  execute: (view) => sent(() => api.execute(view.id), ({ message }) => message),
   remove: (view) => confirmed(view),
-  sheet: () => sheet(),
+  sheet: () => sheet(SHEET),
 };
 
 function move(view, step, way) {
@@ -77,23 +98,16 @@ function move(view, step, way) {
   view.changes.make({ kind: "move", step: step.id, before: (way < 0 ? steps[to] : steps[to + 1])?.id ?? null });
 }
 
+const refused = ({ message }) => say(`Not done: ${message}.`);
+
 async function asked(view, question) {
-  try {
-    await question(view.id);
-  } catch (error) {
-    if (!(error instanceof api.Refusal)) throw error;
-    say(`Not done: ${error.message}.`);
-  }
+  await attempt(() => question(view.id), refused);
   await view.refresh();
 }
 
-async function sent(answer, words) {
-  try {
-    say(words(await answer));
-  } catch (error) {
-    if (!(error instanceof api.Refusal)) throw error;
-    say(`Not done: ${error.message}.`);
-  }
+async function sent(question, words) {
+  const answer = await attempt(question, refused);
+  if (answer) say(words(answer));
 }
 
 function confirmed(view) {
@@ -106,13 +120,10 @@ function confirmed(view) {
   );
   dialog.querySelector(".danger").addEventListener("click", async () => {
     dialog.close();
-    try {
-      await api.remove(view.id);
-      view.go("#/");
-    } catch (error) {
-      if (!(error instanceof api.Refusal)) throw error;
-      say(`Not deleted: ${error.message}.`);
-    }
+    let kept = null;
+    await attempt(() => api.remove(view.id), (error) => (kept = error));
+    if (kept) say(`Not deleted: ${kept.message}.`);
+    else view.go("#/");
   });
   dialog.showModal();
 }

@@ -1,9 +1,7 @@
-// The forms of a storyboard: words of a step, a new step, another drawing, a later picture.
+// The forms of a storyboard (words of a step, a new step, another drawing, a later picture), and what they ask for.
 
 import { h } from "/common/dom.js";
-
-const field = (label, control) => h("label", {}, label, control);
-const cancel = () => h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc"));
+import { cancelButton, field } from "/common/parts.js";
 
 export function wordsForm({ step }) {
   return h(
@@ -17,7 +15,7 @@ export function wordsForm({ step }) {
       { class: "buttons" },
       h("button", { class: "primary", value: "draw" }, "Save and draw"),
       h("button", { value: "save" }, "Save the words"),
-      cancel(),
+      cancelButton(),
     ),
   );
 }
@@ -38,7 +36,7 @@ export function drawForm({ step, shown, state, studio }) {
       ),
     ),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "rest", checked: true }), " and draw the steps that follow again"),
-    h("p", { class: "buttons" }, h("button", { class: "primary" }, "Draw"), cancel()),
+    h("p", { class: "buttons" }, h("button", { class: "primary" }, "Draw"), cancelButton()),
   );
 }
 
@@ -51,7 +49,7 @@ export function addForm({ state, selected }) {
     field("What should be done", h("input", { name: "name", maxlength: 200, required: true, dir: "auto", placeholder: "put the blue block in the bowl" })),
     field("What is true afterwards, if other words say it better", h("textarea", { name: "instruction", rows: 1, maxlength: 2000, dir: "auto" })),
     field("Prompt for the Editor, likewise", h("textarea", { name: "prompt", rows: 1, maxlength: 2000, dir: "auto" })),
-    h("p", { class: "buttons" }, h("button", { class: "primary" }, "Add it"), cancel()),
+    h("p", { class: "buttons" }, h("button", { class: "primary" }, "Add it"), cancelButton()),
   );
 }
 
@@ -72,6 +70,37 @@ export function continueForm({ state, selected, later }) {
         state.steps.map(({ name }, place) => h("option", { value: place + 1, selected: place + 1 === at }, `up to step ${place + 1}: ${name}`)),
       ),
     ),
-    h("p", { class: "buttons" }, h("button", { class: "primary go", disabled: !later }, "Plan the rest"), cancel()),
+    h("p", { class: "buttons" }, h("button", { class: "primary go", disabled: !later }, "Plan the rest"), cancelButton()),
   );
 }
+
+// The changes that a form asks for, in order; null where it asks for none. `pressed` is the value of its button.
+export const changesOf = (form, view, given, pressed) => CHANGES[form](view, given, pressed);
+
+const CHANGES = {
+  words({ step }, { name, instruction, prompt }, pressed) {
+    const words = {};
+    if (name.trim() !== step.name) words.name = name.trim();
+    if (instruction.trim() !== step.instruction) words.instruction = instruction.trim();
+    if (prompt.trim() && prompt.trim() !== step.prompt) words.prompt = prompt.trim();
+    const changed = Object.keys(words).length > 0;
+    return [
+      ...(changed ? [{ kind: "change", step: step.id, ...words }] : []),
+      ...(pressed === "draw" ? [{ kind: "draw", step: step.id, rest: true }] : []),
+    ];
+  },
+  draw({ step }, { prompt, how, rest }) {
+    const variants = Number(how);
+    const words = prompt.trim() === step.prompt ? {} : { prompt: prompt.trim() };
+    return [{ kind: "draw", step: step.id, ...words, variants, rest: variants === 0 && rest === "on" }];
+  },
+  add({ state, selected }, { name, instruction, prompt }) {
+    const at = state.steps.findIndex(({ id }) => id === selected);
+    const before = state.steps[at + 1]?.id ?? null;
+    const optional = (text) => text.trim() || undefined;
+    return [{ kind: "add", name: name.trim(), instruction: optional(instruction), prompt: optional(prompt), before }];
+  },
+  continue({ later }, { done }) {
+    return later ? [{ kind: "continue", image: later.data, done: Number(done) }] : null;
+  },
+};

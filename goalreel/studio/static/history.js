@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
-import { badge, count } from "/common/parts.js";
+import { badge, count, showRows } from "/common/parts.js";
 import { BOARD } from "./words.js";
 
 const PAGE = 24;
@@ -33,15 +33,10 @@ export class HistoryList {
     this.#asked.abort();
     this.#asked = new AbortController();
     const query = new URLSearchParams({ q: this.search.value.trim(), limit: PAGE, ...(before && { before }) });
-    try {
-      const { storyboards, total, damaged } = await api.storyboards(query, this.#asked.signal);
+    await showRows(find("#items", this.holder), () => api.storyboards(query, this.#asked.signal), ({ storyboards, total, damaged }) => {
       this.#rows = before ? [...this.#rows, ...storyboards] : storyboards;
       this.#show(total > this.#rows.length, query.get("q") !== "", damaged);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!(error instanceof api.Refusal)) throw error;
-      fill(find("#items", this.holder), h("li", { class: "note", role: "alert" }, `Not loaded: ${error.message}.`));
-    }
+    });
   }
 
   // `searched`: whether the rows answer a search; the field may hold other words by now.

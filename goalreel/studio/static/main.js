@@ -2,80 +2,36 @@
 
 import * as api from "./api.js";
 import { BoardView } from "./board.js";
-import { fill, find, h } from "/common/dom.js";
-import { enlargeOnClick, say } from "/common/parts.js";
 import { StartView } from "./start.js";
+import { h } from "/common/dom.js";
+import { nameField, person, startPage } from "/common/page.js";
 
-const NAME = "goalreel person";
-const holder = document.getElementById("page");
-let studio;
-let examples = [];
-let view = null;
-let here = location.hash;
-
-const person = () => localStorage.getItem(NAME) || studio.person || "person";
-const go = (address) => (location.hash = address);
-
-async function route() {
-  if (view?.unsaved) {
-    if (location.hash !== here) {
-      history.replaceState(null, "", here);
-      say("Something is not saved yet: send it again, or drop it, before you go on.");
-    }
-    return;
-  }
-  const wanted = location.hash;
-  const id = /^#\/storyboard\/([\w-]+)$/.exec(wanted)?.[1];
-  try {
-    const state = id ? await api.state(id) : null;
-    if (location.hash !== wanted) return;
-    here = wanted;
-    view?.close();
-    window.scrollTo(0, 0);
-    view = state
-      ? new BoardView(holder, { studio, state, by: person, go })
-      : new StartView(holder, { studio, examples, go });
-    document.title = state ? `${state.instruction} · goalreel studio` : "goalreel studio";
-  } catch (error) {
-    if (!(error instanceof api.Refusal)) throw error;
-    here = wanted;
-    view?.close();
-    view = null;
-    fill(holder, h("main", {}, h("p", { class: "empty", role: "alert" }, `Not loaded: ${error.message}. `, h("a", { href: "#/" }, "All storyboards"))));
-  }
-}
-
-// What stands above every view: the way home, the models, and who looks.
-function bar() {
+async function first() {
+  const studio = await api.studio();
+  const { scenes: examples } = await api.examples();
+  // What stands above every view: the way home, the models, and who looks.
   const models = ["planner", "editor", "critic"].map((role) => studio.models[role]).filter(Boolean);
-  const input = h("input", { value: localStorage.getItem(NAME) || studio.person || "", placeholder: "your name", maxlength: 80, "aria-label": "Your name", size: 12 });
-  input.addEventListener("change", () => {
-    const name = input.value.trim();
-    localStorage.setItem(NAME, name);
-  });
-  const top = h(
-    "header",
-    { class: "masthead" },
-    h("a", { class: "brand", href: "#/" }, h("b", {}, "goalreel"), " studio"),
-    h("span", { class: "muted models-line" }, [...new Set(models)].join(" · ")),
-    h("label", { class: "you" }, "You are", input),
+  document.body.prepend(
+    h(
+      "header",
+      { class: "masthead" },
+      h("a", { class: "brand", href: "#/" }, h("b", {}, "goalreel"), " studio"),
+      h("span", { class: "muted models-line" }, [...new Set(models)].join(" · ")),
+      nameField("person", { class: "you" }),
+    ),
   );
-  document.body.prepend(top);
+  return { studio, examples };
 }
 
-async function start() {
-  try {
-    studio = await api.studio();
-    ({ scenes: examples } = await api.examples());
-  } catch (error) {
-    if (!(error instanceof api.Refusal)) throw error;
-    fill(holder, h("p", { class: "empty", role: "alert" }, `Not loaded: ${error.message}.`));
-    return;
-  }
-  bar();
-  enlargeOnClick();
-  window.addEventListener("hashchange", route);
-  await route();
+async function load(address) {
+  const id = /^#\/storyboard\/([\w-]+)$/.exec(address)?.[1];
+  return { state: id ? await api.state(id) : null };
 }
 
-start();
+function show(holder, { state }, { go }, { studio, examples }) {
+  document.title = state ? `${state.instruction} · goalreel studio` : "goalreel studio";
+  if (!state) return new StartView(holder, { studio, examples, go });
+  return new BoardView(holder, { studio, state, by: () => person("person"), go });
+}
+
+startPage({ first, load, show, home: "All storyboards" });

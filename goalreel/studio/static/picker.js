@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
+import { Refusal } from "/common/server.js";
 import { Unreadable, Webcam, pictureOf, read } from "./picture.js";
 
 const TOPIC = "goalreel camera";
@@ -48,7 +49,7 @@ export class Picker {
   }
 
   #fail(error) {
-    if (!(error instanceof Unreadable || error instanceof api.Refusal)) throw error;
+    if (!(error instanceof Unreadable || error instanceof Refusal)) throw error;
     this.problem = error.message;
     this.draw();
   }

@@ -1,7 +1,7 @@
 // The selected step, large: the picture before it and its goal image, what the Critic says, all attempts, its words.
 
 import { h } from "/common/dom.js";
-import { badge, button, zoom } from "/common/parts.js";
+import { badge, button, scores, zoom } from "/common/parts.js";
 import { drawForm, wordsForm } from "./forms.js";
 import { EDITED, OUTCOME, STATUS, caution, worth } from "./words.js";
 import { parsed } from "./writing.js";
@@ -232,14 +232,14 @@ function judge({ success, pictures_only }, critic) {
   return `${critic ?? "The Critic"} ${verb} it.`;
 }
 
-function meter({ probability, semantics, quality }) {
-  const scores = [["semantics", semantics], ["quality", quality]].filter(([, value]) => value !== null);
-  if (probability === null && !scores.length) return null;
+function meter(said) {
+  const told = scores(said);
+  if (!told.length) return null;
+  const { probability } = said;
   return h(
     "p",
     { class: "facts" },
     probability !== null && h("meter", { min: 0, max: 1, low: 0.33, high: 0.66, optimum: 1, value: probability, "aria-hidden": "true" }),
-    probability !== null && h("span", { class: "muted" }, `probability of success ${probability.toFixed(2)}`),
-    scores.map(([name, value]) => h("span", { class: "muted" }, `${name} ${Number(value.toFixed(1))}/10`)),
+    told.map((words) => h("span", { class: "muted" }, words)),
   );
 }

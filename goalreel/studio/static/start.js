@@ -2,7 +2,9 @@
 
 import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
+import { slashSearches } from "/common/page.js";
 import { count } from "/common/parts.js";
+import { attempt } from "/common/server.js";
 import { HistoryList } from "./history.js";
 import { Picker } from "./picker.js";
 import { caution } from "./words.js";
@@ -29,6 +31,7 @@ export class StartView {
     this.form.addEventListener("submit", (event) => this.#submit(event), { signal });
     holder.addEventListener("click", (event) => this.#click(event), { signal });
     document.addEventListener("keydown", (event) => this.#key(event), { signal });
+    slashSearches(find("[name=q]", holder), signal);
     this.#draw();
   }
 
@@ -72,9 +75,6 @@ export class StartView {
 
   #key(event) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form === this.form) this.form.requestSubmit();
-    if (event.key !== "/" || event.target.closest("input, textarea, select")) return;
-    event.preventDefault();
-    find("[name=q]", this.holder).focus();
   }
 
   async #submit(event) {
@@ -83,19 +83,17 @@ export class StartView {
     this.busy = true;
     this.problem = "";
     this.#draw();
-    try {
-      const { id } = await api.submit({
-        instruction: draft.instruction.trim(), image: draft.picture.data, seed: Number(draft.seed), max_attempts: Number(draft.max_attempts),
-        ...(draft.preset && { preset: draft.preset }),
-      });
+    const task = {
+      instruction: draft.instruction.trim(), image: draft.picture.data, seed: Number(draft.seed), max_attempts: Number(draft.max_attempts),
+      ...(draft.preset && { preset: draft.preset }),
+    };
+    const begun = await attempt(() => api.submit(task), ({ message }) => (this.problem = `Not started: ${message}.`));
+    if (begun) {
       Object.assign(draft, { picture: null, instruction: "" });
-      this.go(`#/storyboard/${id}`);
-    } catch (error) {
-      if (!(error instanceof api.Refusal)) throw error;
-      this.busy = false;
-      this.problem = `Not started: ${error.message}.`;
-      this.#draw();
+      return this.go(`#/storyboard/${begun.id}`);
     }
+    this.busy = false;
+    this.#draw();
   }
 }
 

@@ -1,8 +1,8 @@
 // What the page of one storyboard looks like; nothing here acts.
 
 import * as api from "./api.js";
-import { all, fill, find, h } from "/common/dom.js";
-import { badge, button, count } from "/common/parts.js";
+import { fill, find, h } from "/common/dom.js";
+import { alert, badge, button, folded, history, undoButtons, unsaved } from "/common/parts.js";
 import { addForm, continueForm } from "./forms.js";
 import { scene, stage } from "./stage.js";
 import { START, STATUS, seconds, standing, told, waitingFor, worth } from "./words.js";
@@ -27,21 +27,15 @@ export function page() {
   );
 }
 
-const LONG = 160;
-
 function head(view) {
   const { state } = view;
-  const text = h("span", { dir: "auto" }, state.instruction);
   return [
-    state.instruction.length <= LONG
-      ? h("h1", { "data-key": "said" }, text)
-      : h("details", { class: "fold", "data-keep": "open", "data-key": "said" }, h("summary", {}, h("h1", {}, text))),
+    folded(state.instruction, (text) => h("h1", { "data-key": "said" }, text)),
     h(
       "div",
       { class: "bar-of-buttons", "data-key": "bar" },
       // Nothing to take back, no buttons for it.
-      state.history.length > 0 && button("undo", "Undo", "Z", { disabled: !state.can_undo, "data-key": "undo" }),
-      state.history.length > 0 && button("redo", "Redo", "⇧Z", { disabled: !state.can_redo, "aria-keyshortcuts": "Shift+Z", "data-key": "redo" }),
+      state.history.length > 0 && undoButtons(state),
       button("continue", "Go on from a later picture", "N", { disabled: !state.steps.length, "data-key": "continue" }),
       menu(view),
       button("sheet", "Keys", "?", { "data-key": "sheet" }),
@@ -77,25 +71,10 @@ function menu({ id, state, studio }) {
   );
 }
 
-function banner({ changes, live, gone }) {
-  if (gone) return h("div", { class: "note banner", role: "alert", "data-key": "gone" }, h("p", {}, "This storyboard was deleted. ", h("a", { href: "#/" }, "All storyboards")));
-  if (changes.problem) {
-    const conflict = changes.problem.kind === "conflict";
-    return h(
-      "div",
-      { class: "note banner", role: "alert", "data-key": "problem" },
-      h("p", {}, h("b", {}, conflict ? "Somebody was first. " : "Not saved: "), `${changes.problem.detail}.`),
-      h("p", {}, `Yours is kept here: ${changes.waiting.map(told).join("; ")}.`),
-      h(
-        "p",
-        { class: "buttons" },
-        button("again", conflict ? "Apply mine on top" : "Send again", null),
-        button("discard", conflict ? "See theirs, drop mine" : "Drop it", null),
-      ),
-    );
-  }
-  if (live) return null;
-  return h("div", { class: "note banner", role: "alert", "data-key": "lost" }, h("p", {}, "The server does not answer. What you see is kept on its disk, and this page goes on as soon as it is back."));
+function banner({ changes, by, live, gone }) {
+  if (gone) return alert("gone", h("p", {}, "This storyboard was deleted. ", h("a", { href: "#/" }, "All storyboards")));
+  if (changes.problem) return unsaved(changes, by(), told);
+  return live ? null : alert("lost", h("p", {}, "The server does not answer. What you see is kept on its disk, and this page goes on as soon as it is back."));
 }
 
 // What is going on, or how it stands, and the one thing to do now.
@@ -174,27 +153,9 @@ function frame(step, at, { selected, active }) {
   );
 }
 
-function history({ state }) {
-  return [
-    h("summary", { "data-key": "title" }, `History: ${count(state.history.length, "change")}`),
-    h(
-      "ol",
-      { class: "history", "data-key": "lines" },
-      [...state.history].reverse().map((line) =>
-        h(
-          "li",
-          { "data-key": line.number, class: line.undone ? "undone" : null },
-          h("span", {}, line.words), " ",
-          h("span", { class: "muted" }, `${line.undone ? "taken back · " : ""}${line.by} · ${new Date(line.at).toLocaleString()}`),
-        ),
-      ),
-    ),
-  ];
-}
-
 // Brings every part of the page up to date.
 export function draw(view) {
-  const into = (id, ...parts) => fill(all(`#${id}`, view.holder)[0], ...parts);
+  const into = (id, ...parts) => fill(find(`#${id}`, view.holder), ...parts);
   into("head", ...head(view));
   into("banner", banner(view));
   into("work", ...work(view));
@@ -203,5 +164,5 @@ export function draw(view) {
   into("stage", ...(view.step ? stage(view) : scene(view)));
   const past = find("#history", view.holder);
   past.hidden = !view.state.history.length;
-  fill(past, ...history(view));
+  fill(past, ...history(view.state.history.length, view.state.history));
 }

@@ -1,0 +1,243 @@
+// What every page does: views by address, keys, clicks, forms, and words that are typed and not saved.
+
+import { fill, find, h, onceAFrame } from "./dom.js";
+import { enlargeOnClick, say } from "./parts.js";
+import { Changes, attempt } from "./server.js";
+
+const NAME = "goalreel person";
+const holder = document.getElementById("page");
+
+// Who looks, as they call themselves; kept in this browser.
+export const person = (usual) => localStorage.getItem(NAME) || usual;
+
+export function nameField(usual, props) {
+  const input = h("input", { value: person(usual), maxlength: 80, "aria-label": "Your name", size: 12 });
+  input.addEventListener("change", () => {
+    localStorage.setItem(NAME, input.value.trim());
+    input.value = person(usual);
+  });
+  return h("label", props, "You are ", input);
+}
+
+const problem = (error, ...more) =>
+  fill(holder, h("main", {}, h("p", { class: "empty", role: "alert" }, `Not loaded: ${error.message}. `, more)));
+
+// Shows a view of each address. `first()` gets what all views share, `load(address, shared)` what the one needs, and
+// `show(found, tools, shared)` makes it: {close(), unsaved}. Returns when the first one is there.
+export async function startPage({ first, load, show, home }) {
+  let view = null;
+  let here = location.hash;
+  const shared = await attempt(first, problem);
+  if (shared === null) return;
+  const tools = {
+    go: (address) => (location.hash = address),
+    // Another address of what is on show.
+    replace(address) {
+      here = address;
+      history.replaceState(null, "", address);
+    },
+  };
+
+  async function route() {
+    if (view?.unsaved) {
+      if (location.hash !== here) {
+        history.replaceState(null, "", here);
+        say("Something is not saved yet: send it again, or drop it, before you go on.");
+      }
+      return;
+    }
+    const wanted = location.hash;
+    let failed = null;
+    const found = await attempt(() => load(wanted, shared), (error) => (failed = error));
+    if (location.hash !== wanted) return;
+    here = wanted;
+    view?.close();
+    view = null;
+    window.scrollTo(0, 0);
+    if (failed) problem(failed, h("a", { href: "#/" }, home));
+    else view = show(holder, found, tools, shared);
+  }
+
+  enlargeOnClick();
+  window.addEventListener("hashchange", route);
+  await route();
+}
+
+const WRITES = "input, textarea, select, [contenteditable]";
+
+export const pressed = (target) => target.closest("button, a, summary");
+
+// The command that a key press stands for, as {act, ...}; null where the press is for a form, a dialog or the browser,
+// or stands for nothing. `acts` maps keys to commands. `special` is asked first, and answers undefined for what it
+// leaves to `acts`.
+export function commandOf(event, acts, special) {
+  const { key, shiftKey, target } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || find("dialog[open]")) return null;
+  if (key === "Escape") return { act: "cancel" };
+  if (target.closest(WRITES)) return null;
+  const command = special(event);
+  if (command !== undefined) return command;
+  if (key.toLowerCase() === "z") return { act: shiftKey ? "redo" : "undo" };
+  if (/^[1-9]$/.test(key)) return { act: "choose", attempt: Number(key) - 1 };
+  const act = acts[key] ?? acts[key.toLowerCase()];
+  return act ? { act } : null;
+}
+
+// A key that brings the search field in hand, until `signal` aborts.
+export function slashSearches(field, signal) {
+  const pressed = (event) => {
+    if (event.key !== "/" || event.target.closest(WRITES)) return;
+    event.preventDefault();
+    field.focus();
+  };
+  document.addEventListener("keydown", pressed, { signal });
+}
+
+// Words that are typed and not saved, kept in this tab: a reload, Back, or another step does not lose them.
+class Drafts {
+  constructor(owner) {
+    this.name = `goalreel words ${owner}`;
+  }
+
+  get #all() {
+    return JSON.parse(sessionStorage.getItem(this.name)) ?? {};
+  }
+
+  #put(all) {
+    sessionStorage.setItem(this.name, JSON.stringify(all));
+  }
+
+  keep(form) {
+    this.#put({ ...this.#all, [key(form.dataset)]: Object.fromEntries(new FormData(form)) });
+  }
+
+  fill(form) {
+    const fields = form ? this.#all[key(form.dataset)] : null;
+    // A field may be gone since: a step that is done has no failure.
+    for (const [name, text] of Object.entries(fields ?? {})) if (form.elements[name]) form.elements[name].value = text;
+  }
+
+  drop(given) {
+    const { [key(given)]: _, ...others } = this.#all;
+    this.#put(others);
+  }
+
+  clear() {
+    sessionStorage.removeItem(this.name);
+  }
+
+  // The form and the step of the first draft whose step is still there.
+  first(steps) {
+    const drafts = Object.keys(this.#all).map((name) => ({ form: name.split(" ")[0], step: name.split(" ")[1] }));
+    return drafts.find(({ step }) => steps.some(({ id }) => id === step)) ?? null;
+  }
+}
+
+const key = ({ form, step }) => `${form} ${step}`;
+
+// A storyboard on show that a person edits. What a page adds: `steps`, `redraw()`, `select(id)`, `submitted(form,
+// given, pressed)`, `command(event)` for keys, and `commands`, which do the work: {act: (view, {step, ...}) => ...}.
+export class EditedPage {
+  leaving = new AbortController();
+  draw = onceAFrame(() => this.redraw(), this.leaving.signal);
+  selected = null;
+  form = null;
+
+  constructor(holder, owner, { commands, command, changes }) {
+    Object.assign(this, { holder, commands, command });
+    this.drafts = new Drafts(owner);
+    this.changes = new Changes({ ...changes, changed: () => this.draw(), refused: (why) => say(`Not done: ${why}.`) });
+    this.on(document, "keydown", (event) => this.#key(event));
+    this.on(holder, "click", (event) => this.clicked(event, event.target.closest("[data-act]")));
+    this.on(holder, "submit", (event) => this.#submit(event));
+    this.on(holder, "input", (event) => event.target.form?.dataset.form && this.drafts.keep(event.target.form));
+    this.on(window, "beforeunload", (event) => this.unsaved && event.preventDefault());
+  }
+
+  on(target, name, work, options = {}) {
+    target.addEventListener(name, work, { signal: this.leaving.signal, ...options });
+  }
+
+  close() {
+    this.leaving.abort();
+  }
+
+  get unsaved() {
+    return this.changes.state !== "saved";
+  }
+
+  get step() {
+    return this.steps.find(({ id }) => id === this.selected) ?? null;
+  }
+
+  // Whether there is such a command.
+  run({ act, ...given }) {
+    const work = COMMON[act] ?? this.commands[act];
+    if (!work) return false;
+    work(this, { ...given, step: this.steps.find(({ id }) => id === (given.step ?? this.selected)) ?? null });
+    return true;
+  }
+
+  #key(event) {
+    const found = this.command(event);
+    if (found && this.run(found)) event.preventDefault();
+  }
+
+  clicked(event, pressed) {
+    if (!pressed || pressed.disabled) return;
+    const { act, ...given } = pressed.dataset;
+    this.run({ act, ...given });
+  }
+
+  async #submit(event) {
+    event.preventDefault();
+    const { form, step } = event.target.dataset;
+    const saved = await this.submitted(form, Object.fromEntries(new FormData(event.target)), event.submitter?.value ?? "");
+    if (saved) this.drafts.drop({ form, step });
+  }
+
+  // Words that were typed here before, and neither saved nor dropped.
+  resume() {
+    const found = this.drafts.first(this.steps);
+    if (!found) return;
+    this.select(found.step);
+    this.open(found.form);
+    say("The words that you had typed are here again, and not saved yet.");
+  }
+
+  // A form of the selected step, with what was typed there before.
+  open(form) {
+    this.form = form;
+    this.redraw();
+    const place = find(`form[data-form="${form}"]`, this.holder);
+    this.drafts.fill(place);
+    return place;
+  }
+
+  shut() {
+    this.form = null;
+    this.redraw();
+  }
+
+  cancel() {
+    if (!this.form) return;
+    this.drafts.drop({ form: this.form, step: this.selected });
+    this.shut();
+  }
+
+  selectBy(way, ids = this.steps.map(({ id }) => id)) {
+    const at = Math.max(0, Math.min(ids.indexOf(this.selected) + way, ids.length - 1));
+    if (ids[at] !== undefined) this.select(ids[at]);
+  }
+}
+
+const COMMON = {
+  previous: (view) => view.selectBy(-1),
+  next: (view) => view.selectBy(1),
+  cancel: (view) => view.cancel(),
+  again: (view) => view.changes.again(),
+  discard(view) {
+    view.drafts.clear();
+    view.changes.discard();
+  },
+};
