@@ -1,4 +1,4 @@
-"""Where in a recorded episode each step of a predicted storyboard ends, or that it cannot be told.
+"""Alignment of a predicted storyboard with a recorded episode: where each step ends, if that can be told.
 
 Planned steps come in order and cover the episode, so their ends are a monotonic path through the frames. Ends
 are only where the motion proposes one (`kinematic.proposals`), and one dynamic programme finds those
@@ -58,7 +58,7 @@ def ends(
     cuts: Collection[int],
     min_length: int,
 ) -> list[tuple[int, float | None]] | None:
-    """Where each step ends (exclusive, ascending; the last with the last frame), and how unlike its goal the
+    """Find each step's end (exclusive, ascending; the last with the last frame), and how unlike its goal the
     recording is just before: 0 is alike, 1 as unlike as the picture it was made from, at most MOST.
 
     `goals[i]` is step i's predicted goal image, made from the one before, and at the beginning from `first`;
@@ -148,8 +148,8 @@ def align(board: Storyboard, recording: Recording, camera: str, layout: Layout |
 
 
 def _cuts(recording: Recording, layout: Layout | None) -> set[int]:
-    """Where a step may end: what the motion proposes, and the end of each retreat, where nothing hides the
-    thing; nothing without any motion."""
+    """Frames at which a step may end: those that the motion proposes, and the end of each retreat, where
+    nothing hides the thing; none without any motion."""
     try:
         proposed = {proposal.frame for proposal in proposals(recording, layout)}
         motion = read_arms(recording, find_layout(recording, layout)).motion

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.annotator.robot import goal_camera, question, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
-from goalreel.datasets.health.issues import HealthIssue, by_level, merge_issues, of_episodes, spell
+from goalreel.datasets.health.issues import HealthIssue, broken, by_level, merge_issues, note, spell, warning
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Finding, Layout
@@ -93,8 +93,8 @@ def check(
     try:
         source = dataset if isinstance(dataset, Source) else Source.open(Path(dataset))
     except DatasetError as e:
-        broken = HealthIssue(kind="metadata", level="broken", text=str(e))
-        return CheckReport(dataset=str(dataset), issues=(broken,))
+        unreadable = broken("metadata", str(e))
+        return CheckReport(dataset=str(dataset), issues=(unreadable,))
     selected = source.select(episodes)
     source.read_numbers(*((hint.state, hint.action) if hint else ((), ())))
     issues = inspect(source, selected, progress=progress)
@@ -123,7 +123,7 @@ def _with_motion(
     recordings, unread = _read(source, selected)
     issues = list(report.issues)
     reported = {episode for issue in issues for episode in issue.episodes}
-    issues += [of_episodes("episode", "warning", unread[e], [e]) for e in unread if e not in reported]
+    issues += [warning("episode", unread[e], [e], group="Episodes") for e in unread if e not in reported]
     plans = _plans(recordings, robot, progress)
     issues += _motion_issues(recordings, robot, plans, len(selected))
     silent = sum(map(_is_silent, plans))
@@ -181,19 +181,17 @@ def _motion_issues(
 ) -> Iterator[HealthIssue]:
     """What the motions say: unknown ends of grippers, hands that start closed, words without a motion."""
     if line := question(robot):
-        yield HealthIssue(kind="robot", level="warning", text=f"annotate would stop and ask: {line}")
+        yield warning("robot", f"annotate would stop and ask: {line}")
     of = f" (of {len(recordings)} that were looked at)" if episodes > len(recordings) else ""
     starts = zip(recordings, _start_closed(recordings, robot), strict=True)
     if closed := [recording.index for recording, is_closed in starts if is_closed]:
         text = f"{spell(closed)}{of}: a hand is closed at the start, and may hold something already"
         text = f"{text}; grasps count from when it first opens"
-        yield of_episodes("starts_closed", "note", text, closed)
+        yield note("starts_closed", text, closed, group="Episodes")
     if silent := [r.index for r, plan in zip(recordings, plans, strict=True) if _is_silent(plan)]:
         why = "; ".join(f"{reason} ({n})" for reason, n in _reasons(plans).most_common(_REASONS))
         text = f"{spell(silent)}{of}: no words will be written, and frames keep the instruction: {why}"
-        yield HealthIssue(
-            kind="silent", level="note", text=text, episodes=tuple(silent), group="Instructions"
-        )
+        yield note("silent", text, tuple(silent), group="Instructions")
 
 
 def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:

@@ -41,7 +41,7 @@ def with_details(
 def _details(
     description: MotionDescription, step: StoryboardStep, goes_on: bool, names: Collection[DetailName]
 ) -> Details:
-    """What rules tell of a step; after a failure that was mended the recording `goes_on` to a done step."""
+    """Details of a step by rules; after a failure that was mended the recording `goes_on` to a done step."""
     if step.segment is None:
         return Details()
     cause = description.failure(step.segment) if step.step.outcome == "failed" else None

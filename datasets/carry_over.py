@@ -96,7 +96,7 @@ def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
 
 
 def _is_shared(role: str, sources: Sequence[Source]) -> bool:
-    """Whether all datasets have a state, or an action, in the same features."""
+    """Tell if all datasets have a state, or an action, in the same features."""
     features = {getattr(source.numbers, role) for source in sources}
     return len(features) == 1 and features != {()}
 

@@ -52,7 +52,7 @@ class Episode:
     tasks: tuple[tuple[int, str], ...] = ()
     """(first frame, text) of each run of frames with one task; a text may be empty."""
     subtask_index: NDArray[np.int64] | None = None
-    """As lerobot 0.4 and 0.5 had it, (n,), -1 where a frame has none; None without such a feature."""
+    """Sub-tasks as lerobot 0.4 and 0.5 had them, (n,), -1 for none; None without the feature."""
 
     @classmethod
     def read(
@@ -142,9 +142,6 @@ class Episode:
         """The sub-task labels that it has in a form, in order of time; empty without any.
 
         None takes the first of `LABEL_FORMS` in which it has some. A label holds until the next one.
-
-        Raises:
-            DatasetError: a file cannot be read, or labels contradict each other.
         """
         forms = LABEL_FORMS if form is None else (form,)
         episode: Any = (
@@ -153,7 +150,7 @@ class Episode:
         return next((labels for name in forms if (labels := read_labels(episode, name))), ())
 
     def is_video(self, camera: str) -> bool:
-        """Whether a camera is stored as video, and not as a picture a row.
+        """Tell if a camera is stored as video, and not as a picture a row.
 
         Raises:
             DatasetError: no such camera.
@@ -232,7 +229,7 @@ class Episode:
 
 
 def episode_id(index: int) -> str:
-    """What an episode is called as a task."""
+    """Name of an episode as a task."""
     return f"episode_{index:06d}"
 
 

@@ -28,7 +28,7 @@ class EpisodeRows:
         self.moved = moved
         """The episodes of which meta/episodes names another data file than they are in."""
         self.indices: NDArray[np.int64] = to_numpy(self._table["episode_index"])
-        """Of the rows' episodes, ascending, (rows,)."""
+        """Index of each row's episode, ascending, (rows,)."""
 
     @classmethod
     def read(cls, root: Path) -> Self:
@@ -68,7 +68,7 @@ class EpisodeRows:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """Names of the columns."""
         return self._table.column_names
 
     def __len__(self) -> int:

@@ -35,7 +35,7 @@ from goalreel.files import digest
 
 type Info = dict[str, Any]
 type Row = dict[str, Any]
-"""Of meta/episodes."""
+"""A row of meta/episodes."""
 
 _BATCH_ROWS = 512
 """Rows of an episode that are hashed together, counted from its start: a null changes its batch."""
@@ -110,11 +110,7 @@ class _Episodes(Mapping[int, str]):
         return len(self._file_of)
 
     def _read(self, episodes: list[int]) -> None:
-        """Name the episodes of one data file.
-
-        Raises:
-            DatasetError: the data file cannot be read.
-        """
+        """Name the episodes of one data file."""
         rows = {episode: self._rows.of(episode) for episode in episodes}
         path = stored(self._root, self._info["data_path"], rows[episodes[0]], "data")
         videos = sorted(k for k, f in self._info["features"].items() if f["dtype"] == "video")

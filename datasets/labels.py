@@ -34,19 +34,15 @@ LABEL_FORMS: Mapping[LabelForm, str] = {
 """Each form for a reader. Where an episode has several, the first of them is taken."""
 ANNOTATIONS, SUBTASKS = Path("meta") / "lerobot_annotations.json", Path("meta") / "subtasks.parquet"
 SUB_TASKS = "goalreel.task_per_frame"
-"""What a sub-goal camera's `info` says where frames may have their sub-tasks as tasks (`writing.tasks`)."""
+"""Key in a sub-goal camera's `info` where frames may have their sub-tasks as tasks (`writing.tasks`)."""
 WHOLE = "task"
 """The only stage of an episode where nobody named any: lerobot's `SARMConfig` has the same."""
 STAGE_PREFIXES = ("dense_", "sparse_", "")
-"""Of the columns of SARM's stages; the empty one is the older name of the sparse ones, written beside it."""
+"""Prefixes of the columns of SARM's stages; the empty one is the older name of the sparse ones."""
 
 
 def read_labels(episode: "Episode", form: LabelForm) -> tuple[Label, ...]:
-    """The sub-task labels that an episode has in a form, in order of time; empty without any.
-
-    Raises:
-        DatasetError: a file cannot be read, or labels contradict each other.
-    """
+    """The sub-task labels that an episode has in a form, in order of time; empty without any."""
     if form == "rows":
         return subtask_labels(episode.data_path).get(episode.index, ())
     if form == "annotations":
@@ -84,11 +80,7 @@ def _old_subtasks(path: Path, indices: NDArray[np.int64], where: str) -> list[tu
 
 
 def subtask_labels(path: Path) -> Labels:
-    """Episode -> its subtask rows in order of time, of one data file; only episodes that have some.
-
-    Raises:
-        DatasetError: the file cannot be read.
-    """
+    """Episode -> its subtask rows in order of time, of one data file; only episodes that have some."""
     try:
         status = path.stat()
         return _read(path, status.st_mtime_ns, status.st_size)
@@ -117,11 +109,7 @@ def _read(path: Path, mtime_ns: int, size: int) -> Labels:
 
 
 def read_texts(path: Path, column: str) -> dict[int, str]:
-    """Index -> text, of meta/tasks.parquet (`column` is task) or meta/subtasks.parquet (subtask).
-
-    Raises:
-        DatasetError: the file cannot be read, has other columns, or its indices are no whole numbers.
-    """
+    """Index -> text, of meta/tasks.parquet (`column` is task) or meta/subtasks.parquet (subtask)."""
     try:
         table = read_table(path)
     except (pa.ArrowException, OSError) as e:
@@ -226,7 +214,7 @@ def are_stages(names: Sequence[str] | None) -> bool:
 
 
 def _stage_times(row: Mapping[str, Any], name: str, times: NDArray[np.float32]) -> Sequence[float]:
-    """Where stages begin or end, in seconds: by their frames, which SARM reads, else by their times."""
+    """Seconds at which stages begin or end: by their frames, which SARM reads, else by their times."""
     frames: Sequence[int] | None = row.get(f"{name}_frames")
     if frames is None:
         return row.get(f"{name}_times") or ()

@@ -35,11 +35,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def read_batches(path: Path, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
-    """Read a parquet file, `rows` rows at a time at most.
-
-    Raises:
-        pa.ArrowException, OSError: as `read_table`.
-    """
+    """Read a parquet file, `rows` rows at a time at most."""
     with pq.ParquetFile(path) as file:
         _check_columns(file, columns)
         yield from file.iter_batches(rows, columns=columns)
@@ -49,9 +45,6 @@ def episode_tables(path: Path, columns: Sequence[str] | None = None) -> Iterator
     """Yield each run of rows of one episode in a data file, in its order.
 
     `columns` are all, or some, `episode_index` among them.
-
-    Raises:
-        pa.ArrowException, OSError: as `read_table`.
     """
     at, parts = 0, list[pa.RecordBatch]()
     for batch in read_batches(path, columns, _ROWS):

@@ -100,7 +100,7 @@ class Shard:
 
 log = logging.getLogger(__name__)
 BEFORE = {"subgoal_form": "plain"}
-"""What was so before settings told it."""
+"""Settings of records that do not tell them."""
 HEAD_BYTES = 256
 """So much of a record holds the line of its recording."""
 RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f-]*)",')
@@ -109,12 +109,12 @@ STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """Where the records of one OUT lie: OUT/meta/goalreel."""
+    """The records of one OUT, in OUT/meta/goalreel."""
 
     folder: Path
 
     def settings(self) -> dict[str, Any]:
-        """What decided the result; empty where the file is gone or damaged."""
+        """Settings that decided the result; empty where the file is gone or damaged."""
         try:
             return BEFORE | json.loads((self.folder / "settings.json").read_bytes())["settings"]
         except (OSError, ValueError, KeyError, TypeError) as e:
@@ -123,19 +123,15 @@ class RecordFiles:
 
     @cached_property
     def makers(self) -> Makers:
-        """How claims name the models, for records from before they had claims."""
+        """Names of the models, for claims of records from before they had claims."""
         return makers(self.settings().get)
 
     def path(self, episode: int) -> Path:
-        """Where an episode's record is kept."""
+        """Path of an episode's record."""
         return self.folder / "episodes" / f"chunk-{episode // 1000:03d}" / f"episode_{episode:06d}.json"
 
     def store(self, image: Image) -> str:
-        """Store a picture that is no frame of the recording; returns its reference either way.
-
-        Raises:
-            DatasetError: the disk is full.
-        """
+        """Store a picture that is no frame of the recording; returns its reference either way."""
         reference, data = reference_and_png(image)
         if data is not None:
             write_bytes(self.folder / reference, data)
@@ -173,7 +169,7 @@ class RecordFiles:
         return attributed(corrected(self.review(episode)), self.makers)
 
     def original(self, episode: int) -> Storyboard:
-        """As `outline`, without what people have corrected."""
+        """The same as `outline`, without what people have corrected."""
         return self._read(episode, self.stand_in)
 
     def stand_in(self, reference: str) -> Image:
@@ -210,11 +206,7 @@ class RecordFiles:
         return on_record(review, self.begin_log(episode, review.length))
 
     def begin_log(self, episode: int, length: int) -> "BeginLog":
-        """The record as it is, for a log to go on from; `length` is the episode's, in frames.
-
-        Raises:
-            DatasetError: as `outline`.
-        """
+        """The record as it is, for a log to go on from; `length` is the episode's, in frames."""
         from goalreel.datasets.corrections.events import BeginLog
 
         return BeginLog(
@@ -225,7 +217,7 @@ class RecordFiles:
         )
 
     def recording(self, episode: int) -> str | None:
-        """What names the recording that a record tells of (`recording_id`); None where it does not say."""
+        """Name of the recording that a record tells of (`fingerprint`); None where it does not say."""
         with self.path(episode).open("rb") as file:
             match = RECORDING.match(file.read(HEAD_BYTES))
         return match[1].decode() if match else None
@@ -266,7 +258,7 @@ class RecordFiles:
         return digest(self.path(episode).read_bytes())
 
     def stored(self, reference: str) -> Path:
-        """Where a stored picture is.
+        """Path of a stored picture.
 
         Raises:
             ValueError: it is gone, or the reference names none.
@@ -301,7 +293,7 @@ def _text(board: Storyboard) -> str:
 
 
 def reference_and_png(image: Image) -> tuple[str, bytes | None]:
-    """What a record calls a picture, and its PNG; None for a frame of the recording."""
+    """Reference of a picture in a record, and its PNG; None for a frame of the recording."""
     if image.frame:
         return FRAME + image.frame, None
     data = image.png()
@@ -310,14 +302,14 @@ def reference_and_png(image: Image) -> tuple[str, bytes | None]:
 
 
 def error_line(error: Exception) -> str:
-    """What went wrong in one line; pydantic puts the place on its second line and the cause on its third."""
+    """Message of an error in one line; pydantic puts place and cause on its second and third."""
     lines = str(error).splitlines() or [type(error).__name__]
     return ": ".join(line.strip() for line in lines[:3])
 
 
 FOLDER = Path("meta") / "goalreel"
 LOCAL = Path(".cache") / "huggingface" / "goalreel"
-"""Of this machine alone, and no loss: the lock, answers that are not recorded yet.
+"""Folder of this machine alone, and no loss: the lock, answers that are not recorded yet.
 
 Below the one folder that huggingface_hub uploads from nowhere.
 """
@@ -331,7 +323,7 @@ class Records(RecordFiles):
     """The committed episodes of one OUT. Made by `Records.open`, which holds the lock."""
 
     source: str
-    """What the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
+    """Digest of what the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
     recordings: Mapping[int, str] | None = None
     """Episode -> what names its recording (`recording_id`); None where the records are only read."""
 
@@ -377,7 +369,7 @@ class Records(RecordFiles):
 
     @property
     def answers(self) -> Path:
-        """Where models' answers are kept until their episodes are recorded."""
+        """Folder of models' answers until their episodes are recorded."""
         return self._local / "answers"
 
     @contextmanager
@@ -385,19 +377,12 @@ class Records(RecordFiles):
         """Hold what one process at a time writes corrections under, or drops what is in nobody's use.
 
         A picture is stored before the line that names it: between the two nobody may drop it.
-
-        Raises:
-            DatasetError: the disk is full.
         """
         with file_lock(self._local / "review", "", wait=True):
             yield
 
     def remember(self, source_root: Path) -> None:
-        """Keep, on this machine alone, which dataset is annotated.
-
-        Raises:
-            DatasetError: the disk is full.
-        """
+        """Keep, on this machine alone, which dataset is annotated."""
         write_bytes(self._local / "source", os.fsencode(source_root.resolve()))
 
     def source_root(self) -> Path | None:
@@ -466,11 +451,7 @@ class Records(RecordFiles):
         return self.is_corrected(episode) and self.review(episode).corrected
 
     def commit(self, episode: int, storyboard: Storyboard) -> None:
-        """Store an episode's storyboard, pictures first: the record appears only when all of it is there.
-
-        Raises:
-            DatasetError: the disk is full.
-        """
+        """Store an episode's storyboard, pictures first: the record appears only when all of it is there."""
         pictures: dict[str, bytes] = {}
 
         def put(image: Image) -> str:
@@ -503,7 +484,7 @@ class Records(RecordFiles):
         return (bytes.fromhex(Path(picture).stem) for picture in self.pictures(episode))
 
     def _check(self, episode: int) -> None:
-        """As `_read`, for a tenth of its time."""
+        """Check a record as `_read` does, in a tenth of its time."""
         path = self.path(episode)
         try:
             data = path.read_bytes()

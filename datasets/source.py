@@ -106,7 +106,7 @@ class Source:
         return (camera, *sorted(others, key=lambda c: not _on_wrist(c)))
 
     def fingerprint(self) -> Fingerprint:
-        """What tells this dataset and each of its episodes from others."""
+        """Name this dataset and each of its episodes."""
         return Fingerprint.of(self.root, self.info, self.rows, self.tasks)
 
     def check_data(self, episodes: Collection[int] | None = None) -> None:
@@ -227,7 +227,7 @@ def declares(feature: Mapping[str, Any], size: tuple[int, int]) -> bool:
 
 
 def _shape(feature: Mapping[str, Any]) -> list[int]:
-    """What info.json says of a camera, which lerobot does not look at when it loads pictures."""
+    """Shape of a camera in info.json, which lerobot does not look at when it loads pictures."""
     shape = feature.get("shape")
     return shape if isinstance(shape, list) and all(isinstance(size, int) for size in shape) else []
 
@@ -250,7 +250,7 @@ THREADS = 3
 EPISODES = 3
 """The first ones, so that a dataset that grows keeps its camera."""
 FRAMES = 4
-"""Of each episode, from its first to its last."""
+"""Frames of each episode, from its first to its last."""
 _CHANGED = 12.0
 """Grey levels (of 255) by which a place in the picture has changed."""
 _STILL, _MOVING = 0.35, 0.45

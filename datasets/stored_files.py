@@ -40,7 +40,7 @@ def _check_inside(root: Path, template: str, relative: str) -> None:
 
 
 def stored(root: Path, template: str | None, row: Mapping[str, Any], prefix: str, **keys: str) -> Path:
-    """Where the row of meta/episodes says that a file of the episode is.
+    """Path at which the row of meta/episodes says that a file of the episode is.
 
     Raises:
         DatasetError: outside the dataset, or nowhere.
@@ -98,7 +98,7 @@ def _outside(folder: Path, inside: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _in_hub_cache(target: Path) -> bool:
-    """Whether huggingface_hub keeps the file for a snapshot: HUB/datasets--OWNER--NAME/blobs/HASH."""
+    """Tell if huggingface_hub keeps the file for a snapshot: HUB/datasets--OWNER--NAME/blobs/HASH."""
     repository = target.parent.parent
     return (
         target.is_file()

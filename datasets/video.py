@@ -101,7 +101,8 @@ def _packets(path: Path) -> _Frames:
     """Read the frames of any file packet by packet."""
     with closing(av.open(ffmpeg_url(path))) as container:
         stream = container.streams.video[0]
-        packets = ((p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None)
+        whole = (p for p in container.demux(stream) if p.pts is not None and not p.is_corrupt)
+        packets = ((p.pts, p.is_keyframe) for p in whole)
         rows = np.fromiter(packets, np.dtype([("pts", np.int64), ("key", np.bool_)]))
         return rows["pts"], rows["key"], float(stream.time_base or 0), (stream.width, stream.height)
 

@@ -1,4 +1,4 @@
-"""What an annotation may say of a step beside its words, and who said it.
+"""Details of a step: texts beside its words, and who said them.
 
 The four texts are the aspects of DeMiAn (arXiv 2605.17077); the cause of a failure and whether it can be
 mended are AgiBot World 2026's `error_cause` and `restorable`.
@@ -30,25 +30,25 @@ class Detail(Frozen):
 
 
 class FailureDetail(Detail):
-    """Why a step did not come off: `text` is the cause."""
+    """Reason why a step failed: `text` is the cause."""
 
     restorable: bool | None = None
-    """Whether the robot could still mend it; None where nobody knows."""
+    """True if the robot could still repair it; None where nobody knows."""
 
 
 class Details(Frozen):
     """The details of a step; None is one that nobody told."""
 
     motion: Detail | None = None
-    """How hand and arm move, without a word for an object."""
+    """Motion of hand and arm, without a word for an object."""
     pose: Detail | None = None
     """The hand and the arm's numbers at the step's last frame."""
     scene: Detail | None = None
-    """What is seen, and where."""
+    """Things that are seen, and their places."""
     reasoning: Detail | None = None
-    """Why the step is done, towards the instruction."""
+    """Purpose of the step, towards the instruction."""
     failure: FailureDetail | None = None
-    """Of a failed step alone."""
+    """Cause of a failed step alone."""
 
     def items(self) -> Iterator[tuple[str, Detail]]:
         """The details that were told, in order."""

@@ -77,7 +77,7 @@ class Image:
 
     @property
     def recorded(self) -> bool:
-        """Whether the picture is a frame of a recording."""
+        """True if the picture is a frame of a recording."""
         return self.frame is not None and "#" in self.frame
 
     @property
@@ -211,7 +211,7 @@ class Image:
 
 
 type PictureLike = Image | str | PathLike[str] | NDArray[np.uint8] | "PIL.Image.Image"
-"""What `Image.of` takes."""
+"""Pictures that `Image.of` takes."""
 
 
 def _pixels(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
@@ -364,7 +364,7 @@ def _rgb(encoding: str, pixels: np.ndarray) -> np.ndarray:
 
 
 def _advice(encoding: str) -> str:
-    """Why an encoding is refused and what to choose instead."""
+    """Say why an encoding is refused and what to choose instead."""
     if encoding.startswith("bayer"):
         return "is an undeveloped picture: run image_proc's debayer node and use its colour topic"
     if encoding.startswith(("16", "32", "64")) or encoding.endswith("16"):

@@ -40,7 +40,7 @@ class EpisodeView:
     end_frames: tuple[Image | None, ...] = ()
     """The real frame at the end of each step's segment, one a step; empty when there is none at all."""
     failure: str | None = None
-    """Why the episode could not be annotated; the storyboard's own failure needs no copy here."""
+    """Reason why the episode could not be annotated; the storyboard's own failure needs no copy here."""
 
     def __post_init__(self) -> None:
         if self.index < 0 or self.length < 0 or not (math.isfinite(self.fps) and self.fps > 0):
@@ -209,7 +209,7 @@ class AttemptCard:
     text: str
     refined: str | None
     reply: str | None
-    """What the model answered word for word, where the page says it in another way."""
+    """Reply of the model word for word, where the page says it in another way."""
     scores: str
     """The Critic's numbers, in words; empty without any."""
 
@@ -224,11 +224,11 @@ class StepCard:
     instruction: str
     caption: str | None
     doubts: tuple[str, ...]
-    """Why the words may be untrue."""
+    """Reasons why the words may be untrue."""
     claims: str
-    """Who made what the step claims, and who checked it."""
+    """Makers and checkers of what the step claims."""
     details: tuple[str, ...]
-    """What else was told of it, in one line each."""
+    """Details that were told of it, in one line each."""
     status: Status
     span: str | None
     goal: Picture | None
@@ -249,9 +249,9 @@ class EpisodeCard:
     instruction: str
     status: Status
     tally: str
-    """How many steps are observed, verified, or in words alone; empty without steps."""
+    """Number of steps that are observed, verified, or in words alone; empty without steps."""
     end_checked: str
-    """Who compared the end with the whole instruction; empty without steps."""
+    """Name of who compared the end with the whole instruction; empty without steps."""
     seconds: str | None
     length: int
     fps: str
@@ -260,7 +260,7 @@ class EpisodeCard:
     ticks: tuple[tuple[float, str], ...]
     steps: tuple[StepCard, ...]
     message: str | None
-    """Why it failed, or which models failed on the way."""
+    """Reason why it failed, or the models that failed on the way."""
     reply: str | None
 
     @property

@@ -29,7 +29,7 @@ PROVENANCE = Path("meta") / "bag.json"
 """In the dataset: which bags, topics and episodes it was made from."""
 
 BROKEN_SHARE = 0.1
-"""Of a camera's pictures, at most so many may be replaced."""
+"""Share of a camera's pictures that may be replaced."""
 IN_FLIGHT = 64
 """Pictures on their way to the disk: lerobot's own queue of them has no bound."""
 

@@ -223,7 +223,7 @@ class _Cutter:
 
 
 def _late(stamps: Stamps, moments: Stamps, window: _Window) -> int:
-    """How many frames are before the first message of a topic; after a pause, before the first since."""
+    """Count the frames before the first message of a topic; after a pause, before the first since."""
     first = int(np.searchsorted(stamps, window.fresh))
     if first == len(stamps) or not len(moments) or stamps[first] > moments[0] + STALE_S * SECOND:
         first = 0

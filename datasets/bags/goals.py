@@ -127,7 +127,7 @@ def _verdict(goal: StreamedGoal, panel: RecordedPanel | None) -> Verdict | None:
 
 
 def has_goals(cuts: dict[Path, Cut]) -> bool:
-    """Whether a node showed any sub-goal while the bags were recorded."""
+    """Tell if a node showed any sub-goal while the bags were recorded."""
     return any(excerpt.spans for each in cuts.values() for excerpt in each.excerpts)
 
 

@@ -14,7 +14,7 @@ VERIFIED, UNVERIFIED, TEXT = 3, 4, 6
 ACCEPTED, REJECTED = 1, 2
 PENDING = 0
 PLANNER_FAILED = "the planner failed"
-"""How a line of `degraded` on the planner begins (`goalreel.types.failure_lines`)."""
+"""Beginning of a line of `degraded` on the planner (`goalreel.types.failure_lines`)."""
 LEASE = 3 * SECOND // 2
 """Silence after which followers of a node take it for gone."""
 
@@ -39,7 +39,7 @@ class StreamedGoal:
     claims: Mapping[str, Claim] = field(compare=False)
     """By what they claim; empty in a recording that is older than the field."""
     doubts: tuple[str, ...] = field(compare=False)
-    """Why its words may be untrue: the planner failed, and the instruction or an old plan stands in."""
+    """Reasons to doubt its words: the planner failed, and the instruction or an old plan stands in."""
 
     @classmethod
     def read(cls, m: Any) -> "StreamedGoal":
@@ -154,7 +154,7 @@ def spans(track: Track, end: int, beats: Sequence[int] = ()) -> list[StreamedSpa
 
 
 def _without(span: StreamedSpan, start: int, end: int) -> list[StreamedSpan]:
-    """What is left of a span without the time from `start` to `end`."""
+    """Cut from a span the time from `start` to `end`."""
     if end <= span.start or start >= span.end:
         return [span]
     before, after = replace(span, end=max(start, span.start)), replace(span, start=min(end, span.end))

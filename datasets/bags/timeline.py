@@ -29,7 +29,7 @@ FOREVER = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """When each frame of an episode is, and which picture it shows; times in ns."""
+    """Time of each frame of an episode, and which picture it shows; times in ns."""
 
     moments: Stamps
     """Ascending, (frames,)."""
@@ -37,14 +37,14 @@ class Timeline:
     """Which picture of the leading camera, (frames,)."""
     period: int
     end: int
-    """When the episode was over."""
+    """End of the episode."""
 
     def __len__(self) -> int:
         return len(self.moments)
 
     @property
     def next_moments(self) -> Stamps:
-        """When each frame gave way to the next, (frames,)."""
+        """Times at which each frame gave way to the next, (frames,)."""
         if not len(self):
             return self.moments
         after = np.append(self.moments[1:], self.moments[-1] + self.period)
@@ -116,7 +116,7 @@ class Track:
     order: Indices
     """Their places among the topic's messages as the bag gives them, (messages,)."""
     payloads: list[Any]
-    """What was kept of each."""
+    """Content that was kept of each."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,1 @@
-"""How healthy a LeRobot dataset is: what lerobot could not read, and what deserves a look."""
+"""Checks of a LeRobot dataset: parts that lerobot could not read, and parts that deserve a look."""

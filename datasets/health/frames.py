@@ -37,11 +37,7 @@ class FrameRows:
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> "FrameRows":
-        """Read files that are readable.
-
-        Raises:
-            pa.ArrowException, OSError: one is not.
-        """
+        """Read files that are readable."""
         paths = tuple(paths)
         columns = in_threads(_read, paths)
         file = np.repeat(np.arange(len(paths)), [len(c["timestamp"]) for c in columns])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from goalreel.datasets.health.frames import FrameRows
-from goalreel.datasets.health.issues import HealthIssue, by_level
+from goalreel.datasets.health.issues import HealthIssue, broken, by_level
 from goalreel.datasets.health.numbers import clock_issues, number_issues, picture_issues, stats_issues
 from goalreel.datasets.health.tables import file_issues, label_issues, link_issues, row_issues, task_issues
 from goalreel.datasets.health.videos import image_issues, video_issues
@@ -37,7 +37,7 @@ def inspect(
     issues = list(file_issues(source, episodes))
     if not source.cameras:
         text = "the dataset has no camera, so there is nothing to show as a goal"
-        issues.append(HealthIssue(kind="no_camera", level="broken", text=text))
+        issues.append(broken("no_camera", text))
     if any(issue.kind in ("data_file", "columns") and issue.level == "broken" for issue in issues):
         return by_level(issues)
     rows = FrameRows.read(data_files(source.root))

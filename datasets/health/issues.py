@@ -1,6 +1,7 @@
-"""What is wrong with a dataset, in one line each."""
+"""Issues of a dataset, in one line each, and those that keep lerobot from merging two datasets."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ class HealthIssue(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     kind: str
-    """What it is, for scripts: docs/reference/dataset-checks.md lists them."""
+    """Its name for scripts: docs/reference/dataset-checks.md lists them."""
     level: Level
     text: str
     """One line that says what there is, and what to do."""
@@ -32,9 +33,14 @@ class HealthIssue(BaseModel):
     group: Group = "Dataset"
 
 
-def of_episodes(kind: str, level: Level, text: str, episodes: Collection[int]) -> HealthIssue:
-    """An issue of the group Episodes."""
-    return HealthIssue(kind=kind, level=level, text=text, episodes=tuple(sorted(episodes)), group="Episodes")
+def issue(
+    level: Level, kind: str, text: str, episodes: Collection[int] = (), *, group: Group = "Dataset"
+) -> HealthIssue:
+    """Make an issue; the episodes are sorted."""
+    return HealthIssue(kind=kind, level=level, text=text, episodes=tuple(sorted(episodes)), group=group)
+
+
+broken, warning, note = (partial(issue, level) for level in LEVELS)
 
 
 def by_level(issues: Iterable[HealthIssue]) -> list[HealthIssue]:
@@ -64,7 +70,7 @@ def spell_numbers(numbers: Collection[int]) -> str:
 _ENCODER = frozenset(
     f"video.{name}" for name in ("g", "crf", "preset", "fast_decode", "extra_options", "video_backend")
 )
-"""What lerobot's `features_equal_for_merge` leaves out (`VIDEO_ENCODER_INFO_KEYS`)."""
+"""Keys that lerobot's `features_equal_for_merge` leaves out (`VIDEO_ENCODER_INFO_KEYS`)."""
 
 
 def merge_issues(source: Source, other: Source) -> Iterator[HealthIssue]:
@@ -86,7 +92,7 @@ def merge_issues(source: Source, other: Source) -> Iterator[HealthIssue]:
 
 
 def _compared(feature: Mapping[str, Any]) -> dict[str, Any]:
-    """What lerobot compares of a feature."""
+    """Reduce a feature to what lerobot compares."""
     if feature["dtype"] != "video":
         return dict(feature)
     info = {key: value for key, value in (feature.get("info") or {}).items() if key not in _ENCODER}
@@ -105,4 +111,4 @@ def _remedy(name: str, features: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _merge_issue(text: str) -> HealthIssue:
-    return HealthIssue(kind="merge", level="warning", text=f"lerobot cannot merge them: {text}")
+    return warning("merge", f"lerobot cannot merge them: {text}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.frames import FrameRows, in_threads
-from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell, spell_numbers
+from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, spell_numbers, warning
 from goalreel.datasets.parquet import list_items, read_batches, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
@@ -34,7 +34,7 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
     if not names:
         text = "no feature is known to be a state or an action, so nothing tells grasps"
         text = f"{text}: name them with --layout state=NAME,action=NAME"
-        yield HealthIssue(kind="no_numbers", level="warning", text=text)
+        yield warning("no_numbers", text)
     for name in names:
         ranges = in_threads(partial(_range, name), [rows.paths[i] for i in np.unique(rows.file)])
         whole = [of_file for of_file in ranges if of_file is not None]
@@ -43,7 +43,7 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         not_finite = set[int]().union(*(of_file.not_finite for of_file in whole))
         if bad := sorted(not_finite & set(chosen)):
             text = f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out"
-            yield of_episodes("not_finite", "warning", f"{text}: correct it", bad)
+            yield warning("not_finite", f"{text}: correct it", bad, group="Episodes")
         if len(rows) > 1:
             least = np.min([of_file.least for of_file in whole], axis=0)
             yield from _still(source, name, np.max([of_file.most for of_file in whole], axis=0) - least)
@@ -51,7 +51,7 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
 
 @dataclass(frozen=True)
 class _Range:
-    """What a column of numbers of one file holds."""
+    """Range of a column of numbers of one file."""
 
     not_finite: set[int]
     """The episodes with a number that is not finite."""
@@ -84,7 +84,7 @@ def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[He
         which = (
             "all dimensions" if len(still) == len(span) else f"dimension(s) {spell_numbers(still.tolist())}"
         )
-        yield HealthIssue(kind="constant", level=level, text=f"{name} never changes in {which}")
+        yield issue(level, "constant", f"{name} never changes in {which}")
 
 
 def _numbers(column: pa.Array) -> NDArray[np.floating]:
@@ -105,10 +105,10 @@ def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssu
     for camera, kinds in zip(cameras, in_threads(partial(_repeats, source, sample), cameras), strict=True):
         if kinds and all(kind == "half" for kind in kinds):
             text = f"{camera} shows every second frame twice: it was recorded at half the rate"
-            yield HealthIssue(kind="half_rate", level="warning", text=f"{text}; cuts may be a frame off")
+            yield warning("half_rate", f"{text}; cuts may be a frame off")
         if kinds and all(kind == "frozen" for kind in kinds):
             text = f"{camera} shows the same picture all the time while the robot moves: leave it out"
-            yield HealthIssue(kind="frozen", level="warning", text=text)
+            yield warning("frozen", text)
 
 
 def _repeats(source: Source, sample: Sequence[int], camera: str) -> list[str]:
@@ -166,7 +166,7 @@ def stats_issues(source: Source) -> Iterator[HealthIssue]:
             level, text = "broken", f"{path}: not statistics as lerobot writes them ({e!r}): remove the file"
     if text:
         advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"
-        yield HealthIssue(kind="stats", level=level, text=f"{text}; make them with {advice}")
+        yield issue(level, "stats", f"{text}; make them with {advice}")
 
 
 _GAP = 1.5
@@ -203,16 +203,16 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
     if empty:
         text = f"{spell(empty)}: timestamps are empty or NaN, for which lerobot finds no frame"
         text = f"{text}: write frame_index / fps"
-        yield of_episodes("time_order", "broken", text, empty)
+        yield broken("time_order", text, empty, group="Episodes")
     if backwards:
         text = f"{spell(backwards)}: timestamps do not increase, so annotate leaves that out"
         text = f"{text}: write frame_index / fps"
-        yield of_episodes("time_order", "warning", text, backwards)
+        yield warning("time_order", text, backwards, group="Episodes")
     if gaps:
         yield _off_rate("gaps", f"{spell(gaps)}: timestamps jump over frames that are not there", gaps)
     if long := [episode for episode, deviation in gaps.items() if deviation > MAX_SPAN_S]:
         text = f"{spell(long)}: timestamps jump by hours, which no video can: write frame_index / fps"
-        yield of_episodes("time_span", "broken", text, long)
+        yield broken("time_span", text, long, group="Episodes")
     if off:
         rate = float(np.median(rates))
         drifts = abs(rate / fps - 1) > _DRIFT
@@ -224,4 +224,4 @@ def _off_rate(kind: str, what: str, deviations: dict[int, float]) -> HealthIssue
     text = f"{what}: up to {1000 * max(deviations.values()):.3g} ms off a constant rate"
     advice = "goal images follow, but lerobot's streaming reader will not find them: "
     advice += "let frame i be at i / fps, in timestamp and in the videos"
-    return of_episodes(kind, "warning", f"{text}: {advice}", list(deviations))
+    return warning(kind, f"{text}: {advice}", list(deviations), group="Episodes")

@@ -391,11 +391,7 @@ def _set_column(rows: FrameRows, name: str, values: NDArray[np.generic]) -> None
 
 
 def _write(path: Path, table: pa.Table, groups: int = 1) -> None:
-    """Write a parquet file, with about so many row groups.
-
-    Raises:
-        DatasetError: the disk is full.
-    """
+    """Write a parquet file, with about so many row groups."""
     size = max(1, -(-len(table) // max(1, groups)))
     with atomic(path) as tmp:
         pq.write_table(table, tmp, row_group_size=size, compression="snappy", use_dictionary=True)

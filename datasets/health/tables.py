@@ -1,4 +1,4 @@
-"""Whether metadata and data files agree: what lerobot's loader relies on, and what it believes unseen."""
+"""Checks that metadata, data files and words agree: lerobot's loader believes much of it unseen."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pyarrow.types import is_floating, is_integer
 
 from goalreel.datasets.health.frames import MISSING, NUMBERS, FrameRows, in_threads, unreadable
-from goalreel.datasets.health.issues import HealthIssue, of_episodes, spell
+from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, warning
 from goalreel.datasets.labels import ANNOTATIONS, LABEL_FORMS, SUBTASKS, find_labels
 from goalreel.datasets.parquet import read_table, to_numpy
 from goalreel.datasets.records import FOLDER
@@ -43,12 +43,12 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
     try:
         source.check_data(chosen)
     except DatasetError as e:
-        yield HealthIssue(kind="data_file", level="broken", text=str(e))
+        yield broken("data_file", str(e))
     paths = data_files(source.root)
     for path, reason in zip(paths, in_threads(unreadable, paths), strict=True):
         if reason is not None:
             text = f"{path}: not readable as parquet ({reason}), and lerobot loads every file below data/"
-            yield HealthIssue(kind="data_file", level="broken", text=f"{text}: remove it, or {_COPY}")
+            yield broken("data_file", f"{text}: remove it, or {_COPY}")
         else:
             yield from _column_issues(source, path)
 
@@ -57,26 +57,22 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     columns = set(pq.read_schema(path).names)
     features = {n: f for n, f in source.features.items() if f["dtype"] != "video"}
     if needed := set(NUMBERS) - {"task_index"} - columns:
-        yield HealthIssue(
-            kind="columns", level="broken", text=f"{path}: has no column {_names(needed)}: {_COPY}"
-        )
+        yield broken("columns", f"{path}: has no column {_names(needed)}: {_COPY}")
     for field in pq.read_schema(path):
         if field.name in NUMBERS and not (is_integer(field.type) or is_floating(field.type)):
             text = f"{path}: {field.name} is of type {field.type}: write numbers"
-            yield HealthIssue(kind="columns", level="broken", text=text)
+            yield broken("columns", text)
     if extra := columns - features.keys():
         text = f"{path}: meta/info.json names no feature {_names(extra)}, so lerobot refuses the file"
-        yield HealthIssue(
-            kind="columns", level="broken", text=f"{text}: add it to features, or drop the column"
-        )
+        yield broken("columns", f"{text}: add it to features, or drop the column")
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
-        yield HealthIssue(kind="columns", level="warning", text=f"{text}; remove it from features")
+        yield warning("columns", f"{text}; remove it from features")
     for name, feature in features.items():
         if name in columns and feature["dtype"].startswith(_NO_TENSOR):
             text = f"{path}: {name} is of the dtype {feature['dtype']}, of which lerobot makes no tensor"
             text = f"{text}: write numbers or text, or remove the feature and its column"
-            yield HealthIssue(kind="columns", level="broken", text=text)
+            yield broken("columns", text)
     rows = pq.read_metadata(path).num_rows
     for name, (count, nulls) in count_values(path).items():
         feature = features.get(name)
@@ -87,24 +83,24 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
         if (depth := _depth(pq.read_schema(path).field(name).type)) != dims:
             text = f"{path}: {name} has cells of {depth} dimension(s), and meta/info.json says "
             text = f"{text}{feature['shape']}, of which lerobot expects {dims}"
-            yield HealthIssue(kind="columns", level="broken", text=f"{text}: correct its shape there")
+            yield broken("columns", f"{text}: correct its shape there")
         elif size < 2:
             continue
         elif count == size * rows and nulls:
             text = f"{path}: {name} has empty numbers, so lerobot cannot load its frames: fill them"
-            yield HealthIssue(kind="columns", level="broken", text=text)
+            yield broken("columns", text)
         elif count == size * rows:
             continue
         elif nulls:
             text = f"{path}: {name} has empty cells, whose episodes annotate leaves out: fill them"
-            yield HealthIssue(kind="columns", level="warning", text=text)
+            yield warning("columns", text)
         else:
             text = f"{path}: {name} does not have the {size} numbers a frame that meta/info.json says"
-            yield HealthIssue(kind="columns", level="broken", text=f"{text}: correct its shape there")
+            yield broken("columns", f"{text}: correct its shape there")
 
 
 def _depth(kind: pa.DataType) -> int:
-    """How many lists a cell has, one in another; a matrix has another type where `datasets` is imported."""
+    """Count the lists of a cell, one in another; a matrix has another type where `datasets` is imported."""
     if isinstance(kind, pa.BaseExtensionType):
         return _depth(kind.storage_type)
     return 1 + _depth(kind.value_type) if isinstance(kind, _LISTS) else 0
@@ -128,7 +124,7 @@ def link_issues(source: Source) -> Iterator[HealthIssue]:
     for link, target in links_out(source.root):
         text = f"{link.relative_to(source.root)} is a link out of the dataset, to {target}"
         advice = "put a copy in its place, or annotate with --follow-links if all of that may be published"
-        yield HealthIssue(kind="link", level="warning", text=f"{text}: {advice}")
+        yield warning("link", f"{text}: {advice}")
 
 
 def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
@@ -137,17 +133,17 @@ def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iter
     expected, present = source.rows.indices, list(rows.of_episode)
     if not np.array_equal(order, np.arange(len(order))):
         text = "lerobot takes row k of meta/episodes for episode k, and they differ"
-        yield HealthIssue(kind="episode_order", level="broken", text=f"{text}: {_RENUMBER}")
+        yield broken("episode_order", f"{text}: {_RENUMBER}")
     if unknown := set(np.setdiff1d(present, expected).tolist()):
         text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
-        yield HealthIssue(kind="episode_rows", level="broken", text=text)
+        yield broken("episode_rows", text)
     missing = set(np.setdiff1d(expected, present).tolist())
     if needed := missing & set(chosen):
         text = f"the data files have no row of {spell(needed)}: {_COPY}, or delete the episodes"
-        yield of_episodes("episode_rows", "broken", text, needed)
+        yield broken("episode_rows", text, needed, group="Episodes")
     elif missing:
         text = f"the data files have no row of {spell(missing)}: lerobot reads a copy only where it is given"
-        yield of_episodes("episode_rows", "warning", f"{text} episodes, and none of these", missing)
+        yield warning("episode_rows", f"{text} episodes, and none of these", missing, group="Episodes")
     mixed = list(_mixed(rows))
     yield from mixed
     if mixed:
@@ -172,7 +168,7 @@ def _totals(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
         more = isinstance(stated, int) and not isinstance(stated, bool) and 0 < stated < actual
         then = f"lerobot leaves out {kind}" if more else f"lerobot looks for {kind} that are not there"
         text = f"meta/info.json says {name} {stated}, and there are {actual}: {then}; write {actual}"
-        yield HealthIssue(kind="totals", level="warning" if more else "broken", text=text)
+        yield issue("warning" if more else "broken", "totals", text)
 
 
 def _mixed(rows: FrameRows) -> Iterator[HealthIssue]:
@@ -184,10 +180,10 @@ def _mixed(rows: FrameRows) -> Iterator[HealthIssue]:
     inside = set(scattered) - set(twice)
     if inside:
         text = f"the rows of {spell(inside)} are not together: sort the data files by index"
-        yield of_episodes("row_order", "broken", text, inside)
+        yield broken("row_order", text, inside, group="Episodes")
     if twice:
         text = f"rows of {spell(twice)} are in several data files: remove the file that is a copy"
-        yield of_episodes("row_order", "broken", text, twice)
+        yield broken("row_order", text, twice, group="Episodes")
 
 
 def _counts(
@@ -199,7 +195,7 @@ def _counts(
         first = off[0]
         text = f"meta/episodes says {lengths[first]} frames, and there are {len(rows.of_episode[first])}"
         text = f"{spell(off)}: {text}: annotate leaves {_them(off)} out; correct length"
-        yield of_episodes("row_count", "warning", text, off)
+        yield warning("row_count", text, off, group="Episodes")
     if not is_whole:
         return
     beyond, other = [], []
@@ -214,10 +210,10 @@ def _counts(
     mend = "write the episode's first row and the one after its last there"
     if beyond:
         text = f"{spell(beyond)}: dataset_to_index is beyond the last row, where lerobot-train fails: {mend}"
-        yield of_episodes("episode_span", "broken", text, beyond)
+        yield broken("episode_span", text, beyond, group="Episodes")
     if other:
         text = f"{spell(other)}: dataset_from_index and dataset_to_index name other rows: {mend}"
-        yield of_episodes("episode_span", "warning", text, other)
+        yield warning("episode_span", text, other, group="Episodes")
 
 
 def _stale(
@@ -225,12 +221,12 @@ def _stale(
 ) -> Iterator[HealthIssue]:
     if (rows.index == MISSING).any():
         text = "the column index is empty in some rows, where lerobot fails: number the rows from 0 on"
-        yield HealthIssue(kind="index", level="broken", text=text)
+        yield broken("index", text)
     elif is_whole and not np.array_equal(rows.index, np.arange(len(rows))):
         at = int(np.argmax(rows.index != np.arange(len(rows))))
         text = f"the column index is not the number of the row from row {at} on, and lerobot takes action"
         text = f"{text} chunks and earlier frames from other places: number the rows from 0 on"
-        yield HealthIssue(kind="index", level="warning", text=text)
+        yield warning("index", text)
     misnumbered, misplaced = [], []
     for episode in chosen:
         at = rows.of_episode.get(episode)
@@ -243,11 +239,11 @@ def _stale(
     if misnumbered:
         text = f"{spell(misnumbered)}: frame_index does not count 0, 1, 2, ... in the order of the rows"
         text = f"{text}: number {_them(misnumbered)} anew"
-        yield of_episodes("frame_index", "warning", text, misnumbered)
+        yield warning("frame_index", text, misnumbered, group="Episodes")
     if misplaced:
         text = f"{spell(misplaced)}: meta/episodes names another data file than has the rows"
         text = f"{text}: correct data/chunk_index and data/file_index"
-        yield of_episodes("stale_file", "warning", text, misplaced)
+        yield warning("stale_file", text, misplaced, group="Episodes")
 
 
 def _names(names: Collection[str]) -> str:
@@ -268,21 +264,17 @@ def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Ite
     if not isinstance(stated, int) or stated <= 0:
         text = f"meta/info.json says total_tasks {stated}, so lerobot reads no task"
         text = f"{text}: write {len(task_indices)}"
-        yield HealthIssue(kind="tasks", level="broken", text=text, group="Instructions")
+        yield broken("tasks", text, group="Instructions")
     beyond = (rows.task >= len(task_indices)) | (rows.task < -len(task_indices))
     if beyond.any():
         episodes = np.unique(rows.episode[beyond]).tolist()
         text = f"{spell(episodes)}: frames whose task_index has no row in {_TASKS}, where lerobot fails"
-        yield HealthIssue(
-            kind="tasks",
-            level="broken",
-            text=f"{text}: add the tasks, or correct task_index",
-            episodes=tuple(episodes),
-            group="Instructions",
+        yield broken(
+            "tasks", f"{text}: add the tasks, or correct task_index", tuple(episodes), group="Instructions"
         )
     if task_indices != list(range(len(task_indices))):
         text = f"lerobot takes row k of {_TASKS} for task k, and they differ: sort its rows by task_index"
-        yield HealthIssue(kind="task_order", level="warning", text=text, group="Instructions")
+        yield warning("task_order", text, group="Instructions")
     yield from _instructions(source, rows, [e for e in chosen if e in rows.of_episode])
 
 
@@ -298,20 +290,19 @@ def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         all_empty = len(empty) == len(chosen)
         text = "no episode has" if all_empty else f"{spell(empty)}: no frame has"
         text = f"{text} an instruction, so annotate leaves {'all' if all_empty else 'that'} out"
-        yield HealthIssue(
-            kind="no_instruction",
-            level="broken" if all_empty else "warning",
-            text=f"{text}: name the task in {_TASKS}",
-            episodes=tuple(empty),
+        yield issue(
+            "broken" if all_empty else "warning",
+            "no_instruction",
+            f"{text}: name the task in {_TASKS}",
+            tuple(empty),
             group="Instructions",
         )
     if partly:
         text = f"{spell(partly)}: some frames have an empty task, and keep it"
-        yield HealthIssue(
-            kind="empty_task",
-            level="warning",
-            text=f"{text}: annotate takes the others' for the instruction",
-            episodes=tuple(partly),
+        yield warning(
+            "empty_task",
+            f"{text}: annotate takes the others' for the instruction",
+            tuple(partly),
             group="Instructions",
         )
 
@@ -349,4 +340,4 @@ def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]
 
 
 def _label(kind: str, text: str, episodes: tuple[int, ...] = ()) -> HealthIssue:
-    return HealthIssue(kind=kind, level="note", text=text, episodes=episodes, group="Instructions")
+    return note(kind, text, episodes, group="Instructions")

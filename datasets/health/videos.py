@@ -1,4 +1,4 @@
-"""Whether every file of every camera has the frames that meta/episodes says. Nothing is decoded."""
+"""Checks that every file of every camera has the frames that meta/episodes says. Nothing is decoded."""
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.episode import RATE_SLACK
 from goalreel.datasets.health.frames import FrameRows, in_threads
-from goalreel.datasets.health.issues import HealthIssue, spell
+from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, warning
 from goalreel.datasets.source import Source, declares
 from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import VideoIndex, video_index
@@ -35,11 +35,11 @@ class CameraFile:
 
 
 def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
-    """What keeps lerobot from reading the frames of a camera, the ones that annotate does not show too."""
+    """Faults that keep lerobot from reading the frames of a camera, one that annotate does not show too."""
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "video"]
     if cameras and not source.info.get("video_path"):
         text = "meta/info.json has no video_path: write lerobot's, videos/{video_key}/chunk-..."
-        yield HealthIssue(kind="video_file", level="broken", text=text)
+        yield broken("video_file", text)
         return
     selected = set(chosen)
     files: list[CameraFile] = []
@@ -48,7 +48,7 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
         files += places
         if nowhere:
             text = f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again"
-            yield HealthIssue(kind="video_file", level="broken", text=text, episodes=tuple(nowhere))
+            yield broken("video_file", text, tuple(nowhere))
     for issues_of_file in in_threads(partial(_file_issues, source, rows, selected), files):
         yield from issues_of_file
 
@@ -78,9 +78,7 @@ def _file_issues(
     except DatasetError as e:
         text = f"{str(e).removesuffix(': copy the dataset again')} ({spell(file.start)}): {_DELETE}"
         level = "broken" if concerned else "warning"
-        return [
-            HealthIssue(kind="video_file", level=level, text=text, episodes=tuple(concerned or file.start))
-        ]
+        return [issue(level, "video_file", text, tuple(concerned or file.start))]
     issues = list(_frame_issues(source.fps, rows, concerned, file, video))
     if video.size:
         issues += _size_issues(source, file.camera, video.size, file.path)
@@ -93,7 +91,7 @@ def _size_issues(source: Source, camera: str, size: tuple[int, int], where: Path
         says = f"meta/info.json says shape {feature.get('shape')}, names {feature.get('names')}"
         right = f"shape [{size[1]}, {size[0]}, 3], names [height, width, channels]"
         text = f"{where}: frames of {camera} are {size[0]}x{size[1]}, and {says}: write {right} there"
-        yield HealthIssue(kind="camera_size", level="warning", text=text)
+        yield warning("camera_size", text)
 
 
 def _frame_issues(
@@ -124,13 +122,13 @@ def _frame_issues(
         advice = (
             f"read it with tolerance_s={np.ceil(worst * 10_500) / 10_000:g} (lerobot-train --tolerance_s)"
         )
-        yield HealthIssue(kind="video_clock", level="warning", text=f"{text}: {advice}", episodes=tuple(off))
+        yield warning("video_clock", f"{text}: {advice}", tuple(off))
     order = np.lexsort((last, first))
     starts, ends = np.array(first)[order], np.array(last)[order]
     if leaked := np.array(read)[order][1:][starts[1:] < ends[:-1] + 0.5 / fps].tolist():
         text = f"{file.path}: {spell(leaked)}: frames of the neighbouring episode leak in"
         text = f"{text}: correct from_timestamp in meta/episodes, or timestamp"
-        yield HealthIssue(kind="leaked_frames", level="warning", text=text, episodes=tuple(leaked))
+        yield warning("leaked_frames", text, tuple(leaked))
 
 
 def _missing(episodes: Sequence[int], file: CameraFile, video: VideoIndex, fps: float) -> HealthIssue:
@@ -140,11 +138,11 @@ def _missing(episodes: Sequence[int], file: CameraFile, video: VideoIndex, fps: 
         kind = "video_rate"
         what = f"the video has {rate:.4g} frames a second and the dataset {fps:g} ({spell(episodes)})"
         what = f"{what}: encode it at {fps:g}, or remove {file.camera} with lerobot-edit-dataset"
-    return HealthIssue(kind=kind, level="broken", text=f"{file.path}: {what}", episodes=tuple(episodes))
+    return broken(kind, f"{file.path}: {what}", tuple(episodes))
 
 
 def _distance(video: VideoIndex, sought: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far the nearest frame is (s), in lerobot's float32."""
+    """Distance of the nearest frame (s), in lerobot's float32."""
     nearest = video.pts[video.nearest(sought)] * np.float64(video.time_base)
     return np.abs(nearest.astype(np.float32) - sought.astype(np.float32)).astype(np.float64)
 
@@ -156,7 +154,7 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
         for camera in cameras:
             if missing := _lost(path, f"{camera}.bytes"):
                 text = f"{path}: {missing} pictures of {camera} are not stored: copy the dataset again"
-                yield HealthIssue(kind="images", level="broken", text=text)
+                yield broken("images", text)
     for camera in cameras:
         yield from _size_issues(source, camera, source.picture_size(camera), source.root)
 

@@ -25,11 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def write_card(job: BuildPlan) -> None:
-    """Write the card: what IN's says stays, but for a section that an earlier pass left there.
-
-    Raises:
-        DatasetError: the disk is full.
-    """
+    """Write the card: what IN's says stays, but for a section that an earlier pass left there."""
     path = job.source.root / CARD
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     data, body = _taken_apart(text, path)
@@ -67,7 +63,7 @@ def _joined(old: object, new: tuple[str, ...]) -> list[object]:
 
 
 def _section(job: BuildPlan) -> Iterator[str]:
-    """What this build wrote, in Markdown."""
+    """Describe what this build wrote, in Markdown."""
     width, height = job.size
     steps = Counter(status for goals in job.goals.values() for status in goals.statuses)
     counts = ", ".join(f"{n} {status}" for status, n in sorted(steps.items())) or "none"
@@ -127,7 +123,7 @@ def claim_lines(claims: Iterable[str]) -> Iterator[str]:
 
 
 def _robot(job: BuildPlan) -> Iterator[str]:
-    """How the robot was read, and why; nothing for records that do not tell."""
+    """Say how the robot was read, and why; nothing for records that do not tell."""
     robot = job.records.settings().get("robot")
     if not robot:
         return

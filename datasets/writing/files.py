@@ -1,4 +1,9 @@
-"""What people changed in OUT since it was written: it is never mixed with what comes from IN."""
+"""The files of OUT: those passed on from IN, and marks of what each was made from.
+
+Large files are linked, those that a person may edit are copied. Marks in OUT/meta/goalreel/files tell what
+each file was made from and what it held, so that it is made once, and that changes by hand are seen. They
+travel with OUT and hold no time of a file: copies have other times.
+"""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -67,7 +72,7 @@ class FileMarks:
             self.put(file, made_from, {})
 
     def path(self, file: Path) -> Path:
-        """Where the mark of a file of OUT is kept."""
+        """Path of the mark of a file of OUT."""
         relative = file.relative_to(self.out)
         return self.out / MARKS / relative.with_name(relative.name + ".json")
 
@@ -107,7 +112,7 @@ _LINKED = ("videos", "images")
 _IGNORED = {".cache", ".git"}
 _OF_LEROBOT = ("data", "meta", *_LINKED)
 _PREVIOUS = FOLDER / "previous"
-"""Where the records of an earlier pass go: they still tell of the episodes that this pass leaves alone."""
+"""Folder of the records of an earlier pass: they still tell of the episodes that this pass leaves alone."""
 
 
 def check_apart(root: Path, out: Path) -> None:
@@ -133,9 +138,6 @@ def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
     """Link or copy what `build` does not write itself; neither does it pass on `besides` (relative).
 
     A file of OUT that holds the same stays, as in a copy of OUT that shares no files with IN.
-
-    Raises:
-        DatasetError: the disk is full.
     """
 
     def pass_one(relative: Path) -> str | None:
@@ -157,11 +159,7 @@ def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
 
 
 def pass_file(path: Path, target: Path, root: Path) -> None:
-    """Link or copy one file of the dataset in `root` to `target`.
-
-    Raises:
-        DatasetError: the disk is full.
-    """
+    """Link or copy one file of the dataset in `root` to `target`."""
     (link_or_copy if path.relative_to(root).parts[0] in _LINKED else copy)(path, target)
 
 

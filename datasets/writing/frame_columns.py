@@ -1,4 +1,4 @@
-"""How far each frame of an episode is, 0-1: a feature of OUT, and the file that lerobot weights samples with.
+"""Columns with one value a frame: its sub-task as a lerobot task, and its progress.
 
 lerobot's `RABCWeights` (`--sample_weighting.type=rabc`) reads `sarm_progress.parquet` beside data/, which its
 reward models write otherwise, and takes NaN for no number.
@@ -91,7 +91,7 @@ def tasks_file(source_tasks: Mapping[int, str], indices: Mapping[str, int]) -> b
 
 
 def _pandas_metadata() -> str:
-    """What tells pandas that the column `task` is the index."""
+    """Metadata that tell pandas that the column `task` is the index."""
 
     def column(name: str | None, kind: str, dtype: str, metadata: object = None) -> dict[str, object]:
         types = {"pandas_type": kind, "numpy_type": dtype}
@@ -112,7 +112,7 @@ def _pandas_metadata() -> str:
 PROGRESS = "progress"
 """The feature: float32, one number a frame."""
 PROGRESS_FILE = Path("sarm_progress.parquet")
-"""Where lerobot looks, below the dataset's folder."""
+"""Path at which lerobot looks, below the dataset's folder."""
 _MARK = "goalreel.progress"
 FEATURE: dict[str, Any] = {"dtype": "float32", "shape": [1], "names": None, "info": {_MARK: True}}
 _SCHEMA = pa.schema(
@@ -145,7 +145,7 @@ def frame_progress(goals: Goals | None, length: int) -> NDArray[np.float32]:
 
 
 def has_progress(source: Source) -> bool:
-    """Whether an earlier pass of goalreel wrote the feature."""
+    """Tell if an earlier pass of goalreel wrote the feature."""
     return _MARK in (source.features.get(PROGRESS, {}).get("info") or {})
 
 

@@ -19,7 +19,7 @@ from goalreel.planners.kinematic.paraphrases import paraphrases
 PERSISTENT = "language_persistent"
 EVENTS = "language_events"
 LANGUAGE_FEATURE: dict[str, Any] = {"dtype": "language", "shape": [1], "names": None}
-"""What info.json says of a language column."""
+"""Feature of a language column in info.json."""
 
 
 def language_types() -> dict[str, pa.ListType]:

@@ -159,11 +159,7 @@ def places_digest(placed: Mapping[int, EpisodePlace]) -> str:
 
 
 def ticks(video: VideoFile, clock: Mapping[int, EpisodeClock], fps: float) -> NDArray[np.int64] | None:
-    """Times at which the frames of a file are shown, in units of `1 / TICKS` s; None at a constant rate.
-
-    Raises:
-        DatasetError: as `row_times`.
-    """
+    """Times at which the frames of a file are shown, in units of `1 / TICKS` s; None at a constant rate."""
     if video.is_steady:
         return None
     placed, inside = places([video], clock, fps), set(video.episodes)

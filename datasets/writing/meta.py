@@ -28,7 +28,7 @@ QUANTILES = (0.01, 0.10, 0.50, 0.90, 0.99)
 
 
 class PictureLevels:
-    """How often each level occurs in the pictures of an episode, as they pass."""
+    """Counts of each level in the pictures of an episode, as they pass."""
 
     def __init__(self) -> None:
         self._frames = 0
@@ -40,7 +40,7 @@ class PictureLevels:
         self._histogram += frames * _histogram(picture)
 
     def stats(self) -> Stats:
-        """As lerobot stores them, of one picture or more.
+        """Statistics as lerobot stores them, of one picture or more.
 
         `min`, `max`, `mean`, `std` and `q01`-like quantiles are (3, 1, 1) in [0, 1]; `count` is (1,) frames.
         """
@@ -108,19 +108,12 @@ def write_episodes(
 
     `stats` are those of the episodes `placed`. Where frames have their sub-tasks as their tasks, the
     instruction is the first that is listed, of episodes without goals too.
-
-    Raises:
-        DatasetError: the disk is full.
     """
     rewrite(original, target, lambda table: _with_camera(table, placed, stats, job))
 
 
 def rewrite(original: Path, target: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Write a file of meta/episodes with what `change` makes of its rows.
-
-    Raises:
-        DatasetError: the disk is full.
-    """
+    """Write a file of meta/episodes with what `change` makes of its rows."""
     table = change(read_table(original).combine_chunks())
     with atomic(target) as tmp:
         pq.write_table(table, tmp, row_group_size=ROWS, compression="snappy", use_dictionary=True)
@@ -258,7 +251,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def progress_stats(values: NDArray[np.float32]) -> Stats:
-    """As lerobot stores them, (1,) each; zeros with the count 0 where there is no number."""
+    """Statistics as lerobot stores them, (1,) each; zeros with the count 0 where there is no number."""
     numbers = values[np.isfinite(values)].astype(np.float64)
     count, numbers = len(numbers), numbers if len(numbers) else np.zeros(1)
     stats = {name: np.array([getattr(numbers, name)()]) for name in ("min", "max", "mean", "std")}

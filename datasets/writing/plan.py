@@ -1,4 +1,4 @@
-"""What a build of OUT reads, what it writes, and what each file is made from."""
+"""The plan of a build of OUT: its sources, its settings, and what each file is made from."""
 
 import itertools
 import json
@@ -43,7 +43,7 @@ _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 FORMAT = "7"
 """Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
 FORM = "goalreel.subgoal_form"
-"""What a sub-goal camera's `info` says of its pictures; one without it is from before there were forms."""
+"""Key of a sub-goal camera's `info` with the form of its pictures."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class BuildPlan:
 
     @property
     def follows(self) -> bool:
-        """Whether the camera's picture changes with every frame."""
+        """True if the camera's picture changes with every frame."""
         return self.form in LIVE_FORMS
 
     @property
     def encoder(self) -> EncoderSettings:
-        """How the camera is encoded."""
+        """Encoder of the camera."""
         return recording_encoder(self.size) if self.follows else goal_encoder(self.size)
 
     @property
@@ -108,7 +108,7 @@ class BuildPlan:
 
     @cached_property
     def progress(self) -> bool:
-        """Whether every frame has its progress; where an earlier pass wrote it, this one keeps it up."""
+        """True if every frame has its progress; where an earlier pass wrote it, this one keeps it up."""
         return self.text.progress or has_progress(self.source)
 
     @cached_property
@@ -140,11 +140,7 @@ class BuildPlan:
         text: TextOptions,
         form: SubGoalForm,
     ) -> Self:
-        """Read IN's clocks and the records of OUT.
-
-        Raises:
-            DatasetError: as `build`.
-        """
+        """Read IN's clocks and the records of OUT."""
         name = source.camera(camera)
         feature = source.features.get(key)
         unusable = name == key or (feature and feature["dtype"] != "video")

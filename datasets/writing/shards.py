@@ -34,9 +34,6 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
     if IN has the camera, else True. An episode that has subtask rows keeps its rows, unless `job.text`
     replaces them or a person corrected it.
-
-    Raises:
-        DatasetError: the disk is full.
     """
     with atomic(target) as tmp:
         written = language_types() if job.text.language else {}
@@ -158,7 +155,7 @@ def _old_rows(column: pa.Array) -> list[language.LanguageRow]:
 
 
 def _are_of_hand(rows: Sequence[language.LanguageRow], goals: Goals) -> bool:
-    """Whether the motion rows, if any, say what the hand does and nothing else."""
+    """Tell if the motion rows, if any, say what the hand does and nothing else."""
     contents = {row["content"] for row in rows if row["style"] == "motion"}
     return contents <= {*HAND_MOTIONS, goals.instruction}
 

@@ -85,7 +85,7 @@ def _pixel_format(size: tuple[int, int]) -> str:
 
 
 def video_info(path: Path, settings: EncoderSettings | None = None) -> dict[str, Any]:
-    """What info.json says of a camera whose video is `path`, and of its encoder where `settings` are given.
+    """Describe a camera whose video is `path` as info.json does, and its encoder where `settings` are given.
 
     Keys and order are those of lerobot's `get_video_info` for colour videos without sound.
     """
@@ -121,7 +121,7 @@ They fit no frame rate. FFmpeg would take the nearest common rate for that of th
 the rate of the clock.
 """
 LEAD_S = 1.0
-"""Where the first episode may begin (s)."""
+"""Time at which the first episode may begin (s)."""
 _ANY_TIME = {"movflags": "frag_custom+delay_moov+default_base_moof"}
 """An mp4 in one fragment, whose header does not count its frames.
 
@@ -141,9 +141,6 @@ def write_video(
     """Encode runs of pictures of `size` (width, height), frame i shown at i / fps seconds or at `ticks[i]`.
 
     `ticks`, (frames,), come after LEAD.
-
-    Raises:
-        DatasetError: the disk is full.
     """
     times = None if ticks is None else np.concatenate([LEAD, ticks]).tolist()
     unit = None if ticks is None else Fraction(1, TICKS)
@@ -168,9 +165,6 @@ def encoding(
 
     Frame i is shown at i / fps seconds, or at `times[i]` units (of 1 / fps s unless given). One that is not
     later than the frame before is left out. One thread, so the same pictures give the same bytes.
-
-    Raises:
-        DatasetError: the disk is full.
     """
     set_libav_level(ERROR)  # x264 reports on every file otherwise
     with (
