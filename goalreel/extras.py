@@ -30,15 +30,18 @@ EXTRAS = {
         ("diffusers", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     ),
     "quantize": Extra("models with fewer bits, for less memory", ("bitsandbytes", "torchao")),
-    "api": Extra("presets api and server: models behind HTTP", ("httpx2", "anyio", "tenacity")),
+    "api": Extra(
+        "presets api and server: models behind HTTP", ("httpx2", "anyio", "json_repair", "tenacity")
+    ),
     "socks": Extra("models behind a SOCKS proxy", ("socksio",)),
     "sim": Extra("the simulated tabletop", ("mujoco",)),
     "bags": Extra("ROS 2 bags, with no ROS installed", ("apsw", "backports", "rosbags")),
     "rerun": Extra("recordings for the Rerun viewer", ("rerun",)),
     "serve": Extra(
         "serve models over HTTP, and the pages review and studio",
-        ("fastapi", "prometheus_client", "ray", "starlette", "uvicorn"),
+        ("fastapi", "prometheus_client", "starlette", "uvicorn"),
     ),
+    "ray": Extra("spread annotate, plan and serve over a Ray cluster", ("ray",)),
     "prompts": Extra("write prompts from banks", ("datasketch",)),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
 }

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-import json_repair
 from pydantic import BaseModel, ValidationError
 
 from goalreel.chat.json_blocks import JsonBlock, find_blocks
@@ -181,6 +180,8 @@ def _repair(block: JsonBlock, rest: str, key: str, fields: Collection[str]) -> d
         return Problem("it was cut off before its JSON ended: be shorter")
     if len(text) > MAX_REPAIR or not _flat(text):
         return Problem("its JSON is not valid, and too long or too nested to be repaired")
+    import json_repair  # comes with the extras that bring chat models
+
     try:
         value = json_repair.loads(text, skip_json_loads=True)
     except (ValueError, RecursionError):

@@ -39,8 +39,8 @@ from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
 from goalreel_lab.lessons.kinds import EDITS
 from goalreel_lab.lessons.rows import EditRow, Origin
 from goalreel_lab.nano import editor_training as trainer
+from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor import NanoEditor
-from goalreel_lab.nano.editor_config import EditorConfig
 from goalreel_lab.nano.editor_data import latents, read_edits
 from goalreel_lab.nano.vae import windows
 

@@ -267,7 +267,7 @@ def test_json_repair_is_never_let_loose_on_huge_and_nested_replies(reply, monkey
     def minutes(*_args: object, **_settings: object) -> None:
         raise AssertionError("this would take minutes")
 
-    monkeypatch.setattr("goalreel.chat.json_reply.json_repair.loads", minutes)
+    monkeypatch.setattr("json_repair.loads", minutes)
     assert isinstance(parse_plan(reply), Problem)
     assert isinstance(parse_verdict(reply.replace("execution_plan", "previous_step_success")), Problem)
 

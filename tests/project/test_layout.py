@@ -10,6 +10,7 @@ import tarfile
 import tomllib
 import zipfile
 from functools import cache, partial
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -146,6 +147,43 @@ def test_the_product_never_imports_the_laboratory():
     for file in (f for folder in folders for f in tracked(folder) if f.endswith(".py")):
         for node in nodes(file):
             assert not [name for name in _imported(node) if name.startswith("goalreel_lab")], file
+
+
+IMPORTED_AS = {
+    **{f"{name}/": f"goalreel/{name}/" for name in LINKS},
+    **dict.fromkeys(("lab/", "ros_pkg/goalreel_ros/", "ros_pkg/lerobot_camera_goalreel/"), ""),
+}
+"""Folder -> where its modules are for Python: through the links, and on the path."""
+
+
+def modules() -> dict[str, str]:
+    """Every module of ours by the name that it is imported by -> its file."""
+    found = {}
+    for file in tracked("."):
+        if file.endswith(".py") and not file.startswith(("tests/", "lab/tests/", "dev/")):
+            top = next((folder for folder in IMPORTED_AS if file.startswith(folder)), None)
+            place = file if top is None else IMPORTED_AS[top] + file.removeprefix(top)
+            found[place.removesuffix(".py").removesuffix("/__init__").replace("/", ".")] = file
+    return found
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    """Through the links, and wherever in a file an import stands; for types alone it may."""
+    files = modules()
+    graph = {}
+    for name, file in files.items():
+        for_types = {
+            id(inner)
+            for node in nodes(file)
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            for inner in ast.walk(node)
+        }
+        names = {found for node in nodes(file) if id(node) not in for_types for found in _imported(node)}
+        graph[name] = {n if n in files else n.rpartition(".")[0] for n in names} & files.keys() - {name}
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as e:
+        pytest.fail(" -> ".join(e.args[1]))
 
 
 @pytest.mark.parametrize(
@@ -295,11 +333,12 @@ def copy(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def distributions(copy, tmp_path_factory) -> Path:
-    """A folder with the sdist of the checkout, and the wheel that is built from the sdist."""
+    """A folder with the sdists of goalreel and goalreel-lab, and the wheels that are built from them."""
     out = tmp_path_factory.mktemp("distributions")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(copy)]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+    for folder in (copy, copy / "lab"):
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(folder)]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
     return out
 
 
@@ -323,6 +362,29 @@ def test_wheel_and_sdist_hold_one_import_package_with_all_its_files(wheel, distr
         assert files, f"{package} holds no file"
         assert set(files) <= set(names)
         assert set(files) <= packed
+
+
+@pytest.mark.process
+def test_wheel_and_sdist_of_the_laboratory_hold_its_package_alone(distributions):
+    expected = {f.removeprefix("lab/") for f in tracked("lab/goalreel_lab")}
+    names = set(zipfile.ZipFile(next(distributions.glob("goalreel_lab-*.whl"))).namelist())
+    assert {name for name in names if ".dist-info/" not in name} == expected
+    with tarfile.open(next(distributions.glob("goalreel_lab-*.tar.gz"))) as archive:
+        assert expected <= {member.name.partition("/")[2] for member in archive.getmembers()}
+
+
+@pytest.mark.process
+def test_the_laboratory_installed_beside_goalreel_adds_its_commands(distributions, venv, wheel, tmp_path):
+    install = ("pip", "install", "--python", venv / "bin/python", "--no-deps", "--reinstall")
+    command = [venv / "bin/goalreel", "eval", "metaworld", "--help"]
+    uv(*install, wheel)
+    alone = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (alone.returncode, alone.stdout) == (1, "")
+    assert "`goalreel eval metaworld` comes with goalreel-lab: " in alone.stderr
+    uv(*install, next(distributions.glob("goalreel_lab-*.whl")))
+    page = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "Score annotate on Meta-World's own experts" in " ".join(page.stdout.split())
+    uv("pip", "uninstall", "--python", venv / "bin/python", "goalreel-lab")
 
 
 def without_links(checkout: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support.places import DATA, SHARED, TESTS
+from support.places import DATA, ROOT, SHARED, TESTS
 from support.recordings import make_dataset, storyboard
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -108,18 +108,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.partition("[")[0] in long:
             item.add_marker(pytest.mark.long)
+        if _is_laboratorys(item.path):
+            item.add_marker(pytest.mark.lab)
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
 LAB = re.compile(r"^pytestmark = .*\bpytest\.mark\.lab\b", re.MULTILINE)
+SMOKE = (
+    "test_bench_report.py",
+    "test_lessons.py",
+    "test_metaworld.py",
+    "test_nano.py",
+    "test_published_data.py",
+)
+"""The modules of lab/tests that `make test` runs; `make lab` runs the others."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Pass over modules of the laboratory's lane where it is left out: what they import loads for seconds."""
     if "not lab" in config.option.markexpr and collection_path.suffix == ".py":
-        return LAB.search(collection_path.read_text(encoding="utf-8")) is not None or None
+        text = collection_path.read_text(encoding="utf-8")
+        return _is_laboratorys(collection_path) or LAB.search(text) is not None or None
     return None
+
+
+def _is_laboratorys(path: Path) -> bool:
+    return path.is_relative_to(ROOT / "lab") and path.name not in SMOKE
 
 
 @pytest.hookimpl(wrapper=True)

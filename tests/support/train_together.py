@@ -17,7 +17,7 @@ from goalreel.training.run import processes
 from goalreel.training.training_loop import fit
 from goalreel_lab.nano import editor_training
 from goalreel_lab.nano.agent_config import NanoAgentConfig
-from goalreel_lab.nano.editor_config import EditorConfig
+from goalreel_lab.nano.config import EditorConfig
 
 ROWS = torch.linspace(-1, 1, 32).view(8, 4).sin()
 WANTED = ROWS @ torch.tensor([[1.0], [2.0], [-1.0], [0.5]])

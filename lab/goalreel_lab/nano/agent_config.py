@@ -2,27 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from goalreel.training.config import Count, LanguageConfig, TrainingConfig
-
-HEAD = 32
-"""Width of an attention head of the nano models."""
-
-
-class NanoShape(TrainingConfig):
-    """Size of a language agent made from scratch; the defaults make about 2.5M parameters."""
-
-    hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 160
-    layers: Count = 4
-    vision_hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 128
-    vision_layers: Count = 3
-    vocabulary: Annotated[int, Field(ge=320)] = 1024
-    """Entries of the tokenizer, before the passages that are one token each (`nano.language`)."""
-    side: Annotated[int, Field(ge=32, multiple_of=16)] = 128
-    """Every picture is brought to about `side` x `side` pixels: 64 tokens at 128."""
+from goalreel.training.config import LanguageConfig
+from goalreel_lab.nano.config import NanoShape
 
 
 class NanoAgentConfig(LanguageConfig):

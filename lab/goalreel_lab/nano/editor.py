@@ -23,7 +23,7 @@ from goalreel.editors.catalogue import Entry
 from goalreel.editors.loading import model_index
 from goalreel.errors import InputError, first_line
 from goalreel.training.loading import fused_attention_is_slow, half
-from goalreel_lab.nano.editor_config import EditorConfig
+from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor_parts import make_parts, make_tokenizer
 
 

@@ -8,7 +8,7 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from tokenizers import AddedToken, pre_tokenizers
 from torch import nn
 
-from goalreel_lab.nano.editor_config import EditorShape
+from goalreel_lab.nano.config import EditorShape
 from goalreel_lab.nano.words import tabletop_words, token_id
 
 START, END = "<|startoftext|>", "<|endoftext|>"

@@ -21,8 +21,8 @@ from goalreel.training.loading import compile_parts
 from goalreel.training.run import hold, processes
 from goalreel.training.training_loop import CHECKPOINT, Batch, MakeBatch, fit
 from goalreel_lab.lessons.rows import EditRow
+from goalreel_lab.nano.config import DenoiserTraining, EditorConfig
 from goalreel_lab.nano.editor import NanoEditor
-from goalreel_lab.nano.editor_config import DenoiserTraining, EditorConfig
 from goalreel_lab.nano.editor_data import Edits, latents, read_edits
 from goalreel_lab.nano.vae import train_vae
 

@@ -32,7 +32,7 @@ from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
 from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
-from goalreel_lab.nano.agent_config import HEAD, NanoShape
+from goalreel_lab.nano.config import HEAD, NanoShape
 from goalreel_lab.nano.words import tabletop_words, token_id
 
 SPECIAL = (

@@ -10,8 +10,8 @@ from goalreel.progress import OnProgress
 from goalreel.training.loading import half
 from goalreel.training.run import processes
 from goalreel.training.training_loop import Batch, fit
+from goalreel_lab.nano.config import VaeTraining
 from goalreel_lab.nano.editor import NanoEditor, to_model
-from goalreel_lab.nano.editor_config import VaeTraining
 from goalreel_lab.nano.editor_data import Edits
 
 SATURATED = 0.25

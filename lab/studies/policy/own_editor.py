@@ -14,7 +14,7 @@ from goalreel.tabletop.sim.sentences import state_of
 from goalreel.training.config import config_file
 from goalreel_lab.lessons.prompts import explicit
 from goalreel_lab.lessons.rows import EditRow, Origin
-from goalreel_lab.nano.editor_config import EditorConfig
+from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor_training import train
 from goalreel_lab.policy.policy_tasks import sub_goal_of
 
