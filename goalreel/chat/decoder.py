@@ -4,14 +4,17 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import torch
 
 from goalreel.chat.conversation import ReplyWork
-from goalreel.chat.decoding import Lane, ReplyRow
-from goalreel.chat.hf import OUT_OF_MEMORY, HfChat
+from goalreel.chat.decoding import OUT_OF_MEMORY, Lane, ReplyRow
 from goalreel.errors import BackendError
 from goalreel.torch_support import threads_for
+
+if TYPE_CHECKING:
+    from goalreel.chat.hf import HfChat
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +33,7 @@ class HfDecoder:
     begin together stay together, and such lanes take turns. It must be used in one thread.
     """
 
-    def __init__(self, chat: HfChat) -> None:
+    def __init__(self, chat: "HfChat") -> None:
         self._chat = chat
         self._short: list[Lane] = []
         self._long: list[Lane] = []

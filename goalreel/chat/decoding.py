@@ -26,6 +26,8 @@ from goalreel.chat.conversation import ChatRequest, NoReply, ReplyWork, TokenRep
 from goalreel.chat.hf_tokens import TextPieces, TokenChances, token_chances
 from goalreel.errors import BackendError
 
+OUT_OF_MEMORY = NoReply("out of memory for this conversation alone: use smaller or fewer images")
+
 _TOKEN_INPUTS = frozenset(
     {"input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_token_type_ids"}
 )

@@ -25,7 +25,7 @@ from goalreel.chat.conversation import (
     Usage,
     cut_off,
 )
-from goalreel.chat.decoding import Lane, LocalWork, RecordScores, ReplyRow
+from goalreel.chat.decoding import OUT_OF_MEMORY, Lane, LocalWork, RecordScores, ReplyRow
 from goalreel.chat.hf_inputs import ChatTemplate, sampling
 from goalreel.chat.hf_loading import load_checkpoint
 from goalreel.chat.hf_tokens import row_tokens
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from goalreel.torch_support import Quantize
 
 log = logging.getLogger(__name__)
-
-OUT_OF_MEMORY = NoReply("out of memory for this conversation alone: use smaller or fewer images")
 
 
 class HfChat:

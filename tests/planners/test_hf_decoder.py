@@ -7,7 +7,8 @@ from support.conversations import BUILDERS, CONVERSATIONS
 
 from goalreel.chat import decoder as decoding
 from goalreel.chat.conversation import ChatRequest, DecodingChat, NoReply, TokenReply
-from goalreel.chat.hf import OUT_OF_MEMORY, HfChat
+from goalreel.chat.decoding import OUT_OF_MEMORY
+from goalreel.chat.hf import HfChat
 from goalreel.errors import BackendError
 
 
