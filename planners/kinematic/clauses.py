@@ -1,4 +1,4 @@
-"""Parse an instruction to clauses in order, each with the state that it leads to.
+"""Parse an instruction into clauses in order, each with the state that it leads to.
 
 Plain rules over English text, without a model. Text that no rule knows stays word for word.
 """
@@ -6,7 +6,7 @@ Plain rules over English text, without a model. Text that no rule knows stays wo
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from goalreel.planners.kinematic.words import (
     CONTAINERS,
@@ -27,19 +27,11 @@ from goalreel.planners.kinematic.words import (
     is_place,
     is_plural,
     singular,
+    words,
 )
 
 KEEP = "Keep everything else unchanged."
-
-
-def sentence(text: str) -> str:
-    """`text` with a capital in front, but for a name that has a capital of its own.
-
-    >>> sentence("put it down"), sentence("iPad: put it down")
-    ('Put it down', 'iPad: put it down')
-    """
-    first, _, _ = text.partition(" ")
-    return f"{text[0].upper()}{text[1:]}" if first.islower() else text
+type Way = Literal["", "up", "down", "sideways"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +51,7 @@ class Clause:
     """
     means: Means = "grasp"
     """What the hand does to the object: "wipe the table" needs a tool, "open the door" only a push."""
-    way: Literal["", "up", "down", "sideways"] = ""
+    way: Way = ""
     """Where the words say that the hand takes the object to."""
     understood: bool = True
     """A rule has read every word of it."""
@@ -91,6 +83,16 @@ class Clause:
         return f"{sentence(self.name)}. {KEEP}"
 
 
+def sentence(text: str) -> str:
+    """Write a capital in front, but for a name that has a capital of its own.
+
+    >>> sentence("put it down"), sentence("iPad: put it down")
+    ('Put it down', 'iPad: put it down')
+    """
+    first, _, _ = text.partition(" ")
+    return f"{text[0].upper()}{text[1:]}" if first.islower() else text
+
+
 _TOWER = re.compile(
     r"\bbuild a tower with (?P<base>.+?) at the bottom, (?P<middle>.+?) in the middle,?"
     r" and (?P<top>.+?) on top\b",
@@ -116,46 +118,12 @@ _RETURN = re.compile(
     r" (?:home|start|starting|initial|rest|resting|neutral)(?: (?:position|pose))?[.!]? *$",
     re.IGNORECASE,
 )
-
-
-def expand_idioms(instruction: str) -> str:
-    """Rewrite every known idiom; other text stays as it is.
-
-    >>> expand_idioms("sort the red cup and the blue cup into the bowls of their own colour")
-    'put the red cup in the red bowl, then put the blue cup in the blue bowl'
-    """
-    text = _HOLD.sub(r"\g<pick>", _REACH.sub(_drop_reach, instruction))
-    text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
-    return _OWN_COLOUR.sub(_sort_clauses, text)
-
-
-def split_return(instruction: str) -> tuple[str, bool]:
-    """Take off a last request to go home, which needs no contact; say whether there was one.
-
-    >>> split_return("put the cup in the box and return to the home position.")
-    ('put the cup in the box', True)
-    >>> split_return("take the cup home")
-    ('take the cup home', False)
-    """
-    text = _RETURN.sub("", instruction)
-    return (text, True) if text.strip() and text != instruction else (instruction, False)
-
-
-def _drop_reach(match: re.Match[str]) -> str:
-    """Nothing, where only a place is named: "reach into the box twice" says more."""
-    return "" if is_noun(match["place"]) else match[0]
-
-
-def _sort_clauses(match: re.Match[str]) -> str:
-    """Expand only where every object has a colour of its own: "the red block", not "the blocks"."""
-    things = re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["things"])
-    word_lists = [thing.split() for thing in things]
-    if any(len(w) != 3 or w[0].lower() != "the" for w in word_lists):
-        return match[0]
-    place = singular(match["places"])
-    return ", then ".join(f"put the {w[1]} {w[2]} in the {w[1]} {place}" for w in word_lists)
-
-
+_JOIN = r"(?:\s*[,;.]\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+)"
+_DRIVE = re.compile(
+    rf"(?:^\s*(?:(?:please|first)\s+)*|{_JOIN})(?:drive|go|move|navigate|travel)(?:\s+back|\s+over)?\s+to\s+"
+    rf"(?P<place>[^,;.]+?)(?={_JOIN}\S|[.!]?\s*$)",
+    re.IGNORECASE,
+)
 _LEAD = re.compile(
     r"^(?:(?:please|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|now|then|finally|lastly|last|also|and"
     r"|you should|(?:can|could|would) you(?: please)?|(?:i|we) (?:want|need|would like) you to"
@@ -169,63 +137,106 @@ _STRONG = re.compile(
     re.IGNORECASE,
 )
 _WEAK = re.compile(r"\s*(?:,\s*and\b|,|(?<![\w-])and(?![\w-])|&)\s*", re.IGNORECASE)
-_ENDS = ("in", "on", "out of", "off", "from", "to", "to the left of", "to the right of")
+_SINGLE_PLACE = ("in", "on", "out of", "off", "from", "to", "to the left of", "to the right of")
 """Relations to a single place: what follows "and" is no second one, as it is behind "between"."""
 
 
-class ClauseText(NamedTuple):
-    """The text of one clause."""
+def split_return(instruction: str) -> tuple[str, bool]:
+    """Take off a last request to go home, which needs no contact; say whether there was one.
 
-    text: str
-    unordered: bool = False
-    """The instruction names it in one breath with others, and not which comes first."""
+    >>> split_return("put the cup in the box and return to the home position.")
+    ('put the cup in the box', True)
+    """
+    text = _RETURN.sub("", instruction)
+    return (text, True) if text.strip() and text != instruction else (instruction, False)
 
 
-def split_instruction(text: str) -> list[ClauseText]:
-    """Split an instruction into the texts of its clauses, without the words between them.
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A place that the words send the robot to, and what they ask for before."""
 
-    >>> [part.text for part in split_instruction("Open the drawer, then put the cup and the spoon in it.")]
+    place: str
+    grasps: int
+    """Grasps that come before it."""
+    holds: bool
+    """The last of them still holds its thing."""
+
+
+def split_drives(instruction: str) -> tuple[str, list[Destination]]:
+    """Take requests to drive somewhere out of an instruction.
+
+    >>> text, (first, second) = split_drives("drive to the sink, pick up the cup and go to the table")
+    >>> text, first.place, second.grasps, second.holds
+    ('pick up the cup', 'the sink', 1, True)
+    """
+    rest, start = "", 0
+    destinations: list[Destination] = []
+    for match in _DRIVE.finditer(instruction):
+        place = match["place"].strip()
+        if not is_noun(place) or place.split()[-1].lower() in DIRECTIONS:
+            continue
+        rest, start = _joined(rest, instruction[start : match.start()]), match.end()
+        clauses = read(rest)
+        holds = bool(clauses) and clauses[-1].kind == "pick"
+        destinations.append(Destination(place, sum(clause.grasps for clause in clauses), holds))
+    return (_joined(rest, instruction[start:]), destinations) if destinations else (instruction, [])
+
+
+def _joined(first: str, second: str) -> str:
+    return ", then ".join(filter(None, (first, re.sub(rf"^{_JOIN}", "", second).strip(" .!"))))
+
+
+def _expand_idioms(instruction: str) -> str:
+    """Rewrite an instruction that names several steps at once; "reach into the box twice" says more."""
+
+    def sort(match: re.Match[str]) -> str:
+        things = [thing.split() for thing in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["things"])]
+        if any(len(thing) != 3 or thing[0].lower() != "the" for thing in things):
+            return match[0]  # "the blocks" have no colour of their own
+        place = singular(match["places"])
+        return ", then ".join(f"put the {hue} {noun} in the {hue} {place}" for _, hue, noun in things)
+
+    text = _REACH.sub(lambda match: "" if is_noun(match["place"]) else match[0], instruction)
+    text = _TOWER.sub(
+        r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", _HOLD.sub(r"\g<pick>", text)
+    )
+    return _OWN_COLOUR.sub(sort, text)
+
+
+def _split(instruction: str) -> list[tuple[str, bool]]:
+    """The text of each clause, and whether the instruction does not say which of several comes first.
+
+    >>> [text for text, _ in _split("Open the drawer, then put the cup and the spoon in it.")]
     ['Open the drawer', 'put the cup in it', 'put the spoon in it']
     """
-    parts: list[ClauseText] = []
-    for strong in _STRONG.split(text):
+    parts: list[tuple[str, bool]] = []
+    for strong in _STRONG.split(instruction):
         core = _LEAD.sub("", strong).strip(" .,!?:")
-        if core:
-            parts += _split_weak(core)
+        first = len(parts)
+        for weak in _WEAK.split(core):
+            piece = _LEAD.sub("", weak).strip()
+            if not piece:
+                continue
+            if len(parts) == first or VERB_PATTERN.match(piece):
+                parts.append((piece, False))
+            else:
+                parts[-1:] = _complete(parts[-1][0], piece)
     return parts
 
 
-def _split_weak(text: str) -> list[ClauseText]:
-    """Cut at commas and "and", but only where a new clause starts there."""
-    parts: list[ClauseText] = []
-    for piece in _WEAK.split(text):
-        core = _LEAD.sub("", piece).strip()
-        if not core:
-            continue
-        if not parts or VERB_PATTERN.match(core):
-            parts.append(ClauseText(core))
-        elif completed := _complete(parts[-1].text, core):
-            parts[-1:] = completed
-        else:
-            parts[-1] = ClauseText(f"{parts[-1].text} and {core}")
-    return parts
-
-
-def _complete(first: str, second: str) -> list[ClauseText] | None:
-    """Complete "put A in B and C in D", and "put A and C in D", into two clauses each."""
-    verb = VERB_PATTERN.match(first)
-    if not verb or VERBS[verb[1].lower()].kind != "put":
-        return None
-    relation = RELATION_PATTERN.search(second)
-    if not relation or relation.start() == 0:
-        return None
+def _complete(first: str, second: str) -> list[tuple[str, bool]]:
+    """Complete "put A in B and C in D", and "put A and C in D", into two clauses; others are one."""
+    one = [(f"{first} and {second}", False)]
+    verb, relation = VERB_PATTERN.match(first), RELATION_PATTERN.search(second)
+    if not verb or VERBS[verb[1].lower()].kind != "put" or not relation or relation.start() == 0:
+        return one
     if before := RELATION_PATTERN.search(first, verb.end()):
-        same = RELATIONS[before[1].lower()] == RELATIONS[relation[1].lower()]
-        if not same and RELATIONS[before[1].lower()] not in _ENDS:
-            return None  # "put A between B and C on D" names one thing
-        return [ClauseText(first), ClauseText(f"{verb[1]} {second}")]
+        plain = RELATIONS[before[1].lower()]
+        if plain != RELATIONS[relation[1].lower()] and plain not in _SINGLE_PLACE:
+            return one  # "put A between B and C on D" names one thing
+        return [(first, False), (f"{verb[1]} {second}", False)]
     things = [*first[verb.end() :].split(" and "), second[: relation.start()].strip()]
-    return [ClauseText(f"{verb[1]} {thing} {second[relation.start() :]}", unordered=True) for thing in things]
+    return [(f"{verb[1]} {thing} {second[relation.start() :]}", True) for thing in things]
 
 
 PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
@@ -233,17 +244,16 @@ _LAST_PRONOUN = re.compile(r"\b(?:it|them)$", re.IGNORECASE)
 _SOURCE = re.compile(r"^(?:out of|off|from|away from)\b|^to the (?:left|right)$")
 """What follows a thing and names no other place for it."""
 _EACH = re.compile(rf"^(?!between\b).*\b(?:each|every|both|all|{'|'.join(NUMBERS)}|\d+ )\b")
-_TOOL_WORDS = (
+_TOOLS = words(
     "bat broom brush chopsticks cloth fork hammer key knife ladle paddle pen pencil pole rag rake rod ruler "
     "scissors scoop scraper screwdriver shovel spatula sponge spoon squeegee stick tongs tool towel tweezers "
-    "wrench"
+    "wrench it"
 )
-_TOOLS = frozenset(_TOOL_WORDS.split())
 """What one pushes or opens another thing with; "the box with the red lid" is a box."""
-_GRASPS = frozenset(("grasp", "grab", "seize", "pick"))
-_OBJECTLESS = frozenset(("load", "set", "lay"))
+_GRASPS = words("grasp grab seize pick")
+_OBJECTLESS = words("load set lay")
 """Without a place they mean something else: "set the table", "load the dishwasher"."""
-_RESHAPES = frozenset(("fold", "cut", "slice", "chop"))
+_RESHAPES = words("fold cut slice chop")
 """What follows "into" is no place, but what becomes of the thing."""
 _RANK = re.compile(
     r"\b(?:second|third|fourth|fifth|\dnd|\drd|\dth)\b.* from the (?:left|right|top|bottom|front|back|end)\b"
@@ -254,11 +264,10 @@ _NEED_A_PLACE = ("put ", "move ", "stack ", "insert ", "hang ")
 
 
 @dataclass(frozen=True, slots=True)
-class Antecedent:
-    """What "it" means."""
+class _Antecedent:
+    """The thing that "it" means; empty where nothing was named before."""
 
     thing: str = ""
-    """Empty where nothing was named before."""
     several: bool = False
     is_object: bool = True
     """As the object of a clause it can mean nothing else: "put it in the box"."""
@@ -266,7 +275,7 @@ class Antecedent:
     """Nor can it at the end: "put the cup in it"."""
 
     def is_clear(self, noun: str, rest: str) -> bool:
-        """Whether the pronouns of a clause with an object and the text after it mean this thing alone."""
+        """Tell whether the pronouns of an object and of the text after it mean this thing alone."""
         last = _LAST_PRONOUN.search(rest)
         pronouns = [noun] if PRONOUN.match(noun) else []
         is_sure = self.is_object or not pronouns
@@ -276,10 +285,10 @@ class Antecedent:
         return is_sure and all((word.lower() == "them") == self.several for word in pronouns)
 
 
-def find_antecedent(verb: Verb, clauses: Sequence[Clause]) -> Antecedent:
+def _find_antecedent(verb: Verb, clauses: Sequence[Clause]) -> _Antecedent:
     """Find what "it" means: the object of the previous clause, or for "close it" of the last act."""
     if not clauses or not clauses[-1].object:
-        return Antecedent()
+        return _Antecedent()
     last = clauses[-1]
     acts = [clause for clause in clauses if clause.kind == "act" and clause.object]
     chosen = acts[-1] if verb.kind == "act" and acts else last
@@ -287,28 +296,24 @@ def find_antecedent(verb: Verb, clauses: Sequence[Clause]) -> Antecedent:
     is_free = not after or after in DIRECTIONS or bool(_SOURCE.match(after))
     if last.means == "tool" or (last.kind == "put" and after and verb.kind == "act"):
         is_free = False  # "take the milk out of the fridge and close it"
+    is_object = is_free
     if chosen is not last:
         is_object = after.endswith(chosen.object)
     elif last.kind == "act":
         is_object = is_free and (verb.kind == "act" or all(clause.kind != "pick" for clause in clauses))
-    else:
-        is_object = is_free
     is_place = chosen is last and last.kind == "act" and is_free
-    return Antecedent(chosen.object, chosen.several, is_object, is_place)
+    return _Antecedent(chosen.object, chosen.several, is_object, is_place)
 
 
-def is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
-    """Whether a clause may mean something else than its verb usually does.
+def _is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
+    """Tell whether a clause may mean something else than its verb usually does.
 
-    Args:
-        word: the verb as the instruction has it, in lower case.
-        verb: its row of the table.
-        noun: its object, before an article is added.
-        rest: the text after the object, with a plain preposition.
+    `word` is the verb as the instruction has it, `noun` its object without an added article, and `rest` what
+    follows, with a plain preposition.
     """
     last = singular(noun.split()[-1].lower()) if noun else ""
     if rest.startswith("with "):
-        is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS | {"it"}
+        is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS
         return verb.kind in ("put", "pick") or (verb.kind == "act" and not is_tool)
     if verb.imperative.startswith("take ") and rest.startswith("by "):
         return True
@@ -340,23 +345,29 @@ _PURPOSE = re.compile(
     r"^(.+?) to ((?:open|close|shut|lock|unlock|(?:turn|switch) o(?:n|ff)|move|lift|remove)\s.+)$",
     re.IGNORECASE,
 )
-_BUTTONS = frozenset(("button", "buttons", "key", "keys", "switch", "switches", "bell", "doorbell", "pedal"))
+_BUTTONS = words("button buttons key keys switch switches bell doorbell pedal")
 """Things that one presses by pushing them."""
-_COVERS = frozenset(("lid", "cover", "cap", "top"))
+_COVERS = words("lid cover cap top")
 """Things that close another."""
-_OUTER = _COVERS | {"label", "sticker", "tape", "cork", "handle"}
+_OUTER = _COVERS | words("label sticker tape cork handle")
 """Things that are on a container, and not in it."""
-_UPWARDS = frozenset(("up", "upward", "upwards"))
-_DOWNWARDS = frozenset(("down", "downward", "downwards"))
-_SIDEWAYS = frozenset(("aside", "sideways", "forward", "forwards", "backward", "backwards", "left", "right"))
+_UPWARDS = words("up upward upwards")
+_DOWNWARDS = words("down downward downwards")
+_SIDEWAYS = words("aside sideways forward forwards backward backwards left right")
 _TO_A_SIDE = ("to the left", "to the right", "towards ", "next to ", "around ")
-_ALONG = frozenset(("push", "slide", "drag", "shove", "nudge", "sweep", "roll"))
+_ALONG = words("push slide drag shove nudge sweep roll")
 """Verbs with which a thing goes along what it lies on, unless the words say otherwise."""
-_DIRECTED = frozenset(("push", "pull", "slide", "drag", "shove", "nudge", "tug"))
+_DIRECTED = words("push pull slide drag shove nudge tug")
 """Verbs with which "up" and "down" say where a thing goes; one may roll up a towel on a table."""
 _PART = re.compile(r"on the |to the \w+ side", re.IGNORECASE)
 """Of what is a surface: "on the left of the table" is not beside it."""
-_END_STATES = {"open": "open", "shut": "closed", "closed": "closed"}
+_ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
+_PARTICIPLES = {
+    **dict.fromkeys(("put", "hit", "cut", "spread"), ""),
+    "take": "taken", "slide": "slid", "drag": "dragged", "tug": "tugged", "sweep": "swept", "chop": "chopped",
+    "scrub": "scrubbed", "draw": "drawn", "tip": "tipped", "throw": "thrown", "drop": "dropped",
+    "flip": "flipped", "empty": "emptied", "tidy": "tidied",
+}  # fmt: skip
 
 
 def read(instruction: str) -> list[Clause]:
@@ -366,40 +377,13 @@ def read(instruction: str) -> list[Clause]:
     ['put the red block in the bowl', 'close the drawer']
     """
     clauses: list[Clause] = []
-    for text, unordered in split_instruction(expand_idioms(" ".join(instruction.split()))):
+    for text, unordered in _split(_expand_idioms(" ".join(instruction.split()))):
         clause = replace(_clause(text, clauses), unordered=unordered)
         if clauses and (joined := _join(clauses[-1], clause)):
             clauses[-1] = joined
         else:
             clauses.append(clause)
-    return _with_order(clauses, instruction)
-
-
-def _join(pick: Clause, clause: Clause) -> Clause | None:
-    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing.
-
-    So is "take X from Y" with where it is put.
-    """
-    understood = pick.understood and clause.understood
-    if pick.name.startswith("take ") and pick.kind == clause.kind == "put" and clause.object == pick.object:
-        return replace(clause, picked=True, understood=understood)
-    if pick.kind != "pick":
-        return None
-    if clause.kind in ("put", "pick") and clause.object == pick.object:
-        return replace(clause, picked=clause.kind == "put", understood=understood)
-    if clause.kind != "act" or not clause.object:
-        return None
-    if clause.object == pick.object:
-        means = clause.means if clause.picked else "grasp"
-        return replace(clause, means=means, picked=True, understood=understood)
-    covers = clause.name.startswith("close ") and pick.object.split()[-1] in _COVERS
-    if not covers and clause.means != "tool":
-        return None
-    return replace(clause, object=pick.object, means="tool", picked=True, understood=understood)
-
-
-def _with_order(clauses: list[Clause], instruction: str) -> list[Clause]:
-    """Mark the clauses whose common target the instruction names only once."""
+    # Clauses whose common target the instruction names only once come in no order.
     targets = [clause.name.split()[-1] if clause.kind in ("put", "many") else "" for clause in clauses]
     text = instruction.lower()
     return [
@@ -419,6 +403,29 @@ def whole(instruction: str) -> Clause:
     return replace(_unread(" ".join(instruction.split())), means="tool")
 
 
+def _join(pick: Clause, clause: Clause) -> Clause | None:
+    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing.
+
+    So is "take X from Y" with where it is put.
+    """
+    understood, is_same = pick.understood and clause.understood, clause.object == pick.object
+    if pick.name.startswith("take ") and pick.kind == clause.kind == "put" and is_same:
+        return replace(clause, picked=True, understood=understood)
+    if pick.kind != "pick":
+        return None
+    if clause.kind in ("put", "pick") and is_same:
+        return replace(clause, picked=clause.kind == "put", understood=understood)
+    if clause.kind != "act" or not clause.object:
+        return None
+    if is_same:
+        means = clause.means if clause.picked else "grasp"
+        return replace(clause, means=means, picked=True, understood=understood)
+    covers = clause.name.startswith("close ") and pick.object.split()[-1] in _COVERS
+    if not covers and clause.means != "tool":
+        return None
+    return replace(clause, object=pick.object, means="tool", picked=True, understood=understood)
+
+
 def _clause(text: str, clauses: list[Clause]) -> Clause:
     """Parse one clause; the earlier `clauses` tell what "it" is."""
     match = VERB_PATTERN.match(text)
@@ -431,14 +438,17 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
             return means  # what opens by a handle may be another thing
         if means.understood and end.understood:
             return replace(means, name=f"{means.name} to {end.name}", state=end.state)
-    it = find_antecedent(verb, clauses)
-    text, direction = _cut_direction(text[match.end() :]) if verb.kind == "act" else (text[match.end() :], "")
+    it = _find_antecedent(verb, clauses)
+    text, direction = text[match.end() :], ""
+    if verb.kind == "act" and (named := _DIRECTION.search(text)):
+        direction = next(filter(None, named.group(1, 2, 3))).lower()
+        text = f"{text[: named.start()]} {text[named.end() :]}".strip()
     if verb.kind == "pick":
         text = text.removesuffix(" up")
     elif verb.imperative == "put {o} {rest}" and text.endswith(" down"):
         verb, text = VERBS["put down"], text.removesuffix(" down")
     noun, rest = _object_and_rest(text)
-    is_clear = it.is_clear(noun, rest) and not is_ambiguous(match[1].lower(), verb, noun, rest)
+    is_clear = it.is_clear(noun, rest) and not _is_ambiguous(match[1].lower(), verb, noun, rest)
     thing = it.thing if PRONOUN.match(noun) and it.thing else _with_article(noun)
     if it.thing:
         rest = re.sub(r"\b(?:it|them)$", it.thing, rest)
@@ -448,72 +458,66 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     return replace(clause, understood=is_clear and is_noun(thing) and (not rest or is_place(rest)))
 
 
-def _cut_direction(text: str) -> tuple[str, str]:
-    """("the plate into the rack", "sideways"); the second is empty where no direction is named."""
-    match = _DIRECTION.search(text)
-    if not match:
-        return text, ""
-    return f"{text[: match.start()]} {text[match.end() :]}".strip(), next(
-        filter(None, match.group(1, 2, 3))
-    ).lower()
-
-
 def _unread(text: str) -> Clause:
     """A clause that no rule reads stays word for word."""
     return Clause(text, f'"{text}" is done', "act", understood=False)
 
 
 def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
-    imperative, state, kind, means = verb.imperative, verb.state, verb.kind, verb.means
+    kind, imperative, state, means = verb
     if imperative.startswith(("push ", "flip ")) and (direction == "down" or thing.split()[-1] in _BUTTONS):
         means = "press"
     if kind == "pick" and singular(thing.split()[-1]) in FIXTURES:
         imperative, state, kind, means = "lift {o}", "{o} has been lifted", "act", "lift"
     if means == "pull" and direction in _UPWARDS:
         means = "lift"
-    way: Literal["", "up", "down", "sideways"] = "up" if means == "lift" else ""
-    if imperative.split()[0] in _DIRECTED and direction in _UPWARDS | _DOWNWARDS:
-        way = "up" if direction in _UPWARDS else "down"
-    elif means in ("push", "pull") and (direction in _SIDEWAYS or rest.startswith(_TO_A_SIDE)):
-        way = "sideways"
-    elif imperative.split()[0] in _ALONG and not direction and not rest.startswith(("in ", "out of ")):
-        way = "sideways" if means in ("push", "pull") else way
+    way = _way(imperative.split()[0], means, rest, direction)
     tool = rest.removeprefix("with ") if kind == "act" and rest.startswith(("with the ", "with a ")) else ""
     if tool:
         means, state = "tool", state.replace(" {rest}", "")
-        imperative = imperative if "{rest}" in imperative else f"{imperative} {{rest}}"
-    if kind == "act" and (rest or direction) and "{rest}" not in imperative:
+    if "{rest}" not in imperative and (tool or (kind == "act" and (rest or direction))):
         imperative = f"{imperative} {{rest}}"
     if direction and "{rest}" in imperative:
         imperative = imperative.replace("{o}", f"{{o}} {direction}")
-        state = f"{{o}} is {_END_STATES[direction]}" if direction in _END_STATES else state
+        state = f"{{o}} is {_ENDS[direction]}" if direction in _ENDS else state
     if kind == "put":
         imperative, rest = _plain(imperative, thing, rest)
+    word = imperative.split()[0]
+    participle = _PARTICIPLES.get(word, word + ("d" if word.endswith("e") else "ed")) or word
     if kind == "pick":
         rest = ""
     elif _is_passive(state, rest, means, direction):
-        state = f"{{o}} has been {_participle(imperative.split()[0])} {direction}"
+        state = f"{{o}} has been {participle} {direction}"
     several = is_plural(thing)
     if state.startswith("{o} is empty") and (several or rest):
-        state = f"{{o}} has been {_participle(imperative.split()[0])} {{rest}}"
+        state = f"{{o}} has been {participle} {{rest}}"
     state = state.replace("{o} have", "{o} has")
     if several:
         state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
     if kind in ("put", "pick") and several:
         kind = "many"
     values = {"o": thing, "rest": rest}
-    name = imperative.format(**values).strip()
-    state = _as_state(state.format(**values)).strip()
+    name, state = imperative.format(**values).strip(), _as_state(state.format(**values)).strip()
     return Clause(name, state, kind, tool or thing, several, picked=bool(tool), means=means, way=way)
 
 
+def _way(word: str, means: Means, rest: str, direction: str) -> Way:
+    """Where the words say that the hand takes the thing to."""
+    if word in _DIRECTED and direction in _UPWARDS | _DOWNWARDS:
+        return "up" if direction in _UPWARDS else "down"
+    if means in ("push", "pull"):
+        if direction in _SIDEWAYS or rest.startswith(_TO_A_SIDE):
+            return "sideways"
+        if word in _ALONG and not direction and not rest.startswith(("in ", "out of ")):
+            return "sideways"
+    return "up" if means == "lift" else ""
+
+
 def _is_passive(state: str, rest: str, means: Means, direction: str) -> bool:
-    """Whether the words name no place where the thing then is: "push the button on the wall"."""
+    """Tell whether the words name no place where the thing then is: "push the button on the wall"."""
     if means == "press" and state.startswith("{o} is {rest}"):
         return True
-    turned = (
-        direction and direction not in _END_STATES and state.endswith((" turned {rest}", " flipped {rest}"))
-    )
+    turned = direction and direction not in _ENDS and state.endswith((" turned {rest}", " flipped {rest}"))
     return state == "{o} is" or (not rest and (state.startswith("{o} is {rest}") or bool(turned)))
 
 
@@ -553,7 +557,7 @@ def _object_and_rest(text: str) -> tuple[str, str]:
     relation = RELATIONS[match[1].lower()]
     if _PART.match(match[1]) and target and singular(target.split()[-1].lower()) in SURFACES:
         relation = match[1].lower()
-    if relation in ("in", "on", "out of", "off") or relation.endswith(" of") or relation == "next to":
+    if relation in ("in", "on", "out of", "off", "next to") or relation.endswith(" of"):
         target = _with_article(target)
     return text[: match.start()].strip(), f"{relation} {target}".strip()
 
@@ -563,57 +567,3 @@ def _with_article(noun: str) -> str:
     if determiner := DETERMINER.match(noun):
         return determiner[0].lower() + noun[determiner.end() :]
     return noun if not noun or _NAMED.search(noun) else f"the {noun}"
-
-
-def _participle(verb: str) -> str:
-    irregular = {verb: verb for verb in ("put", "hit", "cut", "spread")} | {
-        "take": "taken", "slide": "slid", "drag": "dragged", "tug": "tugged", "sweep": "swept",
-        "chop": "chopped", "scrub": "scrubbed", "draw": "drawn", "tip": "tipped", "throw": "thrown",
-        "drop": "dropped", "flip": "flipped", "empty": "emptied", "tidy": "tidied",
-    }  # fmt: skip
-    return irregular.get(verb, verb + ("d" if verb.endswith("e") else "ed"))
-
-
-_JOIN = r"(?:\s*[,;.]\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+)"
-_DRIVE = re.compile(
-    rf"(?:^\s*(?:(?:please|first)\s+)*|{_JOIN})(?:drive|go|move|navigate|travel)(?:\s+back|\s+over)?\s+to\s+"
-    rf"(?P<place>[^,;.]+?)(?={_JOIN}\S|[.!]?\s*$)",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """A place that the words send the robot to, and what they ask for before."""
-
-    place: str
-    grasps: int
-    """Grasps that come before it."""
-    holds: bool
-    """The last of them still holds its thing."""
-
-
-def split_drives(instruction: str) -> tuple[str, list[Destination]]:
-    """Take requests to drive somewhere out of an instruction.
-
-    >>> text, (first, second) = split_drives("drive to the sink, pick up the cup and go to the table")
-    >>> text, first.place, second.grasps, second.holds
-    ('pick up the cup', 'the sink', 1, True)
-    >>> split_drives("move the cup to the table")
-    ('move the cup to the table', [])
-    """
-    rest, start = "", 0
-    destinations: list[Destination] = []
-    for match in _DRIVE.finditer(instruction):
-        place = match["place"].strip()
-        if not is_noun(place) or place.split()[-1].lower() in DIRECTIONS:
-            continue
-        rest, start = _joined(rest, instruction[start : match.start()]), match.end()
-        clauses = read(rest)
-        holds = bool(clauses) and clauses[-1].kind == "pick"
-        destinations.append(Destination(place, sum(clause.grasps for clause in clauses), holds))
-    return (_joined(rest, instruction[start:]), destinations) if destinations else (instruction, [])
-
-
-def _joined(first: str, second: str) -> str:
-    return ", then ".join(filter(None, (first, re.sub(rf"^{_JOIN}", "", second).strip(" .!"))))

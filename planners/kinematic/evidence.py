@@ -6,86 +6,42 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from goalreel.planners.kinematic.clauses import Clause, Destination
-from goalreel.planners.kinematic.contacts import FailedGrasp, Touch, has_reached, in_the_air
+from goalreel.planners.kinematic.contacts import HandContacts, Touch, has_reached, in_the_air
 from goalreel.planners.kinematic.layout import Layout, times_text
 from goalreel.planners.kinematic.motion import ArmMotion, ArmsMotion
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.steps import ClauseSpan
-from goalreel.planners.kinematic.words import NUMBERS
+from goalreel.planners.kinematic.words import NUMBERS, words
 
 _COUNTS = NUMBERS | {"both": 2}
-_PAIR_WORDS = (
+_PAIRS = words(
     "scissors glasses sunglasses goggles pants trousers jeans shorts pliers tweezers tongs headphones "
     "chopsticks earphones grapes"
 )
-_PAIRS = frozenset(_PAIR_WORDS.split())
 """Nouns in the plural of which a hand may take all at once."""
+
+# Shares of the arm's extent:
 _AT_HOME = 0.15
-"""Share of the arm's extent within which it is back where the recording begins."""
+"""The arm is back where the recording begins."""
 _AGAIN = 0.1
-"""Share of the arm's extent within which an object is taken again where it was set down."""
-_UPRIGHT = 0.5
-"""What a hand that takes a thing up or down does so at least, in shares of what it goes sideways.
-
-The same for a hand that takes it sideways.
-"""
+"""An object is taken again where it was set down."""
 _SAME_PLACE = 0.03
-"""Share of the arm's extent within which a thing is where it was taken."""
+"""A thing is where it was taken."""
 _ELSEWHERE = 0.2
-"""Share of the arm's extent beyond which a thing is not where the hand let go of it."""
+"""A thing is not where the hand let go of it."""
+# Other shares:
+_UPRIGHT = 0.5
+"""Of its way sideways, what a hand that takes a thing up or down does so at least, and the reverse."""
 _DRAG = 0.15
-"""Share of the height's range that a hand rises at most with a thing that goes along what it lies on."""
+"""Of the height's range, what a hand rises at most with a thing that goes along what it lies on."""
 _STANDS = 0.4
-"""Share of the arm's usual speed below which it rests."""
+"""Of the arm's usual speed: below it the arm rests."""
 _AS_CLOSED = 0.1
-"""Share of the hand's range by which two holds of one thing may differ."""
+"""Of the hand's range, by which two holds of one thing may differ."""
 
 
-def doubts(
-    clauses: Sequence[Clause],
-    grasps: Sequence[Cycle],
-    failed_grasps: Sequence[FailedGrasp],
-    motion: ArmMotion,
-    unread: Sequence[str] = (),
-    explained: bool = False,
-) -> tuple[str, ...]:
-    """Say why the words of a plan may be untrue; empty where every grasp has a clause, and the reverse.
-
-    Args:
-        clauses: of the instruction.
-        grasps: those that moved an object.
-        failed_grasps: those that did not.
-        motion: of the recording.
-        unread: the `hand_doubts`.
-        explained: each clause, acts among them, has one contact (`touches.explain`).
-    """
-    reasons = (*_of_words(clauses, explained), *unread)
-    if not all(motion.failed(failed.cycle) for failed in failed_grasps):
-        reasons = (*reasons, "the hand carries something that counts as slipped")
-    return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, grasps, motion, explained))))
-
-
-def _of_words(clauses: Sequence[Clause], explained: bool) -> Iterator[str]:
-    for clause in clauses:
-        if not clause.understood:
-            yield "no rule reads the whole instruction"
-        elif clause.unordered:
-            yield f'the instruction does not say when "{clause.name}" comes'
-        elif clause.kind == "act" and not explained and not _takes_tool(clauses):
-            yield _not_shown(clause)
-
-
-def _takes_tool(clauses: Sequence[Clause]) -> bool:
-    """Whether the only clause names what the hand takes to do it."""
-    return len(clauses) == 1 and clauses[0].takes_tool
-
-
-def _not_shown(clause: Clause) -> str:
-    return f'the motion of a hand does not show "{clause.name}"'
-
-
-def hand_doubts(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterator[str]:
-    """Say why what the hand does may be read wrongly; an `idle` hand grasps nothing, however it is read."""
+def gripper_warnings(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterator[str]:
+    """Say why the hand's acts may be read wrongly; an `idle` hand grasps nothing, however it is read."""
     if arms.motion.closed is None:
         if not (idle and layout.gripper):
             yield "no gripper is seen to move: name it with --layout gripper=..."
@@ -98,20 +54,50 @@ def hand_doubts(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterato
         yield "which end of the gripper is closed is not known: say --layout closed=low or closed=high"
 
 
+def word_warnings(
+    clauses: Sequence[Clause], hand: HandContacts, motion: ArmMotion, gripper: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Say why the words may be untrue; nothing where every grasp has a clause, and the reverse.
+
+    `gripper` are the `gripper_warnings`.
+    """
+    reasons = [*_of_clauses(clauses, hand.explained), *gripper]
+    if not all(motion.failed(failed.cycle) for failed in hand.failed_grasps):
+        reasons.append("the hand carries something that counts as slipped")
+    return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, hand.grasps, motion, hand.explained))))
+
+
+def _of_clauses(clauses: Sequence[Clause], explained: bool) -> Iterator[str]:
+    for clause in clauses:
+        if not clause.understood:
+            yield "no rule reads the whole instruction"
+        elif clause.unordered:
+            yield f'the instruction does not say when "{clause.name}" comes'
+        elif clause.kind == "act" and not explained and not _takes_tool(clauses):
+            yield _not_shown(clause)
+
+
+def _takes_tool(clauses: Sequence[Clause]) -> bool:
+    """Tell whether the only clause names what the hand takes to do it."""
+    return len(clauses) == 1 and clauses[0].takes_tool
+
+
+def _not_shown(clause: Clause) -> str:
+    return f'the motion of a hand does not show "{clause.name}"'
+
+
 def _of_grasps(
     clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion, explained: bool
 ) -> Iterator[str]:
-    tool = _takes_tool(clauses)
-    if any(clause.kind == "act" for clause in clauses) and not explained and not tool:
+    if any(clause.kind == "act" for clause in clauses) and not explained and not _takes_tool(clauses):
         return
     carried, needed = len(grasps), sum(clause.grasps for clause in clauses)
     collective = [clause for clause in clauses if clause.kind == "many"]
+    again = sum(motion.apart(a, b) <= _AGAIN * motion.extent for a, b in itertools.pairwise(grasps))
     if collective:
         if len(collective) > 1 or not _counts(collective[0], carried - needed + 1):
             yield f"the words do not tell what the hand takes in each of {carried} grasps"
-    elif not explained and (
-        carried < needed or (carried > needed and not _again(grasps, motion, carried - needed))
-    ):
+    elif not explained and (carried < needed or (carried > needed and again != carried - needed)):
         yield f"the hand carries something {times_text(carried)}, and the words say {times_text(needed)}"
     if any(map(motion.failed, grasps)):
         yield "a grasp is taken for a success in which the hand carries nothing"
@@ -123,8 +109,23 @@ def _of_grasps(
         yield "the hand is closed at the start as on a thing, and opens elsewhere than where it grasps next"
 
 
+def _counts(clause: Clause, grasps: int) -> bool:
+    """Tell whether a clause about several objects asks for so many grasps: "the two cups", or any number.
+
+    Of cups that are stacked one may stay where it is.
+    """
+    tokens = clause.object.lower().split()
+    if tokens[-1] in _PAIRS:
+        return False
+    numbers = (int(word) if word.isdecimal() else _COUNTS.get(word) for word in tokens)
+    number = next((n for n in numbers if n is not None), None)
+    if number is not None and clause.name == f"stack {clause.object}":
+        return False
+    return clause.several and (grasps > 1 if number is None else grasps == number)
+
+
 def _brings_something(first: Cycle, motion: ArmMotion) -> bool:
-    """Whether the hand may hold a thing from the start, and set it down before its first grasp.
+    """Tell whether the hand may hold a thing from the start, and set it down before its first grasp.
 
     It opens away from where it begins and from its grasp: down there or, where no height is known, with an
     arm that rests, and about as closed as in that grasp.
@@ -132,28 +133,24 @@ def _brings_something(first: Cycle, motion: ArmMotion) -> bool:
     if motion.closed is None:
         return False
     hold = float(np.median(motion.closure(first)))
-    is_alike = abs(float(motion.closed[0]) - hold) <= _AS_CLOSED
-    if motion.closed[0] < hold / 2 or (motion.height is None and not is_alike):
-        return False
     opens = int((motion.closed < hold / 2).argmax())
+    if motion.closed[0] < hold / 2 or not 0 < opens < first.grasp:
+        return False
     if motion.height is None:
-        sets_down = motion.speed[opens] < _STANDS * np.percentile(motion.speed, 80)
+        rests = motion.speed[opens] < _STANDS * np.percentile(motion.speed, 80)
+        sets_down = rests and abs(float(motion.closed[0]) - hold) <= _AS_CLOSED
     else:
         sets_down = motion.height[opens] < motion.height.min() + np.ptp(motion.height) / 3
-    place = motion.path[opens]
-    away = min(float(np.linalg.norm(place - motion.path[frame])) for frame in (0, first.grasp))
-    return 0 < opens < first.grasp and bool(sets_down) and away > _AT_HOME * motion.extent
+    away = min(float(np.linalg.norm(motion.path[opens] - motion.path[at])) for at in (0, first.grasp))
+    return bool(sets_down) and away > _AT_HOME * motion.extent
 
 
-def way_doubts(
+def direction_warnings(
     clauses: Sequence[Clause], contacts: Sequence[Cycle | Touch], motion: ArmMotion
 ) -> Iterator[str]:
-    """Say where the hand does not go up or down with the thing, and the words say so; a height must be known.
+    """Say where the hand does not go up, down or sideways with the thing, as the words of a clause say.
 
-    Args:
-        clauses: of the instruction.
-        contacts: one for each clause.
-        motion: of the recording.
+    There is a contact for each clause. Without a height nothing is said.
     """
     for clause, contact in zip(clauses, contacts, strict=False):
         start = contact.start if isinstance(contact, Touch) else contact.contact
@@ -174,44 +171,31 @@ def way_doubts(
             yield f'the hand does not go {clause.way} with the thing, and the words say "{clause.name}"'
 
 
-def place_doubts(parts: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[str]:
+def place_warnings(parts: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[str]:
     """Say where things are taken or set down elsewhere than the words let them be."""
-    for part in parts:
-        clause = part.clause
-        place = clause.name.partition(clause.object)[2] if clause.kind in ("put", "many") else ""
-        if clause.kind in ("put", "many") and not clause.name.startswith(("put ", "drop ", "pick up ")):
-            place = clause.name
-        if clause.kind == "pick" and part.cycles and all(map(motion.drags, part.cycles)):
+    near = _SAME_PLACE * motion.extent
+    grasped = [part for part in parts if part.cycles]
+    for part in grasped:
+        clause, first, last = part.clause, part.cycles[0], part.cycles[-1]
+        has_place = clause.kind in ("put", "many") and bool(
+            clause.name.partition(clause.object)[2]
+            or not clause.name.startswith(("put ", "drop ", "pick up "))
+        )
+        if clause.kind == "pick" and all(map(motion.drags, part.cycles)):
             yield f'the hand does not rise with the thing, and the words say "{clause.name}"'
-        if place and part.cycles and _returns(part.cycles[0], part.cycles[-1], motion):
+        if has_place and motion.lets_go_at(last, first, near):
             yield f'the hand sets down a thing where it took it, and the words say "{clause.name}"'
-    for part, following in itertools.pairwise(part for part in parts if part.cycles):
+    for part, following in itertools.pairwise(grasped):
         first, second, thing = part.cycles[-1], following.cycles[0], following.clause.object
         is_same = part.clause.object == thing and not following.clause.several
         if is_same and motion.apart(first, second) > _ELSEWHERE * motion.extent:
             yield f"the hand takes {thing} elsewhere than where it let go of it, if the words are true"
-        elif not is_same and (_takes_again(first, second, motion) or _loses(first, second, motion)):
+        elif not is_same and (motion.lets_go_at(first, second, near) or _loses(first, second, motion)):
             yield "the hand takes again what it had, and the words name another thing"
 
 
-def _returns(first: Cycle, last: Cycle, motion: ArmMotion) -> bool:
-    """Whether the hand lets go in the last of several grasps where the first of them took hold."""
-    if last.release is None or last.let_go is None or motion.drives_between(first.contact, last.release):
-        return False
-    away = motion.path[last.release : last.let_go + 1] - motion.path[first.contact]
-    return bool(np.linalg.norm(away, axis=1).min() < _SAME_PLACE * motion.extent)
-
-
-def _takes_again(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
-    """Whether the second grasp is where the first let go."""
-    if first.release is None or first.let_go is None or motion.drives_between(first.release, second.contact):
-        return False
-    away = motion.path[first.release : first.let_go + 1] - motion.path[second.contact]
-    return bool(np.linalg.norm(away, axis=1).min() < _SAME_PLACE * motion.extent)
-
-
 def _loses(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
-    """Whether the first grasp opens in the air, if that can be told, and the second is where it took hold."""
+    """Tell whether the first grasp opens in the air, if known, and the second is where it took hold."""
     is_lost = motion.height is None or in_the_air(first, motion)
     if not is_lost or motion.drives_between(first.contact, second.contact):
         return False
@@ -219,23 +203,15 @@ def _loses(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
     return bool(away < _SAME_PLACE * motion.extent)
 
 
-def end_doubts(
-    clauses: Sequence[Clause],
-    grasps: Sequence[Cycle],
-    motion: ArmMotion,
-    returns: bool,
-    tool_works: bool = False,
+def ending_warnings(
+    clauses: Sequence[Clause], hand: HandContacts, motion: ArmMotion, returns: bool
 ) -> Iterator[tuple[int, str]]:
     """Say why the words of the last steps may be untrue, and from which frame on.
 
-    Args:
-        clauses: of the instruction.
-        grasps: those that moved an object.
-        motion: of the recording.
-        returns: the instruction ends with a request to go home.
-        tool_works: the tool of the only clause is seen to meet its thing.
+    `returns`: the instruction ends with a request to go home.
     """
-    if grasps and _takes_tool(clauses) and not tool_works:
+    grasps = hand.grasps
+    if grasps and _takes_tool(clauses) and hand.tool_touch is None:
         yield grasps[0].contact + 1, _not_shown(clauses[0])
     if clauses[-1].kind == "put" and grasps and grasps[-1].release is None:
         yield grasps[-1].contact + 1, "the hand does not let go at the end"
@@ -243,28 +219,7 @@ def end_doubts(
         yield len(motion) - 1, "the arm does not end where it began, and the words send it home"
 
 
-def _counts(clause: Clause, grasps: int) -> bool:
-    """Whether a clause about several objects asks for so many grasps: "the two cups", or any number.
-
-    Of cups that are stacked one may stay where it is.
-    """
-    tokens = clause.object.lower().split()
-    if tokens[-1] in _PAIRS:
-        return False
-    numbers = (int(word) if word.isdecimal() else _COUNTS.get(word) for word in tokens)
-    number = next((n for n in numbers if n is not None), None)
-    if number is not None and clause.name == f"stack {clause.object}":
-        return False
-    return clause.several and (grasps > 1 if number is None else grasps == number)
-
-
-def _again(grasps: Sequence[Cycle], motion: ArmMotion, surplus: int) -> bool:
-    """Whether the surplus grasps take again what was just set down."""
-    same = sum(motion.apart(a, b) <= _AGAIN * motion.extent for a, b in itertools.pairwise(grasps))
-    return same == surplus
-
-
-def drive_doubts(
+def drive_warnings(
     destinations: Sequence[Destination], drives: Sequence[tuple[int, int]], grasps: Sequence[Cycle]
 ) -> Iterator[str]:
     """Say where the words send the base elsewhen than it drives; nothing where they send it nowhere."""

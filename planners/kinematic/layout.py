@@ -1,6 +1,5 @@
 """The dimensions of a recording that are the gripper and the end-effector's position, as text."""
 
-from collections.abc import Sequence
 from typing import Literal, Self
 
 import numpy as np
@@ -10,9 +9,28 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 from goalreel.errors import InputError
 from goalreel.types import Recording
 
+type Confidence = Literal["given", "certain", "likely", "unknown"]
+_WRITTEN = ("gripper", "position", "vertical", "closed", "threshold", "source", "base", "base_source")
+
 
 class Unsegmentable(ValueError):
     """An episode cannot be cut into segments; the message is one line."""
+
+
+class Finding(BaseModel):
+    """What was understood of one field, how sure it is, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    field: str
+    """Such as `gripper`, or `left gripper` where there are two."""
+    value: str | None
+    """As `--layout` writes it; None where there is none, or it is unknown."""
+    confidence: Confidence
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.value or '-'} ({self.confidence}): {self.reason}"
 
 
 class Layout(BaseModel):
@@ -92,16 +110,7 @@ class Layout(BaseModel):
     def __str__(self) -> str:
         """The text that `parse` reads, but for what is open."""
         parts: list[str] = []
-        for key in (
-            "gripper",
-            "position",
-            "vertical",
-            "closed",
-            "threshold",
-            "source",
-            "base",
-            "base_source",
-        ):
+        for key in _WRITTEN:
             values = [written(getattr(hand, key)) for hand in self.hands]
             if any(value not in ("", "state") for value in values):
                 parts.append(f"{key}={'/'.join(values if len(set(values)) > 1 else values[:1])}")
@@ -117,10 +126,8 @@ def written(value: object) -> str:
         return "" if value is None else str(value)
     spans: list[tuple[int, int]] = []
     for index in value:
-        if spans and spans[-1][1] == index:
-            spans[-1] = (spans[-1][0], index + 1)
-        else:
-            spans.append((index, index + 1))
+        start = spans.pop()[0] if spans and spans[-1][1] == index else index
+        spans.append((start, index + 1))
     return "+".join(str(a) if b == a + 1 else f"{a}:{b}" for a, b in spans)
 
 
@@ -138,24 +145,18 @@ def check_layout(recording: Recording, layout: Layout) -> None:
     Raises:
         Unsegmentable: it has fewer.
     """
-    body = recording.state if recording.state.shape[1] else recording.action
     for hand in layout.hands:
-        source = recording.state if hand.source == "state" else recording.action
-        _check(hand.gripper, source.shape[1], f"gripper (in {hand.source})")
-        _check((*hand.position, *_optional(hand.vertical)), body.shape[1], "position")
-        driven = recording.state if hand.base_source == "state" else recording.action
-        _check(hand.base, driven.shape[1], f"base (in {hand.base_source})")
-
-
-def _optional(index: int | None) -> tuple[int, ...]:
-    return () if index is None else (index,)
-
-
-def _check(indices: Sequence[int], dims: int, what: str) -> None:
-    if any(i >= dims for i in indices):
-        raise Unsegmentable(
-            f"layout: {what} names dimension {max(indices)}, the recording has {dims} (from 0)"
-        )
+        vertical = () if hand.vertical is None else (hand.vertical,)
+        for indices, source, name in (
+            (hand.gripper, hand.source, f"gripper (in {hand.source})"),
+            ((*hand.position, *vertical), "body", "position"),
+            (hand.base, hand.base_source, f"base (in {hand.base_source})"),
+        ):
+            dims = values_of(recording, source).shape[1]
+            if max(indices, default=-1) >= dims:
+                raise Unsegmentable(
+                    f"layout: {name} names dimension {max(indices)}, the recording has {dims} (from 0)"
+                )
 
 
 def check_recording(recording: Recording) -> None:
@@ -166,7 +167,7 @@ def check_recording(recording: Recording) -> None:
     """
     if not len(recording.timestamps):
         raise Unsegmentable("the recording holds no frame")
-    if not recording.state.shape[1] and not recording.action.shape[1]:
+    if not values_of(recording, "body").shape[1]:
         raise Unsegmentable("the recording has neither observation.state nor action to segment by")
     for name, values in (("observation.state", recording.state), ("action", recording.action)):
         bad = np.argwhere(~np.isfinite(values))
@@ -178,32 +179,15 @@ def check_recording(recording: Recording) -> None:
 
 
 def values_of(recording: Recording, source: str) -> NDArray[np.float32]:
-    """The numbers of the state or the action."""
-    return recording.state if source == "state" else recording.action
+    """The numbers of the state, the action, or the `body`: the state, or the action without one."""
+    if source == "state" or (source == "body" and recording.state.shape[1]):
+        return recording.state
+    return recording.action
 
 
 def names_of(recording: Recording, source: str) -> tuple[str, ...]:
     """The names of their dimensions, or nothing."""
     return recording.state_names if source == "state" else recording.action_names
-
-
-type Confidence = Literal["given", "certain", "likely", "unknown"]
-
-
-class Finding(BaseModel):
-    """What was understood of one field, how sure it is, and why."""
-
-    model_config = ConfigDict(frozen=True)
-
-    field: str
-    """Such as `gripper`, or `left gripper` where there are two."""
-    value: str | None
-    """As `--layout` writes it; None where there is none, or it is unknown."""
-    confidence: Confidence
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.field} {self.value or '-'} ({self.confidence}): {self.reason}"
 
 
 def episodes_text(number: int) -> str:

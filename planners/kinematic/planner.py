@@ -6,28 +6,33 @@ from dataclasses import replace
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.clauses import Clause, read, split_drives, split_return, whole
-from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
+from goalreel.planners.kinematic.contacts import (
+    FailedGrasp,
+    find_any_contacts,
+    find_contacts,
+    sort_grasps,
+)
 from goalreel.planners.kinematic.description import hand_phases
 from goalreel.planners.kinematic.evidence import (
-    doubts,
-    drive_doubts,
-    end_doubts,
-    hand_doubts,
-    place_doubts,
-    way_doubts,
+    direction_warnings,
+    drive_warnings,
+    ending_warnings,
+    gripper_warnings,
+    place_warnings,
+    word_warnings,
 )
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.motion import ArmMotion, ArmsMotion, read_arms, read_motion
-from goalreel.planners.kinematic.naming import COLOUR_NOTE, colour_doubts, name_by_colour
+from goalreel.planners.kinematic.naming import COLOUR_NOTE, ColourNames
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.steps import (
     ClauseSpan,
     align_contacts,
     cut_at_release,
     cut_drives,
-    events,
+    cut_events,
+    cut_phases,
     leave_and_retreat,
-    phases,
     split_pick,
 )
 from goalreel.terms import Granularity as Granularity
@@ -105,22 +110,25 @@ class KinematicPlanner:
         motion = arms.motion
         hand = find_contacts(clauses, recording, motion, self._camera)
         idle = hand.explained and not hand.grasps and not _may_grasp(clauses, recording, layout)
-        unread = tuple(hand_doubts(arms, layout, idle))
-        reasons = (
-            *doubts(clauses, hand.grasps, hand.failed_grasps, motion, unread, hand.explained),
-            *drive_doubts(destinations, motion.drives, hand.grasps),
-            *way_doubts(clauses, hand.contacts or (), motion),
-        )
-        late = list(end_doubts(clauses, hand.grasps, motion, returns, hand.tool_touch is not None))
+        gripper = tuple(gripper_warnings(arms, layout, idle))
+        warnings = [
+            *word_warnings(clauses, hand, motion, gripper),
+            *drive_warnings(destinations, motion.drives, hand.grasps),
+            *direction_warnings(clauses, hand.contacts or (), motion),
+        ]
+        late = list(ending_warnings(clauses, hand, motion, returns))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             hand = find_any_contacts(clauses[0], motion)
         parts = align_contacts(clauses, hand, motion)
         if self._granularity == "event":
             parts = cut_at_release(parts)
-        reasons = (*reasons, *place_doubts(parts, motion))
-        reasons = reasons or self._colour_doubts(parts, recording, motion)
-        named_parts = self._name_objects(parts, recording, motion)
+        warnings += place_warnings(parts, motion)
+        named_parts = parts
+        if self._camera is not None:
+            names = ColourNames(recording, motion, self._camera, (recording.instruction, *self._words))
+            warnings = warnings or list(names.warnings(parts))
+            named_parts = [names.name(part) for part in parts]
         pieces = [
             replace(piece, note=_note(piece, arms, has_name=part is not unnamed))
             for unnamed, part in zip(parts, named_parts, strict=True)
@@ -129,18 +137,26 @@ class KinematicPlanner:
         pieces = cut_drives(pieces, motion.drives, destinations, instruction)
         if self._last_retreat and self._granularity == "event":
             pieces += leave_and_retreat(pieces.pop())
-        phase_list: list[MotionPhase] = []
-        if reasons or late:
-            phase_list = [] if unread else hand_phases(motion)
+        phases: list[MotionPhase] = []
+        if warnings or late:
+            phases = [] if gripper else hand_phases(motion)
         elif self._with_phases:
-            phase_list = _phases(named_parts, hand.failed_grasps, motion)
+            spans = [piece for part in named_parts for piece in cut_phases(part, hand.failed_grasps, motion)]
+            phases = [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in spans]
         return Plan(
             steps=tuple(
-                _step(p, (*reasons, *(why for start, why in late if p.end > start), *p.doubts))
+                Step(
+                    name=p.clause.name,
+                    instruction=p.clause.state,
+                    prompt=p.clause.prompt,
+                    auxiliary_text=p.note,
+                    outcome=p.outcome,
+                    doubts=(*warnings, *(why for start, why in late if p.end > start), *p.warnings),
+                )
                 for p in pieces
             ),
             segments=tuple(map(_segment, pieces)),
-            phases=tuple(phase_list),
+            phases=tuple(phases),
         )
 
     def _cut(
@@ -148,59 +164,22 @@ class KinematicPlanner:
     ) -> list[ClauseSpan]:
         if self._granularity == "subtask":
             return split_pick(part, motion)
-        return (events if self._granularity == "event" else phases)(part, failed_grasps, motion)
-
-    def _colour_doubts(
-        self, parts: list[ClauseSpan], recording: Recording, motion: ArmMotion
-    ) -> tuple[str, ...]:
-        if self._camera is None:
-            return ()
-        return tuple(colour_doubts(parts, recording, motion, self._camera, self._texts(recording)))
-
-    def _name_objects(
-        self, parts: list[ClauseSpan], recording: Recording, motion: ArmMotion
-    ) -> list[ClauseSpan]:
-        if self._camera is None:
-            return parts
-        return name_by_colour(parts, recording, motion, self._camera, self._texts(recording))
-
-    def _texts(self, recording: Recording) -> tuple[str, ...]:
-        """The instructions whose nouns name objects."""
-        return recording.instruction, *self._words
+        return (cut_events if self._granularity == "event" else cut_phases)(part, failed_grasps, motion)
 
 
 def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:
-    """Whether the motion shows a grasp, whichever end of the gripper is closed."""
+    """Tell whether the motion shows a grasp, whichever end of the gripper is closed."""
     ends = [layout.closed] if layout.closed else ["low", "high"]
     layouts = [hand.model_copy(update={"closed": end}) for hand in layout.hands for end in ends]
     return any(sort_grasps(clauses, read_motion(recording, hand))[0] for hand in layouts)
 
 
 def _note(piece: ClauseSpan, arms: ArmsMotion, *, has_name: bool) -> str | None:
-    """Which hand a step is done with, where the robot has two, and how its object got its name."""
+    """Say which hand does a step, where the robot has two, and how its object got its name."""
     sides = dict.fromkeys(arms.sides[cycle] for cycle in piece.cycles if cycle in arms.sides)
     notes = [f"with the {' and the '.join(sides)} hand"] if sides else []
     return "; ".join([*notes, *([COLOUR_NOTE] if has_name else [])]) or None
 
 
-def _step(part: ClauseSpan, reasons: tuple[str, ...]) -> Step:
-    clause = part.clause
-    return Step(
-        name=clause.name,
-        instruction=clause.state,
-        prompt=clause.prompt,
-        auxiliary_text=part.note,
-        outcome=part.outcome,
-        doubts=reasons,
-    )
-
-
 def _segment(part: ClauseSpan) -> Segment:
     return Segment(start=part.start, end=part.end)
-
-
-def _phases(
-    parts: Sequence[ClauseSpan], failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
-) -> list[MotionPhase]:
-    pieces = [piece for part in parts for piece in phases(part, failed_grasps, motion)]
-    return [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in pieces]

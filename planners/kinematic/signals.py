@@ -56,6 +56,12 @@ def smooth(values: NDArray[np.floating], frames: int) -> Curve:
     return (total[width:] - total[:-width]) / width
 
 
+def runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """The spans [start, end) in which a mask holds."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
 def hand_signal(fingers: NDArray[np.floating]) -> Curve:
     """One curve for a hand of many joints, (n, joints) -> (n,): their mean, with joints turned round that run
     against the first one that moves as the others do (some parallel grippers have mirrored fingers)."""

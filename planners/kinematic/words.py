@@ -11,8 +11,13 @@ type VerbKind = Literal["put", "pick", "many", "act"]
 type Means = Literal["grasp", "pull", "lift", "turn", "push", "press", "tool"]
 
 
+def words(text: str) -> frozenset[str]:
+    """The words of a text as a set."""
+    return frozenset(text.split())
+
+
 class Verb(NamedTuple):
-    """The imperative of a verb, and the state that it leads to."""
+    """The imperative of a verb and the state that it leads to: `{o}` is the object, `{rest}` what follows."""
 
     kind: VerbKind
     """`put` (grasp and release), `pick` (grasp only), `many` (as many grasps as it takes) or `act`."""
@@ -31,21 +36,13 @@ class Verb(NamedTuple):
     """
 
 
-_PUT = Verb("put", "put {o} {rest}", "{o} is {rest}")
-_MOVE = Verb("put", "move {o} {rest}", "{o} is {rest}")
-_PICK = Verb("pick", "pick up {o}", "{o} is held in the gripper")
-_TAKE = Verb("put", "take {o} {rest}", "{o} is {rest}")
-_CLOSE = Verb("act", "close {o}", "{o} is closed", means="push")
-_SWITCH = Verb("act", "toggle {o}", "{o} is switched", means="press")
-_TURN = Verb("act", "turn {o} {rest}", "{o} is turned {rest}", means="turn")
-_ON = Verb("act", "turn on {o}", "{o} is switched on", means="press")
-_OFF = Verb("act", "turn off {o}", "{o} is switched off", means="press")
-_DOWN = Verb("put", "put down {o}", "{o} rests on the surface, released")
-
-_PUSHES = ("slide", "push", "shove", "nudge", "sweep", "roll", "knock over", "tip over", "topple")
 RELEASES = ("drop", "throw", "toss")
 """Verbs of letting go, which is no putting unless the words say where."""
-_PULLS = ("pull", "drag", "tug", "straighten")
+_WITH_REST: dict[Means, str] = {
+    "push": "slide, push, shove, nudge, sweep, roll, knock over, tip over, topple",
+    "pull": "pull, drag, tug, straighten",
+    "tool": "hammer, cut, slice, chop, scoop, spread, brush, scrub, spray, paint, draw",
+}
 _PRESSES = {
     "press": "is pressed",
     "click": "has been clicked",
@@ -54,42 +51,35 @@ _PRESSES = {
     "tap": "has been tapped",
     "touch": "has been touched",
 }
-_TOOLS = ("hammer", "cut", "slice", "chop", "scoop", "spread", "brush", "scrub", "spray", "paint", "draw")
-
-VERBS: dict[str, Verb] = {
-    **dict.fromkeys(("put", "place", "set", "lay", "deposit", "position", "load"), _PUT),
-    **{verb: Verb("put", f"{verb} {{o}} {{rest}}", "{o} is {rest}") for verb in RELEASES},
+_ROWS: dict[str, Verb] = {
+    "put, place, set, lay, deposit, position, load": Verb("put", "put {o} {rest}", "{o} is {rest}"),
+    "move, bring, transfer, carry, shift, relocate": Verb("put", "move {o} {rest}", "{o} is {rest}"),
+    "take, remove, get, retrieve, fetch, extract": Verb("put", "take {o} {rest}", "{o} is {rest}"),
+    "put down, set down": Verb("put", "put down {o}", "{o} rests on the surface, released"),
     "stack": Verb("put", "stack {o} {rest}", "{o} is {rest}"),
     "insert": Verb("put", "insert {o} {rest}", "{o} is {rest}"),
     "hang": Verb("put", "hang {o} {rest}", "{o} hangs {rest}"),
-    **dict.fromkeys(("move", "bring", "transfer", "carry", "shift", "relocate"), _MOVE),
-    **{verb: Verb("act", f"{verb} {{o}} {{rest}}", "{o} is {rest}", means="push") for verb in _PUSHES},
-    **{verb: Verb("act", f"{verb} {{o}} {{rest}}", "{o} is {rest}", means="pull") for verb in _PULLS},
-    **{verb: Verb("act", f"{verb} {{o}} {{rest}}", "{o} is {rest}", means="tool") for verb in _TOOLS},
-    **{verb: Verb("act", f"{verb} {{o}}", f"{{o}} is {verb}ed", means="turn") for verb in ("lock", "unlock")},
-    **{
-        verb: Verb("act", f"{verb} {{o}}", f"{{o}} {state}", means="press")
-        for verb, state in _PRESSES.items()
-    },
-    **dict.fromkeys(("toggle", "flip on", "flip off"), _SWITCH),
-    "unplug": Verb("put", "unplug {o} {rest}", "{o} is unplugged"),
     "hook": Verb("put", "hook {o} {rest}", "{o} hangs {rest}"),
-    **dict.fromkeys(("take", "remove", "get", "retrieve", "fetch", "extract"), _TAKE),
-    **dict.fromkeys(("pick up", "pick", "grasp", "grab", "lift up", "lift", "raise", "seize"), _PICK),
-    **dict.fromkeys(("put down", "set down"), _DOWN),
-    "open": Verb("act", "open {o}", "{o} is open", means="turn"),
-    **dict.fromkeys(("close", "shut"), _CLOSE),
+    "unplug": Verb("put", "unplug {o} {rest}", "{o} is unplugged"),
+    "pick up, pick, grasp, grab, lift up, lift, raise, seize": Verb(
+        "pick", "pick up {o}", "{o} is held in the gripper"
+    ),
     "fold": Verb("act", "fold {o} {rest}", "{o} is folded {rest}"),
     "unfold": Verb("act", "unfold {o}", "{o} is unfolded"),
-    "wipe": Verb("act", "wipe {o} {rest}", "{o} is wiped clean {rest}", means="tool"),
-    "clean": Verb("act", "clean {o} {rest}", "{o} is clean", means="tool"),
-    "pour": Verb("act", "pour {o} {rest}", "{o} has been poured {rest}", means="tool"),
-    **dict.fromkeys(("turn on", "switch on"), _ON),
-    **dict.fromkeys(("turn off", "switch off"), _OFF),
-    **dict.fromkeys(("turn", "rotate", "twist", "spin"), _TURN),
     "flip": Verb("act", "flip {o} {rest}", "{o} is flipped {rest}"),
-    "stir": Verb("act", "stir {o} {rest}", "{o} is stirred", means="tool"),
-    "cover": Verb("act", "cover {o} {rest}", "{o} is covered {rest}", means="tool"),
+    "open": Verb("act", "open {o}", "{o} is open", "turn"),
+    "close, shut": Verb("act", "close {o}", "{o} is closed", "push"),
+    "lock": Verb("act", "lock {o}", "{o} is locked", "turn"),
+    "unlock": Verb("act", "unlock {o}", "{o} is unlocked", "turn"),
+    "turn, rotate, twist, spin": Verb("act", "turn {o} {rest}", "{o} is turned {rest}", "turn"),
+    "turn on, switch on": Verb("act", "turn on {o}", "{o} is switched on", "press"),
+    "turn off, switch off": Verb("act", "turn off {o}", "{o} is switched off", "press"),
+    "toggle, flip on, flip off": Verb("act", "toggle {o}", "{o} is switched", "press"),
+    "wipe": Verb("act", "wipe {o} {rest}", "{o} is wiped clean {rest}", "tool"),
+    "clean": Verb("act", "clean {o} {rest}", "{o} is clean", "tool"),
+    "pour": Verb("act", "pour {o} {rest}", "{o} has been poured {rest}", "tool"),
+    "stir": Verb("act", "stir {o} {rest}", "{o} is stirred", "tool"),
+    "cover": Verb("act", "cover {o} {rest}", "{o} is covered {rest}", "tool"),
     "sort": Verb("many", "sort {o} {rest}", "{o} have been sorted {rest}"),
     "arrange": Verb("many", "arrange {o} {rest}", "{o} have been arranged {rest}"),
     "build": Verb("many", "build {o} {rest}", "{o} has been built {rest}"),
@@ -98,36 +88,37 @@ VERBS: dict[str, Verb] = {
     "empty": Verb("many", "empty {o} {rest}", "{o} is empty {rest}"),
     "tidy": Verb("many", "tidy {o} {rest}", "{o} is tidy {rest}"),
     "unpack": Verb("many", "unpack {o} {rest}", "{o} is empty {rest}"),
+    **{verb: Verb("put", f"{verb} {{o}} {{rest}}", "{o} is {rest}") for verb in RELEASES},
+    **{verb: Verb("act", f"{verb} {{o}}", f"{{o}} {state}", "press") for verb, state in _PRESSES.items()},
+    **{
+        verb: Verb("act", f"{verb} {{o}} {{rest}}", "{o} is {rest}", means)
+        for means, verbs in _WITH_REST.items()
+        for verb in verbs.split(", ")
+    },
 }
+VERBS: dict[str, Verb] = {verb: row for verbs, row in _ROWS.items() for verb in verbs.split(", ")}
 VERB_PATTERN = re.compile(rf"^({'|'.join(sorted(VERBS, key=len, reverse=True))})(?![\w-])\s*", re.IGNORECASE)
 """A clause that starts with a verb of the table."""
 
-_DIRECTIONS = (
+DIRECTIONS = words(
     "open shut closed in out up down back away aside sideways forward forwards backward backwards left right "
     "inward inwards outward outwards upward upwards downward downwards over"
 )
-DIRECTIONS = frozenset(_DIRECTIONS.split())
 """Where a thing is pushed or pulled, without a preposition."""
-
-_FIXTURES = (
+FIXTURES = words(
     "lever handle door drawer window switch faucet tap knob valve crank blind blinds shutter gate flap hinge "
     "latch slider joystick dial"
 )
-FIXTURES = frozenset(_FIXTURES.split())
 """Things that stay where they are: who lifts or takes one pulls at it."""
-
-_CONTAINERS = (
+CONTAINERS = words(
     "bag basket bin bowl box bucket cabinet can carton case container crate cup cupboard drawer fridge glass "
     "jar microwave mug oven pan pocket pot sink toaster"
 )
-CONTAINERS = frozenset(_CONTAINERS.split())
 """Things that one takes objects out of, rather than off."""
-
-_SURFACES = (
+SURFACES = words(
     "table tabletop desk counter countertop worktop bench stove stovetop tray shelf board mat placemat rack "
     "floor ground bed sofa couch cabinet drawer sink"
 )
-SURFACES = frozenset(_SURFACES.split())
 """Things on the left side of which something lies on them, and not beside them."""
 
 _PLAIN = (
@@ -151,36 +142,31 @@ RELATION_PATTERN = re.compile(
     re.IGNORECASE,
 )
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _NUMBERS = "two three four five six seven eight nine ten eleven twelve"
 NUMBERS = {word: number for number, word in enumerate(_NUMBERS.split(), 2)}
-_DETERMINERS = _words(
+_DETERMINERS = words(
     "the a an one all every each both any some another my your its their our his her this that these those "
     + _NUMBERS
 )
 DETERMINER = re.compile(rf"^(?:{'|'.join(sorted(_DETERMINERS))}|it|them|\d+(?=\s))\b", re.IGNORECASE)
 """What a noun begins with that needs no article."""
-_ARTICLES = frozenset(("the", "a", "my", "your"))
-_SINGLE = _words("the a an my your its their our his her this that these those another")
+_ARTICLES = words("the a my your")
+_SINGLE = words("the a an my your its their our his her this that these those another")
 """Determiners of which a noun has one at most."""
-_THINGS = _words("cover hammer plug screw lock switch tap brush roll hook spray paint press stack load touch")
+_THINGS = words("cover hammer plug screw lock switch tap brush roll hook spray paint press stack load touch")
 """Verbs that are things behind an article: "the lock", "the red switch"."""
-_ADJECTIVES = _words(
+_ADJECTIVES = words(
     "open empty clean closed lower upper full high low wide narrow big small large long short tall fast slow "
     "straight vertical horizontal dry wet hot cold deep flat tight loose steady level even"
 )
 """Before a noun, and never its last word."""
-_POSTMODIFIERS = _words(
+_POSTMODIFIERS = words(
     "facing standing lying sitting leaning pointing containing filled labelled labeled marked named called "
     "placed located touching closest nearest farthest furthest adjacent opposite"
 )
 """Behind a noun they begin a text that no rule reads; in front of one they are adjectives."""
-_SIDES = frozenset(("left", "right"))
-_OTHERS = _words(
+_SIDES = words("left right")
+_OTHERS = words(
     "and or but then to from until while so which who is are was be it them him her i you we not no if when "
     "where there here anywhere somewhere everywhere elsewhere wherever "
     "with without by for at as before after again once only also please using use up down "
@@ -207,7 +193,7 @@ _OTHERS = _words(
     "dan naar op het een ved med och og till nad pod "
     "bleu vert jaune rojo azul verde amarillo rosso blu giallo rot blau gelb vermelho amarelo"
 )
-_COLOURS = _words("red green blue yellow black white grey gray brown purple pink")
+_COLOURS = words("red green blue yellow black white grey gray brown purple pink")
 """No nouns, unlike orange."""
 _GLUED = re.compile(r"(?:in|on|to|of|into|onto|and)the")
 """Two words of which the space is missing."""
@@ -215,18 +201,14 @@ _MEASURE = re.compile(
     r"\d+(?!st$|nd$|rd$|th$)[a-z]+|(?:v|ep|episode|take|trial|try|demo|test|run|seed|task)\d+|\d{3,}|\w*clockwise\w*"
 )
 """Such as 10cm, v2 or clockwise90; ep12 and 00042 name recordings."""
-_LY = _words("jelly belly lily fly supply family")
+_LY = words("jelly belly lily fly supply family")
 """Words in -ly that are no adverbs."""
 _PARTICIPLE = re.compile(r"(?!.*(?:seed|weed|reed|feed|bed|shed|sled)$)\w{3,}ed")
 """Behind a noun it says how the thing is to be: "put the towel folded on the shelf"."""
-_VERB_WORDS = frozenset(word for verb in VERBS for word in verb.split()) | _words(
-    "go return reach look hold release let keep make wait hammer cut screw plug unplug hit kick throw"
+_VERB_WORDS = words(" ".join(VERBS)) | words(
+    "go return reach look hold release let keep make wait screw plug kick"
 )
-_RELATION_WORDS = frozenset(word for relation in RELATIONS for word in relation.split()) - {
-    "left",
-    "right",
-    "top",
-}
+_RELATION_WORDS = words(" ".join(RELATIONS)) - {"left", "right", "top"}
 _PLURAL = re.compile(
     rf"^(?:(?:all|every|each|both|these|those|them|some|{_NUMBERS.replace(' ', '|')})\b"
     r"|(?:the |\w+ )*(?!(?:thermos|lens|gas|canvas|atlas)$)"
@@ -240,7 +222,7 @@ _LONGEST = 4
 
 
 def is_noun(text: str) -> bool:
-    """Whether the text is one plain noun, or two joined by "of".
+    """Tell whether a text is one plain noun, or two joined by "of".
 
     >>> is_noun("the small red block"), is_noun("a cup of tea"), is_noun("the nail and go home")
     (True, True, False)
@@ -252,7 +234,7 @@ def is_noun(text: str) -> bool:
 
 
 def is_place(text: str) -> bool:
-    """Whether the text is one preposition and plain nouns: "in the bowl", "between the cup and the plate".
+    """Tell whether a text is one preposition and plain nouns.
 
     >>> is_place("in the yellow bowl"), is_place("from the counter to the plate")
     (True, False)
@@ -270,12 +252,12 @@ def is_place(text: str) -> bool:
 
 
 def is_plural(noun: str) -> bool:
-    """Whether a noun means several things.
+    """Tell whether a noun means several things.
 
-    >>> is_plural("the red blocks"), is_plural("each block"), is_plural("the mice")
+    >>> is_plural("the red blocks"), is_plural("each block"), is_plural("two bags of rice")
     (True, True, True)
-    >>> is_plural("a glass"), is_plural("a bag of chips"), is_plural("two bags of rice")
-    (False, False, True)
+    >>> is_plural("a glass"), is_plural("a bag of chips")
+    (False, False)
     """
     return bool(_PLURAL.match(noun.partition(" of ")[0]))
 
@@ -291,33 +273,25 @@ def _is_simple(text: str) -> bool:
     tokens = text.split()
     if len(tokens) > 1 and tokens[0] in _ARTICLES and tokens[-1] in _THINGS:
         return len(tokens) == 2 or _is_simple(f"{' '.join(tokens[:-1])} thing")
-    begin = 0
-    while begin < len(tokens) and (tokens[begin] in _DETERMINERS or tokens[begin].isdecimal()):
-        begin += 1
-    determiners, tokens = tokens[:begin], tokens[begin:]
-    if not 0 < len(tokens) <= _LONGEST or tokens[-1] in _COLOURS | _ADJECTIVES | _SIDES:
+    nouns = list(itertools.dropwhile(lambda word: word in _DETERMINERS or word.isdecimal(), tokens))
+    determiners = tokens[: len(tokens) - len(nouns)]
+    if not 0 < len(nouns) <= _LONGEST or nouns[-1] in _COLOURS | _ADJECTIVES | _SIDES:
         return False
-    if len(tokens) > 1 and _PARTICIPLE.fullmatch(tokens[-1]):
-        return False
-    if len(determiners) > 1 and (determiners[0] in ("a", "an") or len({*determiners}) < len(determiners)):
-        return False
-    if len(_SINGLE.intersection(determiners) - {"a"}) > 1:  # "the A block" is named so
-        return False
-    if "both" in determiners and not is_plural(tokens[-1]):
-        return False
-    if _POSTMODIFIERS.intersection(tokens[1:]) or _has_two_colours(tokens):
-        return False
+    colours = [i for i, word in enumerate(nouns) if word in _COLOURS]
     # A number or a letter is the name of the last of several: "block 2", "box A".
-    are_words = all(len(word) > 1 and not word.isdecimal() for word in tokens[:-1])
-    repeated = any(a == b for a, b in itertools.pairwise(tokens))
-    lettered = len(tokens) > 1 and len(tokens[-1]) == 1 and tokens[-1].isascii()
-    return are_words and not repeated and all(map(_is_plain, tokens[:-1] if lettered else tokens))
-
-
-def _has_two_colours(tokens: list[str]) -> bool:
-    """Whether two colours stand apart, as in "red block blue bowl"."""
-    colours = [i for i, word in enumerate(tokens) if word in _COLOURS]
-    return bool(colours) and colours[-1] - colours[0] >= len(colours)
+    lettered = len(nouns) > 1 and len(nouns[-1]) == 1 and nouns[-1].isascii()
+    return not (
+        (len(nouns) > 1 and _PARTICIPLE.fullmatch(nouns[-1]))
+        or (len(determiners) > 1 and determiners[0] in ("a", "an"))
+        or len({*determiners}) < len(determiners)
+        or len(_SINGLE.intersection(determiners) - {"a"}) > 1  # "the A block" is named so
+        or ("both" in determiners and not is_plural(nouns[-1]))
+        or _POSTMODIFIERS.intersection(nouns[1:])
+        or (colours and colours[-1] - colours[0] >= len(colours))  # "red block blue bowl"
+        or any(len(word) == 1 or word.isdecimal() for word in nouns[:-1])
+        or any(a == b for a, b in itertools.pairwise(nouns))
+        or not all(map(_is_plain, nouns[:-1] if lettered else nouns))
+    )
 
 
 def _is_plain(word: str) -> bool:
