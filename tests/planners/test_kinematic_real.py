@@ -13,11 +13,11 @@ from support.real_labels import read_labels
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.contacts import sort_grasps
+from goalreel.planners.kinematic.contacts import HandContacts, sort_grasps
 from goalreel.planners.kinematic.motion import read_motion
-from goalreel.planners.kinematic.naming import find_move
+from goalreel.planners.kinematic.naming import ColourNames
 from goalreel.planners.kinematic.robot import find_layout, infer_robot
-from goalreel.planners.kinematic.steps import align
+from goalreel.planners.kinematic.steps import align_contacts
 from goalreel.types import Plan, Task
 
 
@@ -137,9 +137,9 @@ def test_what_the_pictures_show_is_right_or_not_said(real_dataset):
         motion = read_motion(episode, find_layout(episode))
         clauses = read(episode.instruction)
         grasps, _ = sort_grasps(clauses, motion)
-        for part in align(clauses, grasps, motion):
+        for part in align_contacts(clauses, HandContacts(grasps, [], None, False), motion):
             for camera in (c for c in source.cameras if "wrist" not in c):
-                if found := find_move(part, episode, motion, camera):
+                if found := ColourNames(episode, motion, camera, ()).find_move(part):
                     seen.setdefault(episode.index, set()).add(found.colour)
     blocks = real_dataset.name == "droid_new_setup"
     colours = {0: {"blue"}, 1: {"blue"}, 2: {"green"}, 11: {"blue"}, 12: {"blue"}} if blocks else {}
