@@ -12,7 +12,7 @@ from goalreel.chat.conversation import Chat, Conversation
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.interleave import plain
 from goalreel.chat.json_reply import Problem
-from goalreel.chat.parsing import MAX_STEPS, parse_plan, plan_schema
+from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_schema
 from goalreel.chat.prompts import render
 from goalreel.http.probe import probe
 from goalreel.replan import ReplanContext

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from goalreel.chat.dialects import OWN, Dialect
-from goalreel.chat.reply_format import verdict_reply
+from goalreel.chat.verdict import verdict_reply
 from goalreel.critics.chat import question
 from goalreel.datasets.corpora.rows import Lesson, dataclass_kind
 from goalreel.datasets.corpora.trajectories import StepSample, candidate

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from goalreel.chat.conversation import Message
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.interleave import plain
-from goalreel.chat.reply_format import plan_reply, verdict_reply
+from goalreel.chat.plan import plan_reply
+from goalreel.chat.verdict import verdict_reply
 from goalreel.datasets.corpora.rows import Lesson, TalkRow, talks
 from goalreel.datasets.corpora.trajectories import plan_of
 from goalreel.datasets.corrections.board import critic_words

@@ -22,8 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.interleave import MARK, plain, shrink
-from goalreel.chat.parsing import MAX_STEPS
-from goalreel.chat.reply_format import plan_reply
+from goalreel.chat.plan import MAX_STEPS, plan_reply
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.planner_rows import brief_reasoning
 from goalreel.datasets.corpora.rows import RowKind, TalkRow, decode_lesson, talks

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from goalreel.chat.dialects.task_images import task_images
+from goalreel.chat.dialects.own import task_images
 from goalreel.chat.interleave import MARK, plain
 from goalreel.datasets.corpora.planner_rows import brief_reasoning
 from goalreel.datasets.corpora.rows import PICTURE, Column, RowKind

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from goalreel.engine import BatchEngine, WorkItem
@@ -96,6 +97,39 @@ class TokenReply:
     tokens: tuple[Token, ...] = ()
     usage: Usage | None = field(default=None, compare=False)
     """None where the back end does not count tokens."""
+
+
+def token_reply(text: str, tokens: Sequence[Token]) -> TokenReply:
+    """Make a reply of its text and its tokens, cut to the text; without tokens if they do not contain it.
+
+    >>> [t.text for t in token_reply("yes", [Token(" yes", {" yes": 1.0}), Token("<end>", {})]).tokens]
+    ['yes']
+    """
+    whole = "".join(t.text for t in tokens)
+    first = whole.rfind(text)
+    if first < 0 or not tokens:
+        return TokenReply(text)
+    ends = accumulate(len(t.text) for t in tokens)
+    cut = [_cut(t, end, first, first + len(text)) for t, end in zip(tokens, ends, strict=True)]
+    return TokenReply(text, tuple(t for t in cut if t is not None))
+
+
+def _cut(token: Token, end: int, first: int, last: int) -> Token | None:
+    """The part of a token that lies within [first, last), where it ends at `end`; None without one."""
+    start = end - len(token.text)
+    if start >= last or end < first or (token.text and end == first):
+        return None
+    text = token.text[max(0, first - start) : last - start]
+    return token if text == token.text else Token(text, _renamed(token, text))
+
+
+def _renamed(token: Token, text: str) -> Mapping[str, float]:
+    """The token's alternatives, with its new text for itself."""
+    probabilities: dict[str, float] = {}
+    for other, probability in token.alternatives.items():
+        name = text if other == token.text else other
+        probabilities[name] = probabilities.get(name, 0.0) + probability
+    return probabilities
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from goalreel.chat.conversation import (
     TokenReply,
     Usage,
     cut_off,
+    token_reply,
 )
 from goalreel.chat.decoding import OUT_OF_MEMORY, Lane, LocalWork, RecordScores, ReplyRow
 from goalreel.chat.hf_inputs import ChatTemplate, sampling
 from goalreel.chat.hf_loading import load_checkpoint
 from goalreel.chat.hf_tokens import row_tokens
-from goalreel.chat.token_probability import token_reply
 from goalreel.errors import BackendError, InputError, first_line
 from goalreel.progress import begin_reply
 from goalreel.torch_support import free_memory, threads_for

@@ -1,52 +1,46 @@
 """Find the one JSON object in a model's reply, or the reason why there is none.
 
-The standard library reads valid JSON and Python literals (`agents.python_literals`). The known keys show
-where a text ends that has quotes in it (`agents.known_keys`). json-repair reads the rest, but it guesses: it
-takes `true or false` for true, keeps the last of two equal keys, drops the text after a stray quote and takes
-`", "` within a text for its end. So its result must hold every word of the text under known keys, and a yes
-or no must be the whole value of its key.
+What is not valid JSON is read by Python or json-repair, which guess. So nothing may be lost on the way, and
+what is ambiguous is a Problem: the model is asked again, with a schema.
 """
 
+import ast
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator
+import warnings
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from goalreel.chat.json_blocks import JsonBlock, find_blocks
-from goalreel.chat.known_keys import quote_texts
-from goalreel.chat.python_literals import read_literal
 from goalreel.json_object import RepeatedKeyError, make_dict
+from goalreel.types import Text
 
 MAX_REPLY = 100_000
 """Characters; about a hundred times a usual reply."""
 MAX_REPAIR = 12_000
 MAX_BRACKETS = 150
 MAX_DEPTH = 6
-"""The limits of json-repair's input, with brackets in strings: tens of thousands of nested brackets and stray
-quotes take it minutes. Within these limits the slowest known text takes some seconds."""
+"""The limits of what is repaired: tens of thousands of nested brackets and stray quotes take minutes."""
 
+_DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_ENDS = r"""(?:,?\s*\}|,\s*["']?\w+["']?\s*:|\Z)"""
-_COMMENT = re.compile(r'(?<=[{}\[\],])(?:\s*(?:(?://|#)[^\n"]{0,200}\n|/\*[^*"]{0,200}\*/))+')
-_ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|[\\/\"'bfnrt])")
+_ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|([\\/\"'])|[bfnrt])")
 _WORD = re.compile(r"[^\W_]+|[^\x00-\x7f\s“”‘’]")
 """A word, or a sign such as an emoji; curly quotes are JSON's own to json-repair."""
-_QUOTE, _QUOTED = re.compile("[\"'“”‘’]"), re.compile(r"""\\(["'])""")
 _OPENING = re.compile(r"\s*[<\[◁](think|thinking|thought|reasoning)[>\]▷]", re.IGNORECASE)
-"""Of thoughts, in the forms of various models."""
+"""The beginning of thoughts, in the forms of various models."""
 _LEFT_OVER = re.compile(r'"\s*[}\]]')
-"""After an answer: the end of a text that contains a bracket."""
+"""The end of a text that contains a bracket, after an answer."""
+_AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
 _ESCAPED = 'write quotes within a text as \\"'
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a reply is rejected, in words for the model that wrote it."""
+    """The reason for which a reply is rejected, in words for the model that wrote it."""
 
     message: str
 
@@ -69,6 +63,46 @@ def clean(text: str) -> str:
     return _CONTROLS.sub(" ", valid(text))
 
 
+_NOTHING = ("none", "null", "n/a")
+
+
+def _text(value: object) -> object:
+    """Clean a text; a placeholder such as "..." becomes empty."""
+    if not isinstance(value, str):
+        return value
+    text = clean(value).strip()
+    return text if text.strip(" .…") else ""
+
+
+def _nullable(value: object) -> object:
+    """Clean a text; None for a word such as "none" or "n/a"."""
+    value = _text(value)
+    return None if isinstance(value, str) and value.casefold() in _NOTHING else value
+
+
+def _optional(value: object) -> object:
+    return _nullable(value) or None if isinstance(value, str) else value
+
+
+NullableText = Annotated[Text | None, BeforeValidator(_nullable)]
+OptionalText = Annotated[Text | None, BeforeValidator(_optional)]
+
+
+def _closed(schema: dict[str, Any]) -> None:
+    """Adapt a schema to endpoints that enforce one: every key is required, no other, no default."""
+    schema["additionalProperties"] = False
+    for value in schema["properties"].values():
+        value.pop("default", None)
+
+
+class ReplyModel(BaseModel):
+    """The object of a reply; every key is required where an endpoint enforces its schema."""
+
+    model_config = ConfigDict(
+        strict=True, json_schema_extra=_closed, json_schema_serialization_defaults_required=True
+    )
+
+
 def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | Problem:
     """Read the only JSON object in `reply` with `key` at its top level; `fields` are all keys of interest."""
     if len(reply) > MAX_REPLY:
@@ -78,17 +112,13 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | 
         return split
     thinking, text = split
     answers, last = [], 0
-    for block in find_blocks(text):
-        if key not in block.text:
+    for block, end in _blocks(text):
+        if key not in block:
             continue
-        value = _parse(block)
-        if value is None and not last and (whole := _read_by_keys(text, key, fields)) is not None:
-            return ParsedReply(whole, thinking)
-        if value is None:
-            value = _repair(block, text[block.end :], key, fields)
-        last = block.end
+        value = _read(block, fields) if end else Problem("it was cut off before its JSON ended: be shorter")
         if isinstance(value, Problem):
             return value
+        last = end
         if key in value and value not in answers:
             answers.append(value)
     if len(answers) > 1:
@@ -118,12 +148,13 @@ def read_model[M: BaseModel](
 
 
 def _split(text: str, key: str) -> tuple[str, str] | Problem:
-    """(thinking, the rest). The opening tag may be missing: some chat templates write it themselves."""
+    """Split off the thinking. The opening tag may be missing: some chat templates write it themselves."""
     if opening := _OPENING.match(text):
         closing = re.compile(rf"[<\[◁]/{opening[1]}[>\]▷]", re.IGNORECASE)
         text = f"<think>{closing.sub('</think>', text[opening.end() :], count=1)}"
     thinking, closing_tag, rest = text.partition("</think>")
-    if closing_tag and not opening and _has_answer(thinking, key):
+    is_answer = re.compile(rf"{key}\W{{0,4}}:")  # a mention of the key alone is none
+    if closing_tag and not opening and any(is_answer.search(block) for block, _ in _blocks(thinking)):
         return Problem("it answers before the thinking ends")
     if not closing_tag:
         thinking, answer_tag, rest = text.partition("<answer>")
@@ -134,126 +165,119 @@ def _split(text: str, key: str) -> tuple[str, str] | Problem:
     return thinking.strip().removeprefix("<think>").strip(), rest
 
 
-def _has_answer(thinking: str, key: str) -> bool:
-    """Whether there is an object with `key`, whole or cut off; a mention of the key alone is none."""
-    return any(re.search(rf"{key}\W{{0,4}}:", block.text) for block in find_blocks(thinking))
+def _blocks(text: str) -> Iterator[tuple[str, int]]:
+    """Yield every outermost {...} and its end; 0 is the end of one that is cut off."""
+    at = text.find("{")
+    while at >= 0:
+        end = _end(text, at)
+        yield text[at : end or len(text)], end
+        at = text.find("{", end) if end else -1
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
+def _end(text: str, start: int) -> int:
+    """Find the end of the bracket at `start`; 0 where it is open."""
+    depth, quote, previous, at = 0, "", "", start
+    while at < len(text):
+        c = text[at]
+        if quote:
+            if c == "\\":
+                at += 1
+            elif c == quote and _AFTER_STRING.match(text, at + 1):
+                quote = ""
+        elif c in "\"'" and previous in ("{", "[", ",", ":"):
+            quote = c
+        elif c in "{[":
+            depth += 1
+        elif c in "}]" and (depth > 1 or c == "}"):  # otherwise it belongs to a text with quotes
+            depth -= 1
+            if depth == 0:
+                return at + 1
+        previous = previous if c.isspace() else c
+        at += 1
+    return 0
 
 
-def _parse(block: JsonBlock) -> dict[str, Any] | Problem | None:
-    """Read a block that is valid JSON or a Python literal; None where it is neither."""
-    if not block.whole:
-        return None
+def _read(text: str, fields: Collection[str]) -> dict[str, Any] | Problem:
+    """Read a whole block."""
     try:
-        value = _strictly(block.text)
+        value = _DECODER.decode(text)
     except RepeatedKeyError as e:
         return Problem(f"its JSON has the key {str(e)[:40]!r} twice in one object")
     except RecursionError:
         return Problem("its JSON is nested too deeply")
     except ValueError:
-        return None
-    return value if isinstance(value, dict) else Problem("its JSON is not an object")
+        value = _repaired(text, fields)
+    return value if isinstance(value, dict | Problem) else Problem("its JSON is not an object")
 
 
-def _read_by_keys(text: str, key: str, fields: Collection[str]) -> dict[str, Any] | None:
-    """Read the only object of the whole text by its known keys, or nothing."""
-    try:
-        value = _strictly(quote_texts(text, fields))
-    except (ValueError, RepeatedKeyError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and key in value else None
+def _repaired(text: str, fields: Collection[str]) -> object:
+    depths = list(accumulate({"{": 1, "[": 1, "}": -1, "]": -1}.get(c, 0) for c in text))
+    if max(depths) > MAX_DEPTH or text.count("{") + text.count("[") > MAX_BRACKETS:
+        return Problem("its JSON is not valid, and too nested to be repaired")
+    problem = Problem(f"its JSON is not valid, and too long to be repaired: {_ESCAPED}")
+    for read in (_literal, _repair):
+        if read is _repair and len(text) > MAX_REPAIR:
+            break
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        if (lost := _lost(text, value, fields)) is None:
+            return value
+        problem = Problem(f'its JSON is not valid near "{lost[:40]}": {_ESCAPED}')
+    return problem
 
 
-def _strictly(text: str) -> object:
-    try:
-        return _DECODER.decode(text)
-    except ValueError:
-        return read_literal(text)
+def _literal(text: str) -> object:
+    with warnings.catch_warnings(action="ignore"):  # of odd escapes
+        return ast.literal_eval(text)
 
 
-def _repair(block: JsonBlock, rest: str, key: str, fields: Collection[str]) -> dict[str, Any] | Problem:
-    """Read a block that is not valid, unless its `rest` may lie behind it."""
-    text = block.text
-    if not block.whole:
-        return Problem("it was cut off before its JSON ended: be shorter")
-    if len(text) > MAX_REPAIR or not _flat(text):
-        return Problem("its JSON is not valid, and too long or too nested to be repaired")
+def _repair(text: str) -> object:
     import json_repair  # comes with the extras that bring chat models
 
-    try:
-        value = json_repair.loads(text, skip_json_loads=True)
-    except (ValueError, RecursionError):
-        return Problem("its JSON is not valid")
-    hidden = (
-        [n for n, v in value.items() if not _is_whole_value(text, n, v)] if isinstance(value, dict) else []
-    )
-    if hidden:
-        return Problem(f'its JSON is not valid near "{hidden[0][:40]}"')
-    read = Counter(_keys(value))
-    for name in fields:
-        if len(re.findall(rf"{_QUOTE.pattern}{name}\\*{_QUOTE.pattern}\s*:", text + rest)) > read[name]:
-            return Problem(f'its JSON is not valid, and "{name}" is lost or repeated')
-    if not isinstance(value, dict):
-        return Problem("its JSON is not an object")
-    if key not in value:
-        return value  # it is no answer, so no answer is lost
-    if unknown := [name for name in read if name not in fields]:
-        return Problem(f'its JSON is not valid near "{unknown[0][:40]}": {_ESCAPED}')
-    plain = _QUOTED.sub(r"\1", text)
-    for inner in filter(_QUOTE.search, _texts(value)):  # its first or last quote may be the text's own end
-        if not re.search(rf"{_QUOTE.pattern}{re.escape(inner)}{_QUOTE.pattern}", plain):
-            return Problem(f'its JSON is not valid near "{inner[:40]}": {_ESCAPED}')
-    if missing := _words(_COMMENT.sub(" ", text)) - _words(json.dumps(value, ensure_ascii=False)):
-        return Problem(f'its JSON is not valid, and "{next(iter(missing))[:40]}" is lost: {_ESCAPED}')
-    return value
+    return json_repair.loads(text, skip_json_loads=True)
 
 
-def _words(text: str) -> Counter[str]:
-    """Count the words and signs of JSON, whatever their case and spelling."""
-    plain = valid(_ESCAPE.sub(_unescaped, text)).casefold()
-    return Counter("null" if word == "none" else word for word in _WORD.findall(plain))
+def _lost(text: str, value: object, fields: Collection[str]) -> str | None:
+    """Find a word of a text that its reading lacks, or has in another place; None where nothing is lost."""
+    plain = _ESCAPE.sub(_unescaped, text)
+    words: list[str] = []
+    for inner, is_key in _parts(value):
+        if is_key and inner not in fields:
+            return str(inner)
+        if isinstance(inner, str) and inner not in plain:  # its own quotes and marks belong to it
+            return inner
+        words += _words(str(inner))
+    written = _words(plain)
+    if words == written:
+        return None
+    places = (w for w, r in zip(written, [*words, *[""] * len(written)], strict=False) if w != r)
+    return next(places, "the end")
+
+
+def _words(text: str) -> list[str]:
+    return ["null" if word == "none" else word for word in _WORD.findall(text.casefold())]
 
 
 def _unescaped(escape: re.Match[str]) -> str:
     code = escape[1] or escape[2]
-    return chr(int(code, 16)) if code else " "
+    return chr(int(code, 16)) if code else escape[3] or "\n"
 
 
-def _is_whole_value(text: str, name: str, value: object) -> bool:
-    """Whether a yes or no, in any wording, is the whole value of its key in the text. Longer values pass."""
-    word = str(value).strip()
-    if not isinstance(value, bool | str) or len(word) > len("false"):
-        return True
-    pattern = rf"""{re.escape(name)}\W{{0,3}}:\s*["']?\s*{re.escape(word)}\s*["']?\s*{_ENDS}"""
-    return re.search(pattern, text, re.IGNORECASE) is not None
+def _parts(value: object) -> Iterator[tuple[object, bool]]:
+    """Yield the keys (True) and the plain values of a value, in order."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key, True
+            yield from _parts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _parts(inner)
+    else:
+        yield value, False
 
 
-def _flat(text: str) -> bool:
-    depths = list(accumulate({"{": 1, "[": 1, "}": -1, "]": -1}.get(c, 0) for c in text))
-    return max(depths) <= MAX_DEPTH and text.count("{") + text.count("[") <= MAX_BRACKETS
-
-
-def _keys(value: object) -> Iterator[str]:
-    """Every key at any depth."""
-    for inner in _parts(value):
-        if isinstance(inner, dict):
-            yield from inner
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text at any depth, without keys."""
-    return (inner for inner in _parts(value) if isinstance(inner, str))
-
-
-def _parts(value: object) -> Iterator[object]:
-    """The value, and what is in it."""
-    pending = [value]
-    while pending:
-        inner = pending.pop()
-        yield inner
-        if isinstance(inner, dict):
-            pending += inner.values()
-        elif isinstance(inner, list):
-            pending += inner
+def tagged_reply(thinking: str, answer: Mapping[str, object]) -> str:
+    """Write a reply as `read_answer` reads it back: an agent is trained on such texts."""
+    return f"<think>{thinking}</think>\n<answer>{json.dumps(answer, ensure_ascii=False)}</answer>"

@@ -12,8 +12,15 @@ from typing import Annotated, Any
 import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
-from goalreel.chat.conversation import Message, NoReply, Token, TokenReply, cut_off, refuses_system
-from goalreel.chat.token_probability import token_reply
+from goalreel.chat.conversation import (
+    Message,
+    NoReply,
+    Token,
+    TokenReply,
+    cut_off,
+    refuses_system,
+    token_reply,
+)
 from goalreel.http.client import Reply, check_size, error_text, read_body, refusal_words, refused_field
 from goalreel.image import Image
 from goalreel.json_object import RepeatedKeyError, make_dict

@@ -12,6 +12,7 @@ from goalreel.chat.dialects import OWN, Dialect, Mode
 from goalreel.chat.interleave import plain
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.prompts import render
+from goalreel.chat.verdict import decided
 from goalreel.errors import InputError
 from goalreel.http.probe import probe
 from goalreel.types import Candidate, Failure, Verdict
@@ -96,16 +97,3 @@ def question(
 
     conversation = dialect.judge(candidate, mode=mode, scores=scores)
     return Question(conversation, form.parse, correction, form.with_probability)
-
-
-def decided(verdict: Verdict, threshold: float | None) -> Verdict:
-    """Decide by the verdict's probability, where there is one and a threshold; else it stands as it is.
-
-    What is turned around has no refined prompt: the Critic wrote none, or wrote it for a rejection.
-    """
-    if threshold is None or verdict.probability is None:
-        return verdict
-    success = verdict.probability >= threshold
-    if success == verdict.success:
-        return verdict
-    return verdict.model_copy(update={"success": success, "refined_prompt": None})

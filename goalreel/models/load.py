@@ -161,7 +161,7 @@ def build_planner(
     if kind is not None:
         return kind.build(model, "planner", recordings)
     from goalreel.chat.dialects import OWN
-    from goalreel.chat.parsing import MAX_STEPS
+    from goalreel.chat.plan import MAX_STEPS
     from goalreel.planners.chat import ChatPlanner
 
     chat = wrap_chat(build_chat(name, role="planner", cache=cache))
@@ -334,7 +334,7 @@ def _observed(dialect: "Dialect | None") -> "Dialect | None":
     """The dialect for frames of a camera, in which nothing was edited: `own` alone has a counterpart."""
     if dialect is None or dialect.name != "own":
         return None
-    from goalreel.chat.dialects.observed import ObservedDialect
+    from goalreel.chat.dialects.own import ObservedDialect
 
     return ObservedDialect(overlay=dialect.overlay)
 

@@ -15,7 +15,7 @@ import torch
 from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply
 from goalreel.chat.dialects import OWN, Dialect, Mode
 from goalreel.chat.json_reply import Problem
-from goalreel.chat.parsing import parse_verdict
+from goalreel.chat.verdict import parse_verdict
 from goalreel.critics.chat import question
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.datasets.corpora.write import Corpus, write_corpus

@@ -23,7 +23,7 @@ from itertools import batched
 from typing import Literal
 
 from goalreel.chat.json_reply import Problem
-from goalreel.chat.parsing import parse_verdict
+from goalreel.chat.verdict import parse_verdict
 from goalreel.datasets.corpora.critic_rows import CritiqueRow
 from goalreel.errors import BackendError
 from goalreel.files import digest

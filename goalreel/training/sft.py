@@ -12,7 +12,7 @@ from trl import (
 )
 
 from goalreel.chat.dialects.recognition import write_trained_steps
-from goalreel.chat.parsing import MAX_STEPS
+from goalreel.chat.plan import MAX_STEPS
 from goalreel.checkpoints import located
 from goalreel.errors import InputError, first_line
 from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from, write_card

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from goalreel.chat.json_reply import Problem, clean, read_model
-from goalreel.chat.parsing import MAX_STEPS
+from goalreel.chat.plan import MAX_STEPS
 from goalreel.planners.kinematic.description import Proposal
 from goalreel.planners.watch.contact_sheet import CONTACTS
 from goalreel.types import Plan, Segment, Step, Text

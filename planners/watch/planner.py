@@ -11,7 +11,7 @@ from goalreel.chat.ask import Question, ask
 from goalreel.chat.conversation import Chat, Message
 from goalreel.chat.interleave import interleave, plain
 from goalreel.chat.json_reply import Problem
-from goalreel.chat.parsing import MAX_STEPS
+from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render
 from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError

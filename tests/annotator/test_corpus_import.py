@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.cli import fails, invoke, results
 
-from goalreel.chat.parsing import parse_plan
+from goalreel.chat.plan import parse_plan
 from goalreel.datasets.corpora.critic_rows import CRITIQUES
 from goalreel.datasets.corpora.published import ImportConfig, import_corpus
 from goalreel.datasets.corpora.rows import read_rows, talks

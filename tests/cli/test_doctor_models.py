@@ -10,8 +10,9 @@ from support.serving_models import TintEditor, picture, plan_of, serving
 
 from goalreel.annotator.model_check import INSTRUCTION, drawn_scene
 from goalreel.chat.conversation import Token, TokenChat, TokenReply
-from goalreel.chat.parsing import parse_plan, parse_verdict
+from goalreel.chat.plan import parse_plan
 from goalreel.chat.recording import record_chat
+from goalreel.chat.verdict import parse_verdict
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 

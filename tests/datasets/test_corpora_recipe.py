@@ -11,7 +11,8 @@ from support.pages import text_of
 from support.scripted import ScriptedChat
 from support.told import attempt, board, failed, step, unplanned, words
 
-from goalreel.chat.parsing import parse_plan, parse_verdict
+from goalreel.chat.plan import parse_plan
+from goalreel.chat.verdict import parse_verdict
 from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.critic_rows import (
     JUDGEMENTS,

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.chat.parsing import parse_plan
+from goalreel.chat.plan import parse_plan
 from goalreel.cli.corpus import app
 from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.critic_rows import CRITIQUES

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from support.provenance import named
 
-from goalreel.chat.dialects.observed import ObservedDialect
+from goalreel.chat.dialects.own import ObservedDialect
 from goalreel.critics.difference import DifferenceCritic
 from goalreel.errors import InputError
 from goalreel.models import presets

@@ -12,7 +12,7 @@ from support.scripted import ScriptedChat, words
 
 from goalreel.chat.conversation import NoReply, cut_off
 from goalreel.chat.dialects import OWN, OwnDialect, interleavethinker
-from goalreel.chat.dialects.observed import ObservedDialect
+from goalreel.chat.dialects.own import ObservedDialect
 from goalreel.critics.chat import ChatCritic, question
 from goalreel.errors import InputError
 from goalreel.image import Image

@@ -8,7 +8,7 @@ import pytest
 from support.chat_server import ChatServer, said
 from support.cli import goalreel
 
-from goalreel.chat.dialects.observed import ObservedDialect
+from goalreel.chat.dialects.own import ObservedDialect
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import InputError
 from goalreel.image import Image

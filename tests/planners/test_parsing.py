@@ -1,6 +1,8 @@
 """Replies become a Plan, a Verdict or a Problem: realistic ones from files, the rest by Hypothesis."""
 
 import json
+import random
+import re
 import string
 
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 from support.places import DATA
 
 from goalreel.chat.json_reply import MAX_REPAIR, MAX_REPLY, Problem, clean
-from goalreel.chat.parsing import MAX_STEPS, parse_plan, parse_verdict, plan_schema, verdict_schema
+from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_schema
+from goalreel.chat.verdict import parse_verdict, verdict_schema
 from goalreel.types import Plan, Step, Verdict
 
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
@@ -17,10 +20,11 @@ REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").ite
 WHY = {
     "plan-bad-answer-before-thinking-ends": "before the thinking ends",
     "plan-bad-a-verdict": 'no JSON object with "execution_plan"',
+    "plan-bad-bracket-left-out": "cut off",
     "plan-bad-blank-prompt": "execution_plan.0.prompt",
     "plan-bad-empty": "no JSON object",
     "plan-bad-gap": "step 3 follows step 1",
-    "plan-bad-html-entities": "no JSON object",
+    "plan-bad-html-entities": "not valid near",
     "plan-bad-missing-prompt": "execution_plan.1.prompt: Field required",
     "plan-bad-nested": "no JSON object",
     "plan-bad-next-step-in-text": "a text holds the next steps",
@@ -42,6 +46,7 @@ WHY = {
     "plan-bad-truncated-string-closed-tag": "cut off",
     "plan-bad-two-plans": "2 answers that differ",
     "verdict-bad-answer-before-thinking-ends": "before the thinking ends",
+    "verdict-bad-bracket-left-out": "cut off",
     "verdict-bad-cut-off": "cut off",
     "verdict-bad-form-repeated": "repeats the form",
     "verdict-bad-injected-answer": "before the thinking ends",
@@ -50,9 +55,9 @@ WHY = {
     "verdict-bad-null": "valid boolean",
     "verdict-bad-number": "valid boolean",
     "verdict-bad-prose-only": "no JSON object",
-    "verdict-bad-quoted-true-false": "valid boolean",
+    "verdict-bad-quoted-true-false": "",
     "verdict-bad-repeated-key": "twice in one object",
-    "verdict-bad-repeated-key-quotes": "twice in one object",
+    "verdict-bad-repeated-key-quotes": "not valid near",
     "verdict-bad-score-contradicts": "below 5",
     "verdict-bad-score-missing": "scores.over_editing: Field required",
     "verdict-bad-score-out-of-range": "scores.success",
@@ -150,9 +155,6 @@ def test_a_text_with_unescaped_quotes_is_never_cut_short(prompt):
         '{{"previous_step_success": false, "refine_prompt": "{0}",}}',
         "{{'previous_step_success': False, 'refine_prompt': \"{0}\", 'scores': None}}",
         '{{previous_step_success: false, refine_prompt: "{0}"}}',
-        '{{ // my verdict\n/* at last */ "previous_step_success": false, "refine_prompt": "{0}"}}',
-        '{{"refine_prompt": "{0}", # what to do\n"previous_step_success": false}}',
-        '<answer>{{"previous_step_success": false, "refine_prompt": "{0}"</answer>',
     ],
 )
 @pytest.mark.parametrize("prompt", ["Keep \\u00e9 and none of it.", 'Keep the "é" (not "e") here.'])
@@ -440,3 +442,116 @@ def test_true_and_false_in_one_value_are_never_an_acceptance(between, quote, tag
 def test_any_text(text):
     assert isinstance(parse_plan(text), Problem)
     assert isinstance(parse_verdict(text), Problem)
+
+
+# Texts as models write them, with quotes as they are: each is read whole, or the model is asked again.
+
+KEYS = ("step_name", "instruction", "prompt", "auxiliary_text")
+CLAUSES = (
+    "move the robot's arm over the table",
+    "don't touch the children's cups",
+    "close the gripper on what's marked 'fragile'",
+    "the two robots' grippers, now open, don't collide",
+    'the box that says "Don\'t open" stays closed',
+    "keep everything else as it's (the cloth, the bowl: all of it)",
+    "so that it's 5' long, not 3' or 4'",
+    "write 'it's done', then \"stop\", on the board",
+    "the mug\u2019s handle points to the \u201cleft\u201d edge",
+    "put the bowl [the blue one] on the {wooden} tray's rim",
+    "wait\nand then lift it; that's all",
+    "\u5c06\u84dd\u8272\u7684\u2018\u676f\u5b50\u2019\u653e\u597d \U0001f642",
+)
+
+
+def plan_of(rng, steps, clauses):
+    def text():
+        return " and ".join(rng.sample(CLAUSES, clauses)) + rng.choice([".", "", "'", '"', " (the robot's)"])
+
+    made = []
+    for _ in range(steps):
+        values = {key: text() for key in KEYS}
+        values["auxiliary_text"] = rng.choice([None, values["auxiliary_text"]])
+        made.append(values)
+    return made
+
+
+def as_raw(quotes):
+    """A writer of texts that escapes nothing, whatever is in them; `quotes` are (opening, closing) pairs."""
+
+    def write(text, rng):
+        opening, closing = rng.choice(quotes)
+        return f"{opening}{text}{closing}"
+
+    return write
+
+
+STYLES = {
+    "python": lambda text, rng: repr(text),
+    "json": lambda text, rng: json.dumps(text, ensure_ascii=rng.random() < 0.5),
+    "raw single": as_raw([("'", "'")]),
+    "raw double": as_raw([('"', '"')]),
+    "smart": as_raw([("\u201c", "\u201d"), ("\u2018", "\u2019")]),
+    "mixed": as_raw([("'", "'"), ('"', '"'), ("\u201c", "\u201d")]),
+    "escaped": lambda text, rng: "'" + text.replace("'", r"\'").replace("\n", r"\n") + "'",
+}
+NULLS = {"json": "null"}
+
+
+def written(plan, style, rng, comma=""):
+    value, null = STYLES[style], NULLS.get(style, "None")
+    quote = value("", rng)[0] if style in ("smart", "json", "raw double") else "'"
+    line = rng.choice(["\n  ", " "])
+
+    def pair(key, text):
+        return f"{quote}{key}{quote}: {text}"
+
+    steps = []
+    for number, step in enumerate(plan, 1):
+        pairs = [pair("step_number", number)]
+        pairs += [pair(key, null if step[key] is None else value(step[key], rng)) for key in KEYS]
+        steps.append("{" + f",{line}".join(pairs) + comma + "}")
+    return "{" + pair("execution_plan", f"[{line}{f',{line}'.join(steps)}{comma}{line}]") + comma + "}"
+
+
+FRAMES = (
+    "{}",
+    "<think>What's to do? It's easy: {{a}} first.</think>\n<answer>{}</answer>",
+    "```json\n{}\n```",
+    "Sure, here's the plan:\n\n{}\n\nI hope it's what you're looking for: don't hesitate to ask.",
+    '```python\n{}\n```\nLet me know if you\'d like "more".',
+)
+
+
+@pytest.mark.parametrize(("steps", "clauses"), [(4, 3), (25, 4)])
+@pytest.mark.parametrize("style", ["python", "json"])
+def test_plans_of_python_and_json_are_read_whole(style, steps, clauses):
+    rng = random.Random(f"{style} {steps} {clauses}")
+    for number in range(10):
+        plan = plan_of(rng, steps, clauses)
+        read = parse_plan(
+            FRAMES[number % len(FRAMES)].format(written(plan, style, rng, rng.choice(["", ","])))
+        )
+        assert isinstance(read, Plan) or (style == "json" and len(plan) == 25), read
+        if isinstance(read, Plan):
+            texts = [(s.name, s.instruction, s.prompt, s.auxiliary_text) for s in read.steps]
+            assert texts == [tuple(step[key] for key in KEYS) for step in plan]
+
+
+TEXT = st.text(st.sampled_from("ab '\"\u201c\u2019,.:;{}[]()\n\u00e9"), min_size=1, max_size=30)
+
+
+@given(
+    texts=st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=3),
+    style=st.sampled_from(sorted(STYLES)),
+    frame=st.sampled_from(FRAMES),
+    seed=st.integers(0, 9),
+)
+def test_what_is_read_of_any_texts_is_what_was_written(texts, style, frame, seed):
+    plan = [dict(zip(KEYS, (f"a{a}z", f"a{b}z", f"a{c}z", None), strict=True)) for a, b, c in texts]
+    read = parse_plan(frame.format(written(plan, style, random.Random(seed))))
+    if style == "json":
+        assert not isinstance(read, Problem)
+    if not isinstance(read, Problem):
+        texts = [(s.name, s.instruction, s.prompt) for s in read.steps]
+        for said, step in zip(texts, plan, strict=True):  # a quote too many at an end changes no word
+            assert [re.findall(r"\w+", s) for s in said] == [re.findall(r"\w+", step[k]) for k in KEYS[:3]]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from support.scripted import ScriptedTokens, spelled
 
-from goalreel.chat.conversation import NoReply, Token, TokenReply
-from goalreel.chat.token_probability import probability_of_yes, token_reply
+from goalreel.chat.conversation import NoReply, Token, TokenReply, token_reply
+from goalreel.chat.verdict import probability_of_yes
 from goalreel.critics.chat import ChatCritic
 from goalreel.errors import InputError
 from goalreel.image import Image

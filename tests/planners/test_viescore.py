@@ -116,7 +116,7 @@ def test_over_http():
 
 
 def test_a_judge_out_of_reach_is_an_error():
-    with ChatServer(lambda _: error(401, "no")) as server, pytest.raises(BackendError, match="another key"):
+    with ChatServer(lambda _: error(401, "no")) as server, pytest.raises(BackendError, match="HTTP 401"):
         VieScore(OpenAIChat("m", server.url)).score([candidate()])
 
 

@@ -11,7 +11,8 @@ import atheris
 
 with atheris.instrument_imports(include=["goalreel.planners", "json_repair"]):
     from goalreel.chat.ask import Question, ask
-    from goalreel.chat.parsing import parse_plan, parse_verdict, plan_schema
+    from goalreel.chat.plan import parse_plan, plan_schema
+    from goalreel.chat.verdict import parse_verdict
     from goalreel.types import Failure, Plan, Verdict
 
 

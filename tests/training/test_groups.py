@@ -18,7 +18,7 @@ import torch
 from support.cli import fails
 
 from goalreel.chat.conversation import Conversation, NoReply, Reply
-from goalreel.chat.reply_format import verdict_reply
+from goalreel.chat.verdict import verdict_reply
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.rows import read_rows
 from goalreel.datasets.corpora.write import Corpus, write_corpus

@@ -13,7 +13,7 @@ from support.serving_models import serving
 from typer.testing import CliRunner
 
 from goalreel.chat.openai import OpenAIChat
-from goalreel.chat.reply_format import verdict_reply
+from goalreel.chat.verdict import verdict_reply
 from goalreel.cli.train import app
 from goalreel.critics.viescore import VieScore
 from goalreel.datasets.corpora.critic_rows import CritiqueRow

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from goalreel.chat.conversation import Conversation, Message
+from goalreel.chat.dialects.own import task_images
 from goalreel.chat.dialects.protocol import DialectName, Mode
 from goalreel.chat.dialects.source_strings import string_constants
-from goalreel.chat.dialects.task_images import task_images
 from goalreel.chat.interleave import MARK, interleave, plain
 from goalreel.chat.prompts import render
-from goalreel.chat.verdict_format import PUBLISHED_FORMAT
+from goalreel.chat.verdict import PUBLISHED_FORMAT
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.replan import ReplanContext

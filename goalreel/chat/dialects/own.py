@@ -5,11 +5,15 @@ from typing import Any, Literal
 
 from goalreel.chat.conversation import Conversation, Message
 from goalreel.chat.dialects.protocol import DialectName, Mode
-from goalreel.chat.dialects.task_images import task_images
-from goalreel.chat.interleave import interleave, plain
-from goalreel.chat.parsing import PASSING
+from goalreel.chat.interleave import MARK, interleave, plain
 from goalreel.chat.prompts import render
-from goalreel.chat.verdict_format import PUBLISHED_FORMAT, verdict_example
+from goalreel.chat.verdict import (
+    OBSERVED_EXAMPLE,
+    OBSERVED_FORMAT,
+    PASSING,
+    PUBLISHED_FORMAT,
+    verdict_example,
+)
 from goalreel.image import Image
 from goalreel.replan import ReplanContext
 from goalreel.types import Candidate, DoneStep, StoryboardStep, Task
@@ -87,6 +91,24 @@ class OwnDialect:
 OWN = OwnDialect()
 
 
+class ObservedDialect(OwnDialect):
+    """`own`, with a Critic's question for frames of a camera: does the state hold, and can it be seen?
+
+    Nothing was edited, so there is no prompt to rewrite. What cannot be told is a rejection that says so.
+    """
+
+    name: DialectName | Literal["observed"] = "observed"
+    scored = False
+    verdict_format = OBSERVED_FORMAT
+
+    def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
+        values = {"has_source": candidate.source is not None, "instruction": plain(candidate.instruction)}
+        pictures = [p for p in (candidate.source, candidate.image) if p is not None]
+        system = render("critic/observed_system", {"example": OBSERVED_EXAMPLE})
+        user = interleave(render("critic/observed", values), pictures)
+        return Message("system", (system,)), Message("user", user)
+
+
 type _Pictures = tuple[Image | None, Sequence[Image], Sequence[Image | None], Image | None]
 """The first scene, the pictures at the marks, those after each done step, the present scene."""
 
@@ -132,3 +154,13 @@ def _existing(*pictures: Image | None) -> list[Image]:
 def _planner(text: str, images: Sequence[Image], max_steps: int) -> Conversation:
     system = render("planner/system", {"max_steps": max_steps})
     return Message("system", (system,)), Message("user", interleave(text, images))
+
+
+def task_images(task: Task) -> tuple[Image | None, tuple[Image, ...]]:
+    """(the scene, or None where a mark or a done step has it; the pictures at the instruction's marks)."""
+    if task.image is None:
+        return None, task.images
+    if not task.images and MARK in task.instruction:
+        return None, (task.image,)
+    places = (*task.images, *(step.image for step in task.done))
+    return (None if task.image in places else task.image), task.images

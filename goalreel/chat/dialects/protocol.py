@@ -3,7 +3,7 @@
 from typing import Literal, Protocol
 
 from goalreel.chat.conversation import Conversation
-from goalreel.chat.verdict_format import VerdictFormat
+from goalreel.chat.verdict import VerdictFormat
 from goalreel.replan import ReplanContext
 from goalreel.terms import Mode
 from goalreel.types import Candidate, Task

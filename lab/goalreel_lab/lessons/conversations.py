@@ -1,7 +1,8 @@
 """Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
 
 from goalreel.chat.dialects import OWN, Dialect
-from goalreel.chat.reply_format import plan_reply, verdict_reply
+from goalreel.chat.plan import plan_reply
+from goalreel.chat.verdict import verdict_reply
 from goalreel.critics.chat import Mode
 from goalreel.critics.chat import question as critic_question
 from goalreel.datasets.corpora.rows import Lesson

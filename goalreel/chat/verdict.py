@@ -1,0 +1,218 @@
+"""The form of a verdict in a Critic's reply: asked, read, written, and decided by its probability.
+
+- A verdict is one `true` or `false`. Anything else, or two that differ, is a Problem.
+- A reply that repeats the form, as small models do, is a Problem, never the verdict in the form.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from goalreel.chat.conversation import Token, TokenReply
+from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, read_model, tagged_reply
+from goalreel.chat.plan import FAULTS
+from goalreel.types import Score, Verdict
+
+PASSING = 5
+"""The lowest score that an accepted picture may have."""
+FORM_PROMPT = "the whole prompt anew, or null"
+"""Stands for the prompt in the form that a Critic is shown."""
+_FORM_PROMPTS = (FORM_PROMPT, "the whole prompt anew, or the present one")
+"""The same, and that of the dialect `interleavethinker`."""
+DECIMALS = 3
+"""The decimals of a probability: beyond them lies a model's rounding, which another batch size changes."""
+_VERDICT = f'{{"previous_step_success": false, "refine_prompt": "{FORM_PROMPT}"%s}}'
+_SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
+_YES, _NO = ("true", "yes"), ("false", "no")
+
+
+@dataclass(frozen=True)
+class VerdictFormat:
+    """A form of verdicts. `schema` and `example` take whether scores are asked for."""
+
+    schema: Callable[[bool], Mapping[str, Any]]
+    """The JSON schema, for back ends that can enforce one."""
+    example: Callable[[bool], str]
+    """The form that a model is shown."""
+    parse: Callable[[str], Verdict | Problem]
+    with_probability: Callable[[Verdict, TokenReply], Verdict] | None
+    """Adds the probability of success from the tokens of the reply; None where the form has none."""
+
+
+def _truth(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    word = value.strip().casefold()
+    return True if word in _YES else False if word in _NO else value
+
+
+class _Verdict(ReplyModel):
+    previous_step_success: Annotated[bool, BeforeValidator(_truth)]
+    refine_prompt: OptionalText = None
+
+
+class _Scores(ReplyModel):
+    success: Score
+    over_editing: Score
+    naturalness: Score
+    artefacts: Score
+
+
+class _ScoredVerdict(_Verdict):
+    scores: _Scores | None = None
+
+
+_FIELDS = frozenset({*_ScoredVerdict.model_fields, *_Scores.model_fields})
+
+
+def verdict_example(scores: bool) -> str:
+    """Return the form of a verdict, as a model is shown it."""
+    return _VERDICT % (_SCORES if scores else "")
+
+
+def verdict_schema(*, scores: bool) -> dict[str, Any]:
+    """The JSON schema of a Critic's answer."""
+    return (_ScoredVerdict if scores else _Verdict).model_json_schema(mode="serialization")
+
+
+def parse_verdict(reply: str) -> Verdict | Problem:
+    """Read a Critic's reply. A rejection may lack `refine_prompt`, and any verdict its scores.
+
+    Semantics and quality are each the lower of two sub-scores, as in VIEScore (arXiv 2312.14867), so that
+    `Verdict.score` is the root of their product. Scores that contradict an acceptance are a Problem.
+    """
+    answer = read_model(_ScoredVerdict, reply, "previous_step_success", _FIELDS, faults=FAULTS)
+    if isinstance(answer, Problem):
+        return answer
+    read, thinking = answer
+    if read.refine_prompt in _FORM_PROMPTS:
+        return Problem("it repeats the form: write the prompt itself, or null")
+    success, scores = read.previous_step_success, read.scores
+    semantics = min(scores.success, scores.over_editing) if scores else None
+    quality = min(scores.naturalness, scores.artefacts) if scores else None
+    if success and any(s is not None and s < PASSING for s in (semantics, quality)):
+        return Problem(f"it accepts the picture but gives it a score below {PASSING}")
+    return Verdict(
+        success=success,
+        reasoning=thinking,
+        refined_prompt=None if success else read.refine_prompt,
+        semantics=semantics,
+        quality=quality,
+    )
+
+
+def verdict_reply(verdict: Verdict) -> str:
+    """A Critic's reply without scores; `parse_verdict` reads it back."""
+    answer = {"previous_step_success": verdict.success, "refine_prompt": verdict.refined_prompt}
+    return tagged_reply(verdict.reasoning, answer)
+
+
+def decided(verdict: Verdict, threshold: float | None) -> Verdict:
+    """Decide by the verdict's probability, where there is one and a threshold; else it stands as it is.
+
+    What is turned around has no refined prompt: the Critic wrote none, or wrote it for a rejection.
+    """
+    if threshold is None or verdict.probability is None:
+        return verdict
+    success = verdict.probability >= threshold
+    if success == verdict.success:
+        return verdict
+    return verdict.model_copy(update={"success": success, "refined_prompt": None})
+
+
+def probability_of_yes(reply: TokenReply, key: str, *, value: bool) -> float | None:
+    """Compute P(yes) / (P(yes) + P(no)) where the value of `key` begins for the last time in a reply.
+
+    All alternatives count that begin a yes or a no there; a token may also contain the key, or much more.
+
+    Args:
+        reply: its text is JSON, or close to it.
+        key: the key of a yes or no.
+        value: the value as the parser read it.
+
+    Returns:
+        0-1; None without tokens, where the text seems to give another value, where the token has no
+        alternatives, or where no alternative begins a yes or a no.
+    """
+    place = re.compile(rf"""[{{,]\s*["']?{re.escape(key)}["']?\s*:[\s"']*(\w+)""")
+    matches = list(place.finditer(reply.text))
+    if not matches or _word_truth(matches[-1][1]) is not value:
+        return None
+    target, start = matches[-1].start(1), 0
+    for token in reply.tokens:
+        if start + len(token.text) > target:
+            return _share(reply.text[:start], token, place)
+        start += len(token.text)
+    return None
+
+
+def _share(prefix: str, token: Token, place: re.Pattern[str]) -> float | None:
+    probabilities = {True: 0.0, False: 0.0}
+    if len(token.alternatives) < 2:  # of a server without alternatives, the token would be certain
+        return None
+    for other, probability in token.alternatives.items():
+        values = [m[1] for m in place.finditer(prefix + other) if m.start(1) >= len(prefix)]
+        truth = _word_truth(values[-1]) if values else None
+        if truth is not None:
+            probabilities[truth] += probability
+    total = sum(probabilities.values())
+    return probabilities[True] / total if total > 0 else None
+
+
+def _word_truth(word: str) -> bool | None:
+    """The truth value that a word, or its beginning, stands for; None for neither."""
+    word = word.casefold()
+    if any(yes.startswith(word) for yes in _YES):
+        return True
+    return False if any(no.startswith(word) for no in _NO) else None
+
+
+def _with_probability(verdict: Verdict, reply: TokenReply) -> Verdict:
+    probability = probability_of_yes(reply, "previous_step_success", value=verdict.success)
+    if probability is None:
+        return verdict
+    return verdict.model_copy(update={"probability": round(probability, DECIMALS)})
+
+
+PUBLISHED_FORMAT = VerdictFormat(
+    lambda scores: verdict_schema(scores=scores), verdict_example, parse_verdict, _with_probability
+)
+"""The keys of InterleaveThinker's published checkpoints."""
+
+
+OBSERVED_EXAMPLE = '{"holds": "yes, no or cannot tell", "reason": "what shows it, or what hides it"}'
+_OPENINGS = {"yes": "", "no": "The state does not hold: ", "cannot tell": "Cannot see: "}
+
+
+def _normalized(value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (
+        " ".join(value.casefold().replace("_", " ").split()).strip(" .") if isinstance(value, str) else value
+    )
+
+
+class _Observation(BaseModel):
+    model_config = ConfigDict(strict=True, json_schema_extra={"additionalProperties": False})
+
+    holds: Annotated[Literal["yes", "no", "cannot tell"], BeforeValidator(_normalized)]
+    reason: Annotated[str, Field(min_length=1, pattern=r"\S")]
+
+
+def parse_observation(reply: str) -> Verdict | Problem:
+    """Read the reply. Only a plain yes accepts."""
+    answer = read_model(_Observation, reply, "holds", frozenset(_Observation.model_fields))
+    if isinstance(answer, Problem):
+        return answer
+    observation, _ = answer
+    reasoning = f"{_OPENINGS[observation.holds]}{observation.reason.strip()}"
+    return Verdict(success=observation.holds == "yes", reasoning=reasoning)
+
+
+OBSERVED_FORMAT = VerdictFormat(
+    lambda scores: _Observation.model_json_schema(), lambda scores: OBSERVED_EXAMPLE, parse_observation, None
+)
+"""The form for recorded frames: yes, no or cannot tell."""
