@@ -6,7 +6,7 @@ Pictures have an ETag, so that a browser fetches the same one once.
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,10 +24,11 @@ from goalreel.annotator.report.cards import jpeg
 from goalreel.annotator.review.queue import ListFilter
 from goalreel.annotator.review.rerender import Busy, Rerenderer
 from goalreel.annotator.review.session import ReviewSession
-from goalreel.annotator.review.views import HISTORY, ChangeRequest, Json, RenderRequest
+from goalreel.annotator.review.views import HISTORY, ChangeRequest, Json, RenderRequest, history_view
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
 from goalreel.boards.replay import ConflictError
+from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.files import digest
 from goalreel.http.server import BoundedServer
@@ -144,7 +145,7 @@ def episodes(session: OpenSession, query: Filters) -> Json:
 @api.get("/episodes/{index}")
 def episode(session: OpenSession, index: EpisodeIndex, query: Filters) -> Json:
     """Describe an episode as it is now."""
-    return session.look(index, query.filters)
+    return session.view(index, session.look(index), query.filters)
 
 
 @api.get("/episodes/{index}/history")
@@ -155,7 +156,7 @@ def history(
     limit: Annotated[int, Query(ge=1, le=200)] = HISTORY,
 ) -> Json:
     """List a page of the history of an episode, which ends before its `offset` newest changes."""
-    return session.history(index, offset, limit)
+    return history_view(session.look(index), offset, limit)
 
 
 @api.post("/episodes/{index}/events")
@@ -164,11 +165,8 @@ def change(session: OpenSession, index: EpisodeIndex, request: ChangeRequest, qu
     event = request.event
     if event.kind == "frame" and event.camera not in session.cameras:
         raise HTTPException(422, f"there is no camera {event.camera}")
-    filters = query.filters
-    return _respond(
-        lambda: session.change(index, request.revision, request.by, event, filters),
-        lambda: session.look(index, filters),
-    )
+    work = partial(session.change, index, request.revision, request.by, event)
+    return _respond(session, index, query, work)
 
 
 @api.post("/episodes/{index}/render")
@@ -177,23 +175,24 @@ def render(
 ) -> Response:
     """Render and judge a step again: as `change`, and 503 while another picture is rendered."""
 
-    def work() -> Json:
-        session.check(index, request.revision)
+    def work() -> Reviewed:
+        session.look(index).replay.check(request.revision)
         attempt = rendering.render(index, request.step, request.prompt)
-        return session.add(index, request.by, request.step, [attempt], query.filters)
+        return session.add(index, request.by, request.step, attempt)
 
     try:
-        return _respond(work, lambda: session.look(index, query.filters))
+        return _respond(session, index, query, work)
     except Busy as e:
         raise HTTPException(503, "another picture is being made: ask again when it is there") from e
 
 
-def _respond(work: Callable[[], Json], look: Callable[[], Json]) -> Response:
+def _respond(session: ReviewSession, index: int, query: ListQuery, work: Callable[[], Reviewed]) -> Response:
     """Answer with the episode after `work`, or, with 409, after the change that came first."""
     try:
-        return _json(work(), 200)
+        return _json(session.view(index, work(), query.filters), 200)
     except ConflictError as e:
-        return _json({"detail": str(e), "by": e.by, "state": look()}, 409)
+        now = session.view(index, session.look(index), query.filters)
+        return _json({"detail": str(e), "by": e.by, "state": now}, 409)
 
 
 def _json(answer: Json, status: int) -> Response:

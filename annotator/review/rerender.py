@@ -51,7 +51,7 @@ class Rerenderer:
         if not self._lock.acquire(blocking=False):
             raise Busy
         try:
-            review = self._session.reviews.look(index, self._session.queue[index].frames).review
+            review = self._session.look(index).review
             return self._attempt(
                 self._models, review, review.place(step), prompt, self._session.episode(index)
             )

@@ -3,7 +3,8 @@
 The log of corrections (`goalreel.datasets.corrections`) holds all state that outlives the process.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
@@ -102,54 +103,32 @@ class ReviewSession:
         rows = [self._row(row) for row in selected[offset : offset + limit]]
         return {"total": len(selected), "reviewed": reviewed, "an_hour": an_hour, "rows": rows}
 
-    def look(self, index: int, filters: ListFilter) -> Json:
-        """Describe an episode as it is now, and its neighbours in the list from which it was chosen.
+    def look(self, index: int) -> Reviewed:
+        """Read an episode as it is now.
 
         Raises:
             DatasetError: the episode or its log cannot be read.
         """
-        return self._view(index, self.reviews.look(index, self._length(index)), filters)
+        return self.reviews.look(index, self.queue[index].frames)
 
-    def history(self, index: int, offset: int, limit: int) -> Json:
-        """List a page of the history of an episode; else as `look`."""
-        return history_view(self.reviews.look(index, self._length(index)), offset, limit)
+    def change(self, index: int, revision: int, by: str, event: PageEvent) -> Reviewed:
+        """Make a change; as `Reviews.change`."""
+        return self.reviews.change(index, self.queue[index].frames, revision, by, event)
 
-    def change(self, index: int, revision: int, by: str, event: PageEvent, filters: ListFilter) -> Json:
-        """Make a change, which is on the disk when this returns; else as `look`.
-
-        Raises:
-            ConflictError: another change came first.
-            InputError: the change does not fit the episode.
-            DatasetError: the log is damaged, or the disk is full.
-        """
-        reviewed = self.reviews.change(index, self._length(index), revision, by, event)
-        return self._view(index, reviewed, filters)
-
-    def check(self, index: int, revision: int) -> None:
-        """Check that an episode is at a revision.
-
-        Raises:
-            ConflictError: the episode is at another revision.
-        """
-        self.reviews.look(index, self._length(index)).replay.check(revision)
-
-    def add(self, index: int, by: str, step: str, attempts: Sequence[Attempt], filters: ListFilter) -> Json:
-        """Add attempts of models to the present state of an episode.
+    def add(self, index: int, by: str, step: str, attempt: Attempt) -> Reviewed:
+        """Add an attempt of models to the present state of an episode.
 
         Rendering takes long, so other changes may have come in between: they stay.
 
         Raises:
             InputError: the step no longer exists.
-            DatasetError: as `change`.
+            DatasetError: as `look`, or the disk is full.
         """
-        length = self._length(index)
         while True:
-            revision = self.reviews.look(index, length).revision
-            try:
-                reviewed = self.reviews.render(index, length, revision, by, step, attempts)
-            except ConflictError:
-                continue
-            return self._view(index, reviewed, filters)
+            revision = self.look(index).revision
+            with suppress(ConflictError):
+                length = self.queue[index].frames
+                return self.reviews.render(index, length, revision, by, step, [attempt])
 
     def video(self, index: int, camera: str) -> Path | None:
         """Find the video file of an episode, which may hold others too; None for a camera stored as pictures.
@@ -165,9 +144,6 @@ class ReviewSession:
         except KeyError as e:
             raise DatasetError(f"{self.source.root}: no video of {camera} in episode {index}") from e
 
-    def _length(self, index: int) -> int:
-        return self.queue[index].frames
-
     def _row(self, row: QueueRow) -> Json:
         return {
             "episode": row.episode,
@@ -182,7 +158,8 @@ class ReviewSession:
             "reasons": row.doubt.reasons,
         }
 
-    def _view(self, index: int, reviewed: Reviewed, filters: ListFilter) -> Json:
+    def view(self, index: int, reviewed: Reviewed, filters: ListFilter) -> Json:
+        """Describe an episode, and its neighbours in the list from which it was chosen."""
         review = reviewed.review
         board = self.reviews.corrected(review)
         self.queue.update(index, reviewed, board)

@@ -6,7 +6,6 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from goalreel.annotator.report.cards import claim_lines
-from goalreel.boards.views import history
 from goalreel.boards.words import FRAME, Phrase, StepId, Who, one_line
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import WORDS, has_followed
@@ -140,7 +139,7 @@ def history_view(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> J
         words = _describe(entry.change, names)
         return {"number": entry.revision, "at": entry.at, "by": entry.by, "words": words}
 
-    lines = history(reviewed.replay, line, offset=offset, limit=limit)
+    lines = reviewed.replay.history(line, offset=offset, limit=limit)
     return {"changes": len(reviewed.replay.changes), "history": lines}
 
 

@@ -74,6 +74,18 @@ class Replay[E: Line, S]:
         found = ((line, self._rules.person(line)) for line in self.lines)
         return [line for line, person in found if person and person[1].kind not in ("undo", "redo")]
 
+    def history(
+        self, line: Callable[[E], dict[str, Any]], *, offset: int = 0, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """List the changes as `line` describes each; those that were taken back are marked.
+
+        The `offset` newest are left out, and all before the last `limit` of the others.
+        """
+        changes, standing = self.changes, {change.number for change in self.done}
+        end = max(0, len(changes) - offset)
+        start = 0 if limit is None else max(0, end - limit)
+        return [line(change) | {"undone": change.number not in standing} for change in changes[start:end]]
+
     def added(self, lines: Sequence[E]) -> "Replay[E, S]":
         """Add lines.
 

@@ -1,25 +1,247 @@
-"""The server of storyboards on disk, with and without the page."""
+"""The server of storyboards on disk, with and without the page.
 
+Its routes are those of `goalreel.serving.storyboards`, and more; docs/reference/http-api.md describes them.
+"""
+
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi import Path as PathParameter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, StreamingResponse
 
+from goalreel import __version__
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, LoginMiddleware
+from goalreel.boards.replay import ConflictError
+from goalreel.boards.words import Who
 from goalreel.errors import InputError, UserError
 from goalreel.extras import absent
+from goalreel.image import MAX_PIXELS
 from goalreel.serving.app import create_app
-from goalreel.serving.errors import error_response
+from goalreel.serving.errors import EVENTS, HEADERS, error_response, responses
+from goalreel.serving.images import decode_all, from_base64
+from goalreel.serving.service import Here
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.studio import api, scenes
+from goalreel.serving.storyboards import JobId, Submission, submitted_task
+from goalreel.studio import scenes
+from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import StudioBoards
+from goalreel.studio.events import MAX_VARIANTS, BoardEdit, ContinueEdit, PersonsChange, Submitted
+from goalreel.studio.exports import EXPORT_TYPES, ExportName, add_to_corpus, export_bytes
 from goalreel.studio.models import StudioPreset
-from goalreel.studio.scenes import DatasetFrames
+from goalreel.studio.record import persons_verdicts, storyboard_of
+from goalreel.studio.scenes import DatasetFrames, ros_ability, send_to_robot
+from goalreel.studio.views import Json, board_view, model_names
+from goalreel.types import Storyboard, Task
 
 STATIC = Path(str(files(__package__))) / "static"
+router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
+about = APIRouter(prefix="/v1", tags=["studio"])
+
+
+class BoardSubmission(Submission):
+    """What to make a storyboard of; `variants`: pictures of each step, at least.
+
+    `preset`: the name of a preset of `GET /v1/studio`; without it, the models of the start make it.
+    """
+
+    preset: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    variants: Annotated[int, Field(ge=1, le=MAX_VARIANTS)] = 1
+
+
+class EditRequest(BaseModel):
+    """A person's change; `after` is the last event that they have seen."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: Annotated[int, Field(ge=0, lt=2**31)]
+    by: Who = "person"
+    edit: BoardEdit
+
+
+def _boards(request: Request) -> StudioBoards:
+    return request.app.state.jobs
+
+
+type Boards = Annotated[StudioBoards, Depends(_boards)]
+
+
+async def _board(boards: Boards, job_id: JobId) -> StudioBoard:
+    return boards.find(job_id)
+
+
+async def _record(board: Annotated[StudioBoard, Depends(_board)]) -> Storyboard:
+    """Make the record with its pictures, which another thread reads."""
+    record = await asyncio.to_thread(storyboard_of, board.state, board.folder.load)
+    if record is None:
+        raise InputError("there is no plan yet: wait until it is there")
+    return record
+
+
+type BoardHere = Annotated[StudioBoard, Depends(_board)]
+type RecordHere = Annotated[Storyboard, Depends(_record)]
+
+
+@router.post("", status_code=202, responses=responses(404))
+async def submit_board(body: BoardSubmission, boards: Boards, response: Response, service: Here) -> Json:
+    """Start one; fetch it under the id that comes back."""
+    models = boards.models_of(body.preset)
+    task = await submitted_task(body, service.settings.max_pixels)
+    submitted = Submitted(
+        task=Task(id=task.id, instruction=task.instruction),
+        max_attempts=body.max_attempts or models.settings.loop.max_attempts,
+        variants=body.variants,
+        on_unverified=body.on_unverified,
+        preset=body.preset,
+    )
+    board = await boards.submit(task, submitted)
+    response.headers["Location"] = f"/v1/storyboards/{board.id}"
+    return board_view(board)
+
+
+@router.get("", responses=responses())
+async def history(
+    boards: Boards,
+    q: Annotated[str, Query(max_length=200)] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 24,
+    before: Annotated[str | None, Query(max_length=64)] = None,
+) -> Json:
+    """List the newest storyboards that hold all words of `q`; `before` is an id."""
+    total, rows = boards.history(q, limit, before)
+    return {"total": total, "storyboards": rows, "damaged": boards.damaged}
+
+
+@router.get("/{job_id}", responses=responses(404))
+async def fetch_board(board: BoardHere, record: bool = True) -> Json:
+    """Fetch the state; with `record` the whole record, its pictures inline."""
+    view = board_view(board)
+    if record and (board.state.steps or board.state.failure):
+        stored = await _record(board)
+        view["storyboard"] = await asyncio.to_thread(partial(stored.model_dump, mode="json"))
+    return view
+
+
+@router.get("/{job_id}/events", response_class=StreamingResponse, responses=responses(404) | EVENTS)
+async def board_events(
+    board: BoardHere,
+    last_event_id: Annotated[int, Header(ge=0, lt=2**31)] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    follow: bool = False,
+) -> StreamingResponse:
+    """Server-sent events, all or those after Last-Event-ID or `after`; with `follow` beyond the last one."""
+    stream = board.follow(max(last_event_id, after), stay=follow)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
+
+
+@router.get("/{job_id}/pictures/{name}", response_class=FileResponse, responses=responses(404))
+async def picture(
+    board: BoardHere, name: Annotated[str, PathParameter(max_length=80, pattern=r"^[0-9a-f]+\.png$")]
+) -> FileResponse:
+    """Fetch a picture, which never changes."""
+    try:
+        path = board.folder.picture(name)
+    except InputError as e:
+        raise HTTPException(404, str(e)) from e
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return FileResponse(path, media_type="image/png", headers=headers)
+
+
+@router.post("/{job_id}/edits", responses=responses(404, 409))
+async def edit_board(
+    body: EditRequest, board: BoardHere, boards: Boards, service: Here, response: Response
+) -> Json:
+    """Change a storyboard; 409, with the state, where another change came first."""
+    edit = body.edit
+    if isinstance(edit, ContinueEdit):
+        [image] = await decode_all([from_base64(edit.image)], service.settings.max_pixels)
+        edit = edit.model_copy(update={"image": await asyncio.to_thread(board.folder.store, image)})
+    try:
+        if board.replay.is_saved(body.after, body.by, edit):
+            return board_view(board)
+    except ConflictError as e:
+        response.status_code = 409
+        return {"error": conflict_error(e), "by": e.by, "state": board_view(board)}
+    board.append(PersonsChange(by=body.by, edit=edit))
+    boards.look_again(board)
+    if edit.kind in ("draw", "continue"):
+        boards.begin(board)
+    return board_view(board)
+
+
+def conflict_error(error: ConflictError) -> dict[str, Any]:
+    """Shape a conflict as every refusal of the server is."""
+    return {"message": str(error), "type": "invalid_request_error", "param": None, "code": "conflict"}
+
+
+@router.post("/{job_id}/resume", status_code=202, responses=responses(404))
+async def resume_board(board: BoardHere, boards: Boards) -> Json:
+    """Go on: draw what is open, failed or stale, and plan if there is no plan."""
+    boards.begin(board, reopen=True)
+    return board_view(board)
+
+
+@router.post("/{job_id}/cancel", responses=responses(404))
+async def cancel_board(board: BoardHere, boards: Boards) -> Json:
+    """Stop it if it runs, and keep what is there."""
+    await boards.cancel(board)
+    return board_view(board)
+
+
+@router.delete("/{job_id}", status_code=204, responses=responses(404))
+async def forget_board(board: BoardHere, boards: Boards) -> None:
+    """Stop it if it runs, and forget it."""
+    await boards.forget(board)
+
+
+@router.get("/{job_id}/export/{name}", response_class=Response, responses=responses(404))
+async def export_board(board: BoardHere, record: RecordHere, name: ExportName) -> Response:
+    """Fetch the storyboard as a file."""
+    data = await asyncio.to_thread(export_bytes, record, name, model_names(board.state))
+    headers = {"Content-Disposition": f'attachment; filename="{board.id}-{name}"'}
+    return Response(data, media_type=EXPORT_TYPES[name], headers=headers)
+
+
+@router.post("/{job_id}/corpus", responses=responses(404))
+async def add_board(board: BoardHere, record: RecordHere, boards: Boards) -> Json:
+    """Add it to the corpus, as it stands now."""
+    folder, verdicts = boards.folder / "corpus", persons_verdicts(board.state)
+    report = await asyncio.to_thread(add_to_corpus, folder, board.id, record, verdicts)
+    return {"folder": str(folder / "rows"), "storyboards": report.storyboards, "rows": report.rows}
+
+
+@router.post("/{job_id}/execute", responses=responses(404, 422))
+async def execute_board(record: RecordHere) -> Json:
+    """Let a running ROS node execute it, as it stands now."""
+    try:
+        await asyncio.to_thread(send_to_robot, record)
+    except TimeoutError as e:
+        raise HTTPException(503, str(e)) from e
+    return {"message": "The robot’s node executes it."}
+
+
+@about.get("/studio", responses=responses())
+async def studio(request: Request, boards: Boards, service: Here) -> Json:
+    """Say what this server can do."""
+    settings = service.settings
+    looks = (asyncio.to_thread(preset.view) for preset in boards.sets.presets)
+    return {
+        "version": __version__,
+        "models": boards.names(),
+        "presets": await asyncio.gather(*looks),
+        "max_attempts": settings.loop.max_attempts,
+        "max_pixels": min(settings.max_pixels, MAX_PIXELS),
+        "max_variants": MAX_VARIANTS,
+        "datasets": request.app.state.frames.ability,
+        "ros": ros_ability(),
+        "execute": ros_ability(),
+    }
 
 
 def create_board_app(
@@ -48,7 +270,7 @@ def create_board_app(
         models,
         settings,
         keep=lambda service: StudioBoards(service, folder, presets),
-        routers=(api.router, api.about, scenes.router),
+        routers=(router, about, scenes.router),
         admits=None if page_access is None else page_access.admits,
     )
     app.state.frames = DatasetFrames(datasets)

@@ -166,36 +166,35 @@ class PlanFailed(Frozen):
     failure: Failure
 
 
-class DrawnPicture(Frozen):
-    """The Editor has drawn a picture of a step."""
+class AttemptEvent(Frozen):
+    """Something that happened to an attempt at a step's picture."""
 
-    kind: Literal["drawn"] = "drawn"
     step: str
     round: int
     """The number of the event that asked for the step's pictures."""
     attempt: Annotated[int, Field(ge=0)]
     """Its number in the round, from 0."""
-    prompt: str
-    seed: int
     source: str | None
     """The picture that it was drawn from."""
-    picture: str
-    """The Editor's picture, before its background was corrected."""
     name: str
     """The step's name and instruction, as they were then."""
     instruction: str
 
 
-class AttemptEnded(Frozen):
+class DrawnPicture(AttemptEvent):
+    """The Editor has drawn a picture of a step."""
+
+    kind: Literal["drawn"] = "drawn"
+    prompt: str
+    seed: int
+    picture: str
+    """The Editor's picture, before its background was corrected."""
+
+
+class AttemptEnded(AttemptEvent):
     """A picture is judged, or did not come about."""
 
     kind: Literal["attempt"] = "attempt"
-    step: str
-    round: int
-    attempt: Annotated[int, Field(ge=0)]
-    source: str | None
-    name: str
-    instruction: str
     result: Attempt
 
 

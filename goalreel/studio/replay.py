@@ -114,17 +114,7 @@ def _worked(
 ) -> BoardStep:
     match what:
         case events.DrawnPicture():
-            drawn = DrawnAttempt(
-                round=what.round,
-                number=what.attempt,
-                prompt=what.prompt,
-                seed=what.seed,
-                source=what.source,
-                raw=what.picture,
-                name=what.name,
-                instruction=what.instruction,
-                models=state.models,
-            )
+            drawn = _attempt(state, what, what.prompt, what.seed, what.picture)
             return step.model_copy(update={"attempts": (*step.attempts, drawn)})
         case events.AttemptEnded():
             return _ended(state, step, what)
@@ -141,21 +131,18 @@ def _worked(
     assert_never(what)
 
 
+def _attempt(
+    state: StudioState, of: events.AttemptEvent, prompt: str, seed: int, raw: str | None
+) -> DrawnAttempt:
+    about = of.model_dump(include={"round", "source", "name", "instruction"})
+    return DrawnAttempt(number=of.attempt, prompt=prompt, seed=seed, raw=raw, models=state.models, **about)
+
+
 def _ended(state: StudioState, step: BoardStep, ended: events.AttemptEnded) -> BoardStep:
     place = step.place(ended.round, ended.attempt)
     if place is None or step.attempts[place].source != ended.source:
         place = len(step.attempts)
-        attempt = DrawnAttempt(
-            round=ended.round,
-            number=ended.attempt,
-            prompt=ended.result.prompt,
-            seed=ended.result.seed,
-            source=ended.source,
-            raw=None,
-            name=ended.name,
-            instruction=ended.instruction,
-            models=state.models,
-        )
+        attempt = _attempt(state, ended, ended.result.prompt, ended.result.seed, None)
     else:
         attempt = step.attempts[place]
     attempt = attempt.model_copy(update={"result": ended.result, "models": state.models})

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from goalreel.annotator.report.cards import claim_lines, display_name
-from goalreel.boards.views import history
 from goalreel.claims import NOBODY
 from goalreel.image import Image
 from goalreel.studio.board import StudioBoard
@@ -53,7 +52,7 @@ def board_view(board: StudioBoard) -> Json:
         "end_checked": NOBODY if record is None else record.end_checked,
         "can_undo": bool(board.replay.done),
         "can_redo": bool(board.replay.undone),
-        "history": history(board.replay, _line),
+        "history": board.replay.history(_line),
         "steps": [_step(board, place, waiting) for place in range(len(state.steps))],
         "storyboard": None,
     }

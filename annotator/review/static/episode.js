@@ -1,9 +1,8 @@
 // The page of one episode: what is selected and on show, and who is told of what.
 
 import * as api from "./api.js";
-import { boundaries, seen, stepAt, timed } from "./boundaries.js";
+import { boundaries, drafted, seen, stepAt, timed } from "./boundaries.js";
 import { COMMANDS, NEW, command } from "./commands.js";
-import { drafted } from "./draft.js";
 import { Player } from "./player.js";
 import { goalOf } from "./steps.js";
 import { draggable, setPlayhead, timeline } from "./timeline.js";

@@ -2,7 +2,6 @@
 
 import * as api from "./api.js";
 import { COMMANDS, command } from "./commands.js";
-import { Follower } from "./follow.js";
 import { changesOf } from "./forms.js";
 import { Picker } from "./picker.js";
 import { clock, draw, page } from "./view.js";
@@ -43,7 +42,7 @@ export class BoardView extends EditedPage {
     this.on(document, "visibilitychange", () => this.#seen());
     this.redraw();
     this.resume();
-    this.follower = new Follower((after) => api.events(this.id, Math.max(after, this.state.number)), {
+    this.follower = new api.Follower((after) => api.events(this.id, Math.max(after, this.state.number)), {
       heard: (name, data) => this.#heard(name, data),
       live: (live) => this.#connected(live),
     });

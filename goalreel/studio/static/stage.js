@@ -3,8 +3,7 @@
 import { h } from "/common/dom.js";
 import { badge, button, scores, zoom } from "/common/parts.js";
 import { drawForm, wordsForm } from "./forms.js";
-import { EDITED, OUTCOME, STATUS, caution, worth } from "./words.js";
-import { parsed } from "./writing.js";
+import { EDITED, OUTCOME, STATUS, caution, parsed, worth } from "./words.js";
 
 // Where it starts from; while the plan is written, with what the Planner has written so far.
 export function scene(view) {
