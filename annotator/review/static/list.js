@@ -101,21 +101,13 @@ const options = (names, chosen) =>
   Object.entries(names).map(([value, words]) => h("option", { value, selected: value === chosen }, words));
 
 function page(dataset, query) {
-  return h(
-    "div",
-    { class: "list-page", "data-key": "list-page" },
-    h(
-      "header",
-      { class: "top" },
+  return h("div", { class: "list-page", "data-key": "list-page" },
+    h("header", { class: "top" },
       h("h1", {}, `Review of ${dataset.name}`),
       h("p", { class: "progress-line" }, h("span", { id: "progress" }), h("progress", { id: "done", max: dataset.episodes, value: 0, "aria-label": "Reviewed" })),
     ),
-    h(
-      "main",
-      {},
-      h(
-        "form",
-        { class: "toolbar", role: "search" },
+    h("main", {},
+      h("form", { class: "toolbar", role: "search" },
         h("label", { class: "grow" }, "Search", h("input", { name: "q", type: "search", value: query.get("q") ?? "", placeholder: "words, a number, a reason, a name", autocomplete: "off" })),
         h("label", {}, "Show", h("select", { name: "status" }, options(STATUSES, query.get("status") ?? "all"))),
         h("label", {}, "Order", h("select", { name: "order" }, options(ORDERS, query.get("order") ?? "doubt"))),
@@ -123,9 +115,7 @@ function page(dataset, query) {
       ),
       h("ul", { id: "items", class: "list", "aria-label": "Episodes" }),
       h("p", { id: "nothing", class: "empty", hidden: true }, "No episode matches."),
-      h(
-        "nav",
-        { class: "pager", "aria-label": "Pages", hidden: true },
+      h("nav", { class: "pager", "aria-label": "Pages", hidden: true },
         h("button", { type: "button", "data-turn": "-1" }, "← Previous"),
         h("span", { id: "where" }),
         h("button", { type: "button", "data-turn": "1" }, "Next →"),
@@ -136,23 +126,15 @@ function page(dataset, query) {
 
 function line(row, dataset, query) {
   const thumb = dataset.cameras[0] && api.frame(row.episode, dataset.cameras[0], 0, 160);
-  return h(
-    "li",
-    { class: "row", "data-key": row.episode },
-    h(
-      "a",
-      { href: `#/episode/${row.episode}?${query}` },
+  return h("li", { class: "row", "data-key": row.episode },
+    h("a", { href: `#/episode/${row.episode}?${query}` },
       h("span", { class: "thumb" }, thumb && h("img", { src: thumb, alt: "", loading: "lazy", decoding: "async" })),
-      h(
-        "span",
-        { class: "about" },
+      h("span", { class: "about" },
         h("span", { class: "muted" }, `Episode ${row.episode} · ${count(row.steps, "step")} · ${row.seconds.toFixed(1)} s`),
         h("span", { class: "said", dir: "auto" }, row.instruction),
         row.words && h("span", { class: "muted words-by" }, row.words),
         row.reasons.length > 0 && h("span", { class: "muted why" }, row.reasons.join(", ")),
-        h(
-          "span",
-          { class: "facts" },
+        h("span", { class: "facts" },
           row.verdict ? badge(row.verdict, VERDICT[row.verdict]) : badge("skipped", "not reviewed"),
           row.verdict && h("span", { class: "muted" }, `by ${row.by}`),
           h("meter", { min: 0, max: 1, low: 0.33, high: 0.66, optimum: 0, value: row.doubt, "aria-hidden": "true" }),

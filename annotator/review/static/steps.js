@@ -33,9 +33,7 @@ function item(view, step) {
     h("span", { class: "muted" }, step.start === null ? "nowhere" : span(step, episode.fps)),
     state(step),
   );
-  return h(
-    "li",
-    { class: open ? "step-item open" : "step-item", "data-key": step.id, "data-step": step.id },
+  return h("li", { class: open ? "step-item open" : "step-item", "data-key": step.id, "data-step": step.id },
     head,
     open && h("div", { class: "step-body", "data-key": "body" }, body(view, step, at)),
   );
@@ -61,14 +59,10 @@ function body(view, step, at) {
 }
 
 function words(step) {
-  return h(
-    "div",
-    { class: "words", "data-key": "words" },
+  return h("div", { class: "words", "data-key": "words" },
     h("p", { dir: "auto" }, step.instruction),
     step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${step.prompt}`),
-    h(
-      "p",
-      { class: "muted marks" },
+    h("p", { class: "muted marks" },
       step.outcome === "failed" && badge("failed", "tried in vain"),
       step.edited.map((what) => badge("edited", EDITED[what])),
     ),
@@ -95,9 +89,7 @@ function form(view, step) {
     details(step).length
       ? describe(step)
       : h("details", { "data-keep": "open" }, h("summary", {}, "Details"), describe(step)),
-    h(
-      "p",
-      { class: "buttons" },
+    h("p", { class: "buttons" },
       h("button", { class: "primary" }, "Save the words"),
       cancelButton(),
     ),
@@ -122,9 +114,7 @@ function restorable(step) {
 function goal(step, at) {
   const chosen = goalOf(step);
   const alt = chosen ? `Step ${at}: goal image, ${chosen.outcome}` : "";
-  return h(
-    "figure",
-    { "data-key": `goal ${chosen?.picture}` },
+  return h("figure", { "data-key": `goal ${chosen?.picture}` },
     chosen?.picture
       ? zoom(chosen.picture, alt, `${alt}. ${chosen.prompt}`)
       : h("div", { class: "blank" }, step.prompt === null ? "A step in words only" : "No goal image"),
@@ -136,18 +126,14 @@ function ending({ episode, camera }, step, at) {
   if (step.end === null) return null;
   const src = api.frame(episode.episode, camera, step.end - 1, PICTURE);
   const alt = `Step ${at}: real end frame ${step.end - 1}`;
-  return h(
-    "figure",
-    { "data-key": `end ${src}` },
+  return h("figure", { "data-key": `end ${src}` },
     zoom(src, alt, alt),
     h("figcaption", {}, "Real end frame ", h("span", { class: "muted" }, `frame ${step.end - 1}`)),
   );
 }
 
 function actions({ dataset, busy }, step) {
-  return h(
-    "p",
-    { class: "buttons", "data-key": "actions" },
+  return h("p", { class: "buttons", "data-key": "actions" },
     button("edit", "Edit words", "Enter"),
     button("frame", "Take this frame", "F"),
     button("rerender", "Render again", "G", {
@@ -166,9 +152,7 @@ function render({ rendering }, step) {
     h("label", {}, "Prompt", h("textarea", { name: "prompt", rows: 3, maxlength: 2000, required: true }, rendering.prompt)),
     rendering.busy
       ? h("p", { class: "muted", role: "status" }, "The editor and the Critic are at work …")
-      : h(
-          "p",
-          { class: "buttons" },
+      : h("p", { class: "buttons" },
           h("button", { class: "primary" }, "Render"),
           cancelButton(),
         ),
@@ -178,9 +162,7 @@ function render({ rendering }, step) {
 
 function attempts(step, at) {
   if (!step.attempts.length) return null;
-  return h(
-    "ol",
-    { class: "attempt-list", "data-key": "attempts", "aria-label": "Attempts" },
+  return h("ol", { class: "attempt-list", "data-key": "attempts", "aria-label": "Attempts" },
     step.attempts.map((attempt) => one(step, attempt, at)),
   );
 }
@@ -191,16 +173,12 @@ function one(step, attempt, at) {
   const alt = `Step ${at}: attempt ${index + 1}, ${attempt.outcome}`;
   // A lone chosen one is the goal image already shown.
   const shown = !(chosen && step.attempts.length === 1);
-  return h(
-    "li",
-    { class: chosen ? "attempt chosen" : "attempt", "data-key": `${index} ${attempt.picture}` },
+  return h("li", { class: chosen ? "attempt chosen" : "attempt", "data-key": `${index} ${attempt.picture}` },
     shown &&
       (attempt.picture
         ? zoom(attempt.picture, alt, `${alt}. ${attempt.prompt}`)
         : h("div", { class: "blank" }, "no picture")),
-    h(
-      "div",
-      {},
+    h("div", {},
       h("p", { class: "facts" }, badge(attempt.outcome, OUTCOME[attempt.outcome]), h("span", { class: "muted" }, [attempt.by && `by ${attempt.by}`, ...scores(attempt)].filter(Boolean).join(" · "))),
       attempt.text && h("p", { dir: "auto" }, attempt.text),
       attempt.prompt !== step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${attempt.prompt}`),
@@ -213,9 +191,7 @@ function one(step, attempt, at) {
 }
 
 function issues(step) {
-  return h(
-    "p",
-    { class: "buttons issues", role: "group", "aria-label": "What is wrong with this step", "data-key": "issues" },
+  return h("p", { class: "buttons issues", role: "group", "aria-label": "What is wrong with this step", "data-key": "issues" },
     h("span", { class: "muted" }, "Wrong here:"),
     STEP_ISSUES.map((issue) =>
       button("issue", ISSUE[issue], null, {

@@ -71,9 +71,7 @@ function curves(episode) {
     }),
   );
   const names = lines.map(([name]) => h("span", { class: name }, name === "gripper" ? "gripper closed" : name));
-  return h(
-    "div",
-    { class: "curves", "data-key": "curves", "data-scrub": true },
+  return h("div", { class: "curves", "data-key": "curves", "data-scrub": true },
     h(
       "svg",
       {
@@ -93,9 +91,7 @@ function axis(episode) {
   const step = [1, 2, 5, 10].map((n) => n * unit).find((n) => n >= rough);
   const marks = [];
   for (let at = 0; at <= length + 1e-9; at += step) marks.push(at);
-  return h(
-    "div",
-    { class: "axis", "data-key": "axis", "aria-hidden": "true" },
+  return h("div", { class: "axis", "data-key": "axis", "aria-hidden": "true" },
     marks.map((at) => {
       const left = (100 * at) / length;
       return h(

@@ -11,25 +11,17 @@ const SMALL = 240;
 
 // The frame of the page; what is inside is filled by draw().
 export function page() {
-  return h(
-    "div",
-    { class: "episode-page", "data-key": "episode-page" },
+  return h("div", { class: "episode-page", "data-key": "episode-page" },
     h("header", { class: "top", id: "head" }),
     h("div", { id: "banner" }),
-    h(
-      "main",
-      {},
-      h(
-        "section",
-        { class: "look", "aria-label": "Recording" },
+    h("main", {},
+      h("section", { class: "look", "aria-label": "Recording" },
         h("div", { id: "cameras", class: "cameras" }),
         h("div", { id: "controls", class: "controls" }),
         h("div", { id: "timeline", class: "time-line" }),
         h("div", { id: "ends", class: "ends" }),
       ),
-      h(
-        "section",
-        { class: "tell", "aria-label": "Steps" },
+      h("section", { class: "tell", "aria-label": "Steps" },
         h("div", { id: "steps" }),
         h("div", { id: "whole" }),
         h("details", { id: "history" }),
@@ -43,9 +35,7 @@ function head(view) {
   const { episode, changes, query } = view;
   const verdict = VERDICT[episode.verdict];
   return [
-    h(
-      "div",
-      { class: "title" },
+    h("div", { class: "title" },
       h("a", { href: `#/?${query}` }, "← All episodes"),
       h("h1", {}, `Episode ${episode.episode}`),
       episode.verdict
@@ -55,9 +45,7 @@ function head(view) {
       h("span", { class: `saving ${changes.state}`, role: "status", id: "saving" }, SAVING[changes.state]),
     ),
     folded(episode.instruction, (text) => h("p", { class: "instruction" }, text)),
-    h(
-      "div",
-      { class: "bar-of-buttons" },
+    h("div", { class: "bar-of-buttons" },
       verdictButton(episode, "accept", "Accept", "A"),
       verdictButton(episode, "reject", "Reject", "R"),
       verdictButton(episode, "unsure", "Unsure", "U"),
@@ -83,12 +71,8 @@ const turn = ({ query }, index, words) =>
 
 function cameras({ episode, camera }) {
   return episode.cameras.map((one) =>
-    h(
-      "figure",
-      { "data-key": one.key, class: one.video ? "camera" : "camera stills", "data-keep": "class" },
-      h(
-        "div",
-        { class: "screen" },
+    h("figure", { "data-key": one.key, class: one.video ? "camera" : "camera stills", "data-keep": "class" },
+      h("div", { class: "screen" },
         one.video &&
           h("video", { src: one.video, "data-camera": one.key, muted: true, playsinline: true, preload: "auto", "data-keep": "muted" }),
         h("img", {
@@ -96,9 +80,7 @@ function cameras({ episode, camera }) {
           "data-keep": "src data-wanted data-loading",
         }),
       ),
-      h(
-        "figcaption",
-        {},
+      h("figcaption", {},
         episode.cameras.length > 1
           ? button("camera", short(one.key), null, {
               class: "chip", "data-camera": one.key, "aria-pressed": one.key === camera,
@@ -135,9 +117,7 @@ export function ends({ episode, selected, camera }) {
     const starts = boundary.right?.id === selected;
     const title = starts ? "Where this step begins" : "Where this step ends";
     const { frame } = boundary;
-    return h(
-      "div",
-      { class: "joint", "data-key": `${boundary.step} ${boundary.edge}`, role: "group", "aria-label": title },
+    return h("div", { class: "joint", "data-key": `${boundary.step} ${boundary.edge}`, role: "group", "aria-label": title },
       h("p", { class: "muted" }, title),
       shot(episode, camera, frame - 1, starts ? "frame before" : "last frame"),
       shot(episode, camera, frame, starts ? "first frame" : "frame after"),
@@ -148,18 +128,14 @@ export function ends({ episode, selected, camera }) {
 function shot(episode, camera, frame, words) {
   const there = frame >= 0 && frame < episode.length;
   const alt = `${words}, ${frame}`;
-  return h(
-    "figure",
-    { class: "shot" },
+  return h("figure", { class: "shot" },
     there ? zoom(api.frame(episode.episode, camera, frame, SMALL), alt, alt) : h("div", { class: "blank" }, "none"),
     h("figcaption", {}, `${words} `, there && h("span", { class: "muted" }, String(frame))),
   );
 }
 
 function whole({ episode }) {
-  return h(
-    "p",
-    { class: "buttons issues" },
+  return h("p", { class: "buttons issues" },
     h("span", { class: "muted" }, "Of the whole episode:"),
     button("issue", ISSUE.missing, null, {
       "data-issue": "missing", "data-whole": "episode", "aria-pressed": episode.issues.includes("missing"),
@@ -169,9 +145,7 @@ function whole({ episode }) {
 
 function past({ episode, past: leaf }) {
   const { offset, history: lines } = leaf?.revision === episode.revision ? leaf : { offset: 0, history: episode.history };
-  const turns = h(
-    "p",
-    { class: "buttons", "data-key": "turns" },
+  const turns = h("p", { class: "buttons", "data-key": "turns" },
     offset > 0 && button("newer", "Newer changes", null),
     offset + lines.length < episode.changes && button("earlier", "Earlier changes", null),
   );

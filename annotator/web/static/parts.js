@@ -18,9 +18,7 @@ export const button = (act, words, key, more = {}) =>
 
 export function zoom(src, alt, caption) {
   const image = h("img", { src, alt, loading: "lazy", decoding: "async" });
-  return h(
-    "button",
-    { type: "button", class: "zoom", "data-caption": caption, "aria-label": `Enlarge: ${alt}` },
+  return h("button", { type: "button", class: "zoom", "data-caption": caption, "aria-label": `Enlarge: ${alt}` },
     image,
   );
 }
@@ -41,9 +39,7 @@ export function sheet(groups) {
   fill(
     dialog,
     h("h2", { id: "sheet-title" }, "Keys"),
-    h(
-      "div",
-      { class: "sheet" },
+    h("div", { class: "sheet" },
       groups.map(([title, lines]) => h("section", {}, h("h3", {}, title), h("dl", {}, lines.map(line)))),
     ),
     h("p", { class: "buttons" }, h("button", { type: "button", "data-close": true }, "Close", h("kbd", {}, "Esc"))),
@@ -94,9 +90,7 @@ export function unsaved(changes, me, told) {
     "problem",
     h("p", {}, h("b", {}, conflict ? first : "Not saved: "), `${problem.detail}.`),
     h("p", {}, `Yours is kept here: ${waiting.map(told).join("; ")}.`),
-    h(
-      "p",
-      { class: "buttons" },
+    h("p", { class: "buttons" },
       button("again", conflict ? "Apply mine on top" : "Send again", null),
       button("discard", conflict ? "See theirs, drop mine" : "Drop it", null),
     ),
@@ -107,13 +101,9 @@ export function unsaved(changes, me, told) {
 export const history = (changes, lines, more) => [
   h("summary", { "data-key": "title" }, `History: ${count(changes, "change")}`),
   more,
-  h(
-    "ol",
-    { class: "history", "data-key": "lines" },
+  h("ol", { class: "history", "data-key": "lines" },
     [...lines].reverse().map(({ number, words, by, at, undone }) =>
-      h(
-        "li",
-        { value: number, "data-key": number, class: undone ? "undone" : null },
+      h("li", { value: number, "data-key": number, class: undone ? "undone" : null },
         h("span", {}, words), " ",
         h("span", { class: "muted" }, `${undone ? "taken back · " : ""}${by} · ${new Date(at).toLocaleString()}`),
       ),

@@ -10,9 +10,7 @@ export function wordsForm({ step }) {
     field("Name", h("input", { name: "name", value: step.name, maxlength: 200, required: true, dir: "auto" })),
     field("What is true afterwards", h("textarea", { name: "instruction", rows: 2, maxlength: 2000, required: true, dir: "auto" }, step.instruction)),
     field("Prompt for the Editor", h("textarea", { name: "prompt", rows: 3, maxlength: 2000, dir: "auto" }, step.prompt ?? "")),
-    h(
-      "p",
-      { class: "buttons" },
+    h("p", { class: "buttons" },
       h("button", { class: "primary", value: "draw" }, "Save and draw"),
       h("button", { value: "save" }, "Save the words"),
       cancelButton(),
@@ -28,9 +26,7 @@ export function drawForm({ step, shown, state, studio }) {
     field("Prompt", h("textarea", { name: "prompt", rows: 4, maxlength: 2000, required: true, dir: "auto" }, shown?.prompt ?? step.prompt ?? "")),
     field(
       "How many pictures",
-      h(
-        "select",
-        { name: "how" },
+      h("select", { name: "how" },
         h("option", { value: 0 }, `until the Critic accepts one, ${state.max_attempts} at most`),
         numbers.map((number) => h("option", { value: number }, `${number}, and I choose`)),
       ),
@@ -63,9 +59,7 @@ export function continueForm({ state, selected, later }) {
     h("div", { id: "later", "data-key": "later", "data-own": true }),
     field(
       "Done so far",
-      h(
-        "select",
-        { name: "done" },
+      h("select", { name: "done" },
         h("option", { value: 0, selected: at === 0 }, "nothing"),
         state.steps.map(({ name }, place) => h("option", { value: place + 1, selected: place + 1 === at }, `up to step ${place + 1}: ${name}`)),
       ),

@@ -12,9 +12,7 @@ async function first() {
   // What stands above every view: the way home, the models, and who looks.
   const models = ["planner", "editor", "critic"].map((role) => studio.models[role]).filter(Boolean);
   document.body.prepend(
-    h(
-      "header",
-      { class: "masthead" },
+    h("header", { class: "masthead" },
       h("a", { class: "brand", href: "#/" }, h("b", {}, "goalreel"), " studio"),
       h("span", { class: "muted models-line" }, [...new Set(models)].join(" · ")),
       nameField("person", { class: "you" }),

@@ -168,17 +168,13 @@ export class Picker {
 
 function view(picker) {
   const { studio, picture, choice, problem, live } = picker;
-  return h(
-    "div",
-    { class: "picker", "data-key": "picker" },
+  return h("div", { class: "picker", "data-key": "picker" },
     live ? webcam() : zone(picture),
     h("input", { type: "file", accept: "image/*", hidden: true, "data-key": "file", "aria-label": "Picture file" }),
     problem && h("p", { class: "note", role: "alert", "data-key": "problem" }, problem),
     picture?.note && h("p", { class: "muted", "data-key": "note" }, picture.note),
     choice && chooser(choice),
-    h(
-      "p",
-      { class: "buttons sources", "data-key": "sources" },
+    h("p", { class: "buttons sources", "data-key": "sources" },
       source("file", "Choose a file"),
       source("webcam", "Webcam"),
       studio.datasets.available && source("dataset", "From a dataset"),
@@ -199,13 +195,9 @@ const zone = (picture) =>
   );
 
 const webcam = () =>
-  h(
-    "div",
-    { class: "drop live", "data-key": "live" },
+  h("div", { class: "drop live", "data-key": "live" },
     h("video", { autoplay: true, muted: true, playsinline: true, "aria-label": "What the webcam sees", "data-keep": "muted autoplay playsinline" }),
-    h(
-      "p",
-      { class: "buttons over-picture" },
+    h("p", { class: "buttons over-picture" },
       h("button", { type: "button", class: "primary", "data-pick": "shoot" }, "Take this picture"),
       h("button", { type: "button", "data-pick": "stop" }, "Close the camera"),
     ),
@@ -224,9 +216,7 @@ function chooser({ datasets, dataset, topic }) {
 }
 
 const form = (title, words, ...fields) =>
-  h(
-    "form",
-    { class: "edit-form", "data-key": title, "aria-label": title },
+  h("form", { class: "edit-form", "data-key": title, "aria-label": title },
     fields,
     h("p", { class: "buttons" }, h("button", { class: "primary" }, words), h("button", { type: "button", "data-pick": "stop" }, "Cancel")),
   );

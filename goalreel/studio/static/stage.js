@@ -9,14 +9,10 @@ import { EDITED, OUTCOME, STATUS, caution, parsed, worth } from "./words.js";
 export function scene(view) {
   const { state } = view;
   return [
-    h(
-      "div",
-      { class: "pictures one", "data-key": "pictures" },
+    h("div", { class: "pictures one", "data-key": "pictures" },
       picture(state.image, "The scene now", "Now"),
     ),
-    h(
-      "div",
-      { class: "panel", "data-key": "panel" },
+    h("div", { class: "panel", "data-key": "panel" },
       state.steps.length || state.failure ? given(view) : planning(view),
     ),
   ];
@@ -44,9 +40,7 @@ function planning({ state, writing }) {
     thought && h("p", { class: "thought", dir: "auto", "data-key": "thought" }, thought),
     raw && h("pre", { class: "thought", dir: "auto", "data-key": "raw" }, writing),
     steps.length > 0 &&
-      h(
-        "ol",
-        { class: "written", "data-key": "written" },
+      h("ol", { class: "written", "data-key": "written" },
         steps.map(({ name, instruction, prompt }) =>
           h("li", {}, h("b", { dir: "auto" }, name ?? instruction ?? ""), prompt && h("span", { class: "muted", dir: "auto" }, prompt)),
         ),
@@ -59,16 +53,12 @@ export function stage(view) {
   const { state, step, form } = view;
   const at = state.steps.indexOf(step);
   return [
-    h(
-      "div",
-      { class: "pictures", "data-key": "pictures" },
+    h("div", { class: "pictures", "data-key": "pictures" },
       before(state, at),
       goal(view, at),
       (step.attempts.length > 1 || view.drawing) && attempts(view, at),
     ),
-    h(
-      "div",
-      { class: "panel", "data-key": "panel" },
+    h("div", { class: "panel", "data-key": "panel" },
       heading(view, at),
       form === "words" ? wordsForm(view) : words(step),
       form === "draw" && drawForm(view),
@@ -79,9 +69,7 @@ export function stage(view) {
 }
 
 const picture = (src, alt, caption, extra) =>
-  h(
-    "figure",
-    { "data-key": caption },
+  h("figure", { "data-key": caption },
     h("div", { class: "shot" }, src ? zoom(src, alt, alt) : h("div", { class: "blank" }, "No picture"), extra),
     h("figcaption", {}, caption),
   );
@@ -103,9 +91,7 @@ function before(state, at) {
 
 // A picture that the Editor is drawing: the one that it edits, out of focus.
 const underWay = ({ src }) =>
-  h(
-    "figure",
-    { "data-key": "goal", class: "goal" },
+  h("figure", { "data-key": "goal", class: "goal" },
     h("div", { class: "shot busy", "data-key": "busy" }, src ? h("img", { src, alt: "" }) : h("div", { class: "blank" }), h("span", { class: "chip" }, "Being drawn …")),
     h("figcaption", {}, "Goal image"),
   );
@@ -115,12 +101,8 @@ function goal({ state, step, shown, drawing }, at) {
   const caption = shown && shown.number !== step.chosen ? `Attempt ${shown.number + 1}` : "Goal image";
   const alt = shown ? `Step ${at + 1}, attempt ${shown.number + 1}: ${OUTCOME[shown.outcome]}` : "";
   const none = step.prompt === null ? "A step in words alone" : "Not drawn yet";
-  return h(
-    "figure",
-    { "data-key": "goal", class: "goal" },
-    h(
-      "div",
-      { class: "shot", "data-key": shown?.picture ?? "none" },
+  return h("figure", { "data-key": "goal", class: "goal" },
+    h("div", { class: "shot", "data-key": shown?.picture ?? "none" },
       shown?.picture ? zoom(shown.picture, alt, `${alt}. ${shown.prompt}`) : h("div", { class: "blank" }, shown ? "No picture came about" : none),
     ),
     h("figcaption", {}, caption),
@@ -128,15 +110,11 @@ function goal({ state, step, shown, drawing }, at) {
 }
 
 function attempts({ step, shown }, at) {
-  return h(
-    "ol",
-    { class: "attempt-row", "data-key": "attempts", "aria-label": `Attempts at step ${at + 1}` },
+  return h("ol", { class: "attempt-row", "data-key": "attempts", "aria-label": `Attempts at step ${at + 1}` },
     step.attempts.map((attempt) => {
       const { number, outcome, picture: src, stale } = attempt;
       const chosen = number === step.chosen;
-      return h(
-        "li",
-        { "data-key": number },
+      return h("li", { "data-key": number },
         h(
           "button",
           {
@@ -154,13 +132,9 @@ function attempts({ step, shown }, at) {
 
 function heading({ step, active }, at) {
   const status = worth(step);
-  return h(
-    "header",
-    { class: "step-title", "data-key": "title" },
+  return h("header", { class: "step-title", "data-key": "title" },
     h("h2", {}, h("span", { class: `number hue${at % 6}` }, String(at + 1)), " ", h("span", { dir: "auto" }, step.name)),
-    h(
-      "p",
-      { class: "facts" },
+    h("p", { class: "facts" },
       step.id === active ? badge("drawn", step.activity ?? "next") : badge(status, STATUS[status]),
       step.edited.map((what) => badge("edited", EDITED[what])),
     ),
@@ -169,9 +143,7 @@ function heading({ step, active }, at) {
 
 function words(step) {
   const lines = [...new Set([...step.stale, ...step.reasons])];
-  return h(
-    "div",
-    { class: "words", "data-key": "words" },
+  return h("div", { class: "words", "data-key": "words" },
     h("p", { dir: "auto" }, step.instruction),
     step.prompt === null && step.auxiliary_text !== step.instruction && h("p", { class: "muted", dir: "auto" }, step.auxiliary_text),
     lines.map((line) => h("p", { class: "doubt", dir: "auto" }, line)),
@@ -182,9 +154,7 @@ function words(step) {
 
 function actions({ state }, at) {
   const last = state.steps.length - 1;
-  return h(
-    "p",
-    { class: "buttons actions", "data-key": "actions" },
+  return h("p", { class: "buttons actions", "data-key": "actions" },
     button("words", "Edit words", "Enter"),
     button("draw", "Draw again", "G"),
     button("earlier", "← Earlier", null, { disabled: at === 0, "aria-keyshortcuts": "Shift+ArrowLeft", "aria-label": "Move this step earlier" }),
@@ -207,16 +177,12 @@ function verdict({ step, shown }) {
     failure && h("p", { class: "doubt", dir: "auto" }, `${failure.stage}: ${failure.message.split("\n")[0]}`),
     shown.stale.map((line) => h("p", { class: "doubt" }, line)),
     shown.picture &&
-      h(
-        "p",
-        { class: "buttons" },
+      h("p", { class: "buttons" },
         chosen ? h("span", { class: "muted" }, "This is the goal image.") : button("choose", "Take this picture", number < 9 ? String(number + 1) : null, { "data-attempt": number }),
         outcome !== "person_accepted" && button("accept", "Accept", "A", { "data-attempt": number }),
         outcome !== "person_refused" && button("refuse", "Refuse", "R", { "data-attempt": number }),
       ),
-    h(
-      "details",
-      { class: "more", "data-key": "how", "data-keep": "open" },
+    h("details", { class: "more", "data-key": "how", "data-keep": "open" },
       h("summary", {}, "How it was drawn"),
       h("p", { class: "muted", dir: "auto" }, `By ${by ?? "the Editor"}, seed ${seed}: ${prompt}`),
       said?.refined_prompt && said.refined_prompt !== prompt && h("p", { class: "muted", dir: "auto" }, `The Critic’s next prompt: ${said.refined_prompt}`),
@@ -235,9 +201,7 @@ function meter(said) {
   const told = scores(said);
   if (!told.length) return null;
   const { probability } = said;
-  return h(
-    "p",
-    { class: "facts" },
+  return h("p", { class: "facts" },
     probability !== null && h("meter", { min: 0, max: 1, low: 0.33, high: 0.66, optimum: 1, value: probability, "aria-hidden": "true" }),
     told.map((words) => h("span", { class: "muted" }, words)),
   );

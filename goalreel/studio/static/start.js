@@ -104,24 +104,14 @@ function missing() {
 }
 
 function page({ studio, examples }) {
-  return h(
-    "div",
-    { class: "start-page", "data-key": "start-page" },
-    h(
-      "main",
-      {},
-      h(
-        "section",
-        { class: "begin", "aria-label": "New storyboard" },
+  return h("div", { class: "start-page", "data-key": "start-page" },
+    h("main", {},
+      h("section", { class: "begin", "aria-label": "New storyboard" },
         h("div", { id: "picker" }),
-        h(
-          "form",
-          { id: "task", class: "task" },
+        h("form", { id: "task", class: "task" },
           h("h1", {}, "What should the robot do?"),
           h("textarea", { name: "instruction", rows: 4, maxlength: MAX_INSTRUCTION, placeholder: "put the red block in the bowl", "aria-label": "Instruction", dir: "auto" }, draft.instruction),
-          h(
-            "p",
-            { class: "settings" },
+          h("p", { class: "settings" },
             studio.presets.length > 0 && h("label", {}, "Models", h("select", { name: "preset" }, presetOptions(studio.presets))),
             h("label", {}, "Attempts at each step", h("input", { name: "max_attempts", type: "number", min: 1, max: MAX_ATTEMPTS, value: draft.max_attempts, required: true })),
             h("label", {}, "Seed", h("input", { name: "seed", type: "number", min: 0, max: 2 ** 31 - 1, value: draft.seed, required: true })),
@@ -134,9 +124,7 @@ function page({ studio, examples }) {
         ),
       ),
       examples.length > 0 &&
-        h(
-          "section",
-          { class: "examples", "aria-label": "Examples" },
+        h("section", { class: "examples", "aria-label": "Examples" },
           h("h2", {}, "Examples"),
           h("ul", { class: "cards" }, examples.map(example)),
         ),
@@ -164,9 +152,7 @@ function unavailable(presets) {
   const away = presets.filter(({ available }) => !available);
   return (
     away.length > 0 &&
-    h(
-      "details",
-      { id: "unavailable" },
+    h("details", { id: "unavailable" },
       h("summary", {}, `${count(away.length, "preset")} cannot be used here`),
       h("dl", {}, away.map(({ name, reason }) => [h("dt", {}, name), h("dd", { class: "muted" }, reason)])),
     )
@@ -174,12 +160,8 @@ function unavailable(presets) {
 }
 
 const example = ({ name, instruction, picture }, number) =>
-  h(
-    "li",
-    { "data-key": number },
-    h(
-      "button",
-      { type: "button", class: "card", "data-example": number, "aria-label": `Example: ${instruction}` },
+  h("li", { "data-key": number },
+    h("button", { type: "button", class: "card", "data-example": number, "aria-label": `Example: ${instruction}` },
       h("img", { src: picture, alt: "" }),
       h("span", { class: "said", dir: "auto", title: name }, instruction),
     ),
@@ -230,9 +212,7 @@ class HistoryList {
 }
 
 const frame = () => [
-  h(
-    "form",
-    { class: "toolbar", role: "search", "data-key": "search" },
+  h("form", { class: "toolbar", role: "search", "data-key": "search" },
     h("h2", {}, "Storyboards"),
     h("label", { class: "grow" }, h("input", { name: "q", type: "search", placeholder: "search the instructions and steps", autocomplete: "off", "aria-label": "Search storyboards" })),
   ),
@@ -244,16 +224,10 @@ const frame = () => [
 
 function row({ id, instruction, created, status, pictures, steps, verified, complete, degraded }) {
   const thumb = pictures.at(-1);
-  return h(
-    "li",
-    { class: "row", "data-key": id },
-    h(
-      "a",
-      { href: `#/storyboard/${id}` },
+  return h("li", { class: "row", "data-key": id },
+    h("a", { href: `#/storyboard/${id}` },
       h("span", { class: "thumb" }, thumb && h("img", { src: thumb, alt: "", loading: "lazy", decoding: "async" })),
-      h(
-        "span",
-        { class: "about" },
+      h("span", { class: "about" },
         h("span", { class: "said", dir: "auto" }, instruction),
         h("span", { class: "muted" }, new Date(created).toLocaleString()),
         h("span", { class: "facts" }, standing({ status, complete, degraded, verified }), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}, ${verified} verified` : "no plan")),

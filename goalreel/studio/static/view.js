@@ -9,14 +9,10 @@ import { START, STATUS, seconds, standing, told, waitingFor, worth } from "./wor
 
 // The frame of the page; what is inside is filled by draw().
 export function page() {
-  return h(
-    "div",
-    { class: "board-page", "data-key": "board-page" },
+  return h("div", { class: "board-page", "data-key": "board-page" },
     h("header", { class: "top", id: "head" }),
     h("div", { id: "banner" }),
-    h(
-      "main",
-      {},
+    h("main", {},
       h("div", { id: "work", class: "work" }),
       h("nav", { id: "reel", class: "reel", "aria-label": "Steps" }),
       h("div", { id: "forms" }),
@@ -31,9 +27,7 @@ function head(view) {
   const { state } = view;
   return [
     folded(state.instruction, (text) => h("h1", { "data-key": "said" }, text)),
-    h(
-      "div",
-      { class: "bar-of-buttons", "data-key": "bar" },
+    h("div", { class: "bar-of-buttons", "data-key": "bar" },
       // Nothing to take back, no buttons for it.
       state.history.length > 0 && undoButtons(state),
       button("continue", "Go on from a later picture", "N", { disabled: !state.steps.length, "data-key": "continue" }),
@@ -52,9 +46,7 @@ function menu({ id, state, studio }) {
     "details",
     { class: state.status === "done" && standing(state)[0] === "verified" ? "menu ready" : "menu", "data-key": "menu", "data-keep": "open" },
     h("summary", {}, "Share"),
-    h(
-      "ul",
-      {},
+    h("ul", {},
       none
         ? h("li", { class: "muted" }, "There is nothing to share before there is a plan.")
         : [
@@ -113,12 +105,8 @@ export function clock(view) {
 function reel(view) {
   const { state, selected, active } = view;
   return [
-    h(
-      "ol",
-      { "data-key": "reel" },
-      h(
-        "li",
-        { "data-key": START },
+    h("ol", { "data-key": "reel" },
+      h("li", { "data-key": START },
         h(
           "button",
           { type: "button", class: "frame", "data-act": "start", "data-step": START, "aria-current": selected === START ? "step" : null },
@@ -138,9 +126,7 @@ function frame(step, at, { selected, active }) {
   const status = worth(step);
   const goal = step.attempts.find(({ number }) => number === step.chosen) ?? (step.activity ? step.attempts.at(-1) : null);
   const busy = step.id === active;
-  return h(
-    "li",
-    { "data-key": step.id },
+  return h("li", { "data-key": step.id },
     h(
       "button",
       {
