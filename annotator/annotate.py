@@ -7,39 +7,44 @@ model twice. The answers of an episode are removed once its record is written, t
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.annotator.circuit_breaker import Retry, rule_roles, to_retry
 from goalreel.annotator.corrected_plans import corrected_plans, take_corrections
-from goalreel.annotator.cost_estimate import say_cost
-from goalreel.annotator.job import AnnotationJob
+from goalreel.annotator.guards import rule_roles, to_retry
+from goalreel.annotator.job import AnnotationJob, log_cost_estimate
 from goalreel.annotator.label_guard import check_labels
-from goalreel.annotator.options import Options
-from goalreel.annotator.robot import question, read_robot
+from goalreel.annotator.options import Options, Retry, RunOptions
+from goalreel.annotator.robot import missing_robot_info, read_robot
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import refuse_broken
-from goalreel.datasets.records import Records, Shard
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import check_links
-from goalreel.datasets.writing.files import check_apart, check_edits
+from goalreel.datasets.writing.files import MARKS, check_apart, check_edits
 from goalreel.datasets.writing.frame_columns import check_progress
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
 from goalreel.drivers import Limits
-from goalreel.errors import InputError
+from goalreel.errors import DatasetError, InputError
+from goalreel.files import copy, files_below
 from goalreel.models.journal import Journal
+from goalreel.models.load import as_folder, choose_models, type_name
 from goalreel.models.model_set import ModelSet
+from goalreel.models.presets import Preset
+from goalreel.models.registry import RecordingContext
 from goalreel.planners.kinematic.robot import Robot
+from goalreel.planners.watch.exemplars import Exemplar, ExemplarSegment, numbers_of
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
-from goalreel.types import ROLES, Status, Storyboard
+from goalreel.types import ROLES, Critic, Editor, Planner, Role, Status, Storyboard
 
 if TYPE_CHECKING:
-    from goalreel.annotator.workers import Workers
+    from goalreel.datasets.corrections.state import Review
+
 
 log = logging.getLogger(__name__)
 
@@ -54,58 +59,100 @@ def open_dataset(root: Path | str) -> Source:
 
 
 def annotate(
-    source: Source,
-    out: Path | str,
-    models: ModelSet,
+    source: Source | str | PathLike[str],
+    out: str | PathLike[str],
+    models: ModelSet | None = None,
     options: Options | None = None,
+    run: RunOptions | None = None,
     *,
-    episodes: Sequence[int] | None = None,
-    retry: Retry | None = None,
+    preset: str | Preset | None = None,
+    planner: Planner | str | None = None,
+    editor: Editor | str | None = None,
+    critic: Critic | str | None = None,
     limits: Limits | None = None,
-    shard: Shard | None = None,
-    workers: "Workers | None" = None,
-    corrections: Path | None = None,
-    overwrite: bool = False,
     progress: OnProgress = lambda stage, done, total: None,
+    **run_options: Any,
 ) -> Summary:
-    """Annotate `episodes` (default: all) of the dataset `source` into the new dataset `out`.
+    """Annotate a recorded LeRobot dataset: write a copy with steps and goal images to `out`.
 
-    Finished episodes are saved at once; run again after a kill, it goes on where it stopped. An episode
-    that cannot be read, whose models failed, or that meets a bug, is left unannotated and reported in the
-    summary. When a model answers nobody any more, the run stops, and `Summary.stopped` says so. `retry`
-    tries recorded episodes again (see `to_retry`); one that then has fewer accepted pictures keeps its
-    record. Where a person has corrected an episode, their steps are the plan, and stay; `corrections` names
-    another annotated dataset whose corrections to take over first. Files of `out` that somebody changed by
-    hand are refused, or with `overwrite` written anew. `source` is never written to. Of a
-    `shard`, one of several processes at once, only the records are written;
-    `goalreel.annotator.shards.build_records` makes the dataset of all of them. With `workers` these ask the
-    models, not this process; `models` then says what they are called.
+    `source` is never written to. Each finished episode is saved at once. After a kill, the same call resumes.
+    An episode that cannot be read, whose models failed, or that meets a bug is left unannotated and reported
+    in the summary. Where a person has corrected an episode, their steps are the plan.
+
+    Examples:
+        >>> goalreel.annotate("pusht", "pusht-goals", preset="hindsight")  # doctest: +SKIP
+
+    Args:
+        source: folder of a LeRobot v3.0 dataset, or the result of `goalreel.open_dataset`.
+        out: folder of the new dataset.
+        models: all three models. Leave it out to choose them by `preset`, `planner`, `editor` and `critic`.
+        options: settings that decide the result, such as `goalreel.Options(granularity="phase")`.
+        run: the episodes to work on and how.
+        preset: name or path of the preset for the models that are not given (default: `hindsight`).
+        planner: a Planner, or the name of one as on the command line.
+        editor: an Editor, or the name of one.
+        critic: a Critic, or the name of one.
+        limits: in place of `batch_size` and `in_flight`.
+        progress: called with a stage's name, the amount that is done, and the total.
+        run_options: fields of `RunOptions` that replace those of `run`: `episodes`, `retry`, `corrections`,
+            `overwrite`, `shard`, `workers`.
+
+    Returns:
+        Counts of episodes and steps. `failures` names the episodes whose models failed;
+        `stopped` says why the run ended early.
 
     Raises:
-        InputError: an episode has sub-task labels, and the models would replace them unasked; or what the
-            data tell of the robot is too little for a planner that reads its motion.
-        DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
+        InputError: there is no such preset or model, an option does not fit, the episodes have sub-task
+            labels that would be lost (`Options.replace_rows`), or the data tell too little of the robot for
+            a planner that reads its motion.
+        DatasetError: `source` is no dataset or cannot be read, or `out` cannot be written.
+        TypeError: an argument has another type.
         UserError, OSError: a model cannot be loaded.
     """
-    options, out = options or Options(), Path(out)
+    if not isinstance(source, Source):
+        source = open_dataset(as_folder(source, "source"))
+    if not isinstance(options, Options | None):
+        raise TypeError(f"options is a goalreel.Options, not {type_name(options)}")
+    options, run, folder = options or Options(), run or RunOptions(), as_folder(out, "out")
+    if limits is not None:
+        run_options |= {"batch_size": limits.batch_size, "in_flight": limits.in_flight}
+    run = run.but(**run_options) if run_options else run
+    if run.exemplars is not None:
+        options = options.but(accepted=accepted(run.exemplars))
     recorded = options.recorded(source)
-    selected = source.select(episodes)
+    named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
+    chosen = choose_models(models, preset, named, "hindsight", recorded)
+    return _annotate(source, folder, chosen, options, run, recorded, progress)
+
+
+def _annotate(
+    source: Source,
+    out: Path,
+    models: ModelSet,
+    options: Options,
+    run: RunOptions,
+    recorded: RecordingContext,
+    progress: OnProgress,
+) -> Summary:
+    selected = source.select(run.episodes)
+    shard = run.shard
     selected = shard.of(selected) if shard else selected
     labels = _check(source, out, selected, models, options)
     if shard is None:  # else it is `build_records` that reads the files of all shards
         refuse_broken(source, selected)
     robot = read_robot(source, options.state_layout, options.camera)
-    _ask(robot, models)
+    if models.provenance.preset.planner == "kinematic" and (missing := missing_robot_info(robot)):
+        raise InputError(missing)
     summary = Summary(
         out=out, camera=recorded.camera, shard=str(shard) if shard else None, robot=robot, labels=labels
     )
     fingerprint = source.fingerprint()
     with Records.open(out, _facts(models, options, recorded.camera, robot), fingerprint, shard) as records:
         records.remember(source.root)
-        if corrections is not None:
-            take_corrections(records, corrections)
+        if run.corrections is not None:
+            take_corrections(records, run.corrections)
         done = records.done(selected if shard else None)
-        retries = _retries(records, sorted(done & set(selected)), models, retry)
+        retries = _retries(records, sorted(done & set(selected)), models, run.retry)
         todo = {index: retries.get(index) for index in selected if index not in done or index in retries}
         summary.resumed = len(selected) - len(todo)
         before = records.recorded()
@@ -113,15 +160,15 @@ def annotate(
         del before
         journal = Journal(records.answers, fingerprint.recording)
         if shard is None:  # before models are asked
-            check_edits(source, out, options.subgoal_key, overwrite=overwrite)
+            check_edits(source, out, options.subgoal_key, overwrite=run.overwrite)
         if todo:
-            say_cost(models, source, recorded, list(todo))
-        if todo and workers:
-            workers.run(records, source, options, limits or Limits(), todo, summary, progress)
+            log_cost_estimate(models, source, recorded, list(todo))
+        if todo and run.workers:
+            run.workers.run(records, source, options, run.limits, todo, summary, progress)
         elif todo:
             models.prepare(roles=("planner",) if models.plans_first else ROLES)
             plans = corrected_plans(records, source, todo)
-            job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
+            job = AnnotationJob(source, recorded, models, options, run.limits, journal, plans)
             annotate_episodes(job, records, journal, todo, summary, progress)
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended
@@ -137,7 +184,7 @@ def annotate(
         done |= records.done(records.recorded() - done, corrected=True, reported=reported)
         if not summary.stopped or done:
             summary.dataset_steps = write_dataset(
-                source, out, records, options, recorded.camera, done, overwrite, progress
+                source, out, records, options, recorded.camera, done, run.overwrite, progress
             )
     return summary
 
@@ -239,16 +286,9 @@ def _accepted(board: Storyboard) -> int:
     return sum(step.accepted for step in board.steps)
 
 
-def _ask(robot: Robot, models: ModelSet) -> None:
-    """Refuse a run whose planner reads a motion that is not understood."""
-    if models.provenance.preset.planner == "kinematic" and (line := question(robot)):
-        raise InputError(line)
-
-
 def _facts(models: ModelSet, options: Options, camera: str, robot: Robot) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
-    settings = asdict(options)
-    del settings["accepted"]  # the digest of what is accepted is with the models
+    settings = options.model_dump(exclude={"accepted"})  # a digest of those is with the models
     settings |= {"details": ",".join(options.detail_names)}
     if not options.detail_names:
         del settings["details"]  # as before there were any
@@ -261,3 +301,112 @@ def _facts(models: ModelSet, options: Options, camera: str, robot: Robot) -> dic
         "robot": robot.settings(),
         "goalreel": __version__,
     }
+
+
+def build_records(
+    out: Path,
+    source: Path | None = None,
+    gathered: Sequence[Path] = (),
+    progress: OnProgress = lambda stage, done, total: None,
+    *,
+    overwrite: bool = False,
+) -> list[int]:
+    """Write the dataset `out` from the recorded episodes in it, as `annotate` does at its end.
+
+    Args:
+        out: the folder that the shards wrote to; where they wrote to several, a new one.
+        source: the dataset annotated; None: where it was when the shards ran.
+        gathered: folders of other shards, on no file system in common, whose records are copied into `out`.
+        progress: told as files are written.
+        overwrite: write files anew that somebody changed in `out` by hand.
+
+    Returns:
+        The episodes without a record, in order. They are in the dataset, without goal images.
+
+    Raises:
+        DatasetError: no records, records of different settings, no `source`, one whose copy lerobot could not
+            read, a run is still writing, or `out` was changed by hand.
+    """
+    settings, root = {}, source
+    for folder in (out, *gathered):
+        noted = Records(folder / FOLDER, source="")
+        if (noted.folder / "settings.json").is_file():
+            settings, root = settings or noted.settings(), root or noted.source_root()
+        elif folder != out or not gathered:
+            raise DatasetError(f"{folder}: no records there: run goalreel annotate --shard first")
+    if "camera" not in settings:
+        raise DatasetError(f"{out}: its records were not written by goalreel annotate")
+    if root is None:
+        raise DatasetError(f"{out}: the path of the annotated dataset is not known: name it with --source")
+    dataset = Source.open(root)
+    check_apart(root, out)
+    fingerprint = dataset.fingerprint()
+    with Records.open(out, settings, fingerprint) as records:
+        for folder in gathered:
+            with Records.open(folder, settings, fingerprint):
+                _gather(folder / FOLDER, records.folder)
+        records.remember(root)
+        records.drop_unused_images()
+        done = records.done(corrected=True)
+        missing = sorted(set(dataset.indices) - done)
+        refuse_broken(dataset, sorted(done))
+        options = Options.of(settings)
+        write_dataset(dataset, out, records, options, settings["camera"], done, overwrite, progress)
+    if not missing:
+        Journal(records.answers).remove()
+    return missing
+
+
+def _gather(folder: Path, into: Path) -> None:
+    """Pictures first: a record is there only with all that it names."""
+    check_links(folder)
+    for path in sorted(files_below(folder), key=lambda path: path.suffix == ".json"):
+        if path.name != "settings.json" and not path.is_relative_to(folder / MARKS.name):
+            copy(path, into / path.relative_to(folder))
+
+
+def accepted(reviewed: Path) -> tuple[Exemplar, ...]:
+    """Read the episodes that people have accepted in the annotated dataset `reviewed`, in order.
+
+    One in which something is still flagged as wrong, or a step has no place in the recording, is none.
+
+    Raises:
+        DatasetError: there is no such episode; or the dataset, a record or a log of corrections is damaged.
+    """
+    from goalreel.datasets.corrections.reviews import Reviews
+
+    source, records = Source.open(reviewed), Records(reviewed / FOLDER, source="")
+    reviews = ((index, records.review(index)) for index in Reviews(records).episodes())
+    candidates = (_exemplar(source, index, review) for index, review in reviews if review.verdict == "accept")
+    exemplars = tuple(exemplar for exemplar in candidates if exemplar is not None)
+    if not exemplars:
+        raise DatasetError(
+            f"{reviewed}: there is no episode that a person has accepted without flagging an issue: "
+            "review some episodes first"
+        )
+    return exemplars
+
+
+def _exemplar(source: Source, index: int, review: "Review") -> Exemplar | None:
+    placed = [
+        (reviewed_step.step, reviewed_step.segment)
+        for reviewed_step in review.steps
+        if reviewed_step.segment is not None and not reviewed_step.issues
+    ]
+    if review.issues or not placed or len(placed) < len(review.steps):
+        return None
+
+    def seconds(frame: int) -> float:
+        return round(frame / source.fps, 1)
+
+    segments = (
+        ExemplarSegment(start_s=seconds(a.start), end_s=seconds(a.end), name=step.name, outcome=step.outcome)
+        for step, a in placed
+    )
+    return Exemplar(
+        episode=index,
+        numbers=numbers_of(source.episode(index)),
+        instruction=review.task.instruction,
+        length_s=seconds(review.length),
+        segments=tuple(segments),
+    )

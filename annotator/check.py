@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.robot import goal_camera, question, read_robot
+from goalreel.annotator.robot import goal_camera, missing_robot_info, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level, merge_issues, note, spell, warning
@@ -180,7 +180,7 @@ def _motion_issues(
     recordings: Sequence[Episode], robot: Robot, plans: Sequence[Plan | Failure], episodes: int
 ) -> Iterator[HealthIssue]:
     """What the motions say: unknown ends of grippers, hands that start closed, words without a motion."""
-    if line := question(robot):
+    if line := missing_robot_info(robot):
         yield warning("robot", f"annotate would stop and ask: {line}")
     of = f" (of {len(recordings)} that were looked at)" if episodes > len(recordings) else ""
     starts = zip(recordings, _start_closed(recordings, robot), strict=True)

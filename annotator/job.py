@@ -5,18 +5,26 @@ that are not remote are asked in the caller's thread.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import batched
+from typing import TYPE_CHECKING
 
 from goalreel.annotator.align import align
-from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
 from goalreel.annotator.corrected_plans import use_corrected_plans
-from goalreel.annotator.crash_isolation import CrashIsolation, report_bug
 from goalreel.annotator.details import with_details
+from goalreel.annotator.guards import (
+    CircuitBreaker,
+    CrashIsolation,
+    ModelUnavailableError,
+    report_bug,
+    rule_roles,
+    spoiled,
+)
 from goalreel.annotator.options import Options
 from goalreel.annotator.redaction import without_addresses
 from goalreel.claims import attributed, makers
@@ -31,8 +39,55 @@ from goalreel.middleware import use_known_answers
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.models.registry import RecordingContext
+from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.progress import OnCount
 from goalreel.types import Failure, Plan, Request, Stage, Storyboard, Task
+
+if TYPE_CHECKING:
+    from goalreel.planners.watch.planner import WatchCost
+
+
+log = logging.getLogger(__name__)
+
+SAMPLE = 20
+"""Episodes whose numbers are read; the others are reckoned from their lengths."""
+
+
+def watching(source: Source, recorded: RecordingContext, episodes: Sequence[int]) -> "WatchCost":
+    """Reckon what it takes to watch `episodes`, each once. No frame is decoded.
+
+    Episodes that cannot be read cost nothing.
+    """
+    from goalreel.planners.watch.planner import WatchCost, watch_cost
+
+    sample = episodes[:: math.ceil(len(episodes) / SAMPLE)] if episodes else []
+    lengths = {row["episode_index"]: row["length"] for row in source.rows}
+    total, frames = WatchCost(), 0
+    for index in sample:
+        try:
+            total += watch_cost(source.episode(index), recorded.watched, recorded.layout, recorded.exemplars)
+        except (UserError, Unsegmentable):
+            continue
+        frames += lengths[index]
+    return total.times(sum(lengths[i] for i in episodes) / frames) if frames else total
+
+
+def log_cost_estimate(
+    models: ModelSet, source: Source, recorded: RecordingContext, episodes: Sequence[int]
+) -> None:
+    """Log what a planner that watches will cost; nothing for another."""
+    if models.names is None or models.names.preset.model_name("planner").kind != "watch":
+        return
+    cost = watching(source, recorded, episodes)
+    log.warning(
+        "watching %d episode(s) takes at least %d call(s) to the planner, with %d contact sheet(s) and about "
+        "%s tokens of text; the critic is asked at least once a step",
+        len(episodes),
+        cost.calls,
+        cost.pictures,
+        f"{cost.text_tokens:,}",
+    )
+
 
 log = logging.getLogger(__name__)
 

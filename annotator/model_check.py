@@ -1,26 +1,86 @@
-"""Ask each model of a preset one real question: a plan, an edit, a verdict. For the day of new weights."""
+"""Ask each model of a preset one real question: a plan, an edit, a verdict. For the day of new weights.
 
-from collections.abc import Callable
+`save_trial` writes a folder, with raw replies under the names that the parser's fixtures have:
 
-from goalreel.annotator.role_check import RoleCheck, RoleTrial
-from goalreel.annotator.task_input import make_task
+plan-3-MODEL.txt, verdict-no-MODEL.txt    a reply that was read: a plan of three steps, a rejection
+plan-bad-MODEL-1.txt                      one that could not be read
+asked-plan.txt, asked-verdict.txt         what the models were asked; with a clone of InterleaveThinker this
+                                          holds its prompts, which have no licence to be published
+frame.png, edited.png                     the scene, and the editor's picture
+trial.json                                how each model was asked, read, and how long it took
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalreel import __version__
+from goalreel.annotator.plan import make_task
+from goalreel.chat.ask import Question
+from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply
+from goalreel.chat.dialects import Dialect
+from goalreel.chat.json_reply import Problem, valid
+from goalreel.chat.recording import RecordingChat, record_chat
 from goalreel.critics.chat import question as critic_question
-from goalreel.errors import InputError
+from goalreel.errors import InputError, UserError, first_line
+from goalreel.extras import absent
+from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.models.load import ChatCache, build_critic, build_editor, build_planner
+from goalreel.models.load import ChatCache, ChatRole, build_critic, build_editor, build_planner, dialect_of
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.planners.chat import question as planner_question
 from goalreel.settings import Frozen
 from goalreel.torch_support import free_memory
-from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
+from goalreel.types import Candidate, Edit, Failure, Plan, Role, Task, Verdict
 
 INSTRUCTION = "put the red block in the blue bowl"
 SIDE = 512
+_KIND = {"planner": "plan", "critic": "verdict"}
+_GONE = re.compile(
+    r"\b404\b|not found|no such model|does not exist|(not a valid|invalid|unknown) model"
+    r"|no folder|no \w+ called",
+    re.IGNORECASE,
+)
+
+
+class ReplyHeard(Frozen):
+    """One reply of a chat model, and how it was read: a plan's number of steps, or `yes` or `no`."""
+
+    text: str
+    read_as: str | None = None
+    problem: str | None = None
+    """Why it could not be read."""
+
+
+class RoleTrial(Frozen):
+    """The trial of one model. `problem` is why it could not be used, None where it could."""
+
+    role: Role
+    model: str
+    how: str = ""
+    """How a chat model was asked: dialect, sampling, and what else decides its answer."""
+    note: str | None = None
+    load_s: float | None = None
+    ask_s: float | None = None
+    question: str = ""
+    """The first conversation with a chat model, as text."""
+    replies: tuple[ReplyHeard, ...] = ()
+    gave: str = ""
+    problem: str | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Return True if the problem is that there is no model of that name."""
+        return self.problem is not None and bool(_GONE.search(self.problem))
 
 
 class Trial(Frozen):
-    """How all three fared with one task; `edited` is the editor's picture."""
+    """The trials of all models with one task; `edited` is the editor's picture."""
 
     preset: Preset
     task: Task
@@ -29,7 +89,7 @@ class Trial(Frozen):
 
     @property
     def usable(self) -> bool:
-        """Whether every model could be used."""
+        """Return True if every model could be used."""
         return all(role.problem is None for role in self.roles)
 
 
@@ -47,7 +107,7 @@ def trial_task(frame: Image | None = None, instruction: str | None = None) -> Ta
 
 
 def drawn_scene() -> Image:
-    """A table with a red block and a blue bowl, SIDE x SIDE."""
+    """Draw a table with a red block and a blue bowl, SIDE x SIDE."""
     import cv2
     import numpy as np
 
@@ -65,9 +125,9 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
     cache: ChatCache = {}
     tried: list[RoleTrial] = []
 
-    def done(role: RoleTrial) -> None:
-        tried.append(role)
-        tell(role)
+    def done(trial: RoleTrial) -> None:
+        tried.append(trial)
+        tell(trial)
 
     plan = _plan(preset, task, cache, done)
     if preset.planner != preset.critic:
@@ -78,14 +138,15 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
     edit = Edit(
         task_id=task.id, step=0, attempt=0, image=task.image, prompt=prompt or task.instruction, seed=0
     )
-    edited = _edit(preset, edit, done)
+    names = [name.text for name in preset.model_name("editor").alternatives]
+    pictures = [_edit(name, edit, done) for name in names]  # each editor is asked
+    edited = next((picture for picture in pictures if picture is not None), None)
     free_memory()
-    picture = edited or task.image or drawn_scene()
     candidate = Candidate(
         task_id=task.id,
         step=0,
         source=task.image,
-        image=picture,
+        image=edited or task.image or drawn_scene(),
         instruction=goal or task.instruction,
         prompt=edit.prompt,
         first_prompt=edit.prompt,
@@ -94,11 +155,92 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
     return Trial(preset=preset, task=task, roles=tuple(tried), edited=edited)
 
 
+@dataclass
+class _Check:
+    """The check of one model: load it, ask it, and write down how it fared."""
+
+    role: Role
+    name: str
+    how: str = ""
+    note: str | None = None
+    load_s: float | None = None
+    ask_s: float | None = None
+    problem: str | None = None
+    question: Question | Failure | None = None
+    recording: RecordingChat | None = None
+
+    def ready(self, more: str) -> Dialect | None:
+        """Note how the model is asked; None where it is no chat model."""
+        role: ChatRole = "planner" if self.role == "planner" else "critic"
+        dialect = dialect_of(self.name, role)
+        if dialect is not None:
+            temperature = ModelName.parse(self.name).options.get("temperature", "0 (greedy)")
+            self.how = f"dialect {dialect.name}, temperature {temperature}, {more}"
+            self.note = dialect.note
+        return dialect
+
+    def record(self, chat: Chat) -> Chat:
+        """Record the exchanges with a chat model."""
+        self.recording = record_chat(chat)
+        return self.recording
+
+    def call[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:
+        """Load the model and ask it; None where it cannot be used, with the problem."""
+        started = time.perf_counter()
+        try:
+            ask = load()
+            self.load_s = time.perf_counter() - started
+            started = time.perf_counter()
+            answer = ask()
+            self.ask_s = time.perf_counter() - started
+        except (UserError, OSError) as e:
+            self.problem = first_line(e)
+            return None
+        except ModuleNotFoundError as e:
+            self.problem = absent(e)
+            if self.problem is None:
+                raise
+            return None
+        if isinstance(answer, Failure):
+            self.problem = answer.message
+            return None
+        return answer
+
+    def outcome(self, gave: str) -> RoleTrial:
+        """Sum up the trial; `gave` is what the answer comes to."""
+        exchanges = self.recording.exchanges if self.recording is not None else []
+        conversation = self.question.conversation if isinstance(self.question, Question) else ()
+        return RoleTrial(
+            role=self.role,
+            model=ModelName.parse(self.name).public(),
+            how=self.how,
+            note=self.note,
+            load_s=self.load_s,
+            ask_s=self.ask_s,
+            question=_as_text(conversation),
+            replies=tuple(self._read(exchange.reply) for exchange in exchanges),
+            gave=gave,
+            problem=self.problem,
+        )
+
+    def _read(self, reply: Reply) -> ReplyHeard:
+        if isinstance(reply, NoReply):
+            return ReplyHeard(text=reply.cut_off or "", problem=reply.reason)
+        match self.question.read(reply) if isinstance(self.question, Question) else None:
+            case Problem(message=message):
+                return ReplyHeard(text=reply, problem=message)
+            case Plan(steps=steps):
+                return ReplyHeard(text=reply, read_as=str(len(steps)))
+            case Verdict(success=success):
+                return ReplyHeard(text=reply, read_as="yes" if success else "no")
+        return ReplyHeard(text=reply)
+
+
 def _plan(preset: Preset, task: Task, cache: ChatCache, done: Callable[[RoleTrial], None]) -> Plan | None:
     name = ModelName.parse(preset.planner)
     # One that watches has no recording here, so its chat model is asked for a plan.
     chat_name = name.inner.text if name.kind == "watch" else preset.planner
-    check = RoleCheck("planner", chat_name)
+    check = _Check("planner", chat_name)
 
     def load() -> Callable[[], Plan | Failure]:
         dialect = check.ready(f"at most {preset.max_steps} steps")
@@ -115,15 +257,8 @@ def _plan(preset: Preset, task: Task, cache: ChatCache, done: Callable[[RoleTria
     return plan
 
 
-def _edit(preset: Preset, edit: Edit, done: Callable[[RoleTrial], None]) -> Image | None:
-    """The first picture that one of the editors gave; each is asked."""
-    names = [name.text for name in preset.model_name("editor").alternatives]
-    pictures = [_edit_by(name, edit, done) for name in names]
-    return next((picture for picture in pictures if picture is not None), None)
-
-
-def _edit_by(name: str, edit: Edit, done: Callable[[RoleTrial], None]) -> Image | None:
-    check = RoleCheck("editor", name)
+def _edit(name: str, edit: Edit, done: Callable[[RoleTrial], None]) -> Image | None:
+    check = _Check("editor", name)
 
     def load() -> Callable[[], Image | Failure]:
         model = build_editor(name)
@@ -135,7 +270,7 @@ def _edit_by(name: str, edit: Edit, done: Callable[[RoleTrial], None]) -> Image 
 
 
 def _judge(preset: Preset, candidate: Candidate, cache: ChatCache, done: Callable[[RoleTrial], None]) -> None:
-    check = RoleCheck("critic", preset.critic)
+    check = _Check("critic", preset.critic)
     mode, scores, threshold = preset.critic_mode, preset.critic_scores, preset.critic_threshold
 
     def load() -> Callable[[], Verdict | Failure]:
@@ -156,10 +291,58 @@ def _judge(preset: Preset, candidate: Candidate, cache: ChatCache, done: Callabl
         return lambda: model.judge([candidate])[0]
 
     verdict = check.call(load)
-    done(check.outcome("" if verdict is None else _told(verdict)))
-
-
-def _told(verdict: Verdict) -> str:
+    if verdict is None:
+        return done(check.outcome(""))
     sure = "" if verdict.probability is None else f", probability of success {verdict.probability:.3f}"
     refined = f"; prompt anew: {verdict.refined_prompt}" if verdict.refined_prompt else ""
-    return f"{'accepted' if verdict.success else 'rejected'}{sure}{refined}"
+    done(check.outcome(f"{'accepted' if verdict.success else 'rejected'}{sure}{refined}"))
+
+
+def _as_text(conversation: Conversation) -> str:
+    turns = []
+    for message in conversation:
+        parts = [p if isinstance(p, str) else f"[{p.size[0]} x {p.size[1]} picture]" for p in message.parts]
+        turns.append(f"--- {message.role}\n" + "\n".join(parts))
+    return "\n".join(turns)
+
+
+def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
+    """Write a trial into `out`, and return what trial.json holds; files of those names are replaced.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    for name, image in (("frame.png", trial.task.image), ("edited.png", trial.edited)):
+        if image is not None:
+            write_bytes(out / name, image.png())
+    roles = []
+    for role in trial.roles:
+        replies = []
+        for name, reply in _named_replies(role):
+            if name is not None:
+                write_bytes(out / name, valid(reply.text).encode())
+            replies.append({"file": name, "read_as": reply.read_as, "problem": reply.problem})
+        if role.question:
+            write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid(role.question).encode())
+        roles.append(role.model_dump(exclude={"question", "replies"}) | {"replies": replies})
+    record = {
+        "goalreel": __version__,
+        "preset": trial.preset.name,
+        "instruction": trial.task.instruction,
+        "usable": trial.usable,
+        "models": roles,
+    }
+    write_bytes(out / "trial.json", json.dumps(record, indent=1).encode() + b"\n")
+    return record
+
+
+def _named_replies(role: RoleTrial) -> Iterator[tuple[str | None, ReplyHeard]]:
+    """Yield each reply with the name of its file; None where there is no text."""
+    brief = re.sub(r"[^A-Za-z0-9._-]+", "-", ModelName.parse(role.model).brief()) or role.role
+    for number, reply in enumerate(role.replies, start=1):
+        if not reply.text:
+            yield None, reply
+        elif reply.read_as is None:
+            yield f"{_KIND[role.role]}-bad-{brief}-{number}.txt", reply
+        else:
+            yield f"{_KIND[role.role]}-{reply.read_as}-{brief}.txt", reply

@@ -1,30 +1,35 @@
-"""Settings of an annotation besides the models. `annotate --help` reads them, so this imports little."""
+"""Settings of an annotation besides the models: what decides its result, and how a run goes.
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Self
+Command lines read them, so this imports little.
+"""
 
-from pydantic import Field
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from goalreel.datasets.writing.plan import TextOptions
-from goalreel.details import DetailName, parse_details
+from pydantic import BeforeValidator
+
 from goalreel.errors import InputError
 from goalreel.models.presets import PLANNER
-from goalreel.planners.watch.exemplars import Exemplar
-from goalreel.settings import Panel, settings
+from goalreel.settings import Settings, setting
 from goalreel.terms import DEFAULT_FORM, SUBGOAL, Granularity, LabelForm, OnUnverified, SubGoalForm
 
 if TYPE_CHECKING:
     from goalreel.datasets.source import Source
+    from goalreel.datasets.writing.plan import TextOptions
+    from goalreel.details import DetailName
+    from goalreel.drivers import Limits
     from goalreel.models.registry import RecordingContext
     from goalreel.planners.kinematic.layout import Layout
 
-_DATASET = Panel("The new dataset")
-_RUN = Panel("The run")
+DATASET, RUN, PROCESSES = "The new dataset", "The run", "Several processes"
+"""Panels of options in `--help`."""
+
+type Retry = Literal["failed", "unverified"]
 
 
-@settings
-class Options:
+class Options(Settings):
     """Settings that decide the result besides the models. `out` keeps them; a second run must have the same.
 
     Raises:
@@ -32,102 +37,69 @@ class Options:
         InputError: options contradict each other, or a layout cannot be read.
     """
 
-    camera: Annotated[
-        str | None, Field(description="Camera of the goal images. [default: one that stands still]")
-    ] = None
-    subgoal_key: Annotated[
-        str, Field(description="Feature name of the sub-goal camera.", min_length=1), _DATASET
-    ] = SUBGOAL
-    subgoal_form: Annotated[
-        SubGoalForm,
-        Field(
-            description="How the sub-goal camera shows a goal; not plain for ACT "
-            "(docs/explanation/subgoal-forms.md)."
-        ),
-        _DATASET,
-    ] = DEFAULT_FORM
-    """As `goalreel.subgoal_camera.in_form`."""
-    granularity: Annotated[
-        Granularity,
-        Field(
-            description="What a step is: from one grasp or release to the next (event), "
-            "a sub-task, or a phase of motion."
-        ),
-    ] = "event"
-    last_retreat: Annotated[
-        bool,
-        Field(description="With event: also make the retreat after the last release a step."),
-        _DATASET,
-    ] = False
-    """If False, the retreat belongs to the step before it: the goal is seen best once the arm is away."""
-    layout: Annotated[
-        str | None,
-        Field(
-            description="Which numbers of the state are what, if not found: "
-            "gripper=6,position=0:3,closed=low."
-        ),
-        PLANNER,
-    ] = None
-    on_unverified: Annotated[
-        OnUnverified, Field(description="What to do after a step without an accepted goal image."), _RUN
-    ] = "continue"
-    use_unverified: Annotated[
-        bool,
-        Field(description="Use steps without an accepted goal image as training data, too."),
-        _DATASET,
-    ] = False
-    replace_rows: Annotated[
-        bool, Field(description="Replace the sub-tasks that the dataset has."), _DATASET
-    ] = False
-    labels: Annotated[
-        LabelForm | None,
-        Field(description="Which labels --planner rows reads, where the dataset has several kinds."),
-        PLANNER,
-    ] = None
-    """One of `goalreel.datasets.labels.LABEL_FORMS`; None takes the first of them that an episode has."""
-    seed: Annotated[int, Field(ge=0, description="Seed of the pictures."), _RUN] = 0
-    language: Annotated[
-        bool,
-        Field(description="Write lerobot's language columns. Data loaders that do not know them fail."),
-        _DATASET,
-    ] = True
-    motion_rows: Annotated[
-        bool, Field(description="Also write the phases of motion as language rows."), _DATASET
-    ] = False
-    """Rows of style `motion`, where the planner reads motion."""
-    task_aug: Annotated[bool, Field(description="Also write the instruction in other words."), _DATASET] = (
-        False
+    camera: str | None = setting(None, "Camera of the goal images. [default: one that stands still]")
+    subgoal_key: str = setting(SUBGOAL, "Feature name of the sub-goal camera.", min_length=1, panel=DATASET)
+    subgoal_form: SubGoalForm = setting(
+        DEFAULT_FORM,
+        "How the sub-goal camera shows a goal; not plain for ACT (docs/explanation/subgoal-forms.md).",
+        panel=DATASET,
     )
+    """As `goalreel.subgoal_camera.in_form`."""
+    granularity: Granularity = setting(
+        "event",
+        "What a step is: from one grasp or release to the next (event), a sub-task, or a phase of motion.",
+    )
+    last_retreat: bool = setting(
+        False, "With event: also make the retreat after the last release a step.", panel=DATASET
+    )
+    """If False, the retreat belongs to the step before it: the goal is seen best once the arm is away."""
+    layout: str | None = setting(
+        None,
+        "Which numbers of the state are what, if not found: gripper=6,position=0:3,closed=low.",
+        panel=PLANNER,
+    )
+    on_unverified: OnUnverified = setting(
+        "continue", "What to do after a step without an accepted goal image.", panel=RUN
+    )
+    use_unverified: bool = setting(
+        False, "Use steps without an accepted goal image as training data, too.", panel=DATASET
+    )
+    replace_rows: bool = setting(False, "Replace the sub-tasks that the dataset has.", panel=DATASET)
+    labels: LabelForm | None = setting(
+        None, "Which labels --planner rows reads, where the dataset has several kinds.", panel=PLANNER
+    )
+    """One of `goalreel.datasets.labels.LABEL_FORMS`; None takes the first of them that an episode has."""
+    seed: int = setting(0, "Seed of the pictures.", ge=0, panel=RUN)
+    language: bool = setting(
+        True, "Write lerobot's language columns. Data loaders that do not know them fail.", panel=DATASET
+    )
+    motion_rows: bool = setting(False, "Also write the phases of motion as language rows.", panel=DATASET)
+    """Rows of style `motion`, where the planner reads motion."""
+    task_aug: bool = setting(False, "Also write the instruction in other words.", panel=DATASET)
     """Rows of style `task_aug`."""
-    task_per_frame: Annotated[
-        bool, Field(description="Make each frame's task its sub-task (task_index)."), _DATASET
-    ] = False
+    task_per_frame: bool = setting(False, "Make each frame's task its sub-task (task_index).", panel=DATASET)
     """If False, it tells the instruction."""
-    details: Annotated[
-        str | None,
-        Field(
-            description="More to say of each step, with commas between: motion, pose, "
-            "scene, reasoning, failure, progress (docs/how-to/annotate.md).",
-        ),
-        _DATASET,
-    ] = None
+    details: str | None = setting(
+        None,
+        "More to say of each step, with commas between: motion, pose, "
+        "scene, reasoning, failure, progress (docs/how-to/annotate.md).",
+        panel=DATASET,
+    )
     """As `goalreel.details.parse_details` reads it."""
-    follow_links: Annotated[
-        bool,
-        Field(description="Copy files from outside the dataset that links lead to. They become part of OUT."),
-        _RUN,
-    ] = False
-    accepted: tuple[Exemplar, ...] = ()
-    """Examples that people accepted (`goalreel.annotator.exemplars.accepted`), for the planner `watch`."""
+    follow_links: bool = setting(
+        False, "Copy files from outside the dataset that links lead to. They become part of OUT.", panel=RUN
+    )
+    accepted: tuple[Any, ...] = ()
+    """Examples that people accepted (`goalreel.annotator.annotate.accepted`), for the planner `watch`."""
 
-    def __post_init__(self) -> None:
+    def model_post_init(self, context: Any) -> None:
         if not self.language and (self.motion_rows or self.task_aug):
             raise InputError("--motion-rows and --task-aug write language rows: leave out --no-language")
         _ = self.detail_names, self.state_layout  # refuses one that cannot be read
 
     @property
     def state_layout(self) -> "Layout | None":
-        """Which dimensions of the state are gripper and position; None infers them."""
+        """Dimensions of the state that are gripper and position; None infers them."""
         if not self.layout:
             return None
         from goalreel.planners.kinematic.layout import Layout
@@ -135,15 +107,26 @@ class Options:
         return Layout.parse(self.layout)
 
     @property
-    def detail_names(self) -> tuple[DetailName, ...]:
+    def detail_names(self) -> "tuple[DetailName, ...]":
         """The details to write, in a fixed order."""
+        if not self.details:
+            return ()
+        from goalreel.details import parse_details
+
         return parse_details(self.details)
 
     @property
-    def text(self) -> TextOptions:
-        """Which words and numbers are written into the dataset."""
-        progress = "progress" in self.detail_names
-        return TextOptions(self.language, self.replace_rows, self.task_aug, self.task_per_frame, progress)
+    def text(self) -> "TextOptions":
+        """The words and numbers that are written into the dataset."""
+        from goalreel.datasets.writing.plan import TextOptions
+
+        return TextOptions(
+            language=self.language,
+            replace_rows=self.replace_rows,
+            task_aug=self.task_aug,
+            task_per_frame=self.task_per_frame,
+            progress="progress" in self.detail_names,
+        )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -152,8 +135,7 @@ class Options:
         Raises:
             InputError: a value does not fit.
         """
-        names = (field.name for field in fields(cls))
-        return cls(**{name: settings[name] for name in names if name in settings})
+        return cls.read({name: settings[name] for name in cls.model_fields if name in settings})
 
     def recorded(self, source: "Source") -> "RecordingContext":
         """Make the context for models that read recordings, as `load_models(..., recordings=...)` takes it.
@@ -165,21 +147,127 @@ class Options:
         from goalreel.annotator.robot import goal_camera, read_robot
         from goalreel.models.registry import RecordingContext
 
-        instructions = tuple(source.tasks.values())
         robot = read_robot(source, self.state_layout, self.camera)
         camera = goal_camera(robot, source)
-        views = source.views(camera)
         return RecordingContext(
             source.recording,
             camera,
-            instructions,
-            self.granularity,
-            robot.layout,
-            views,
-            self.motion_rows,
-            self.accepted,
-            robot,
-            self.last_retreat,
-            self.labels,
-            self.detail_names,
+            instructions=tuple(source.tasks.values()),
+            granularity=self.granularity,
+            layout=robot.layout,
+            cameras=source.views(camera),
+            with_phases=self.motion_rows,
+            exemplars=self.accepted,
+            robot=robot,
+            last_retreat=self.last_retreat,
+            labels=self.labels,
+            details=self.detail_names,
         )
+
+
+def parse_episodes(text: str | None) -> list[int] | None:
+    """Read episode numbers; None stays None.
+
+    >>> parse_episodes("0-2,7")
+    [0, 1, 2, 7]
+
+    Raises:
+        InputError: the text holds anything else.
+    """
+    if text is None:
+        return None
+    episodes: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
+        episodes.update(range(int(first), int(last or first) + 1))
+    return sorted(episodes)
+
+
+def format_episodes(episodes: Sequence[int]) -> str:
+    """Write sorted episode numbers as `parse_episodes` reads them.
+
+    >>> format_episodes([0, 1, 2, 7])
+    '0-2,7'
+    """
+    groups = groupby(enumerate(episodes), key=lambda pair: pair[1] - pair[0])
+    runs = [[episode for _, episode in group] for _, group in groups]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _shard(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+
+    from goalreel.datasets.records import Shard
+
+    return Shard.parse(value)
+
+
+class RunOptions(Settings):
+    """The episodes that a run works on and how, apart from what decides its result.
+
+    Raises:
+        SettingError: there is no such option, or a value does not fit.
+    """
+
+    episodes: Annotated[
+        tuple[int, ...] | None,
+        BeforeValidator(lambda value: parse_episodes(value) if isinstance(value, str) else value),
+    ] = setting(None, "Which episodes, such as 3, 0-9 or 0-4,7. [default: all]", as_text=True, panel=RUN)
+    exemplars: Path | None = setting(
+        None,
+        "For --planner watch:CHAT: show it what people accepted in this annotated dataset.",
+        metavar="REVIEWED",
+        panel=PLANNER,
+    )
+    retry: Retry | None = setting(
+        None,
+        "Annotate episodes again that have failed steps; unverified: also those with rejected goal images.",
+        panel=RUN,
+    )
+    """An episode that then has fewer accepted pictures keeps its record."""
+    corrections: Path | None = setting(
+        None,
+        "Another annotated dataset, whose corrections by people (`goalreel review`) are used.",
+        panel=RUN,
+    )
+    overwrite: bool = setting(
+        False, "Also write files again that somebody changed in OUT by hand.", panel=RUN
+    )
+    batch_size: int = setting(16, "Requests that one model gets at once.", ge=1, panel=RUN)
+    in_flight: int | None = setting(None, "Storyboards under way at once.", ge=1, panel=RUN)
+    """None: four times `batch_size`."""
+    shard: Annotated[Any, BeforeValidator(_shard)] = setting(
+        None,
+        "Work on part i of n, beside other processes. Then run `goalreel build OUT`.",
+        metavar="i/n",
+        as_text=True,
+        panel=PROCESSES,
+    )
+    """A `goalreel.datasets.records.Shard`; only its records are written."""
+    workers: Any = None
+    """`goalreel.annotator.workers.Workers` that ask the models, instead of this process."""
+
+    @property
+    def limits(self) -> "Limits":
+        """Limits of the driver."""
+        from goalreel.drivers import Limits
+
+        return Limits(self.batch_size, self.in_flight or 4 * self.batch_size)
+
+
+class WorkerOptions(Settings):
+    """`--ray`, and how many workers where."""
+
+    ray: bool = setting(False, "Spread the work over a Ray cluster.", panel=PROCESSES)
+    workers: int = setting(
+        1, "With --ray: number of workers. Each loads its own models.", ge=1, panel=PROCESSES
+    )
+    gpus: float = setting(0.0, "With --ray: GPUs of each worker.", ge=0, panel=PROCESSES)
+    address: str | None = setting(
+        None,
+        "With --ray: address of the cluster. [default: RAY_ADDRESS, or a new one on this machine]",
+        panel=PROCESSES,
+    )

@@ -8,18 +8,127 @@ OUT/answers/            what the models said, so that a killed run goes on where
 """
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
+from goalreel.chat.interleave import MARK
 from goalreel.claims import attributed, makers
 from goalreel.drivers import Limits, Observer, run
+from goalreel.errors import InputError
 from goalreel.files import exclusive
+from goalreel.image import Image, PictureLike
 from goalreel.loop import LoopArguments, OnUnverified
 from goalreel.models.journal import Journal
+from goalreel.models.load import as_folder, choose_models
 from goalreel.models.model_set import ModelSet
+from goalreel.models.presets import Preset
 from goalreel.storyboard_io import save_storyboard
-from goalreel.types import ROLES, Failure, Plan, Storyboard, Task
+from goalreel.types import ROLES, Critic, DoneStep, Editor, Failure, Plan, Planner, Role, Storyboard, Task
+
+PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
+"""How the names of pictures end."""
+
+
+def check_instruction(instruction: object) -> None:
+    """Refuse what can be no instruction, before any model is loaded.
+
+    Raises:
+        InputError: it is missing or empty, or it is the name of a file.
+        TypeError: it is no text.
+    """
+    if instruction is None:
+        raise InputError("there is no instruction: say what the robot should do")
+    if not isinstance(instruction, str):
+        raise TypeError(f"an instruction is a str, not {type(instruction).__name__}")
+    if not instruction.strip():
+        raise InputError("the instruction is empty: say what the robot should do")
+    name = Path(instruction)
+    if _is_file(name) or (" " not in instruction.strip() and name.suffix.lower() in PICTURES):
+        raise InputError(
+            f"{instruction} is a file, and there is no instruction: say what the robot should do"
+        )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long for a name, or with a NUL
+        return False
+
+
+def make_task(
+    instruction: str,
+    image: Image | None = None,
+    *,
+    images: Sequence[Image] = (),
+    done: Sequence[DoneStep] = (),
+    seed: int = 0,
+) -> Task:
+    """Make a task of an instruction, the scene as it is now, and pictures for the instruction's marks.
+
+    Without `image` the scene is the last picture there is; one scene alone stands for one mark.
+
+    Raises:
+        InputError: an empty instruction, or not one picture a mark.
+    """
+    if not instruction.strip():
+        raise InputError("the instruction is empty: say what the robot should do")
+    marks = instruction.count(MARK)
+    if not images and image is not None and marks == 1:
+        images = (image,)
+    if len(images) != marks:
+        raise InputError(
+            f"{_counted(len(images), 'picture')} for {_counted(marks, f'{MARK} mark')} in the instruction: "
+            "write one mark where each picture belongs"
+        )
+    pictures = [*images, *(step.image for step in done if step.image is not None)]
+    scene = image or (pictures[-1] if pictures else None)
+    return Task(
+        id="task", instruction=instruction, image=scene, images=tuple(images), done=tuple(done), seed=seed
+    )
+
+
+def continue_task(
+    board: Storyboard, image: Image | None = None, *, done: int | None = None, seed: int = 0
+) -> Task:
+    """Make the task of what remains of a storyboard after its first `done` steps; `image` is the scene now.
+
+    None takes the steps that were accepted from the start, and the goal image of the last of them. Goal
+    images are taken as they were handed out: what is planned next has the camera's size too.
+
+    Raises:
+        InputError: the storyboard has no plan, or fewer steps than are said to be done.
+    """
+    if not board.steps:
+        raise InputError("this storyboard has no plan to continue: plan the task again")
+    done_count = accepted(board) if done is None else done
+    if not 0 <= done_count <= len(board.steps):
+        raise InputError(f"{done_count} steps done, but the plan has {len(board.steps)}")
+    goals = zip(board.steps[:done_count], board.goal_images(), strict=False)
+    steps = [DoneStep(instruction=s.step.instruction, image=goal) for s, goal in goals]
+    task = board.task
+    return Task(
+        id="task",
+        instruction=task.instruction,
+        image=image or next((s.image for s in reversed(steps) if s.image is not None), task.image),
+        images=task.images,
+        done=(*task.done, *steps),
+        seed=seed,
+    )
+
+
+def accepted(board: Storyboard) -> int:
+    """How many steps from the start need nothing more: their picture is accepted, or they are words alone."""
+    open_steps = (i for i, step in enumerate(board.steps) if not step.usable)
+    return next(open_steps, len(board.steps))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
 
 PREVIEW_SIDE = 480
 PREVIEW_MS = 1200
@@ -118,3 +227,85 @@ def _preview(board: Storyboard, path: Path) -> None:
     # One canvas: a GIF's frames share a size, and a text-to-image start may differ from its edits.
     fitted = [frame if frame.size == frames[0].size else frame.resize(frames[0].size) for frame in frames]
     fitted[0].save(path, save_all=True, append_images=fitted[1:], duration=PREVIEW_MS, loop=0)
+
+
+_ABSENT = object()
+
+
+def plan(
+    first: Any = _ABSENT,
+    second: Any = _ABSENT,
+    /,
+    out: str | PathLike[str] | None = None,
+    models: ModelSet | None = None,
+    *,
+    instruction: Any = None,
+    image: Any = None,
+    images: Sequence[PictureLike] = (),
+    done: Sequence[DoneStep] = (),
+    seed: int = 0,
+    on_unverified: OnUnverified = "continue",
+    observe: Observer | None = None,
+    preset: str | Preset | None = None,
+    planner: Planner | str | None = None,
+    editor: Editor | str | None = None,
+    critic: Critic | str | None = None,
+) -> Storyboard:
+    """Plan a task from one picture and an instruction: draw a goal image for each step, and judge it.
+
+    Examples:
+        >>> instruction = "put the red block into the blue bowl"
+        >>> goalreel.plan("scene.png", instruction, preset="nano")  # doctest: +SKIP
+
+    Args:
+        first: `image`, the scene as it is now: a path, a NumPy array (height, width, 3) in uint8 RGB, a PIL
+            image or a `goalreel.Image`. None takes the last of `images`, or draws the first goal from text.
+        second: `instruction`, what to do, with an `<image>` mark for each of `images`. The two may also be
+            given in the other order, or by keyword.
+        out: folder for the storyboard, its pictures and a report. The same call resumes after a kill. None
+            writes nothing.
+        models: all three models. Leave it out to choose them by `preset`, `planner`, `editor` and `critic`.
+        instruction: see `second`.
+        image: see `first`.
+        images: the pictures at the `<image>` marks of the instruction.
+        done: the steps that are done already: the plan goes on after them.
+        seed: seed of the pictures.
+        on_unverified: whether to go on after a step without an accepted picture.
+        observe: called with every request and its answer.
+        preset: name or path of the preset for the models that are not given (default: `nano`).
+        planner: a Planner, or the name of one as on the command line.
+        editor: an Editor, or the name of one.
+        critic: a Critic, or the name of one.
+
+    Returns:
+        The storyboard. A model that fails shows in it as a `Failure`.
+
+    Raises:
+        InputError: the instruction is missing, marks and pictures differ in number, a picture cannot be read,
+            or there is no such preset or model.
+        DatasetError: another run is writing to `out`, or the disk is full.
+        TypeError: an argument has another type.
+        UserError, OSError: a model cannot be loaded.
+    """
+    image, instruction = _scene(first, second, image, instruction)
+    check_instruction(instruction)
+    scene = None if image is None else Image.of(image)
+    task = make_task(instruction, scene, images=[Image.of(i) for i in images], done=done, seed=seed)
+    named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
+    model_set = choose_models(models, preset, named, "nano")
+    folder = None if out is None else as_folder(out, "out")
+    return plan_task(task, folder, model_set, on_unverified=on_unverified, observe=observe)
+
+
+def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, Any]:
+    """Find the picture and the instruction in `plan`'s arguments: (image, instruction)."""
+    count = sum(value is not _ABSENT for value in (first, second))
+    if count + sum(value is not None for value in (image, instruction)) > 2:
+        raise TypeError("plan takes one picture and one instruction: one of them is there twice")
+    if second is not _ABSENT:
+        return (first, second) if isinstance(second, str) else (second, first)
+    if first is _ABSENT:
+        return image, instruction
+    if instruction is None and isinstance(first, str):
+        return image, first
+    return first, instruction

@@ -18,13 +18,18 @@ from itertools import accumulate, batched
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
 from goalreel.annotator.corpus.make import check_settings
-from goalreel.annotator.crash_isolation import CrashIsolation
+from goalreel.annotator.guards import (
+    CircuitBreaker,
+    CrashIsolation,
+    ModelUnavailableError,
+    rule_roles,
+    spoiled,
+)
+from goalreel.annotator.plan import make_task
 from goalreel.annotator.redaction import without_addresses
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
-from goalreel.annotator.task_input import make_task
 from goalreel.claims import ClaimTotals, add_counts, attributed, count, makers
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits, run

@@ -85,7 +85,7 @@ def _stored_layout(settings: Mapping[str, Any]) -> Layout | None:
     return stored.model_copy(update={"complete": True, "other": other})
 
 
-def question(robot: Robot) -> str | None:
+def missing_robot_info(robot: Robot) -> str | None:
     """One line that asks for what a run needs and the data do not tell; None where all is known."""
     for finding in robot.unknown:
         if finding.field == "camera":

@@ -13,9 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from goalreel.annotator.annotate import annotate_episodes
 from goalreel.annotator.corrected_plans import corrected_plans
@@ -33,22 +31,21 @@ from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
-from goalreel.settings import settings
+from goalreel.settings import Settings, setting
 
 INIT_DEATHS = 3
 """Actors in a row that may die while they start; Ray's default of 0 ends the job with the first."""
 
 
-@settings
-class Workers:
+class Workers(Settings):
     """How many processes, each with models of its own, and where.
 
     Folders and the models' addresses must be the same on every machine.
     """
 
     preset: Preset
-    count: Annotated[int, Field(ge=1)] = 1
-    gpus: Annotated[float, Field(ge=0)] = 0.0
+    count: int = setting(1, ge=1)
+    gpus: float = setting(0.0, ge=0)
     """Of each."""
     address: str | None = None
     """The Ray cluster's; None: RAY_ADDRESS, or else Ray is started here."""

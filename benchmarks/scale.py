@@ -40,9 +40,8 @@ import numpy as np
 from common import argument_parser, code_digest, parse, report
 from parts.scale_data import BLOCK, fill, make
 
-from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.annotate import annotate, build_records, open_dataset
 from goalreel.annotator.options import Options
-from goalreel.annotator.shards import build_records
 from goalreel.datasets.records import FOLDER, LOCAL, Shard
 from goalreel.datasets.source import Source
 from goalreel.drivers import Limits

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import typer
 import typer.main
-from typer._click import Command  # Typer names this type nowhere else
-from typer.core import TyperGroup
 
 from goalreel.cli.main import app
 
@@ -29,7 +28,7 @@ def link_pages(text: str) -> str:
     return PAGE.sub(r"[docs/\1](../\1)", text)
 
 
-def _describe(command: Command, context: typer.Context) -> Iterator[str]:
+def _describe(command: Any, context: typer.Context) -> Iterator[str]:
     """Yield the lines of a command and of those below it."""
     yield command.help or ""
     yield ""
@@ -39,7 +38,7 @@ def _describe(command: Command, context: typer.Context) -> Iterator[str]:
         yield from ["", "Examples:", "", "```sh", *examples, "```"]
     yield from _parameters(command, context)
     yield from ["", notes, ""]
-    if not isinstance(command, TyperGroup):
+    if not hasattr(command, "commands"):
         return
     members = [(name, command.get_command(context, name)) for name in command.list_commands(context)]
     below = [(name, member) for name, member in members if member is not None and not member.hidden]
@@ -54,8 +53,10 @@ def _describe(command: Command, context: typer.Context) -> Iterator[str]:
         yield from _describe(member, inner)
 
 
-def _parameters(command: Command, context: typer.Context) -> Iterator[str]:
+def _parameters(command: Any, context: typer.Context) -> Iterator[str]:
     """Yield a table of arguments and options, without `--help`."""
+    for parameter in command.params:
+        vars(parameter)["hidden"] = False  # the page has those of --help-all too
     records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
     rows = [record for record in records if record and record[0] != "--help"]
     if rows:
@@ -65,8 +66,7 @@ def _parameters(command: Command, context: typer.Context) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    """Put a text into one cell of a table; the forms of a role's models are on a page of their own."""
-    text = re.sub(r": <(?:planner|editor|critic)>", ": [a model's name](model-names.md)", text)
+    """Put a text into one cell of a table."""
     return " ".join(text.replace("|", "\\|").split()).replace("] [", "; ")
 
 

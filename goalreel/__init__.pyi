@@ -1,11 +1,11 @@
 """The public names, each beside the module that holds it: for type checkers, and read by `__init__.py`."""
 
+from goalreel.annotator.annotate import annotate as annotate
 from goalreel.annotator.annotate import open_dataset as open_dataset
-from goalreel.annotator.api import annotate as annotate
-from goalreel.annotator.api import plan as plan
 from goalreel.annotator.check import CheckReport as CheckReport
 from goalreel.annotator.check import check as check
 from goalreel.annotator.options import Options as Options
+from goalreel.annotator.plan import plan as plan
 from goalreel.annotator.show import read_storyboards as read_storyboards
 from goalreel.drivers import Limits as Limits
 from goalreel.drivers import run as run

@@ -1,17 +1,20 @@
 """Settings that are checked when they are made.
 
-A field is declared once: command lines, node parameters and documentation read its type, default, bounds and
-description.
+A setting is declared once, as a field of a subclass of `Settings`:
+
+    class Limits(Settings):
+        batch_size: int = setting(16, "Requests of one model call.", ge=1, panel="The run")
+
+Command lines (`goalreel.cli.options`), presets and `--config` files, ROS parameters and the documentation
+read its type, default, bounds and description.
 """
 
-import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, dataclass_transform
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.config import JsonDict
-from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic.fields import FieldInfo
 
 from goalreel.errors import InputError
@@ -28,14 +31,46 @@ class Frozen(BaseModel):
 
 READ_ONLY: JsonDict = {"read_only": True}
 """In a field's `json_schema_extra`: it is fixed once the models are loaded."""
-_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """The panel of `--help` that shows a field; in the field's Annotated type."""
+def setting(
+    default: Any = ...,
+    help: str | None = None,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    min_length: int | None = None,
+    panel: str | None = None,
+    metavar: str | None = None,
+    separator: str | None = None,
+    read_only: bool = False,
+    as_text: bool = False,
+    json_schema_extra: JsonDict | None = None,
+) -> Any:
+    """Declare a field of `Settings`; a default of `...` makes it required.
 
-    title: str
+    Args:
+        default: the default value.
+        help: one line of documentation.
+        ge: lower bound of a number.
+        gt: lower bound that the number must exceed.
+        le: upper bound.
+        min_length: shortest text.
+        panel: the panel of `--help` that shows the option; None is the first.
+        metavar: name of the value in `--help`.
+        separator: joins the values of an option that may be repeated.
+        read_only: it is fixed once the models are loaded.
+        as_text: a command line takes it as text, which a validator of the field reads.
+        json_schema_extra: more marks of the field.
+    """
+    marks: JsonDict = {"panel": panel, "metavar": metavar, "separator": separator}
+    marks |= {"read_only": read_only or None, "as_text": as_text or None, **(json_schema_extra or {})}
+    given = {name: value for name, value in marks.items() if value is not None}
+    bounds = {"ge": ge, "gt": gt, "le": le, "min_length": min_length}
+    more: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
+    make: Any = Field
+    return make(default, description=help, json_schema_extra=given or None, **more)
 
 
 class SettingError(InputError):
@@ -55,18 +90,18 @@ class SettingError(InputError):
 
 
 def _message(problem: "ErrorDetails") -> str:
-    unknown = problem["type"] in ("extra_forbidden", "unexpected_keyword_argument")
+    unknown = problem["type"] == "extra_forbidden"
     return "there is no such setting" if unknown else problem["msg"].removeprefix("Value error, ")
 
 
-class Settings(BaseModel):
+class Settings(Frozen):
     """A frozen pydantic model.
 
     Raises:
         SettingError: a field is unknown, or its value does not fit.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     if not TYPE_CHECKING:  # else type checkers would not know the fields of a subclass
 
@@ -86,47 +121,34 @@ class Settings(BaseModel):
         make: Any = cls
         return make(**values)
 
+    def but(self, **changes: object) -> Self:
+        """Copy with some fields changed, and check the result.
 
-@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
-def settings[T](cls: type[T]) -> type[T]:
-    """Make a frozen dataclass whose fields are checked as those of `Settings` are."""
-    checked_class: Any = pydantic_dataclass(cls, frozen=True, config=_CONFIG)
-    unchecked = checked_class.__init__
-
-    @functools.wraps(unchecked)
-    def checked(self: object, *values: object, **fields: object) -> None:
-        try:
-            unchecked(self, *values, **fields)
-        except ValidationError as e:
-            raise SettingError.of(e) from None
-
-    checked_class.__init__ = checked
-    return checked_class
+        Raises:
+            SettingError: as the class itself.
+        """
+        return self.read({**dict(self), **changes})
 
 
-def fields_of(cls: type) -> Mapping[str, FieldInfo]:
-    """The fields of a class of settings by their names."""
-    return vars(cls)["__pydantic_fields__"]
-
-
-def panel_of(field: FieldInfo) -> str | None:
-    """The panel of `--help` that shows a field; None is the first."""
-    return next((mark.title for mark in field.metadata if isinstance(mark, Panel)), None)
+def mark_of(field: FieldInfo, name: Literal["panel", "metavar", "separator", "read_only", "as_text"]) -> Any:
+    """Return what `setting` was given under a name; None without."""
+    extra: Any = field.json_schema_extra
+    return extra.get(name) if isinstance(extra, dict) else None
 
 
 def is_read_only(field: FieldInfo) -> bool:
-    """Whether a field is fixed once the models are loaded."""
-    extra: Any = field.json_schema_extra
-    return isinstance(extra, dict) and extra.get("read_only") is True
-
-
-def separator_of(field: FieldInfo) -> str | None:
-    """What joins the values of a field that a command line may repeat; None where it may not."""
-    extra: Any = field.json_schema_extra
-    return extra.get("separator") if isinstance(extra, dict) else None
+    """Return True if the field is fixed once the models are loaded."""
+    return mark_of(field, "read_only") is True
 
 
 def bound_of(field: FieldInfo, *sides: Literal["ge", "gt", "le"]) -> float | None:
-    """The first bound of a number on one of the sides; None without one."""
+    """Return the first bound of a number on one of the sides; None without one."""
     bounds = (getattr(mark, side) for mark in field.metadata for side in sides if hasattr(mark, side))
     return next(bounds, None)
+
+
+def kind_of(field: FieldInfo) -> Any:
+    """Return the field's type without None, and the Literal that a `type` alias names."""
+    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
+    kind = kinds[0] if NoneType in get_args(field.annotation) else field.annotation
+    return getattr(kind, "__value__", kind)

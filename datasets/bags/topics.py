@@ -10,7 +10,7 @@ from pydantic import Field
 from goalreel.datasets.bags.reader import Bag, Topic
 from goalreel.errors import DatasetError
 from goalreel.image import Image, decode_compressed, decode_raw
-from goalreel.settings import settings
+from goalreel.settings import Settings
 
 type NamedNumbers = tuple[tuple[str, ...], tuple[float, ...]]
 """Names and values, one a dimension."""
@@ -92,8 +92,7 @@ _PLAIN = {"image", "image_raw", "image_rect", "image_color", "image_rect_color",
 _OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
 
 
-@settings
-class TopicRequest:
+class TopicRequest(Settings):
     """The topics and settings that a person requested; the others are chosen by message type."""
 
     images: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -18,12 +18,11 @@ from goalreel.datasets.writing.layout import EpisodeClock, clocks
 from goalreel.datasets.writing.video import EncoderSettings, goal_encoder, recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import digest_all
-from goalreel.settings import settings
+from goalreel.settings import Settings
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
 
 
-@settings
-class TextOptions:
+class TextOptions(Settings):
     """Which words and numbers a build writes beside the picture of the goal."""
 
     language: bool = True
@@ -124,7 +123,7 @@ class BuildPlan:
         texts = {name for g in board_goals for name in (g.instruction, *g.names)}
         tasks = sorted((name, self.tasks[name]) for name in texts & set(self.tasks))
         camera = [self.key, self.camera, self.size, self.form]
-        how = [FORMAT, self.records.source, *camera, astuple(self.text), tasks]
+        how = [FORMAT, self.records.source, *camera, tuple(dict(self.text).values()), tasks]
         return digest_all(itertools.chain([json.dumps([*how, list(parts)])], marks))
 
     @classmethod

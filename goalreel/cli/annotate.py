@@ -1,24 +1,19 @@
 """`goalreel annotate`. What it needs is imported when it runs."""
 
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goalreel.annotator.options import Options, RunOptions, WorkerOptions
 from goalreel.cli import bags
-from goalreel.cli.bound_options import DeclaredOptions, FieldOptions, PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, RUN, Episodes, parse_episodes
-from goalreel.cli.worker_options import PROCESSES, WorkerOptions
+from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, PresetOptions, make_workers, with_options
 from goalreel.errors import InputError
+from goalreel.models.presets import ModelChoice
 
 if TYPE_CHECKING:
-    from goalreel.annotator.options import Options
     from goalreel.annotator.summary import Summary
-    from goalreel.models.presets import ModelChoice
-
-_PLANNER = "The planner"
 
 EPILOG = (
     "Examples:\n\n"
@@ -42,69 +37,23 @@ EPILOG = (
 )
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """Which episodes a run works on and how, apart from what decides its result."""
-
-    episodes: Episodes = None
-    exemplars: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="REVIEWED",
-            help="For --planner watch:CHAT: show it what people accepted in this annotated dataset.",
-            rich_help_panel=_PLANNER,
-        ),
-    ] = None
-    retry: Annotated[
-        Literal["failed", "unverified"] | None,
-        typer.Option(
-            help="Annotate episodes again that have failed steps; unverified: "
-            "also those with rejected goal images.",
-            rich_help_panel=RUN,
-        ),
-    ] = None
-    corrections: Annotated[
-        Path | None,
-        typer.Option(
-            help="Another annotated dataset, whose corrections by people (`goalreel review`) are used.",
-            rich_help_panel=RUN,
-        ),
-    ] = None
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite",
-            help="Also write files again that somebody changed in OUT by hand.",
-            rich_help_panel=RUN,
-        ),
-    ] = False
-    batch_size: Annotated[
-        int,
-        typer.Option(min=1, help="Requests that one model gets at once.", rich_help_panel=RUN),
-    ] = 16
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="i/n",
-            help="Work on part i of n, beside other processes. Then run `goalreel build OUT`.",
-            rich_help_panel=PROCESSES,
-        ),
-    ] = None
-
-
 @with_options(
     config_file=True,
+    shown=(
+        *("preset", "planner", "editor", "critic", "max_attempts", "camera", "granularity", "layout"),
+        *("details", "episodes", "retry", "config", "json_output"),
+    ),
     models=PresetOptions("hindsight"),
-    options=FieldOptions("goalreel.annotator.options:Options", without=("accepted",)),
-    run=DeclaredOptions(RunOptions),
-    cluster=DeclaredOptions(WorkerOptions),
-    topics=DeclaredOptions(bags.BagOptions),
+    options=FieldOptions(Options, without=("accepted",)),
+    run=FieldOptions(RunOptions, without=("in_flight", "workers")),
+    cluster=FieldOptions(WorkerOptions),
+    topics=FieldOptions(bags.BagOptions),
 )
 def annotate(
     dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset or a ROS 2 bag; it is only read.")],
     out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
-    models: "ModelChoice",
-    options: "Options",
+    models: ModelChoice,
+    options: Options,
     run: RunOptions,
     cluster: WorkerOptions,
     *,
@@ -115,43 +64,22 @@ def annotate(
 ) -> None:
     """Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."""
     with one_line_errors(INTERRUPTED):
-        from goalreel.annotator.annotate import annotate as annotate_source
+        from goalreel.annotator.annotate import annotate as annotate_dataset
         from goalreel.annotator.annotate import open_dataset
         from goalreel.cli.console import progress_bars
-        from goalreel.datasets.records import Shard
-        from goalreel.drivers import Limits
-        from goalreel.models.load import kinds_of, load
+        from goalreel.models.load import kinds_of
 
         preset = models.load()
         kinds_of(preset)  # refuses an unknown model before a bag is converted
         if options.motion_rows and preset.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
-        if run.exemplars is not None:
-            from goalreel.annotator.exemplars import accepted
-
-            options = replace(options, accepted=accepted(run.exemplars))
-        workers = cluster.make_workers(preset, run.shard)
-        shard = Shard.parse(run.shard) if run.shard else None
-        episodes = parse_episodes(run.episodes)
+        run = run.but(workers=make_workers(cluster, preset, run.shard))
         with progress_bars(plans=not json_output) as progress:
             source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
-            recorded = options.recorded(source)
-            for finding in recorded.robot.findings if recorded.robot else ():
+            robot = options.recorded(source).robot
+            for finding in robot.findings if robot else ():
                 typer.echo(str(finding), err=True)
-            summary = annotate_source(
-                source,
-                out,
-                load(preset, recordings=recorded, roles=()),
-                options,
-                episodes=episodes,
-                retry=run.retry,
-                limits=Limits(run.batch_size, in_flight=4 * run.batch_size),
-                shard=shard,
-                workers=workers,
-                corrections=run.corrections,
-                overwrite=run.overwrite,
-                progress=progress,
-            )
+            summary = annotate_dataset(source, out, None, options, run, preset=preset, progress=progress)
         _report(summary, json_output)
 
 

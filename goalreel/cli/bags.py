@@ -1,17 +1,16 @@
 """`goalreel bag2lerobot`, and the options with which `goalreel annotate` takes a bag."""
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import DeclaredOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import Json, SubGoalFormChoice, UseUnverified
+from goalreel.cli.options import FieldOptions, Json, SubGoalFormChoice, UseUnverified, with_options
 from goalreel.errors import DatasetError, InputError
 from goalreel.progress import OnProgress
+from goalreel.settings import Settings, setting
 
 if TYPE_CHECKING:
     from goalreel.datasets.bags.topics import TopicRequest
@@ -23,48 +22,29 @@ EPILOG = "Example: `goalreel bag2lerobot run.mcap --out run --state-topic /joint
 Topic = Annotated[str | None, typer.Option(help="[default: the one of its type]", rich_help_panel=_PANEL)]
 
 
-@dataclass(frozen=True)
-class BagOptions:
+class BagOptions(Settings):
     """The options of commands that concern a bag."""
 
-    image_topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]TOPIC",
-            help="Camera; repeat for more. The first gives the goal images. [default: the only one]",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
-    state_topic: Annotated[
-        list[str] | None,
-        typer.Option(help="Topic of the robot's state; repeat to join several.", rich_help_panel=_PANEL),
-    ] = None
-    action_topic: Annotated[
-        list[str] | None,
-        typer.Option(help="Topic of the actions; repeat to join several.", rich_help_panel=_PANEL),
-    ] = None
-    instruction_topic: Annotated[
-        str | None,
-        typer.Option(
-            help="Topic of the instructions; each message starts an episode.", rich_help_panel=_PANEL
-        ),
-    ] = None
-    task: Annotated[
-        str | None, typer.Option(help="The instruction of a bag that is one episode.", rich_help_panel=_PANEL)
-    ] = None
-    fps: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=1000, help="Frames a second. [default: the camera's]", rich_help_panel=_PANEL
-        ),
-    ] = None
-    clock: Annotated[
-        Literal["received", "header"],
-        typer.Option(
-            help="Order messages by when they were received, or by their header's stamp.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = "received"
+    image_topic: list[str] | None = setting(
+        None,
+        "Camera; repeat for more. The first gives the goal images. [default: the only one]",
+        metavar="[NAME=]TOPIC",
+        panel=_PANEL,
+    )
+    state_topic: list[str] | None = setting(
+        None, "Topic of the robot's state; repeat to join several.", panel=_PANEL
+    )
+    action_topic: list[str] | None = setting(
+        None, "Topic of the actions; repeat to join several.", panel=_PANEL
+    )
+    instruction_topic: str | None = setting(
+        None, "Topic of the instructions; each message starts an episode.", panel=_PANEL
+    )
+    task: str | None = setting(None, "The instruction of a bag that is one episode.", panel=_PANEL)
+    fps: int | None = setting(None, "Frames a second. [default: the camera's]", ge=1, le=1000, panel=_PANEL)
+    clock: Literal["received", "header"] = setting(
+        "received", "Order messages by when they were received, or by their header's stamp.", panel=_PANEL
+    )
 
     def request(self, subgoal: str | None = None, storyboard: str | None = None) -> "TopicRequest":
         """The same for `datasets.bags`."""
@@ -114,7 +94,7 @@ def recorded_beside(out: Path) -> Path:
     return out.with_name(out.name + "-recorded")
 
 
-@with_options(topics=DeclaredOptions(BagOptions))
+@with_options(topics=FieldOptions(BagOptions))
 def bag2lerobot(
     bag: Annotated[Path, typer.Argument(help="A bag folder, a .mcap or .db3 file, or a folder of bags.")],
     out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],

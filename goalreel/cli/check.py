@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goalreel.annotator.options import parse_episodes
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import Episodes, Json, parse_episodes
+from goalreel.cli.options import Episodes, Json
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """What the command line shows while it works and when it is done. Progress goes to stderr."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -22,8 +25,10 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from goalreel.cli.plan_text import PlanDrafts
-from goalreel.progress import OnProgress, reply_listener
+from goalreel.drivers import Observer
+from goalreel.progress import OnProgress, OnText, reply_listener
+from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
+from goalreel.wording import reader_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -31,6 +36,118 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from goalreel.annotator.summary import Summary
+
+
+_STEPS = re.compile(r"""["'](?:execution_plan|segments)["']\s*:""")
+_NAME = re.compile(r"""["'](?:step_)?name["']\s*:\s*(["'])(.+?)\1\s*[,}]""")
+
+
+def step_names(text: str) -> list[str]:
+    """The names of the steps, or of the segments of a recording, in a reply that may not be whole."""
+    plan = _STEPS.split(text.rpartition("</think>")[2])
+    return [name for _, name in _NAME.findall(plan[-1])] if len(plan) > 1 else []
+
+
+class PlanDrafts:
+    """The plans of a batch while they are written: `begin` is for `reply_listener`."""
+
+    def __init__(self) -> None:
+        self._replies: dict[int, list[str]] = {}
+        self._is_heard = False
+
+    def begin(self) -> OnText:
+        """Listen to a reply. One that begins after others were heard is of another batch."""
+        if self._is_heard:
+            self._replies, self._is_heard = {}, False
+        pieces: list[str] = []
+
+        def hear(text: str) -> None:
+            pieces.append(text)
+            self._replies[id(pieces)] = pieces
+            self._is_heard = True
+
+        return hear
+
+    def __str__(self) -> str:
+        """The last step of the longest plan that is not whole; empty where none is being written."""
+        texts = ["".join(pieces) for pieces in list(self._replies.values())]
+        plans = [step_names(text) for text in texts if not text.rstrip().endswith(("]}", "</answer>", "```"))]
+        names = max(plans, key=len, default=[])
+        return f"{len(names)}. {names[-1]}" if names else ""
+
+
+_PLANNING = "planning"
+
+
+class _Board:
+    """The storyboard so far."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.marks: list[str] = []
+        self.comments: list[str] = []
+        self.note = _PLANNING
+        self.reply: list[str] = []
+        """The pieces of the planner's reply under way."""
+
+    def begin_reply(self) -> OnText | None:
+        if self.note != _PLANNING:  # a critic's
+            return None
+        self.reply = []
+        return self.reply.append
+
+    def observe(self, request: Request, answer: Answer) -> None:
+        match request, answer:
+            case _, Plan():
+                self.names = [step.name for step in answer.steps]
+                self.marks = ["" if step.prompt else "in words" for step in answer.steps]
+                self.comments = [""] * len(self.names)
+                self.note = "rendering"
+            case ((Edit() | Candidate()), Failure()):
+                self.marks[request.step] += "[red]![/] "
+                self.comments[request.step] = answer.message
+            case Candidate(), Verdict():
+                probability = "" if answer.probability is None else f" {answer.probability:.2f}"
+                # Picture checks compare nothing with the words: their yes is none.
+                yes = "[yellow]picture checks passed[/]" if answer.pictures_only else "[green]✓[/]"
+                mark = f"{yes}{probability}" if answer.success else f"[yellow]✗[/]{probability} "
+                self.marks[request.step] += mark
+                self.comments[request.step] = reader_text(answer.reasoning) or answer.refined_prompt or ""
+            case _, Failure():
+                self.note = f"[red]{escape(answer.message)}[/]"
+
+    def __rich__(self) -> Table:
+        rows, note = list(zip(self.names, self.marks, self.comments, strict=True)), self.note
+        width = None
+        if note == _PLANNING and (text := "".join(self.reply)):
+            rows = [(name, "", "") for name in step_names(text)]
+            note += f": {len(rows)} step{'' if len(rows) == 1 else 's'} so far, {len(text):,} characters"
+            width = len(note)
+        columns = ("", "step", "attempts", "the critic")
+        table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=note, min_width=width)
+        for i, (name, marks, comment) in enumerate(rows, start=1):
+            short = comment if len(comment) < 80 else comment[:79] + "…"
+            table.add_row(str(i), escape(name), marks, escape(short))
+        return table
+
+
+@contextmanager
+def live_view(*, replies: bool = True) -> Iterator[Observer]:
+    """Show the storyboard on stderr while it grows: pass what is yielded to the driver as `observe`.
+
+    With `replies` the plan is shown as it is written. Where stderr is no terminal, the storyboard is shown
+    once, when it is done.
+    """
+    board, console = _Board(), Console(stderr=True)
+    if not console.is_terminal:
+        yield board.observe
+        board.note = ""
+        console.print(board)
+        return
+    listener = reply_listener(board.begin_reply) if replies else nullcontext()
+    with listener, Live(board, console=console, refresh_per_second=4):
+        yield board.observe
+        board.note = ""
 
 
 def results_alone(json_output: bool) -> "AbstractContextManager[object]":

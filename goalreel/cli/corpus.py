@@ -8,13 +8,165 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli import corpus_prompts
-from goalreel.cli.bound_options import ModelCommand
-from goalreel.cli.corpus_import import EPILOG, import_published, read_dialect
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.extension import ExtensibleGroup
 from goalreel.cli.options import Json, PublishedDialect, PublishedPrompts
+from goalreel.errors import InputError
 from goalreel.terms import Mode
+
+if TYPE_CHECKING:
+    from goalreel.annotator.corpus.report import CorpusReport
+    from goalreel.annotator.prompts.bank import PromptBank
+    from goalreel.chat.dialects import Dialect, DialectName
+
+
+IMPORT_EPILOG = (
+    "FILE is told by its fields: `evaluation` makes critiques (InterleaveThinker's critic_rl.jsonl), "
+    "`messages` or `conversations` make conversations (ShareGPT, as LLaMA-Factory reads it), and `step_info` "
+    "makes planner rows of guides (CoMM), each cut at a random step.\n\n"
+    "Examples:\n\n"
+    "- `goalreel corpus import Train-Data/critic_rl.jsonl --images DATA --out corpora/rl`\n\n"
+    "- `goalreel corpus import Train-Data/planner_sft.json --images DATA --out corpora/planner`\n\n"
+    "- `goalreel corpus import comm/train_data.pth --images comm/images --out corpora/guides`"
+)
+
+
+def read_dialect(name: "DialectName", prompts: Path | None) -> "Dialect":
+    """Make the dialect that a corpus is written in.
+
+    Raises:
+        InputError: the prompts of InterleaveThinker are not at hand: other words would train it wrongly.
+    """
+    from goalreel.chat.dialects import dialect
+
+    wording = dialect(name, prompts)
+    if wording.note is not None:
+        raise InputError(
+            "the prompts of InterleaveThinker's checkpoints are needed: "
+            "git clone https://github.com/zhengdian1/InterleaveThinker, and give --prompts"
+        )
+    return wording
+
+
+def import_published(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .json, .jsonl or .pth file of rows.")],
+    out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to resume.")],
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder that the paths of the pictures start from. [default: FILE's folder]"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the cuts of guides.")] = 0,
+    dialect: PublishedDialect = "own",
+    prompts: PublishedPrompts = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    json_output: Json = False,
+) -> None:
+    """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
+    with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
+        from goalreel.cli.console import print_json, progress_bars
+        from goalreel.datasets.corpora.published import ImportConfig, import_corpus
+
+        wording = read_dialect(dialect, prompts)
+        order = ImportConfig(file, images or file.parent, seed, wording)
+        with progress_bars() as progress:
+            report = import_corpus(
+                order, out, workers=workers, progress=lambda done, total: progress("rows", done, total)
+            )
+    if json_output:
+        return print_json(
+            {"out": str(out), "kind": report.kind, "rows": report.rows, "dropped": dict(report.dropped)}
+        )
+    typer.echo(f"{report.rows} {report.kind}", err=True)
+    for reason, count in report.dropped.items():
+        typer.echo(f"left out {count}: {reason}", err=True)
+    typer.echo(str(out))
+
+
+PROMPTS_EPILOG = (
+    "OUT/prompts.jsonl has a row a prompt, OUT/banks what they were written from, OUT/report.json the "
+    "counts.\n\n"
+    "Examples:\n\n"
+    "- `goalreel corpus prompts --out prompts`\n\n"
+    "- `goalreel corpus prompts --out some --count 500 --domains kitchen,laundry --seed 1`\n\n"
+    "- `goalreel corpus prompts --out mine --banks prompts/banks`, after you edited those\n\n"
+    "- `goalreel corpus prompts --out more --domains kitchen,greenhouse --model openai:MODEL@URL`"
+)
+
+
+def prompts(
+    out: Annotated[Path, typer.Option(help="Folder of the prompts. Run again to go on.")],
+    count: Annotated[int, typer.Option(min=1, help="How many prompts.")] = 40_000,
+    banks: Annotated[
+        Path | None, typer.Option(help="Folder of YAML banks, one a domain. [default: those of goalreel]")
+    ] = None,
+    domains: Annotated[
+        str | None, typer.Option(help="Such as kitchen,workshop; with --model also new ones. [default: all]")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The chat model that extends the banks, by name (docs/reference/model-names.md)."),
+    ] = None,
+    sub_categories: Annotated[
+        int, typer.Option(min=1, help="With --model: the fewest sub-categories of a domain.")
+    ] = 8,
+    similarity: Annotated[
+        float,
+        typer.Option(min=0.3, max=1, help="Similarity of words from which prompts are near-duplicates."),
+    ] = 0.75,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed and banks give the same prompts.")] = 0,
+    json_output: Json = False,
+) -> None:
+    """Write instructions to plan from banks of words and templates, balanced and without duplicates."""
+    with one_line_errors("interrupted; answers are kept: run the same command again to go on"):
+        from dataclasses import asdict
+
+        from goalreel.annotator.prompts.bank import SHIPPED, read_banks
+        from goalreel.annotator.prompts.make import PromptConfig, make_prompts
+        from goalreel.cli.console import print_json, progress_bars
+        from goalreel.models.load import build_chat
+        from goalreel.models.names import ModelName
+
+        chosen = _choose(read_banks(banks or SHIPPED), domains, new=model is not None)
+        chat = None
+        if model is not None:
+            chat = ModelName.parse(model).identity(), build_chat(model, role="planner")
+        order = PromptConfig(chosen, count, seed, similarity, sub_categories)
+        with progress_bars() as progress:
+            report = make_prompts(order, out, chat=chat, progress=progress)
+    if json_output:
+        print_json({"out": str(out), **asdict(report)})
+        raise typer.Exit(1 if report.failures else 0)
+    for domain, number in report.domains.items():
+        typer.echo(f"{number:8} {domain}")
+    left_out = ", ".join(f"{number} {kind}" for kind, number in report.duplicates.items())
+    typer.echo(f"{report.prompts:8} of {count} prompts; duplicates left out: {left_out}")
+    if report.prompts < count:
+        typer.echo("The banks hold no more prompts that differ: add to them, or name a --model", err=True)
+    for name, reason in report.failures.items():
+        typer.echo(f"{name}: {reason}", err=True)
+    typer.echo(f"Look at {out / 'index.html'}")
+    if report.failures:
+        raise typer.Exit(1)
+
+
+def _choose(banks: "dict[str, PromptBank]", domains: str | None, *, new: bool) -> "dict[str, PromptBank]":
+    """The banks of the domains that are named; with `new`, an empty one for a domain without.
+
+    Raises:
+        InputError: a domain that has no bank, or can be no file's name.
+    """
+    from goalreel.annotator.prompts.bank import PromptBank
+    from goalreel.cli.options import choose_names
+
+    if domains is None:
+        return banks
+    names = list(dict.fromkeys(name.strip() for name in domains.split(",") if name.strip()))
+    if bad := [name for name in names if not name.replace("-", "").replace("_", "").isalnum()]:
+        raise InputError(f"{bad[0]!r} can be no domain: use letters, digits and hyphens")
+    if new:
+        banks = {name: PromptBank(about=name.replace("-", " "), sub_categories={}) for name in names} | banks
+    return {name: banks[name] for name in choose_names(domains, list(banks), "domain")}
+
 
 app = typer.Typer(
     name="corpus",
@@ -22,10 +174,6 @@ app = typer.Typer(
     help="Make training data for planner, editor and critic.",
     no_args_is_help=True,
 )
-
-
-if TYPE_CHECKING:
-    from goalreel.annotator.corpus.report import CorpusReport
 
 
 _UNSCORED = {
@@ -40,13 +188,12 @@ def main() -> None:
     """Make training data for planner, editor and critic."""
 
 
-app.command("import", cls=ModelCommand, epilog=EPILOG)(import_published)
-app.command(cls=ModelCommand, epilog=corpus_prompts.EPILOG)(corpus_prompts.prompts)
+app.command("import", epilog=IMPORT_EPILOG)(import_published)
+app.command(epilog=PROMPTS_EPILOG)(prompts)
 
 
 @app.command(
     "from-storyboards",
-    cls=ModelCommand,
     epilog="Each of OUT/sft, OUT/rl, OUT/continuations, OUT/easy and OUT/reflection is a corpus; "
     "OUT/report.json has the numbers. docs/reference/corpus-format.md explains stages and reasons.\n\n"
     "Examples:\n\n"
@@ -68,7 +215,7 @@ def from_storyboards(
         str,
         typer.Option(
             help="critic: the scores in the records; simulator: of tabletop-SEED alone; else a chat model "
-            "as the judge: <critic>."
+            "as the judge, by name (docs/reference/model-names.md)."
         ),
     ] = "critic",
     seed: Annotated[int, typer.Option(min=0, help="Of the resampling and the cuts.")] = 0,
@@ -117,7 +264,6 @@ def from_storyboards(
 
 @app.command(
     "filter-groups",
-    cls=ModelCommand,
     epilog="Examples:\n\n"
     "- `goalreel corpus filter-groups rl --critic hf:nano-critic?batch_size=64 --out rl-filtered`\n\n"
     "- `goalreel corpus filter-groups rl --critic openai:MODEL@URL --out rl-filtered`",
@@ -128,7 +274,7 @@ def filter_groups(
         str,
         typer.Option(
             help="The Critic that reinforcement goes on from, sampled at temperature 1 unless its name says "
-            "otherwise: <critic>."
+            "otherwise, by name (docs/reference/model-names.md)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to resume.")],

@@ -5,23 +5,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli import (
-    annotate,
-    bags,
-    build,
-    carry_over,
-    check,
-    doctor,
-    export,
-    node,
-    plan,
-    review,
-    rollout,
-    serve,
-    show,
-    studio,
-)
-from goalreel.cli.bound_options import ModelCommand, RecordingCommand
+from goalreel.cli import annotate, annotated, bags, check, doctor, node, pages, plan, rollout, serve
 from goalreel.cli.corpus import app as corpus_app
 from goalreel.cli.evaluate import app as eval_app
 from goalreel.cli.tabletop import app as tabletop_app
@@ -39,20 +23,20 @@ ROBOTS = "Models and robots"
 TRAINING = "Training, evaluation and the simulated tabletop"
 
 # In the order in which people come to need them.
-app.command("doctor", epilog=doctor.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(doctor.command)
-app.command(epilog=plan.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(plan.plan)
-app.command(epilog=studio.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(studio.studio)
+app.command("doctor", epilog=doctor.EPILOG, rich_help_panel=DATASETS)(doctor.command)
+app.command(epilog=plan.EPILOG, rich_help_panel=DATASETS)(plan.plan)
+app.command(epilog=pages.STUDIO_EPILOG, rich_help_panel=DATASETS)(pages.studio)
 app.command(epilog=check.EPILOG, rich_help_panel=DATASETS)(check.check)
-app.command(epilog=annotate.EPILOG, cls=RecordingCommand, rich_help_panel=DATASETS)(annotate.annotate)
-app.command(epilog=show.EPILOG, rich_help_panel=DATASETS)(show.show)
-app.command(epilog=review.EPILOG, rich_help_panel=DATASETS)(review.review)
-app.command(epilog=build.EPILOG, rich_help_panel=DATASETS)(build.build)
-app.command(epilog=export.EPILOG, rich_help_panel=DATASETS)(export.export)
-app.command(epilog=bags.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(bags.bag2lerobot)
-app.command(epilog=carry_over.EPILOG, rich_help_panel=DATASETS)(carry_over.carry_over)
-app.command(epilog=serve.EPILOG, cls=ModelCommand, rich_help_panel=ROBOTS)(serve.serve)
-app.command(epilog=node.EPILOG, cls=ModelCommand, rich_help_panel=ROBOTS)(node.node)
-app.command(epilog=rollout.EPILOG, cls=ModelCommand, rich_help_panel=ROBOTS)(rollout.rollout)
+app.command(epilog=annotate.EPILOG, rich_help_panel=DATASETS)(annotate.annotate)
+app.command(epilog=annotated.SHOW_EPILOG, rich_help_panel=DATASETS)(annotated.show)
+app.command(epilog=pages.REVIEW_EPILOG, rich_help_panel=DATASETS)(pages.review)
+app.command(epilog=annotated.BUILD_EPILOG, rich_help_panel=DATASETS)(annotated.build)
+app.command(epilog=annotated.EXPORT_EPILOG, rich_help_panel=DATASETS)(annotated.export)
+app.command(epilog=bags.EPILOG, rich_help_panel=DATASETS)(bags.bag2lerobot)
+app.command(epilog=annotated.CARRY_OVER_EPILOG, rich_help_panel=DATASETS)(annotated.carry_over)
+app.command(epilog=serve.EPILOG, rich_help_panel=ROBOTS)(serve.serve)
+app.command(epilog=node.EPILOG, rich_help_panel=ROBOTS)(node.node)
+app.command(epilog=rollout.EPILOG, rich_help_panel=ROBOTS)(rollout.rollout)
 app.add_typer(corpus_app, name="corpus", rich_help_panel=TRAINING)
 app.add_typer(train_app, name="train", rich_help_panel=TRAINING)
 app.add_typer(eval_app, name="eval", rich_help_panel=TRAINING)

@@ -4,15 +4,13 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import one_line_errors
-
-if TYPE_CHECKING:
-    from goalreel.models.presets import ModelChoice
+from goalreel.cli.options import PresetOptions, with_options
+from goalreel.models.presets import ModelChoice
 
 EPILOG = (
     "Examples:\n\n"
@@ -34,7 +32,7 @@ Preset = Annotated[
 def node(
     *,
     preset: Preset = None,
-    models: "ModelChoice",
+    models: ModelChoice,
     camera: Annotated[
         str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
     ] = "camera",
@@ -88,7 +86,7 @@ def node(
         )
 
 
-def _check(preset: str | None, models: "ModelChoice") -> None:
+def _check(preset: str | None, models: ModelChoice) -> None:
     """Refuse an unknown preset or model before ROS is imported.
 
     Raises:

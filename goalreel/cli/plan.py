@@ -5,16 +5,119 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli.bound_options import DeclaredOptions, PresetOptions, with_options
+from goalreel.annotator.options import WorkerOptions
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified
-from goalreel.cli.plan_rows import PromptOptions, plan_file
-from goalreel.cli.worker_options import WorkerOptions
+from goalreel.cli.options import (
+    INTERRUPTED,
+    RUN,
+    FieldOptions,
+    OnUnverified,
+    PresetOptions,
+    make_workers,
+    with_options,
+)
 from goalreel.errors import InputError
+from goalreel.models.presets import ModelChoice
+from goalreel.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from goalreel.models.presets import ModelChoice
+    from goalreel.annotator.workers import Workers
+    from goalreel.models.presets import Preset
+    from goalreel.terms import OnUnverified
     from goalreel.types import Storyboard, Task
+
+
+_MANY = "Many prompts"
+
+
+class PromptOptions(Settings):
+    """The options of `plan` for a file of prompts."""
+
+    prompts: Path | None = setting(None, 'Plan each row of this JSONL file: {"prompt": "..."}.', panel=_MANY)
+    images: Path | None = setting(None, "Folder of the files that rows name as `image`.", panel=_MANY)
+    mix: list[str] | None = setting(
+        None, "Have this editor draw this share of the rows.", metavar="SHARE=EDITOR", panel=_MANY
+    )
+    shard: str | None = setting(
+        None,
+        "Plan one of n parts; end with the command without it, which writes the report.",
+        metavar="i/n",
+        panel=_MANY,
+    )
+    batch_size: int = setting(16, "Requests of one kind in one call.", ge=1, panel=_MANY)
+
+
+def plan_file(
+    options: PromptOptions,
+    preset: "Preset",
+    out: Path,
+    workers: "Workers | None" = None,
+    *,
+    seed: int,
+    on_unverified: "OnUnverified",
+    json_output: bool,
+) -> None:
+    """Plan each row of `options.prompts` and print what came of it; the exit status is 1 where one failed.
+
+    Raises:
+        InputError: there is no file of prompts, or an option does not fit.
+    """
+    from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
+    from goalreel.cli.console import print_json, progress_bars
+    from goalreel.datasets.records import Shard
+    from goalreel.drivers import Limits
+    from goalreel.wording import status_counts
+
+    if options.prompts is None:
+        raise InputError("--images, --mix, --shard and --ray go with --prompts FILE.jsonl")
+    shard = Shard.parse(options.shard) if options.shard else None
+    rows, faults = read_rows(options.prompts, options.images)
+    shares, presets = _mixed(options.mix or [], preset)
+    limits = Limits(options.batch_size, in_flight=4 * options.batch_size)
+    order = PlanConfig(rows, presets, shares, seed, on_unverified, limits, shard, faults)
+    with progress_bars() as progress:
+        summary = plan_rows(order, out, progress, workers)
+    if json_output:
+        print_json({"out": str(out), **vars(summary)})
+    else:
+        for line, reason in faults.items():
+            typer.echo(f"line {line} left out: {reason}", err=True)
+        for row, reason in summary.failures.items():
+            typer.echo(f"{row}: {reason}", err=True)
+        done = f"{summary.planned} storyboards, {summary.resumed} were there"
+        typer.echo(f"{done}, {len(summary.failures)} failed, {len(faults)} lines left out")
+        for editor, number in summary.editors.items():
+            typer.echo(f"{number:8} drawn by {editor}")
+        if shard is None:
+            if summary.steps:
+                typer.echo(f"Steps: {status_counts(summary.steps.elements())}")
+            typer.echo(f"Look at {out / 'index.html'}")
+    if summary.stopped:
+        fail(summary.stopped)
+    if summary.failures:
+        raise typer.Exit(1)
+
+
+def _mixed(mix: list[str], preset: "Preset") -> "tuple[list[float], list[Preset]]":
+    """The shares, and for each the preset with its editor.
+
+    Raises:
+        InputError: a share is no number above 0, or an editor is missing.
+    """
+    if not mix:
+        return [1.0], [preset]
+    shares, presets = [], []
+    for text in mix:
+        share, _, editor = text.partition("=")
+        try:
+            shares.append(float(share))
+        except ValueError:
+            shares.append(0.0)
+        if not 0 < shares[-1] < 1e9 or not editor.strip():
+            raise InputError(f"--mix takes SHARE=EDITOR, such as 0.5=flux2-klein-9b, not {text!r}")
+        presets.append(preset.but(editor=editor.strip()))
+    return shares, presets
+
 
 EPILOG = (
     "Examples:\n\n"
@@ -34,13 +137,17 @@ EPILOG = (
 
 @with_options(
     config_file=True,
+    shown=(
+        *("preset", "planner", "editor", "critic", "max_attempts", "storyboard", "done", "prompts"),
+        *("seed", "config", "json_output"),
+    ),
     models=PresetOptions("nano"),
-    many=DeclaredOptions(PromptOptions),
-    cluster=DeclaredOptions(WorkerOptions),
+    many=FieldOptions(PromptOptions),
+    cluster=FieldOptions(WorkerOptions),
 )
 def plan(
     out: Annotated[Path, typer.Option(help="Folder for the storyboard. Run again to resume.")],
-    models: "ModelChoice",
+    models: ModelChoice,
     many: PromptOptions,
     cluster: WorkerOptions,
     task: Annotated[
@@ -75,7 +182,7 @@ def plan(
     """Predict a storyboard from a picture and an instruction, or from an instruction alone."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.plan import plan_task
-        from goalreel.cli.plan_progress import live_view
+        from goalreel.cli.console import live_view
         from goalreel.models.load import load
 
         arguments = task or []
@@ -85,7 +192,7 @@ def plan(
                     "--prompts brings the instructions: leave FRAME, INSTRUCTION and --continue out"
                 )
             preset = models.load()
-            workers = cluster.make_workers(preset, many.shard)
+            workers = make_workers(cluster, preset, many.shard)
             plan_file(
                 many,
                 preset,
@@ -112,7 +219,7 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
     Raises:
         InputError: there is no instruction, or a picture has no place in it.
     """
-    from goalreel.annotator.task_input import check_instruction, make_task
+    from goalreel.annotator.plan import check_instruction, make_task
     from goalreel.chat.interleave import MARK
     from goalreel.image import Image
 
@@ -139,7 +246,7 @@ def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: P
     Raises:
         InputError: an instruction is given too, or the storyboard would be overwritten.
     """
-    from goalreel.annotator.task_input import continue_task
+    from goalreel.annotator.plan import continue_task
     from goalreel.image import Image
     from goalreel.storyboard_io import load_storyboard
 

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import Json, SubGoalFormChoice
+from goalreel.cli.options import Json, PresetOptions, SubGoalFormChoice, with_options
 from goalreel.errors import InputError
+from goalreel.models.presets import ModelChoice
 
 if TYPE_CHECKING:
-    from goalreel.models.presets import ModelChoice
     from goalreel.streaming.request import TaskOutcome
     from goalreel.streaming.settings import EngineSettings
 
@@ -29,7 +28,7 @@ EPILOG = (
 @with_options(models=PresetOptions("nano", live=True))
 def rollout(
     instruction: Annotated[str, typer.Argument(help="What the robot should do.")],
-    models: "ModelChoice",
+    models: ModelChoice,
     lerobot_options: Annotated[
         list[str] | None,
         typer.Argument(
@@ -67,7 +66,7 @@ def rollout(
     planned anew. Between sub-goals the robot holds still. It ends with the task, or by Ctrl-C.
     """
     with one_line_errors():
-        from goalreel.annotator.task_input import check_instruction
+        from goalreel.annotator.plan import check_instruction
 
         settings = _settings(models, parameter or [])
         if instruction.startswith("--"):
@@ -97,7 +96,7 @@ def rollout(
         _report(outcome, json_output)
 
 
-def _settings(models: "ModelChoice", assignments: list[str]) -> "EngineSettings":
+def _settings(models: ModelChoice, assignments: list[str]) -> "EngineSettings":
     from goalreel.settings import SettingError
     from goalreel.streaming.settings import engine_settings, parameter_values
 

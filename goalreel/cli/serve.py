@@ -1,23 +1,22 @@
 """`goalreel serve`. What it needs is imported when it runs."""
 
 import os
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli.bound_options import FieldOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import Host
+from goalreel.cli.options import FieldOptions, Host, with_options
 from goalreel.errors import InputError
+from goalreel.models.presets import LoopOptions
+from goalreel.serving.settings import ServeSettings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from goalreel.models.presets import LoopOptions
-    from goalreel.serving.settings import Models, ServeSettings
+    from goalreel.serving.settings import Models
 
 _RAY = "With Ray"
 
@@ -33,22 +32,28 @@ EPILOG = (
 @with_options(
     config_file=True,
     loop=FieldOptions(
-        "goalreel.models.presets:LoopOptions",
+        LoopOptions,
         without=("max_attempts", "critic_live", "confirm", "confirm_steps"),
         defaults={"max_attempts": 3},
         panel="Storyboards",
     ),
     settings=FieldOptions(
-        "goalreel.serving.settings:ServeSettings",
+        ServeSettings,
         only=("port", "batch_size", "batch_wait_ms", "queue_size", "stuck_seconds", "drain_seconds"),
     ),
 )
 def serve(
-    loop: "LoopOptions",
-    settings: "ServeSettings",
-    planner: Annotated[str | None, typer.Option(help="<planner>.")] = None,
-    critic: Annotated[str | None, typer.Option(help="<critic>.")] = None,
-    editor: Annotated[list[str] | None, typer.Option(help="<editor>.")] = None,
+    loop: LoopOptions,
+    settings: ServeSettings,
+    planner: Annotated[
+        str | None, typer.Option(help="Planner to serve, by name (docs/reference/model-names.md).")
+    ] = None,
+    critic: Annotated[
+        str | None, typer.Option(help="Critic to serve, by name (docs/reference/model-names.md).")
+    ] = None,
+    editor: Annotated[
+        list[str] | None, typer.Option(help="Editor to serve, by name (docs/reference/model-names.md).")
+    ] = None,
     boards: Annotated[
         Path | None,
         typer.Option(
@@ -84,7 +89,7 @@ def serve(
             raise InputError("--replicas and --gpus need --ray")
         if ray and boards is not None:
             raise InputError("--storyboards is for one process: leave out --ray")
-        settings = replace(settings, host=host, token=os.environ.get(TOKEN_VARIABLE), loop=loop)
+        settings = settings.but(host=host, token=os.environ.get(TOKEN_VARIABLE), loop=loop)
         build = partial(_build, planner, critic, editor_name)
         with listen(host, settings.port) as socket:
             if ray:

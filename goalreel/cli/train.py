@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
@@ -152,7 +151,6 @@ def planner(
 
 
 @app.command(
-    cls=ModelCommand,
     epilog="Examples:\n\n"
     "- `goalreel train critic --config nano-critic --corpus verdicts/sharegpt/verdicts.json --out critic`"
     "\n\n- `goalreel train critic --method grpo --config nano-critic-grpo --corpus rl --out runs/grpo`"
@@ -176,7 +174,11 @@ def critic(
     words: Words = None,
     validation: Validation = None,
     editor: Annotated[
-        str | None, typer.Option(help="For grpo: the editor that draws what the Critic asks for: <editor>.")
+        str | None,
+        typer.Option(
+            help="For grpo: the editor that draws what the Critic asks for, "
+            "by name (docs/reference/model-names.md)."
+        ),
     ] = None,
     scorer: Annotated[
         str | None,

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
@@ -446,3 +448,63 @@ def _check_chat(role: Role, name: ModelName) -> None:
 
 load_models = load
 """The public name, `goalreel.load_models`."""
+
+
+def choose_models(
+    models: ModelSet | None,
+    preset: Preset | str | None,
+    chosen: Mapping[Role, Planner | Editor | Critic | str | None],
+    default: str,
+    recordings: RecordingContext | None = None,
+) -> ModelSet:
+    """Take `models`, or load those of a preset (None: `default`) that a name or an object does not replace.
+
+    Raises:
+        InputError: `models` is given beside a preset or a model, or there is no such preset or model.
+        TypeError: a model lacks its method.
+        UserError, OSError: a model cannot be loaded.
+    """
+    if models is not None:
+        if not isinstance(models, ModelSet):
+            raise TypeError(
+                f"models is a goalreel.ModelSet, not {type_name(models)}: give single ones by planner=..."
+            )
+        given = {"preset": preset, **chosen}
+        if extra := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"models and {extra[0]} both say which models to ask: leave one of them out")
+        return models
+    names: dict[str, str] = {role: model for role, model in chosen.items() if isinstance(model, str)}
+    objects: dict[Role, Any] = {
+        role: model for role, model in chosen.items() if model is not None and role not in names
+    }
+    for role, model in objects.items():
+        method = STAGE_OF_ROLE[role]
+        if isinstance(model, type) or not callable(getattr(model, method, None)):
+            raise TypeError(
+                f"{role} is a model's name or an object with a method {method}(), not {type_name(model)}"
+            )
+    if preset is None and len(objects) == len(ROLES):
+        return ModelSet(**objects)
+    if isinstance(preset, Preset):
+        preset = preset.but(**names)
+    else:
+        preset = presets.load(preset or default, objects, **names)
+    return load(preset, recordings=recordings, roles=()).with_models(objects)
+
+
+def as_folder(folder: object, argument: str) -> Path:
+    """Read the path of a folder.
+
+    Raises:
+        TypeError: it is no path.
+    """
+    if not isinstance(folder, str | PathLike):
+        raise TypeError(f"{argument} is a folder's path, not {type_name(folder)}")
+    return Path(folder)
+
+
+def type_name(value: object) -> str:
+    """Name a value's type, or a class, for an error message."""
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

@@ -27,26 +27,25 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from goalreel.details import DetailName
 from goalreel.errors import InputError
 from goalreel.models.names import ELSE, ModelName, ModelOptions
 from goalreel.models.names import DialectOptions as DialectOptions
-from goalreel.terms import ROLES, LabelForm, Role
-from goalreel.types import Recordings
+from goalreel.terms import LabelForm, Role
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
+    from goalreel.details import DetailName
     from goalreel.planners.kinematic import Granularity, Layout
     from goalreel.planners.kinematic.robot import Robot
     from goalreel.planners.watch.exemplars import Exemplar
-    from goalreel.types import Critic, Editor, Planner
+    from goalreel.types import Critic, Editor, Planner, Recordings
 
 
 @dataclass(frozen=True)
 class RecordingContext:
     """Recordings by their ids, and how they are to be read."""
 
-    recordings: Recordings
+    recordings: "Recordings"
     camera: str
     """The camera whose frames become goal images; one that stands still."""
     instructions: tuple[str, ...] = ()
@@ -66,7 +65,7 @@ class RecordingContext:
     """Let the planner that reads motion cut at the last release too."""
     labels: LabelForm | None = None
     """Which labels of the recordings the planner `rows` takes; None takes the first that one has."""
-    details: tuple[DetailName, ...] = ()
+    details: "tuple[DetailName, ...]" = ()
     """What a planner that watches is to tell of each step besides."""
 
     @property
@@ -317,15 +316,6 @@ def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
     if kind.needs_recording and not recordings:
         raise InputError(f"{name.plain()} only reads recordings: use goalreel annotate, or another --{role}")
     return kind
-
-
-def with_forms(text: str, *, recordings: bool = False, plugins: bool = False) -> str:
-    """Put the forms of names into a text, where it says `<planner>` or the like."""
-    for role in ROLES:
-        if f"<{role}>" in text:
-            names = ", ".join(forms(role, recordings=recordings, plugins=plugins))
-            text = text.replace(f"<{role}>", names)
-    return text
 
 
 def is_remote(role: Role, name: ModelName) -> bool:

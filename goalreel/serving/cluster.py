@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import replace
 from types import FrameType
 from typing import Protocol
 
@@ -182,7 +181,7 @@ def serve_cluster(
     from ray import serve
 
     with socket.create_server(("127.0.0.1", 0)) as free:
-        inner = replace(settings, host="127.0.0.1", port=free.getsockname()[1])
+        inner = settings.but(host="127.0.0.1", port=free.getsockname()[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what was begun is ended, as on Ctrl-C
     try:
         deploy(build, inner, replicas=replicas, gpus=gpus)

@@ -1,18 +1,25 @@
 """The models of a server, and its limits."""
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
-from goalreel.chat.conversation import Chat
-from goalreel.chat.dialects import OWN, Dialect
 from goalreel.http.access import check_token
 from goalreel.models.presets import LoopOptions
-from goalreel.settings import Panel, settings
-from goalreel.types import Editor, Role
+from goalreel.settings import Settings, setting
+from goalreel.terms import Role
 
-_LOAD = Panel("Load")
+if TYPE_CHECKING:
+    from goalreel.chat.conversation import Chat
+    from goalreel.chat.dialects import Dialect
+    from goalreel.types import Editor
+
+_LOAD = "Load"
+
+
+def _own_dialect() -> "Dialect":
+    from goalreel.chat.dialects import OWN
+
+    return OWN
 
 
 @dataclass(frozen=True)
@@ -22,9 +29,9 @@ class Models:
     `/v1/models` lists `planner_name` and the like with the roles.
     """
 
-    planner: Chat | None = None
-    critic: Chat | None = None
-    editor: Editor | None = None
+    planner: "Chat | None" = None
+    critic: "Chat | None" = None
+    editor: "Editor | None" = None
     planner_name: str = "planner"
     critic_name: str = "critic"
     editor_name: str = "editor"
@@ -32,8 +39,8 @@ class Models:
     """The editor takes more pictures beside the one that it edits."""
     remote: frozenset[Role] = frozenset()
     """Roles whose models are behind servers of their own: they are sent each request by itself."""
-    planner_dialect: Dialect = OWN
-    critic_dialect: Dialect = OWN
+    planner_dialect: "Dialect" = field(default_factory=_own_dialect)
+    critic_dialect: "Dialect" = field(default_factory=_own_dialect)
     """The wording of the questions of the storyboard agents."""
 
     def __post_init__(self) -> None:
@@ -41,8 +48,7 @@ class Models:
             raise ValueError("nothing to serve: name a planner, a critic or an editor")
 
 
-@settings
-class ServeSettings:
+class ServeSettings(Settings):
     """Limits of one server process.
 
     Raises:
@@ -51,38 +57,32 @@ class ServeSettings:
     """
 
     host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen at; 0 takes a free one.")] = 8000
+    port: int = setting(8000, "Port to listen at; 0 takes a free one.", ge=0, le=65535)
     token: str | None = None
     """Bearer token every request but /health must carry; required for any address but loopback."""
-    batch_size: Annotated[int, Field(ge=1, description="Requests in one model call, at most."), _LOAD] = 16
-    batch_wait_ms: Annotated[
-        int,
-        Field(ge=0, description="How long a request may wait for others to join its batch, in ms."),
-        _LOAD,
-    ] = 20
-    queue_size: Annotated[
-        int, Field(ge=1, description="Requests that may wait for a model; one more is answered 429."), _LOAD
-    ] = 256
-    max_requests: Annotated[int, Field(ge=1)] = 256
+    batch_size: int = setting(16, "Requests in one model call, at most.", ge=1, panel=_LOAD)
+    batch_wait_ms: int = setting(
+        20, "How long a request may wait for others to join its batch, in ms.", ge=0, panel=_LOAD
+    )
+    queue_size: int = setting(
+        256, "Requests that may wait for a model; one more is answered 429.", ge=1, panel=_LOAD
+    )
+    max_requests: int = setting(256, ge=1)
     """HTTP requests in progress at once; one more is answered 429."""
-    max_body_bytes: Annotated[int, Field(ge=1)] = 32 * 2**20
-    max_pixels: Annotated[int, Field(ge=1)] = 16_000_000
+    max_body_bytes: int = setting(32 * 2**20, ge=1)
+    max_pixels: int = setting(16_000_000, ge=1)
     """Pixels of all images of one request together."""
     loop: LoopOptions = LoopOptions(max_attempts=3)
     """How storyboards are made; a request may name its own number of attempts."""
-    max_running: Annotated[int, Field(ge=1)] = 16
+    max_running: int = setting(16, ge=1)
     """Storyboards in progress at once."""
-    max_stored: Annotated[int, Field(ge=0)] = 256
-    max_stored_bytes: Annotated[int, Field(ge=0)] = 2**30
+    max_stored: int = setting(256, ge=0)
+    max_stored_bytes: int = setting(2**30, ge=0)
     """Finished storyboards in memory, in number and in bytes of JSON; the least recently used goes first."""
-    stuck_seconds: Annotated[
-        int,
-        Field(ge=1, description="Seconds without a token, or an answer, after which /health says Stuck."),
-        _LOAD,
-    ] = 300
-    drain_seconds: Annotated[
-        int, Field(ge=0, description="Seconds that SIGTERM waits for what is under way."), _LOAD
-    ] = 30
+    stuck_seconds: int = setting(
+        300, "Seconds without a token, or an answer, after which /health says Stuck.", ge=1, panel=_LOAD
+    )
+    drain_seconds: int = setting(30, "Seconds that SIGTERM waits for what is under way.", ge=0, panel=_LOAD)
 
-    def __post_init__(self) -> None:
+    def model_post_init(self, context: Any) -> None:
         check_token(self.token, self.host, "serving")

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
-from goalreel.annotator.task_input import make_task
+from goalreel.annotator.plan import make_task
 from goalreel.claims import NOBODY, attributed
 from goalreel.drivers import drive
 from goalreel.errors import InputError

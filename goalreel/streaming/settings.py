@@ -16,7 +16,6 @@ from pydantic import Field
 from pydantic.fields import FieldInfo
 
 from goalreel.models.presets import FIELDS, PRESET_HELP, ModelChoice, Preset
-from goalreel.models.registry import with_forms
 from goalreel.settings import SettingError, Settings, bound_of, is_read_only
 
 MAX_IMAGE_SIDE = 1280
@@ -262,7 +261,7 @@ def _optional(name: str, field: FieldInfo, meaning: str) -> FlatParameter:
     elif kind in (int, float):
         default = kind(-1 if bound_of(field, "ge") == 0 else 0)
         bounds = default, bound_of(field, "le") or default
-    description = f"{with_forms(field.description or '').removesuffix('.')} ({_shown(default)}: {meaning})."
+    description = f"{(field.description or '').removesuffix('.')} ({_shown(default)}: {meaning})."
     return FlatParameter(name, default, description, choices, bounds, is_read_only(field), optional=True)
 
 

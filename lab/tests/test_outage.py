@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
+from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.summary import Summary
 from goalreel.errors import BackendError, UserError
 from goalreel.image import Image

@@ -114,7 +114,7 @@ def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
 
     session, filters = ReviewSession.open(out, source=video_dataset, reviewer="ann"), ListFilter()
     seen = session.look(0, filters)
-    session.change(0, seen.revision, "ann", BlankGoal(step=seen.steps[0].id), filters)
+    session.change(0, seen["revision"], "ann", BlankGoal(step=seen["steps"][0]["id"]), filters)
     again = annotate(video_dataset, out)
     assert again.clean, "a picture that a person took away is no failure"
     assert 0 < again.dataset_steps.total() < summary.dataset_steps.total()

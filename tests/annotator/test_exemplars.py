@@ -10,7 +10,7 @@ from support.cli import fails, invoke
 from support.watcher import text_of, watch
 
 from goalreel import Options, annotate, open_dataset
-from goalreel.annotator.exemplars import accepted
+from goalreel.annotator.annotate import accepted
 from goalreel.datasets.corrections.events import (
     Correction,
     FlagIssue,
@@ -117,7 +117,7 @@ class Killing:
 
 def test_a_killed_run_asks_nothing_twice(sharded_dataset, reviewed, tmp_path):
     source, out = open_dataset(sharded_dataset), tmp_path / "out"
-    options = replace(Options(), accepted=accepted(reviewed))
+    options = Options(accepted=accepted(reviewed))
     with ChatServer(watch) as server:
         preset = presets.load("watch", planner=f"watch:openai:seer@{server.url}", critic="difference")
         models = load(preset, recordings=options.recorded(source))

@@ -30,7 +30,7 @@ from goalreel import (
     load_models,
     open_dataset,
 )
-from goalreel.annotator.circuit_breaker import Retry
+from goalreel.annotator.options import Retry
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError

@@ -23,7 +23,7 @@ from goalreel import (
     annotate,
     open_dataset,
 )
-from goalreel.annotator.circuit_breaker import (
+from goalreel.annotator.guards import (
     REFUSED_IN_A_ROW,
     CircuitBreaker,
     ModelUnavailableError,

@@ -5,7 +5,7 @@ from support.cli import fails, goalreel
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
 
 from goalreel import InputError, load_models, load_storyboard, plan
-from goalreel.annotator.task_input import accepted, continue_task, make_task
+from goalreel.annotator.plan import accepted, continue_task, make_task
 from goalreel.models import presets
 from goalreel.serving.settings import Models
 from goalreel.storyboard_io import save_storyboard

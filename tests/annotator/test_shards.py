@@ -12,8 +12,7 @@ from support.places import SUPPORT
 from support.provenance import named
 from support.scripted_models import Scripted
 
-from goalreel.annotator.annotate import annotate, open_dataset
-from goalreel.annotator.shards import build_records
+from goalreel.annotator.annotate import annotate, build_records, open_dataset
 from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
 from goalreel.drivers import Limits
 from goalreel.errors import InputError

@@ -14,7 +14,7 @@ from support.cli import invoke
 from support.watcher import segments, text_of, watch
 
 from goalreel import Edit, Image, ModelSet, Options, annotate, open_dataset
-from goalreel.annotator.cost_estimate import watching
+from goalreel.annotator.job import watching
 from goalreel.datasets.records import FOLDER
 from goalreel.models import presets
 from goalreel.models.load import load
@@ -142,7 +142,7 @@ def test_what_a_run_will_cost(sharded_dataset, monkeypatch):
     assert given.watched == ("observation.images.front", "observation.images.wrist")
     whole = watching(source, given, source.indices)
     assert (whole.calls, whole.pictures) == (4, 4)
-    monkeypatch.setattr("goalreel.annotator.cost_estimate.SAMPLE", 2)
+    monkeypatch.setattr("goalreel.annotator.job.SAMPLE", 2)
     reckoned = watching(source, given, source.indices)
     assert abs(reckoned.text_tokens - whole.text_tokens) < 0.2 * whole.text_tokens
     assert watching(source, given, []).calls == 0

@@ -11,15 +11,14 @@ from support.provenance import named
 
 from goalreel import load_storyboard
 from goalreel.annotator.annotate import annotate, open_dataset
-from goalreel.annotator.api import plan
 from goalreel.annotator.options import Options
+from goalreel.annotator.plan import plan
 from goalreel.annotator.report.cards import EpisodeView, episode_card
 from goalreel.annotator.report.sheet import MARKS, contact_sheet
 from goalreel.annotator.report.write import ReportRows
 from goalreel.annotator.show import show
 from goalreel.annotator.summary import Summary
-from goalreel.cli.console import show_summary
-from goalreel.cli.plan_progress import live_view
+from goalreel.cli.console import live_view, show_summary
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet

@@ -62,7 +62,7 @@ def work(server: ChatServer, source: Path, out: Path, workers: int = 0) -> Summa
     )
     dataset, options, limits = open_dataset(source), Options(), Limits(2, 2)
     models = load(names, recordings=options.recorded(dataset), roles=())
-    crew = Workers(names, workers) if workers else None
+    crew = Workers(preset=names, count=workers) if workers else None
     return annotate(dataset, out, models, options, limits=limits, workers=crew)
 
 
@@ -125,13 +125,13 @@ def test_workers_plan_prompts_as_one_process_does(tmp_path):
         order = PlanConfig(read_rows(prompts)[0], [names], limits=Limits(1, 1))
         whole = plan_rows(order, tmp_path / "whole")
         asked = len(server.requests)
-        summary = plan_rows(order, tmp_path / "out", workers=Workers(names, 2))
+        summary = plan_rows(order, tmp_path / "out", workers=Workers(preset=names, count=2))
         assert len(server.requests) == 2 * asked
         assert (summary.planned, summary.failures, summary.stopped) == (4, {}, None)
         assert (summary.editors, summary.steps) == (whole.editors, whole.steps)
         stored = {name: contents(tmp_path / name / "storyboards") for name in ("whole", "out")}
         assert stored["out"] == stored["whole"] != {}
-        assert plan_rows(order, tmp_path / "out", workers=Workers(names, 2)).resumed == 4
+        assert plan_rows(order, tmp_path / "out", workers=Workers(preset=names, count=2)).resumed == 4
 
 
 def test_what_workers_could_not_do_is_counted():

@@ -12,9 +12,8 @@ import pytest
 from support.cli import goalreel, invoke
 from support.places import ROOT
 
-from goalreel.cli import doctor_machine as module
-from goalreel.cli import subprocess_probe
-from goalreel.cli.doctor_machine import Check
+from goalreel.cli import doctor as module
+from goalreel.cli.doctor import Check
 
 PROFILES = module.PROFILES
 LOOK = """
@@ -22,7 +21,7 @@ import json, os, sys
 from dataclasses import asdict
 from pathlib import Path
 from goalreel import checkpoints
-from goalreel.cli import doctor_machine as doctor
+from goalreel.cli import doctor
 for first in json.loads(sys.argv[1]):
     exec(first)
     checks = doctor.run_checks()
@@ -169,14 +168,12 @@ def test_commands_are_not_wrapped(monkeypatch):
     ids=["fine", "crash", "import", "exit", "hang"],
 )
 def test_a_probe_survives_anything(script, ok, words):
-    assert subprocess_probe.python(
-        script, timeout=60 if "sleep" not in script else 1
-    ) == subprocess_probe.Outcome(ok, words)
+    assert module.run_python(script, timeout=60 if "sleep" not in script else 1) == module.Outcome(ok, words)
 
 
 @pytest.mark.process
 def test_a_program_that_is_not_there_is_no_error():
-    assert not subprocess_probe.run(["/nowhere/program"]).ok
+    assert not module.run_program(["/nowhere/program"]).ok
 
 
 @pytest.mark.process

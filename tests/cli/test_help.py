@@ -28,6 +28,15 @@ def test_help(words):
     assert "Usage" in text
 
 
+def test_help_has_the_first_options_and_help_all_the_rest():
+    shown, whole = goalreel("annotate", "--help"), goalreel("annotate", "--help-all")
+    first = {option for options in panels(shown).values() for option in options if option != "--help"}
+    assert len(first) <= 15
+    everything = {option for options in panels(whole).values() for option in options}
+    assert first < everything
+    assert {"--batch-size", "--subgoal-form", "--shard", "--state-topic", "--critic-mode"} <= everything
+
+
 def test_what_stands_in_angle_brackets_is_shown():
     """Rich takes a bare `<image>` for markup, and Typer does not list the values of a `type`."""
     assert "with <image>" in " ".join(goalreel("plan", "--help").replace("│", " ").split())

@@ -3,9 +3,7 @@
 import pytest
 from support.wait import until
 
-from goalreel.cli.console import progress_bars
-from goalreel.cli.plan_progress import live_view
-from goalreel.cli.plan_text import PlanDrafts
+from goalreel.cli.console import PlanDrafts, live_view, progress_bars
 from goalreel.progress import begin_reply
 from goalreel.types import Failure, Plan, Step, Task
 

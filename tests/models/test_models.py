@@ -481,18 +481,6 @@ def test_a_kind_is_registered_once():
         registry.kind("mine", "Another.", ModelOptions)(build)
 
 
-@pytest.mark.parametrize("command", ["annotate", "plan", "serve", "node", "eval tabletop"])
-def test_help_has_every_kind(command):
-    from typer.testing import CliRunner
-
-    from goalreel.cli.main import app
-
-    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "300"}).stdout
-    recordings = command in ("annotate", "eval tabletop")
-    for role in ("planner", "editor", "critic"):
-        assert ", ".join(forms(role, recordings=recordings)) in shown, role
-
-
 def test_of_an_option_given_twice_the_last_counts_and_headers_are_added_up():
     name = ModelName.parse("openai:m?max_tokens=9&header=A:1&max_tokens=4&header=B:2")
     assert name.options == {"max_tokens": "4", "header": "A:1\nB:2"}

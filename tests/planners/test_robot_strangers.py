@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.robots import Made, joints, pick_and_place
 
-from goalreel.annotator.robot import question
+from goalreel.annotator.robot import missing_robot_info
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.planners.kinematic.roles import find_position, named_hands
 
@@ -111,7 +111,9 @@ def test_two_robots_in_one_dataset_are_asked_for():
         recordings.append(made(state, action, (*XYZ, "gripper")))
     robot = infer_robot(recordings)
     assert robot.layout.closed is None
-    assert "annotate them apart" in (question(robot.model_copy(update={"findings": robot.unknown})) or "")
+    assert "annotate them apart" in (
+        missing_robot_info(robot.model_copy(update={"findings": robot.unknown})) or ""
+    )
 
 
 def test_a_leader_that_opens_further_than_its_follower_does_not_turn_the_hand_round():

@@ -16,7 +16,6 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.presets import FIELDS, LoopOptions, ModelChoice, Preset
 from goalreel.serving.settings import ServeSettings
-from goalreel.settings import fields_of
 from goalreel.streaming.settings import EngineSettings, engine_parameters, engine_settings
 
 PRODUCT = ("goalreel", "annotator", "planners", "datasets", "ros_pkg", "launch", "examples")
@@ -70,7 +69,7 @@ def test_every_field_of_presets_is_a_parameter_and_is_described():
 
 
 def test_every_option_of_an_annotation_is_described():
-    assert all(info.description for name, info in fields_of(Options).items() if name != "accepted")
+    assert all(info.description for name, info in Options.model_fields.items() if name != "accepted")
 
 
 @pytest.mark.parametrize(
@@ -101,8 +100,14 @@ def test_every_option_of_an_annotation_is_described():
         (lambda: TextOptions(language="perhaps"), "language: Input should be a valid boolean"),
         (lambda: TopicRequest(fps=0), "fps: Input should be greater than or equal to 1"),
         (lambda: TopicRequest(clock="wall"), "clock: Input should be 'received' or 'header'"),
-        (lambda: Workers(presets.load("nano"), count=0), "count: Input should be greater than or equal to 1"),
-        (lambda: Workers(presets.load("nano"), gpus=-1), "gpus: Input should be greater than or equal to 0"),
+        (
+            lambda: Workers(preset=presets.load("nano"), count=0),
+            "count: Input should be greater than or equal to 1",
+        ),
+        (
+            lambda: Workers(preset=presets.load("nano"), gpus=-1),
+            "gpus: Input should be greater than or equal to 0",
+        ),
     ],
 )
 def test_settings_are_checked_when_they_are_made(make, says):

@@ -16,7 +16,6 @@ from support.wait import until
 from typer.testing import CliRunner
 
 from goalreel.chat.conversation import Message
-from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
 from goalreel.editors.catalogue import like
 from goalreel.models.load import build_chat, build_editor
@@ -24,7 +23,7 @@ from goalreel.types import Edit
 
 KLEIN = "Flux2KleinPipeline"
 app = typer.Typer()
-app.command(cls=ModelCommand)(serve)
+app.command()(serve)
 
 
 @pytest.mark.parametrize(

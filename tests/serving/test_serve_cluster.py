@@ -10,14 +10,13 @@ from support.serving_models import serving
 from typer.testing import CliRunner
 
 from goalreel.chat.openai import OpenAIChat
-from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
 from goalreel.editors.remote import RemoteEditor
 from goalreel.serving.settings import Models, ServeSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 app = typer.Typer()
-app.command(cls=ModelCommand)(serve)
+app.command()(serve)
 PLANNER, CRITIC = "hf:InterleaveThinker/InterleaveThinker-Planner-8B", "hf:weights/critic?overlay=1"
 
 

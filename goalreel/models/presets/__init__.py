@@ -15,125 +15,98 @@ from pydantic.fields import FieldInfo
 
 from goalreel.errors import InputError
 from goalreel.files import read_mapping
-from goalreel.models import presets
 from goalreel.models.names import ELSE, ModelName
-from goalreel.models.registry import find
-from goalreel.settings import READ_ONLY, Panel, SettingError, Settings
+from goalreel.settings import SettingError, Settings, setting
 from goalreel.terms import ROLES, Background, Keep, Mode, References, Role
 
 if TYPE_CHECKING:
     from goalreel.loop import LoopArguments
 
-
-CRITIC = Panel("The critic")
-EDITOR = Panel("The editor")
-PLANNER = Panel("The planner")
-LIVE = Panel("While a robot acts")
-"""Fields that concern nothing but a running task."""
+CRITIC, EDITOR, PLANNER = "The critic", "The editor", "The planner"
+LIVE = "While a robot acts"
+"""The panel of fields that concern nothing but a running task."""
 
 
 class LoopOptions(Settings):
     """The options of the loop. Commands, node parameters and servers take them from here."""
 
-    critic_mode: Annotated[
-        Mode,
-        Field(
-            description="Which of its two prompts the critic gets: strict suits "
-            "Critic-8B, fast suits Critic-SFT-8B.",
-            json_schema_extra=READ_ONLY,
-        ),
-        CRITIC,
-    ] = "strict"
+    critic_mode: Mode = setting(
+        "strict",
+        "Which of its two prompts the critic gets: strict suits Critic-8B, fast suits Critic-SFT-8B.",
+        panel=CRITIC,
+        read_only=True,
+    )
     """The dialect `interleavethinker` asks both alike."""
-    critic_scores: Annotated[
-        bool,
-        Field(description="Also ask the critic for scores from 0 to 10.", json_schema_extra=READ_ONLY),
-        CRITIC,
-    ] = False
+    critic_scores: bool = setting(
+        False, "Also ask the critic for scores from 0 to 10.", panel=CRITIC, read_only=True
+    )
     """They choose the best of rejected attempts. No published checkpoint was trained to give them."""
-    critic_threshold: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            le=1,
-            description="Accept a picture from this probability of success on, "
-            "instead of by the critic's yes or no.",
-            json_schema_extra=READ_ONLY,
-        ),
-        CRITIC,
-    ] = None
+    critic_threshold: float | None = setting(
+        None,
+        "Accept a picture from this probability of success on, instead of by the critic's yes or no.",
+        ge=0,
+        le=1,
+        panel=CRITIC,
+        read_only=True,
+    )
     """None takes the critic's word."""
-    critic_live: Annotated[
-        Literal["candidate", "observed"],
-        Field(
-            description="How the critic is asked about live frames. candidate: in the words for an editor's "
-            "pictures, which nano needs. observed: in those for a camera's, which suit other chat models.",
-            json_schema_extra=READ_ONLY,
-        ),
-        LIVE,
-    ] = "candidate"
+    critic_live: Literal["candidate", "observed"] = setting(
+        "candidate",
+        "How the critic is asked about live frames. candidate: in the words for an editor's "
+        "pictures, which nano needs. observed: in those for a camera's, which suit other chat models.",
+        panel=LIVE,
+        read_only=True,
+    )
     """No threshold applies to `observed`."""
-    confirm: Annotated[
-        bool,
-        Field(
-            description="Ask the critic at the end, on live frames, whether the whole task is done. Where it "
-            "does not confirm, the task ends as UNVERIFIED, not SUCCEEDED."
-        ),
-        LIVE,
-    ] = True
-    confirm_steps: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=1000,
-            description="Most steps of a task that the critic can judge as a whole. A longer "
-            "task is not judged, and ends as UNVERIFIED.",
-        ),
-        LIVE,
-    ] = None
+    confirm: bool = setting(
+        True,
+        "Ask the critic at the end, on live frames, whether the whole task is done. Where it "
+        "does not confirm, the task ends as UNVERIFIED, not SUCCEEDED.",
+        panel=LIVE,
+    )
+    confirm_steps: int | None = setting(
+        None,
+        "Most steps of a task that the critic can judge as a whole. A longer "
+        "task is not judged, and ends as UNVERIFIED.",
+        ge=1,
+        le=1000,
+        panel=LIVE,
+    )
     """None for a critic that can judge a task of any length; nano's knows single steps alone."""
-    max_attempts: Annotated[int, Field(ge=1, le=1000, description="Most pictures to draw for a step.")]
+    max_attempts: int = setting(..., "Most pictures to draw for a step.", ge=1, le=1000)
     """The paper's T."""
-    keep: Annotated[
-        Keep,
-        Field(
-            description="Which picture to keep where all of a step were rejected: the best "
-            "(by score, else by probability), or the last."
-        ),
-        CRITIC,
-    ] = "best"
-    references: Annotated[
-        References,
-        Field(
-            description="What the editor sees beside the picture that it edits: nothing, the first frame, or "
-            "all earlier pictures (of the task and of finished steps).",
-            json_schema_extra=READ_ONLY,
-        ),
-        EDITOR,
-    ] = "none"
-    background: Annotated[
-        Background,
-        Field(
-            description="When an edit moves or scales the background: correct it (a little is warped back, "
-            "a lot is rejected), only measure it, or ignore it.",
-            json_schema_extra=READ_ONLY,
-        ),
-        EDITOR,
-    ] = "correct"
-    max_steps: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=1000,
-            description="Most steps of a plan. A planner that writes more is asked again.",
-            json_schema_extra=READ_ONLY,
-        ),
-        PLANNER,
-    ] = 40
+    keep: Keep = setting(
+        "best",
+        "Which picture to keep where all of a step were rejected: the best "
+        "(by score, else by probability), or the last.",
+        panel=CRITIC,
+    )
+    references: References = setting(
+        "none",
+        "What the editor sees beside the picture that it edits: nothing, the first frame, or "
+        "all earlier pictures (of the task and of finished steps).",
+        panel=EDITOR,
+        read_only=True,
+    )
+    background: Background = setting(
+        "correct",
+        "When an edit moves or scales the background: correct it (a little is warped back, "
+        "a lot is rejected), only measure it, or ignore it.",
+        panel=EDITOR,
+        read_only=True,
+    )
+    max_steps: int = setting(
+        40,
+        "Most steps of a plan. A planner that writes more is asked again.",
+        ge=1,
+        le=1000,
+        panel=PLANNER,
+        read_only=True,
+    )
 
     @property
     def loop_arguments(self) -> "LoopArguments":
-        """The keywords of the loop."""
+        """Return the keywords of the loop."""
         return {
             "max_attempts": self.max_attempts,
             "keep": self.keep,
@@ -151,19 +124,32 @@ _EXAMPLE = {
 }
 FIELDS = (*ROLES, *LoopOptions.model_fields)
 """What a preset's file may say."""
-Name = Annotated[str, Field(min_length=1)]
+_NAMES = "such as {} (docs/reference/model-names.md; `goalreel doctor` lists all)."
 
 
 class Preset(LoopOptions):
     """Which models to build (see `goalreel.models.load`), and how the loop asks them."""
 
-    planner: Annotated[Name, Field(description="The planner: <planner>.", json_schema_extra=READ_ONLY)]
-    editor: Annotated[
-        Name,
-        Field(description="The image editor: <editor>.", json_schema_extra=READ_ONLY | {"separator": ELSE}),
-    ]
-    critic: Annotated[Name, Field(description="The critic: <critic>.", json_schema_extra=READ_ONLY)]
-    name: Annotated[str | None, Field(exclude=True)] = None
+    planner: str = setting(
+        ...,
+        f"The planner, {_NAMES.format('hf:DIR or openai:MODEL@URL')}",
+        min_length=1,
+        read_only=True,
+    )
+    editor: str = setting(
+        ...,
+        f"The image editor, {_NAMES.format('flux2-klein-4b, diffusers:DIR or openai:MODEL@URL')}",
+        min_length=1,
+        separator=ELSE,
+        read_only=True,
+    )
+    critic: str = setting(
+        ...,
+        f"The critic, {_NAMES.format('hf:DIR or openai:MODEL@URL')}",
+        min_length=1,
+        read_only=True,
+    )
+    name: str | None = Field(None, exclude=True)
     """Of the preset, or of the file that it was read from, without its folder."""
 
     def model_name(self, role: Role) -> ModelName:
@@ -182,6 +168,8 @@ class Preset(LoopOptions):
         Raises:
             InputError: there is no such editor.
         """
+        from goalreel.models.registry import find
+
         return not find("editor", self.model_name("editor")).needs_recording
 
     @property
@@ -311,13 +299,14 @@ class ModelChoice:
         Raises:
             InputError: as `presets.load`.
         """
-        return presets.load(self.preset, replaced, **self.overrides)
+        return load(self.preset, replaced, **self.overrides)
 
 
 def _optional(field: FieldInfo) -> Any:
-    """The type of an override, and its default."""
+    """Return the type of an override, and its default."""
     kind: Any = field.annotation
-    return Annotated[kind | None, *field.metadata], None
+    checked = Annotated[kind, *field.metadata] if field.metadata else kind
+    return checked | None, None
 
 
 _Overrides = create_model(

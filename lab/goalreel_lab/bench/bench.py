@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
-from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
+from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.statistics import Measurement
 from goalreel.errors import InputError
 from goalreel.files import exclusive

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.corpus import show_result
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import First, Json, Split
@@ -26,7 +25,6 @@ def main() -> None:
 
 
 @app.command(
-    cls=ModelCommand,
     epilog="Examples:\n\n"
     "- `goalreel corpus make --kind plans --episodes 20000 --out corpora/plans --workers 8`\n\n"
     "- `goalreel corpus make --kind edits --split validation --episodes 200 --out check --size 96`\n\n"
@@ -70,7 +68,10 @@ def make(
     ] = 0.0,
     editor: Annotated[
         str | None,
-        typer.Option(help="Verdicts or critiques of the pictures of this editor, in this process: <editor>."),
+        typer.Option(
+            help="Verdicts or critiques of the pictures of this editor, in this process, by name "
+            "(docs/reference/model-names.md)."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import First, Json, MeasuredSplit, SubGoalFormChoice, choose_names
+from goalreel.cli.options import (
+    First,
+    Json,
+    MeasuredSplit,
+    PresetOptions,
+    SubGoalFormChoice,
+    choose_names,
+    with_options,
+)
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import Json
+from goalreel.cli.options import Json, PresetOptions, with_options
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import First, Json, MeasuredSplit, choose_names
+from goalreel.cli.options import First, Json, MeasuredSplit, PresetOptions, choose_names, with_options
 
 if TYPE_CHECKING:
     from goalreel.models.presets import ModelChoice

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import INTERRUPTED, Json
+from goalreel.cli.options import INTERRUPTED, Json, PresetOptions, with_options
 
 if TYPE_CHECKING:
     from goalreel.models.presets import ModelChoice

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli.bound_options import ModelCommand, RecordingCommand
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
 from goalreel_lab.cli import eval_metaworld
@@ -40,7 +39,6 @@ _ROWS = {
 
 
 app.command(
-    cls=RecordingCommand,
     epilog="Keys of `--json`: `PART.MEASURE` as lab/docs/tabletop-bench.md lists them, such as "
     "`plan.exact`, `edit.score`, `critic.balanced_accuracy`, `loop.boards_5`, `loop_terse.gap_closed` and "
     "`closed_loop.gap`, each a number or null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval "
@@ -51,11 +49,11 @@ app.command(
     "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
 app.command(epilog=eval_metaworld.EPILOG)(eval_metaworld.metaworld)
-app.command(cls=ModelCommand, epilog=POLICY_EPILOG)(policy)
-app.command(cls=RecordingCommand, epilog=WGO_EPILOG)(wgo)
-app.command(cls=RecordingCommand, epilog=ROBOREWARD_EPILOG)(roboreward)
+app.command(epilog=POLICY_EPILOG)(policy)
+app.command(epilog=WGO_EPILOG)(wgo)
+app.command(epilog=ROBOREWARD_EPILOG)(roboreward)
 for _name in HELP:
-    app.command(_name, cls=ModelCommand, epilog=EPILOG.format(name=_name))(published(_name))
+    app.command(_name, epilog=EPILOG.format(name=_name))(published(_name))
 
 
 @app.callback()

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
+from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.statistics import Measurement, json_line, values_table
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
+from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
 from goalreel.models.load import load

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
+from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal

@@ -1,15 +1,27 @@
 """Models that do not answer: which episodes that spoils, and when a run should stop."""
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
-from typing import Literal
 
+from goalreel.annotator.options import Retry
 from goalreel.errors import BackendError, UserError
+from goalreel.middleware import use_known_answers
 from goalreel.models.model_set import ModelSet
-from goalreel.types import ROLE_OF_STAGE, Answer, Ask, Failure, Request, Role, Stage, Storyboard, task_id_of
-
-type Retry = Literal["failed", "unverified"]
+from goalreel.types import (
+    ANSWER_TYPES,
+    ROLE_OF_STAGE,
+    Answer,
+    Ask,
+    Failure,
+    Request,
+    Role,
+    Stage,
+    Storyboard,
+    task_id_of,
+)
 
 IN_A_ROW = 3
 """Failure waves of one model, and episodes in them, after which the model counts as unavailable."""
@@ -148,3 +160,56 @@ class CircuitBreaker:
 def _many(waves: Sequence[FailureWave], minimum: int) -> bool:
     """Whether there are so many waves and tasks: one odd episode that is asked about again is no outage."""
     return len(waves) >= minimum and len(set[str]().union(*(wave.tasks for wave in waves))) >= minimum
+
+
+log = logging.getLogger(__name__)
+
+
+def report_bug(error: Exception, where: str) -> str:
+    """Log a bug with its trace, and return the line that a summary has of it."""
+    log.error("%s: a bug in goalreel", where, exc_info=error)
+    return f"a bug in goalreel: {type(error).__name__}: {error}".splitlines()[0]
+
+
+class CrashIsolation:
+    """Middleware that answers a request which meets a bug with a Failure.
+
+    A batch that meets one is asked again request by request, so that only the odd one is lost. After that no
+    model is asked about its task any more.
+    """
+
+    def __init__(self) -> None:
+        self.bugs: dict[str, str] = {}
+        """Task -> the bug that it met, in one line."""
+
+    def __call__(self, ask: Ask) -> Ask:
+        """Return `ask` behind this isolation."""
+        return use_known_answers(self._known)(partial(self._answers, ask))
+
+    def _known(self, stage: Stage, request: Request) -> Failure | None:
+        bug = self.bugs.get(task_id_of(request))
+        return None if bug is None else Failure(stage=stage, message=bug)
+
+    def _answers(self, ask: Ask, stage: Stage, requests: Sequence[Request]) -> list[Answer]:
+        try:
+            answers = list(ask(stage, requests))
+            _check(answers, stage, len(requests))
+            return answers
+        except (UserError, OSError):
+            raise
+        except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
+            error = e
+        if len(requests) > 1:
+            return [answer for request in requests for answer in self._answers(ask, stage, [request])]
+        task = task_id_of(requests[0])
+        self.bugs[task] = report_bug(error, task)
+        return [Failure(stage=stage, message=self.bugs[task])]
+
+
+def _check(answers: Sequence[Answer], stage: Stage, requests: int) -> None:
+    if len(answers) != requests:
+        raise ValueError(f"{requests} requests but {len(answers)} answers")
+    answer_type = ANSWER_TYPES[stage]
+    for answer in answers:
+        if not isinstance(answer, (answer_type, Failure)):
+            raise TypeError(f"expected {answer_type.__name__} or Failure, got {type(answer).__name__}")

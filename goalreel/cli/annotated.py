@@ -1,0 +1,229 @@
+"""`goalreel show`. What it needs is imported when it runs."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from goalreel.annotator.options import format_episodes, parse_episodes
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import INTERRUPTED, Episodes, Json, RecordedSource
+from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.progress import OnProgress
+
+
+SHOW_EPILOG = "Example: `goalreel show pusht-goals`"
+
+
+def show(
+    dataset: Annotated[
+        Path,
+        typer.Argument(
+            help="A dataset that `goalreel annotate` wrote or is writing; "
+            "with --rerun, also a folder of `goalreel plan`."
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
+    source: RecordedSource = None,
+    episodes: Episodes = None,
+    sheets: Annotated[
+        bool | None,
+        typer.Option(help="Write a contact sheet (PNG) for each episode. [default: up to 200 episodes]"),
+    ] = None,
+    rerun: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write recordings for the Rerun viewer into this folder instead, one for each episode."
+        ),
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Write a report to look at: HTML pages and contact sheets, or recordings for Rerun."""
+    with one_line_errors(INTERRUPTED):
+        from goalreel.cli.console import print_json, progress_bars
+
+        if rerun is not None:
+            if out is not None or sheets is not None:
+                raise InputError("--out and --sheets are the report's: leave them out with --rerun")
+            files = _recordings(dataset, rerun, source, parse_episodes(episodes))
+            if json_output:
+                print_json({"recordings": [str(file) for file in files]})
+            else:
+                typer.echo(f"Look at {len(files)} with: rerun {shlex.quote(str(rerun))}/*.rrd")
+            return
+        from goalreel.annotator.show import show as write_report
+
+        base = dataset if dataset.name not in ("", "..") else dataset.resolve()
+        folder = out or base.with_name(dataset.resolve().name + "-report")
+        with progress_bars() as progress:
+            index = write_report(
+                dataset,
+                folder,
+                source=source,
+                episodes=parse_episodes(episodes),
+                sheets=sheets,
+                progress=progress,
+            )
+        if json_output:
+            print_json({"report": str(index)})
+        else:
+            typer.echo(f"Look at {index}")
+
+
+def _recordings(dataset: Path, out: Path, source: Path | None, episodes: list[int] | None) -> list[Path]:
+    """The .rrd files written."""
+    from goalreel.annotator.rrd import write_rrd, write_storyboard_rrd
+    from goalreel.cli.console import progress_bars
+
+    if (dataset / "storyboard.json").is_file():
+        if source is not None or episodes is not None:
+            raise InputError(f"{dataset}: is a storyboard: leave out --source and --episodes")
+        return write_storyboard_rrd(dataset, out)
+    with progress_bars() as progress:
+        return write_rrd(dataset, out, source=source, episodes=episodes, progress=progress)
+
+
+BUILD_EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel build droid-goals`\n\n"
+    "- `goalreel build droid-goals --source droid --records node1/goals --records node2/goals`"
+)
+
+
+def build(
+    out: Annotated[Path, typer.Argument(help="What `goalreel annotate` was given as --out.")],
+    source: Annotated[
+        Path | None, typer.Option(help="The dataset that was annotated. [default: remembered]")
+    ] = None,
+    records: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folders of other shards; their records are copied into OUT first."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Also write files again that somebody changed in OUT by hand.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Write the annotated dataset again, with people's corrections or from several shards."""
+    with one_line_errors(INTERRUPTED):
+        from goalreel.annotator.annotate import build_records
+        from goalreel.cli.console import print_json, progress_bars
+
+        with progress_bars() as progress:
+            missing = build_records(out, source, records or (), progress, overwrite=overwrite)
+        if missing:
+            typer.echo(
+                f"not annotated, so without goal images: episodes {format_episodes(missing)}", err=True
+            )
+        if json_output:
+            print_json({"out": str(out), "missing": missing})
+        else:
+            typer.echo(f"Look at it:  goalreel show {out}")
+        if missing:
+            raise typer.Exit(1)
+
+
+EXPORT_EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel export pusht-goals --to table --out steps.csv`\n\n"
+    "- `goalreel export pusht-goals --to table --out steps.parquet`\n\n"
+    "- `goalreel export pusht-goals --to sarm --out pusht-sarm`\n\n"
+    "- `goalreel export pusht-goals --to groot --out pusht-groot`\n\n"
+    "- `goalreel export pusht-goals --to groot --out pusht-groot --task-per-frame`"
+)
+NOTHING_WRITTEN = "interrupted; nothing was written: run the same command again"
+type Shape = Literal["table", "sarm", "groot"]
+
+
+def export(
+    dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote or is writing.")],
+    to: Annotated[
+        Literal["table", "sarm", "groot"],
+        typer.Option(
+            help="table: a row a step, with its words, times, status and verdict. "
+            "sarm: a copy of the dataset with the stages that lerobot's reward model SARM is trained on. "
+            "groot: LeRobot v2.1 as NVIDIA Isaac GR00T is fine-tuned on."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="table: the file, NAME.csv or NAME.parquet; else a new folder.")],
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            help="table: the dataset that DATASET is made from, before it is written. [default: remembered]"
+        ),
+    ] = None,
+    task_per_frame: Annotated[
+        bool, typer.Option(help="groot: make each frame's task its sub-task (task_index).")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Export an annotated dataset: as a table, for SARM, or for GR00T."""
+    with one_line_errors(NOTHING_WRITTEN):
+        from goalreel.cli.console import print_json, progress_bars
+
+        with progress_bars() as progress:
+            counts = _export(dataset, to, out, source, task_per_frame, progress)
+        if json_output:
+            print_json({"to": to, "out": str(out), **counts})
+        else:
+            typer.echo(f"{', '.join(f'{count} {what}' for what, count in counts.items())}: {out}")
+
+
+def _export(
+    dataset: Path,
+    to: "Shape",
+    out: Path,
+    source: Path | None,
+    task_per_frame: bool,
+    progress: "OnProgress",
+) -> dict[str, int]:
+    """Write the export; return counts by what they count."""
+    if task_per_frame and to != "groot":
+        raise InputError("--task-per-frame goes with --to groot: the others have the sub-tasks anyway")
+    if to == "table":
+        from goalreel.annotator.exports.table import export_table
+
+        return {"rows": export_table(dataset, out, source=source, progress=progress)}
+    if source is not None:
+        raise InputError("--source is for --to table: the others need a dataset that is written")
+    from dataclasses import asdict
+
+    if to == "sarm":
+        from goalreel.annotator.exports.sarm import export_sarm
+
+        return asdict(export_sarm(dataset, out, progress=progress))
+    from goalreel.annotator.exports.groot import export_groot
+
+    return asdict(export_groot(dataset, out, task_per_frame=task_per_frame, progress=progress))
+
+
+CARRY_OVER_EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel carry-over picked --from pusht-goals`\n\n"
+    "- `goalreel carry-over merged --from droid-goals --from pusht-goals`"
+)
+Edited = Annotated[
+    Path, typer.Argument(help="A dataset that lerobot-edit-dataset made from annotated datasets.")
+]
+Sources = Annotated[
+    list[Path], typer.Option("--from", help="An annotated dataset it was made from. May be repeated.")
+]
+
+
+def carry_over(edited: Edited, sources: Sources, json_output: Json = False) -> None:
+    """Copy the records of annotated datasets to an edited one, for `goalreel show`."""
+    with one_line_errors(INTERRUPTED):
+        from dataclasses import asdict
+
+        from goalreel.cli.console import print_json
+        from goalreel.datasets.carry_over import carry_over as carry_records_over
+
+        result = carry_records_over(edited, sources)
+        if json_output:
+            print_json(asdict(result))
+        else:
+            without = f"; {len(result.unrecorded)} had none" if result.unrecorded else ""
+            typer.echo(f"{result.recorded} episodes got their records{without}")
