@@ -59,9 +59,9 @@ def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -
     Raises:
         UserError: a setting or a row that cannot be used.
     """
-    from goalreel.training.config import LanguageConfig, extension, read_config
+    from goalreel.training.config import SftConfig, extension, read_config
 
-    kind = extension("agent") or LanguageConfig
+    kind = extension("agent") or SftConfig
     settings = read_config(config, kind, **{k: v or None for k, v in overrides.items()})
     if settings.role != role:
         raise InputError(f"{config} trains a {settings.role}, not a {role}")

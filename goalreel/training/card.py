@@ -2,13 +2,17 @@
 
 import hashlib
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import yaml
 
 import goalreel
+from goalreel.checkpoints import located
+from goalreel.training.config import GrpoConfig
+from goalreel.training.run import is_nano
 
 LICENSE = "apache-2.0"
 PURPOSE = {
@@ -18,6 +22,24 @@ PURPOSE = {
 """Role -> what its model does."""
 MADE, TABLE = "## How it was made", "| | |\n|---|---|\n"
 """Heading and head of the table of facts."""
+
+CURVE = {
+    "reward": "reward",
+    "critic/format": "form",
+    "critic/accuracy": "verdict",
+    "critic/step": "change",
+    "critic/edited_step": "change where drawn",
+    "critic/control_step": "by the seed alone",
+    "critic/true_rate": "accepted",
+    "critic/balanced_accuracy": "balanced accuracy",
+    "silent_groups": "silent groups",
+    "critic/unknown": "unknown",
+}
+"""Name in the log -> column of the curve."""
+POINTS = 10
+LIMITS = "It was trained with the pictures of one editor. With another editor its prompts may be worth less. "
+TABLETOP = "It knows only goalreel's simulated tabletop, and goalreel's own prompts."
+BASE = "What the base model cannot do, and whatever lies outside the corpus."
 
 
 @dataclass(frozen=True)
@@ -97,3 +119,49 @@ def write_card(folder: Path, card: Card) -> Path:
     path = folder / "README.md"
     path.write_text("\n".join(text), encoding="utf-8")
     return path
+
+
+def grpo_card(config: GrpoConfig, group: int, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
+    """Make the card of a Critic trained by reinforcement with so many replies a prompt."""
+    nano, source = is_nano(config.model), Path(located(config.model))
+    weights_before = source / "model.safetensors"
+    shards = [shard for folder in config.corpus for shard in sorted((folder / "data").glob("*.parquet"))]
+    rewarded = [entry for entry in history if "reward" in entry]
+    return Card(
+        title=f"goalreel {'nano ' if nano else ''}critic, by GRPO",
+        summary=f"{PURPOSE['critic']} Trained by reinforcement on {rows:,} critiques with {group} "
+        f"replies to each. A reply earns by its form, its verdict and the picture that {config.editor} draws "
+        f"for its prompt, scored by {config.scorer}.",
+        use="goalreel plan --critic hf:DIR",
+        library="transformers",
+        task="image-text-to-text",
+        base_model=None if nano or source.is_dir() else config.model,
+        seed=config.seed,
+        corpora=tuple(map(file_facts, shards)),
+        numbers=(went_on_from(weights_before) if weights_before.is_file() else {})
+        | {"steps": str(history[-1]["step"] if history else 0), "reward form": config.reward.form},
+        limits=LIMITS + (TABLETOP if nano else BASE),
+        curve=curve(rewarded),
+        tags=() if config.dialect == "own" else (config.dialect,),
+    )
+
+
+def curve(history: Sequence[Mapping[str, float]]) -> str:
+    """Make a table of means over at most POINTS stretches of the run; empty for a run without steps.
+
+    A silent group is one whose replies all earn the same: nothing is learned from it.
+    """
+    if not history:
+        return ""
+    count = min(POINTS, len(history))
+    edges = [round(i * len(history) / count) for i in range(count + 1)]
+    lines = [f"| steps | {' | '.join(CURVE.values())} |", "|---" * (len(CURVE) + 1) + "|"]
+    for low, high in pairwise(edges):
+        part = history[low:high]
+        values = [_mean([e[name] for e in part if e.get(name) is not None]) for name in CURVE]
+        lines.append(f"| to {part[-1]['step']} | {' | '.join(values)} |")
+    return "\n".join(lines)
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.3f}" if values else ""

@@ -1,11 +1,7 @@
-"""Measure whether bf16 is faster on this machine.
-
-Compile parts of a model on machines that can.
-
-Load the model to train from safetensors; freeze parts of it, or put adapters on it.
-"""
+"""Load the model to train, freeze it in parts, put adapters on it, and compute as the machine does best."""
 
 import logging
+import os
 import re
 import shutil
 import time
@@ -17,15 +13,16 @@ from typing import TYPE_CHECKING
 import torch
 from peft import LoraConfig
 from torch import nn
-from torch._inductor import config as inductor
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from goalreel.errors import InputError, first_line
-from goalreel.training.config import ModelSettings
+from goalreel.training.config import AgentConfig
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
+
+log = logging.getLogger(__name__)
 
 _SIDE, _ROUNDS, _FASTER = 256, 5, 0.75
 
@@ -68,16 +65,13 @@ def product_seconds(dtype: torch.dtype, side: int = _SIDE) -> float:
     return min(seconds)
 
 
-log = logging.getLogger(__name__)
-
-
 def compile_parts(parts: Iterable[nn.Module], *, dynamic: bool | None = None) -> None:
     """Have each part compiled when it is first called; without a C++ compiler say so, and leave them.
 
     Args:
-        dynamic: whether sizes differ from call to call; None leaves that to be found out.
+        dynamic: sizes differ from call to call; None leaves that to be found out.
     """
-    compiler = inductor.cpp.cxx[-1]
+    compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler) is None:
         log.warning("%s is missing, so training is not compiled and slower: install it", compiler)
         return
@@ -99,7 +93,7 @@ class _Patches(torch.nn.Conv3d):
         return patches[..., None, None, None]
 
 
-def load(source: str | Path, config: ModelSettings) -> "tuple[PreTrainedModel, ProcessorMixin]":
+def load(source: str | Path, config: AgentConfig) -> "tuple[PreTrainedModel, ProcessorMixin]":
     """Load the checkpoint to train from safetensors, without code of its own.
 
     Raises:
@@ -132,7 +126,7 @@ def quicken(model: torch.nn.Module) -> None:
             module.__class__ = _Patches
 
 
-def freeze(model: "PreTrainedModel", config: ModelSettings) -> frozenset[str]:
+def freeze(model: "PreTrainedModel", config: AgentConfig) -> frozenset[str]:
     """Stop gradients where the configuration says so, and name the parameters that are frozen.
 
     Raises:
@@ -154,7 +148,7 @@ def freeze(model: "PreTrainedModel", config: ModelSettings) -> frozenset[str]:
     return frozenset(trained)
 
 
-def adapters(model: "PreTrainedModel", config: ModelSettings, frozen: frozenset[str]) -> LoraConfig:
+def adapters(model: "PreTrainedModel", config: AgentConfig, frozen: frozenset[str]) -> LoraConfig:
     """Describe adapters on all linear layers but the output layer and what is frozen."""
     head = model.get_output_embeddings()
     targets = [

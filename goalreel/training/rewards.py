@@ -14,24 +14,25 @@ none.
 """
 
 import asyncio
+import inspect
 import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import batched
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.verdict import parse_verdict
 from goalreel.datasets.corpora.critic_rows import CritiqueRow
+from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import BackendError
 from goalreel.files import digest
 from goalreel.image import Image
 from goalreel.scoring import PictureScores, Scorer
+from goalreel.training.config import FormName
 from goalreel.types import Candidate, Edit, Editor, Failure, Verdict
-
-type FormName = Literal["repository", "paper"]
 
 _SEMANTICS = 0.75
 """Of the step: 0.6 of 0.8; the rest is quality's."""
@@ -64,6 +65,9 @@ FORMS: Mapping[FormName, RewardForm] = {
     "paper": RewardForm(right=0.0, wrong=-1.0, unchanged=0.0, worst=-10.0, step=_raw),
 }
 
+
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
 
 log = logging.getLogger(__name__)
 
@@ -320,3 +324,39 @@ def _candidate(row: CritiqueRow, picture: Image) -> Candidate:
         prompt=row.first_prompt,
         first_prompt=row.first_prompt,
     )
+
+
+def fits_in(editor: Editor, processor: "ProcessorMixin", tokens: int) -> Callable[[str], bool]:
+    """Make a function that tells whether the editor reads all of a prompt.
+
+    An editor in this process counts with its own tokenizer and limit. Of any other, `tokens` is the limit,
+    and the Critic's tokenizer counts.
+    """
+    if isinstance(editor, DiffusersEditor):
+        tokenizer, limit = getattr(editor.pipeline, "tokenizer", None), _limit(editor)
+        if tokenizer is None or limit is None:
+            return lambda prompt: True
+        return lambda prompt: _count(tokenizer, prompt) <= limit
+    return lambda prompt: len(processor.tokenizer(prompt)["input_ids"]) <= tokens
+
+
+def _limit(editor: DiffusersEditor) -> int | None:
+    limit = editor.entry.arguments.get("max_sequence_length")
+    if limit is None:
+        parameter = inspect.signature(type(editor.pipeline).__call__).parameters.get("max_sequence_length")
+        limit = None if parameter is None else parameter.default
+    return int(limit) if isinstance(limit, int) else None
+
+
+def _count(tokenizer: Any, prompt: str) -> int:
+    """Count the tokens of a prompt as a pipeline with a chat model for its text encoder writes it."""
+    if not tokenizer.chat_template:
+        return len(tokenizer(prompt)["input_ids"])
+    turn = [{"role": "user", "content": prompt}]
+    text = tokenizer.apply_chat_template(
+        turn, tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    return len(tokenizer(text)["input_ids"])
+
+
+log = logging.getLogger(__name__)

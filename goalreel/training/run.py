@@ -1,27 +1,29 @@
-"""A run's folder: it is resumed only with the settings that it began with.
+"""A run of a Hugging Face trainer: its folder, TRL's settings, checkpoints to resume from, curves, and the
+model.
 
-The results of a Hugging Face trainer: checkpoints to resume from, curves, and the model.
+A run is resumed only with the settings that it began with.
 """
 
 import fcntl
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import torch
 import yaml
 from accelerate import PartialState
 from accelerate.utils import DistributedType, parse_flag_from_env
 from peft import PeftModel
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from transformers import Trainer, TrainerCallback
-from transformers.integrations.integration_utils import TensorBoardCallback
-from transformers.trainer import TRAINER_STATE_NAME
+from transformers.integrations import TensorBoardCallback
 
 from goalreel.checkpoints import located
-from goalreel.errors import InputError
-from goalreel.training.config import ModelSettings
+from goalreel.errors import InputError, first_line
+from goalreel.training.config import AgentConfig, first_mistake
+from goalreel.training.loading import computes_bf16
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
@@ -46,8 +48,9 @@ def sharded() -> bool:
     return kind != DistributedType.NO and parse_flag_from_env("ACCELERATE_USE_FSDP")
 
 
-def begin(config: BaseModel, out: Path, resume: bool) -> None:
-    """Write the settings into `out`, or with `resume` compare them with those there.
+def begin(config: BaseModel, out: Path, resume: bool) -> str | None:
+    """Write the settings into `out`, or with `resume` compare them with those there, and find the last
+    checkpoint.
 
     Raises:
         InputError: `out` holds another run, none to resume, or other settings; or one trains there now.
@@ -63,6 +66,10 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
             out.mkdir(parents=True, exist_ok=True)
             path.write_text(yaml.safe_dump(settings, sort_keys=False))
         hold(out)
+    last = last_checkpoint(out / "checkpoints") if resume else None
+    if resume and last is None and isinstance(config, AgentConfig):
+        raise InputError(f"{out} has no checkpoint to resume from: run without --resume, to another folder")
+    return last
 
 
 def hold(out: Path) -> None:
@@ -130,6 +137,40 @@ def _compare(path: Path, settings: dict[str, object]) -> None:
         )
 
 
+def trainer_arguments[T](
+    kind: type[T], config: AgentConfig, out: Path, defaults: Mapping[str, Any], **fixed: Any
+) -> T:
+    """Make TRL's configuration `kind` of a run in `out`: `defaults`, then the run's settings, then `fixed`.
+
+    Raises:
+        InputError: a setting that TRL does not know, or refuses.
+    """
+    hints = get_type_hints(kind)
+    if unknown := sorted(config.trainer.keys() - hints.keys() | config.trainer.keys() & fixed.keys()):
+        raise InputError(f"{unknown[0]}: no such setting, of goalreel or of TRL's {kind.__name__}")
+    form: Any = {name: (hints[name], ...) for name in config.trainer}
+    checked = create_model("Settings", __config__=ConfigDict(arbitrary_types_allowed=True), **form)
+    try:
+        given = dict(checked.model_validate(config.trainer))
+        settings: dict[str, Any] = {
+            "save_total_limit": 2,
+            "gradient_checkpointing": False,
+            **defaults,
+            **given,
+            **fixed,
+            "output_dir": str(out / "checkpoints"),
+            "seed": config.seed,
+            "bf16": config.bf16 and computes_bf16(),
+            "use_cpu": not torch.cuda.is_available(),
+            "report_to": [],  # the TensorBoard callback is given a folder of its own
+        }
+        return kind(**settings)
+    except ValidationError as e:
+        raise InputError(first_mistake(e)) from e
+    except ValueError as e:  # such as a batch that does not divide over the devices
+        raise InputError(f"the trainer refuses these settings: {first_line(e)[:300]}") from e
+
+
 def last_checkpoint(folder: Path) -> str | None:
     """Find the newest checkpoint that was written to its end; a killed run may leave one that was not."""
     steps = [int(c.name.removeprefix("checkpoint-")) for c in folder.glob("checkpoint-*") if _complete(c)]
@@ -139,7 +180,7 @@ def last_checkpoint(folder: Path) -> str | None:
 def _complete(checkpoint: Path) -> bool:
     """Tell whether the Trainer wrote its own state, which comes last."""
     try:
-        json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
+        json.loads((checkpoint / "trainer_state.json").read_text())
     except (OSError, ValueError):
         return False
     return True
@@ -154,7 +195,7 @@ def tensorboard(out: Path) -> list[TrainerCallback]:
     return [board]
 
 
-def check_savable(settings: ModelSettings) -> None:
+def check_savable(settings: AgentConfig) -> None:
     """Refuse adapters on a sharded model: they cannot be merged into a checkpoint.
 
     Raises:

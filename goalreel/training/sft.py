@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from trl import (
-    SFTConfig,
-    SFTTrainer,
-)
+from trl import SFTConfig, SFTTrainer
 
 from goalreel.chat.dialects.recognition import write_trained_steps
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.checkpoints import located
-from goalreel.errors import InputError, first_line
 from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from, write_card
-from goalreel.training.config import LanguageConfig
-from goalreel.training.loading import adapters, compile_parts, computes_bf16, freeze, load
+from goalreel.training.config import SftConfig
+from goalreel.training.loading import adapters, compile_parts, freeze, load
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.rows import (
     Collator,
@@ -28,7 +24,15 @@ from goalreel.training.rows import (
     read_rows,
     short_enough,
 )
-from goalreel.training.run import begin, check_savable, is_nano, last_checkpoint, processes, save, tensorboard
+from goalreel.training.run import (
+    begin,
+    check_savable,
+    is_nano,
+    processes,
+    save,
+    tensorboard,
+    trainer_arguments,
+)
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +40,7 @@ log = logging.getLogger(__name__)
 class _Trainer(SFTTrainer):
     """Weighs the tokens of verdicts and phrases, shows rows of one length together, and knows Muon."""
 
-    def __init__(self, *args: Any, config: LanguageConfig, lengths: Sequence[Length], **options: Any) -> None:
+    def __init__(self, *args: Any, config: SftConfig, lengths: Sequence[Length], **options: Any) -> None:
         self._config, self._lengths = config, lengths
         super().__init__(*args, **options)
 
@@ -69,20 +73,20 @@ class _Trainer(SFTTrainer):
         if self._config.optimizer != "muon":
             return super().create_optimizer(model)
         if self.optimizer is None:
-            c, trained = self._config, model or self.model
+            trained = model or self.model
             assert trained is not None
             self.optimizer = MuonAdamW(
                 trained.named_parameters(),
-                lr=c.learning_rate,
-                betas=c.betas,
-                weight_decay=c.weight_decay,
-                muon_lr=c.muon_learning_rate,
-                muon_weight_decay=c.muon_weight_decay,
+                lr=self.args.learning_rate,
+                betas=(self.args.adam_beta1, self.args.adam_beta2),
+                weight_decay=self.args.weight_decay,
+                muon_lr=self._config.muon_learning_rate,
+                muon_weight_decay=self._config.muon_weight_decay,
             )
         return self.optimizer
 
 
-def train(config: LanguageConfig, out: Path, resume: bool) -> dict[str, float]:
+def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
     """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
 
     `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
@@ -97,13 +101,10 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> dict[str, float]:
     """
     rows = read_rows(config.corpus)
     held_out = read_rows(config.validation) if config.validation else None
-    state = processes()
     check_savable(config)
-    begin(config, out, resume)
-    last = last_checkpoint(out / "checkpoints") if resume else None
-    if resume and last is None:
-        raise InputError(f"{out} has no checkpoint to resume from: run without --resume, to another folder")
-    with state.main_process_first():
+    arguments = _arguments(config, out)
+    last = begin(config, out, resume)
+    with processes().main_process_first():
         source = config.from_scratch(rows, out / "checkpoints" / "start") or located(config.model)
     model, processor = load(source, config)
     cuts = config.long_rows == "cut"
@@ -116,7 +117,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> dict[str, float]:
         compile_parts(model.get_decoder().get_submodule("layers").children(), dynamic=True)
     trainer = _Trainer(
         model=model,
-        args=_arguments(config, out, evaluates=held_out is not None),
+        args=arguments,
         data_collator=collator,
         train_dataset=as_dataset(rows),
         eval_dataset=as_dataset(held_out) if held_out else None,
@@ -139,49 +140,26 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> dict[str, float]:
     return numbers
 
 
-def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConfig:
-    schedule: dict[str, Any] = {}
-    if config.schedule == "warmup_stable_decay" and config.steps is not None:
-        falling = max(1, round(config.decay * config.steps))
-        schedule = {"num_decay_steps": falling, "decay_type": "linear", "min_lr_ratio": 0.01}
-    try:
-        return SFTConfig(
-            output_dir=str(out / "checkpoints"),
-            seed=config.seed,
-            max_steps=config.steps or -1,
-            num_train_epochs=config.epochs or 1.0,
-            per_device_train_batch_size=config.batch_size,
-            per_device_eval_batch_size=config.batch_size,
-            gradient_accumulation_steps=config.accumulate,
-            learning_rate=config.learning_rate,
-            adam_beta1=config.betas[0],
-            adam_beta2=config.betas[1],
-            weight_decay=config.weight_decay,
-            max_grad_norm=config.max_grad_norm,
-            lr_scheduler_type=config.schedule,
-            lr_scheduler_kwargs=schedule,
-            warmup_steps=config.warmup,
-            bf16=config.bf16 and computes_bf16(),
-            use_cpu=not torch.cuda.is_available(),
-            gradient_checkpointing=config.gradient_checkpointing,
-            dataloader_num_workers=config.workers,
-            dataloader_persistent_workers=config.workers > 0,
-            prediction_loss_only=True,
-            remove_unused_columns=False,
-            dataset_kwargs={"skip_prepare_dataset": True},
-            max_length=None,  # the collator's matter
-            logging_steps=config.log_every,
-            report_to=[],  # the TensorBoard callback is given a folder of its own
-            save_steps=config.save_every,
-            save_total_limit=config.keep,
-            eval_strategy="steps" if evaluates else "no",
-            eval_steps=config.save_every,
-        )
-    except ValueError as e:  # such as bf16 on a device without it
-        raise InputError(f"the trainer refuses these settings: {first_line(e)[:300]}") from e
+def _arguments(config: SftConfig, out: Path) -> SFTConfig:
+    evaluates = {}
+    if config.validation:
+        evaluates = {"eval_strategy": "steps", "eval_steps": config.trainer.get("save_steps", 500)}
+    return trainer_arguments(
+        SFTConfig,
+        config,
+        out,
+        {"lr_scheduler_type": "cosine"},
+        per_device_eval_batch_size=config.trainer.get("per_device_train_batch_size", 8),
+        dataloader_persistent_workers=config.trainer.get("dataloader_num_workers", 0) > 0,
+        prediction_loss_only=True,
+        remove_unused_columns=False,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        max_length=None,  # the collator's matter
+        **evaluates,
+    )
 
 
-def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
+def _card(config: SftConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
     nano, weights_before = is_nano(config.model), Path(located(config.model)) / "model.safetensors"
     return Card(
         title=f"goalreel {'nano ' if nano else ''}{config.role}",

@@ -32,8 +32,7 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import TabletopScene
 from goalreel.tabletop.sim.teleport import teleport
-from goalreel.training.config import Schedule, read_config
-from goalreel.training.training_loop import fit
+from goalreel.training.config import read_config
 from goalreel.types import Edit
 from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
 from goalreel_lab.lessons.kinds import EDITS
@@ -42,6 +41,7 @@ from goalreel_lab.nano import editor_training as trainer
 from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor import NanoEditor
 from goalreel_lab.nano.editor_data import latents, read_edits
+from goalreel_lab.nano.training_loop import Schedule, fit
 from goalreel_lab.nano.vae import windows
 
 SIZE = 64

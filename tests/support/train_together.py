@@ -12,12 +12,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from goalreel.training import sft as language
-from goalreel.training.config import Schedule
 from goalreel.training.run import processes
-from goalreel.training.training_loop import fit
 from goalreel_lab.nano import editor_training
 from goalreel_lab.nano.agent_config import NanoAgentConfig
 from goalreel_lab.nano.config import EditorConfig
+from goalreel_lab.nano.training_loop import Schedule, fit
 
 ROWS = torch.linspace(-1, 1, 32).view(8, 4).sin()
 WANTED = ROWS @ torch.tensor([[1.0], [2.0], [-1.0], [0.5]])
@@ -45,9 +44,9 @@ PLANNER = {
         "vocabulary": 420,
         "side": 64,
     },
-    "steps": 4,
-    "batch_size": 2,
-    "save_every": 2,
+    "max_steps": 4,
+    "per_device_train_batch_size": 2,
+    "save_steps": 2,
     "optimizer": "muon",
     "bf16": False,
 }

@@ -100,7 +100,7 @@ def test_trap_15_rows_of_held_out_episodes_are_refused(rows, tmp_path, seed):
 
 
 def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog):
-    settings = config(folder, steps=3, save_every=100, outage={"waits": [0, 0]}, temperature=2.0)
+    settings = config(folder, max_steps=3, save_steps=100, outage={"waits": [0, 0]}, temperature=2.0)
     caplog.set_level(logging.WARNING)
     calls: list[int] = []
     whole = grpo.CriticReward.marks
@@ -136,7 +136,7 @@ def test_trap_6_the_share_of_silent_groups_is_logged(folder, tmp_path, monkeypat
         return [None if s is None else Marks(1.0, 1.0, s, False) for group in steps for s in group]
 
     monkeypatch.setattr(grpo.CriticReward, "marks", marks)
-    some = {"prompts_per_rollout": 3, "group": 4, "batch_size": 12, "steps": 1, "outage": {"most": 0.1}}
+    some = {"num_generations": 4, "per_device_train_batch_size": 12, "max_steps": 1, "outage": {"most": 0.1}}
     run(config(folder, **some), tmp_path / "out")
     (told, *_) = history(tmp_path / "out", 1)
     assert told["silent_groups"] == pytest.approx(2 / 3)

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.errors import InputError
-from goalreel.training.config import CollapseSettings, GrpoConfig, cost, read_config
-from goalreel.training.grpo import curve
+from goalreel.training.card import curve
+from goalreel.training.config import CollapseSettings, GrpoConfig, read_config
 
 
 @pytest.fixture(scope="module")
@@ -35,42 +35,52 @@ def folder(tmp_path_factory) -> Path:
     return corpus(tmp_path_factory.mktemp("rl") / "rl", rows)
 
 
-def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_default():
+def arguments(grpo, name: str, out: Path) -> Any:
+    """TRL's arguments of a preset, on one device without vLLM."""
+    return grpo.trl_arguments(read_config(name, GrpoConfig, bf16=False), out)
+
+
+def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_default(grpo, tmp_path):
     eight = read_config("critic-8b-grpo", GrpoConfig)
-    assert (eight.reward.form, eight.kl, eight.group, eight.prompts_per_rollout) == (
-        "repository",
-        1e-3,
-        8,
-        16,
-    )
-    assert eight.passes(devices=8) == (16, 8)
-    assert read_config("nano-critic-grpo", GrpoConfig).passes(devices=1) == (2, 2)
+    assert eight.reward.form == "repository"
+    for name, rollout in (("critic-8b-grpo", (128, 8, 128, 8)), ("nano-critic-grpo", (128, 8, 2, 2))):
+        told = arguments(grpo, name, tmp_path)
+        passes = (told.steps_per_generation, told.gradient_accumulation_steps)
+        assert (told.generation_batch_size, told.num_generations, *passes) == rollout
+        assert told.scale_rewards == "batch", "trap 5: not by a group's own spread"
+        assert (told.beta, told.epsilon, told.epsilon_high, told.loss_type) == (1e-3, 0.2, 0.3, "dapo")
     with pytest.raises(InputError, match="form"):
         read_config("critic-8b-grpo", GrpoConfig, reward={"form": "other"})
 
 
-def test_trap_5_advantages_are_not_divided_by_a_group_s_own_spread():
-    for name in ("critic-8b-grpo", "nano-critic-grpo"):
-        assert read_config(name, GrpoConfig).scale_rewards == "batch"
-
-
-def test_settings_that_do_not_fit_are_refused(grpo, folder):
-    with pytest.raises(ValueError, match="do not divide"):
-        config(folder, batch_size=4).passes(1)
-    with pytest.raises(InputError, match="do not divide over 1 device"):
-        run(config(folder, batch_size=4), folder / "out")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"per_device_train_batch_size": 4}, "must be divisible by num_generations"),
+        (
+            {"prompts_per_rollout": 4},
+            "prompts_per_rollout: no such setting, of goalreel or of TRL's GRPOConfig",
+        ),
+        ({"max_steps": "many"}, "max_steps: Input should be a valid integer"),
+        ({"per_device_train_batch_size": 300}, "rows do not fill a rollout of 100"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_before_anything_is_written(grpo, folder, change, said):
+    with pytest.raises(InputError, match=said):
+        run(config(folder, **change), folder / "out")
     assert not (folder / "out").exists()
-    with pytest.raises(ValueError, match="either steps or epochs"):
-        config(folder, epochs=1)
+
+
+def test_a_reward_of_nothing_is_refused(tmp_path):
     with pytest.raises(ValueError, match="both 0"):
-        config(folder, reward={"accuracy": 0, "step": 0})
+        config(tmp_path, reward={"accuracy": 0, "step": 0})
 
 
-def test_the_cost_is_told_before(tmp_path):
-    told = cost(config(tmp_path, steps=300), [True, True, False, False])
+def test_the_cost_is_told_before(grpo, tmp_path):
+    small = grpo.trl_arguments(config(tmp_path, max_steps=300), tmp_path)
+    told = grpo.cost(small, [True, True, False, False])
     assert (told.rollouts, told.completions, told.edits) == (300, 1800, 1200)
-    eight = read_config("critic-8b-grpo", GrpoConfig)
-    told = cost(eight, [False] * 13_000)
+    told = grpo.cost(arguments(grpo, "critic-8b-grpo", tmp_path), [False] * 13_000)
     assert (told.rollouts, told.completions, told.edits) == (812, 812 * 128, 812 * 144)
 
 
@@ -119,7 +129,7 @@ def test_one_rollout_trains_a_critic(grpo, folder, tmp_path):
     from goalreel.chat.hf import HfChat
 
     path, out = tmp_path / "config.yaml", tmp_path / "out"
-    tiny = {"steps": 1, "prompts_per_rollout": 1, "group": 2, "batch_size": 2, "temperature": 1.5}
+    tiny = {"max_steps": 1, "num_generations": 2, "per_device_train_batch_size": 2, "temperature": 1.5}
     path.write_text(yaml.safe_dump({**SMALL, **tiny, "corpus": [str(folder)]}))
     arguments = ["critic", "--method", "grpo", "--config", str(path), "--out", str(out), "--json"]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)

@@ -11,7 +11,7 @@ from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.tabletop.sim.task_ids import held_out_split
-from goalreel.training.config import GrpoConfig, LanguageConfig
+from goalreel.training.config import GrpoConfig, SftConfig
 from goalreel.types import Edit, Failure
 
 REFUSED = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing\Z"
@@ -65,8 +65,8 @@ def test_adapters_of_a_supervised_run_are_refused(launched, training, tmp_path):
     rows.write_text(
         '[{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]'
     )
-    config = LanguageConfig(
-        role="critic", model=str(tmp_path / "none"), corpus=(rows,), steps=1, method="lora"
+    config = SftConfig(
+        role="critic", model=str(tmp_path / "none"), corpus=(rows,), max_steps=1, method="lora"
     )
     with pytest.raises(InputError, match=REFUSED):
         training.language(config, tmp_path / "out", False)
@@ -77,10 +77,9 @@ def test_adapters_of_a_reinforced_run_are_refused(launched, training, tmp_path):
     config = GrpoConfig(
         model=str(tmp_path / "none"),
         corpus=(critiques(tmp_path / "rl"),),
-        steps=1,
-        prompts_per_rollout=1,
-        group=2,
-        batch_size=2,
+        max_steps=1,
+        num_generations=2,
+        per_device_train_batch_size=2,
         method="lora",
     )
     with pytest.raises(InputError, match=REFUSED):
@@ -90,7 +89,7 @@ def test_adapters_of_a_reinforced_run_are_refused(launched, training, tmp_path):
 
 
 def test_all_weights_are_saved_from_shards(launched, training):
-    training.check_savable(LanguageConfig(role="critic", model="some", steps=1))
+    training.check_savable(SftConfig(role="critic", model="some", max_steps=1))
 
 
 def test_adapters_of_an_unsharded_run_are_merged(monkeypatch, training):
@@ -99,4 +98,4 @@ def test_adapters_of_an_unsharded_run_are_merged(monkeypatch, training):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     state = SimpleNamespace(distributed_type=DistributedType.NO)
     monkeypatch.setattr("goalreel.training.run.processes", lambda: state)
-    training.check_savable(LanguageConfig(role="critic", model="some", steps=1, method="lora"))
+    training.check_savable(SftConfig(role="critic", model="some", max_steps=1, method="lora"))

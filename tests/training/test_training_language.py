@@ -27,7 +27,7 @@ from goalreel.critics.chat import ChatCritic, question
 from goalreel.datasets.corpora.rows import messages_of
 from goalreel.errors import InputError
 from goalreel.planners.chat import ChatPlanner
-from goalreel.training.config import LanguageConfig, presets, read_config
+from goalreel.training.config import SftConfig, presets, read_config
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.rows import IGNORED, Collator, LengthSampler, read_rows, short_enough
@@ -44,7 +44,7 @@ from goalreel_lab.nano.agent_config import NanoAgentConfig
 from goalreel_lab.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 
 
-def train(config: LanguageConfig, out: Path, resume: bool) -> None:
+def train(config: SftConfig, out: Path, resume: bool) -> None:
     """Only the worker that trains loads trl, for two seconds."""
     from goalreel.training import sft as language
 
@@ -65,11 +65,13 @@ FAST = {
     "optimizer": "muon",
     "learning_rate": 4e-3,
     "muon_learning_rate": 2e-2,
-    "betas": (0.9, 0.98),
-    "schedule": "warmup_stable_decay",
-    "warmup": 4,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.98,
+    "lr_scheduler_type": "warmup_stable_decay",
+    "lr_scheduler_kwargs": {"num_decay_steps": 22, "decay_type": "linear", "min_lr_ratio": 0.01},
+    "warmup_steps": 4,
     "bf16": False,
-    "log_every": 10,
+    "logging_steps": 10,
 }
 VERDICT = re.compile(r'(?<="previous_step_success": )(true|false)')
 
@@ -122,7 +124,7 @@ def overlaid(tmp_path_factory):
 
 
 def nano(path: Path, corpus: Path):
-    rows, config = read_rows([corpus]), NanoAgentConfig(role="critic", model="nano", nano=SHAPE, steps=1)
+    rows, config = read_rows([corpus]), NanoAgentConfig(role="critic", model="nano", nano=SHAPE, max_steps=1)
     tokenizer = build_tokenizer(rows, config.nano.vocabulary)
     build_processor(tokenizer, config.nano.side).save_pretrained(path)
     model = build_model(tokenizer, config.nano, 0)
@@ -220,7 +222,9 @@ def test_a_long_row_is_cut_or_left_out_as_the_settings_say(tmp_path, verdicts, c
 @pytest.mark.lab
 def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     corpus, tasks, wanted = plans
-    config = NanoAgentConfig(role="planner", corpus=(corpus,), steps=45, batch_size=4, **FAST)
+    config = NanoAgentConfig(
+        role="planner", corpus=(corpus,), max_steps=45, per_device_train_batch_size=4, **FAST
+    )
     train(config, tmp_path / "planner", False)
     planner = ChatPlanner(HfChat.load(tmp_path / "planner", device="cpu", max_new_tokens=600), replies=1)
     assert tasks[0].instruction == tasks[1].instruction
@@ -240,8 +244,8 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
         role="critic",
         corpus=(corpus,),
         validation=(corpus,),
-        steps=45,
-        batch_size=6,
+        max_steps=45,
+        per_device_train_batch_size=6,
         phrase_weights={VERDICT: 10},
         save_dtype="float16",
         **FAST,
@@ -263,8 +267,8 @@ def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
         config = NanoAgentConfig(
             role="critic",
             corpus=(verdicts[0],),
-            steps=1,
-            batch_size=6,
+            max_steps=1,
+            per_device_train_batch_size=6,
             phrase_weights={VERDICT: weight},
             **FAST,
         )
@@ -283,7 +287,12 @@ def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monke
 
     monkeypatch.setattr("goalreel.training.sft.LengthSampler", Told)
     config = NanoAgentConfig(
-        role="critic", corpus=(verdicts[0],), steps=1, batch_size=2, accumulate=2, **FAST
+        role="critic",
+        corpus=(verdicts[0],),
+        max_steps=1,
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=2,
+        **FAST,
     )
     train(config, tmp_path, False)
     assert set(asked) == {(len(read_rows([verdicts[0]])), 4)}
@@ -323,8 +332,14 @@ def interrupt_at_first_checkpoint(arguments: list[str]) -> None:
     ],
 )
 def test_a_stopped_run_resumes_to_the_same_weights(stop, tmp_path, verdicts):
-    settings = {"role": "critic", "corpus": [str(verdicts[0])], "steps": 4, "batch_size": 2, "save_every": 2}
-    settings |= FAST | {"betas": [0.9, 0.98]}
+    settings = {
+        "role": "critic",
+        "corpus": [str(verdicts[0])],
+        "max_steps": 4,
+        "per_device_train_batch_size": 2,
+        "save_steps": 2,
+    }
+    settings |= FAST
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(settings))
     config = read_config(str(path), NanoAgentConfig)
@@ -348,7 +363,12 @@ def test_a_stopped_run_resumes_to_the_same_weights(stop, tmp_path, verdicts):
 def test_compiled_it_learns_the_same(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
     config = NanoAgentConfig(
-        role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), steps=2, batch_size=4, bf16=False
+        role="critic",
+        model=str(tmp_path / "nano"),
+        corpus=(verdicts[0],),
+        max_steps=2,
+        per_device_train_batch_size=4,
+        bf16=False,
     )
     ways = {"plain": {}, "compiled": {"compile": True}}
     graphs = []
@@ -367,7 +387,11 @@ def test_compiled_it_learns_the_same(tmp_path, verdicts):
 def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
     config = NanoAgentConfig(
-        role="critic", model=str(tmp_path / "nano"), steps=1, freeze_vision_tower=True, freeze_projector=True
+        role="critic",
+        model=str(tmp_path / "nano"),
+        max_steps=1,
+        freeze_vision_tower=True,
+        freeze_projector=True,
     )
     model, _ = load(tmp_path / "nano", config)
     frozen = freeze(model, config)
@@ -393,8 +417,8 @@ def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdi
         method="lora",
         lora={"rank": 4, "alpha": 8},
         freeze_vision_tower=True,
-        steps=2,
-        batch_size=2,
+        max_steps=2,
+        per_device_train_batch_size=2,
         learning_rate=1e-2,
         bf16=True,
     )
@@ -422,10 +446,10 @@ def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"learning_rate": -1}, "learning_rate: Input should be greater than 0"),
-        ({"larning_rate": 1}, "larning_rate: Extra inputs are not permitted"),
+        ({"learning_rate": "fast"}, "learning_rate: Input should be a valid number"),
+        ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
+        ({"larning_rate": 1}, "larning_rate: no such setting, of goalreel or of TRL's SFTConfig"),
         ({"phrase_weights": {"(": 2}}, "phrase_weights.(.[key]: Input should be a valid regular expression"),
-        ({"epochs": 1}, "give either steps or epochs"),
         ({"role": "planner"}, "trains a planner, not a critic"),
         ({"corpus": ["nowhere.json"]}, "nowhere.json: not a readable ShareGPT file"),
         ({"corpus": []}, "no rows to train on"),
@@ -434,7 +458,13 @@ def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
 )
 def test_a_bad_config_is_one_clear_line(tmp_path, verdicts, change, said):
     path = tmp_path / "bad.yaml"
-    settings = {"role": "critic", "model": "nano", "nano": SHAPE, "corpus": [str(verdicts[0])], "steps": 1}
+    settings = {
+        "role": "critic",
+        "model": "nano",
+        "nano": SHAPE,
+        "corpus": [str(verdicts[0])],
+        "max_steps": 1,
+    }
     path.write_text(yaml.safe_dump(settings | change))
     assert said in one_line(["critic", "--config", str(path), "--out", str(tmp_path / "out")])
 
@@ -442,7 +472,14 @@ def test_a_bad_config_is_one_clear_line(tmp_path, verdicts, change, said):
 @pytest.mark.lab
 def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, verdicts):
     """So that a Critic can go on from a Planner: its replies are as short as with a tokenizer of its own."""
-    settings = {"role": "planner", "model": "nano", "nano": SHAPE, "steps": 1, "batch_size": 2, "bf16": False}
+    settings = {
+        "role": "planner",
+        "model": "nano",
+        "nano": SHAPE,
+        "max_steps": 1,
+        "per_device_train_batch_size": 2,
+        "bf16": False,
+    }
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings))
     given = ["--config", str(tmp_path / "c.yaml"), "--corpus", str(plans[0])]
     first = [*given, "--words", str(verdicts[0]), "--out", str(tmp_path / "planner")]
@@ -487,7 +524,9 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     shipped = Path(located("nano-critic"))
     if not shipped.is_dir():
         pytest.skip("no goalreel/checkpoints/nano in this checkout")
-    config = NanoAgentConfig(role="critic", model="nano-critic", corpus=(verdicts[0],), steps=1, batch_size=1)
+    config = NanoAgentConfig(
+        role="critic", model="nano-critic", corpus=(verdicts[0],), max_steps=1, per_device_train_batch_size=1
+    )
     train(config.model_copy(update={"learning_rate": 1e-9, "save_dtype": "float16"}), tmp_path / "on", False)
     before, after = (load_file(f / "model.safetensors") for f in (shipped, tmp_path / "on"))
     for name in before:
@@ -501,7 +540,7 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
 def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
     plain = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").model.visual.patch_embed
-    config = NanoAgentConfig(role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), steps=1)
+    config = NanoAgentConfig(role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), max_steps=1)
     fast = load(tmp_path / "nano", config)[0].model.visual.patch_embed
     assert type(fast.proj) is not type(plain.proj)
     patches = torch.randn(6, plain.proj.weight[0].numel())

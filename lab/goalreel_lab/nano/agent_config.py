@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from goalreel.training.config import LanguageConfig
+from goalreel.training.config import SftConfig
 from goalreel_lab.nano.config import NanoShape
 
 
-class NanoAgentConfig(LanguageConfig):
+class NanoAgentConfig(SftConfig):
     """Supervised fine-tuning of a Planner or a Critic that may be made from scratch: `model: nano`."""
 
     nano: NanoShape = NanoShape()

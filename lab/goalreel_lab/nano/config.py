@@ -5,7 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from goalreel.training.config import Count, Portion, Positive, Schedule, TrainingConfig
+from goalreel.training.config import Count, Portion, Positive, TrainingConfig
+from goalreel_lab.nano.training_loop import Schedule
 
 HEAD = 32
 """Width of an attention head of the nano models."""

@@ -19,11 +19,11 @@ from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.config import read_config
 from goalreel.training.loading import compile_parts
 from goalreel.training.run import hold, processes
-from goalreel.training.training_loop import CHECKPOINT, Batch, MakeBatch, fit
 from goalreel_lab.lessons.rows import EditRow
 from goalreel_lab.nano.config import DenoiserTraining, EditorConfig
 from goalreel_lab.nano.editor import NanoEditor
 from goalreel_lab.nano.editor_data import Edits, latents, read_edits
+from goalreel_lab.nano.training_loop import CHECKPOINT, Batch, MakeBatch, fit
 from goalreel_lab.nano.vae import train_vae
 
 log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ def train_denoiser(
     """Train the editor's denoiser and text encoder. `ids`: the prompts' tokens (n, length).
 
     Raises:
-        InputError: see `goalreel.training.training_loop.fit`.
+        InputError: see `goalreel_lab.nano.training_loop.fit`.
     """
     config = editor.config
     with processes().main_process_first():  # the others find them kept

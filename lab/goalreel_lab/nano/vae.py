@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from goalreel.progress import OnProgress
 from goalreel.training.loading import half
 from goalreel.training.run import processes
-from goalreel.training.training_loop import Batch, fit
 from goalreel_lab.nano.config import VaeTraining
 from goalreel_lab.nano.editor import NanoEditor, to_model
 from goalreel_lab.nano.editor_data import Edits
+from goalreel_lab.nano.training_loop import Batch, fit
 
 SATURATED = 0.25
 """Least spread between a pixel's colour values (0-1) for it to count as an object's."""
@@ -31,7 +31,7 @@ def train_vae(
     """Train the editor's VAE on the edits' pictures, measure its latents, and save it in `out`.
 
     Raises:
-        InputError: see `goalreel.training.training_loop.fit`.
+        InputError: see `goalreel_lab.nano.training_loop.fit`.
     """
     config, pictures = editor.config, edits.pictures
     training, shape = config.vae, config.shape

@@ -80,15 +80,23 @@ def main(
             _goalreel("corpus", "filter-groups", critiques, "--critic", critic, "--out", filtered)
         both = out / "one_agent_sft"
         _train(
-            both, _config(out, "nano-critic-own", both.name, steps=sft_steps), (verdicts, plans), model, []
+            both,
+            _config(out, "nano-critic-own", both.name, max_steps=sft_steps),
+            (verdicts, plans),
+            model,
+            [],
         )
         for arm, (_, reward) in ARMS.items():
             if arm == "sft":
                 continue
             start = str(both) if arm == "one_agent" else model
             rows = (critiques if arm == "unfiltered" else filtered,)
-            settings = {"steps": steps, "prompts_per_rollout": rollout, "editor": editor, "reward": reward}
-            settings |= {"batch_size": min(64, 8 * rollout), "learning_rate": rate}
+            batch = min(64, 8 * rollout)
+            settings = {"max_steps": steps, "editor": editor, "reward": reward, "learning_rate": rate}
+            settings |= {
+                "per_device_train_batch_size": batch,
+                "gradient_accumulation_steps": 8 * rollout // batch,
+            }
             config = _config(out, "nano-critic-grpo", arm, **settings)
             _train(out / arm, config, rows, start, ["--method", "grpo"])
         steps_by_arm = {arm: _measured(out, arm, model, editor, split, episodes) for arm in ARMS}

@@ -111,7 +111,8 @@ def _preset(folder: Path, share: float, name: str) -> str | Path:
         return name
     settings = yaml.safe_load(config_file(name).read_text(encoding="utf-8"))
     for part in (settings, *(p for p in settings.values() if isinstance(p, dict))):
-        part |= {key: _some(part[key], share) for key in ("steps", "warmup") if key in part}
+        lengths = ("steps", "warmup", "max_steps", "warmup_steps", "num_decay_steps")
+        part |= {key: _some(part[key], share) for key in lengths if key in part}
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.yaml"
     write_bytes(path, yaml.safe_dump(settings, sort_keys=False).encode())
