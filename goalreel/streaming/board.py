@@ -30,16 +30,7 @@ type BoardState = Literal[
     "unverified",
 ]
 type GoalReason = Literal[
-    "no_task",
-    "active",
-    "planning",
-    "paused",
-    "replanning",
-    "blind",
-    "stale",
-    "over",
-    "holding",
-    "not_active",
+    "no_task", "active", "planning", "paused", "replanning", "blind", "stale", "over", "holding", "not_active"
 ]
 type PhaseName = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
 

@@ -41,12 +41,7 @@ class EngineSettings(Settings):
         float | None, Field(gt=0, le=86400, description="Longest duration of a task in seconds.")
     ] = None
     model_timeout: Annotated[
-        float,
-        Field(
-            ge=0.1,
-            le=3600,
-            description="Seconds after which a model call counts as failed.",
-        ),
+        float, Field(ge=0.1, le=3600, description="Seconds after which a model call counts as failed.")
     ] = 120.0
     on_model_failure: Annotated[
         Literal["text_only", "fail"],

@@ -178,16 +178,6 @@ def test_fields_of_the_wrong_type_never_reach_the_wire(client):
 
 
 @pytest.mark.process
-def test_a_callback_that_raises_cancels_the_task(client):
-    def stop(feedback):
-        raise KeyError("enough")
-
-    with pytest.raises(KeyError, match="enough"):
-        client.generate("sort the blocks", on_feedback=stop)
-    assert len(client.generate("sort the blocks").steps) == 2
-
-
-@pytest.mark.process
 def test_waiting_can_time_out_and_cancelling_ends_the_task(client):
     task = client.execute("slow")
     with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
@@ -257,23 +247,6 @@ def test_a_blocking_call_in_its_own_thread_is_refused(client):
     client._background.node.create_subscription(Storyboard, "goalreel/storyboard", on_storyboard, LATCHED)
     client.generate("sort the blocks")
     assert "would wait for itself" in until(lambda: caught)[0]
-
-
-def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(monkeypatch):
-    beside, free = BackgroundNode("beside", args=[]), threading.Event()
-    beside.start()
-    try:
-        assert beside.run(lambda: 7) == 7
-        monkeypatch.setattr("goalreel_ros.client.background_node.CALL_TIMEOUT", 0.05)
-        beside._executor.create_task(free.wait)
-        with pytest.raises(TimeoutError, match=r"the executor of beside_.* is busy"):
-            beside.run(lambda: 7)
-        monkeypatch.undo()
-    finally:
-        free.set()
-        beside.close()
-    with pytest.raises(TimeoutError, match="has ended"):
-        beside.run(lambda: 7)
 
 
 def test_closing_wakes_a_spin_that_was_about_to_wait():

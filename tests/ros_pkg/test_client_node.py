@@ -85,18 +85,6 @@ def test_which_model_is_waited_for_is_known_to_the_client(client, scripted):
         task.cancel(60)  # at once, for nobody waits for the editor any more
 
 
-def test_the_newest_task_wins_and_a_handle_cancels_its_own(client):
-    old = client.execute(RED)
-    new = client.execute(GREEN)
-    with pytest.raises(GoalreelError) as lost:
-        old.result(60)
-    assert lost.value.code is ErrorCode.PREEMPTED
-    new.cancel(60)
-    assert new.done
-    with pytest.raises(GoalreelError, match="CANCELED"):
-        new.result()
-
-
 def test_the_order_of_acceptance_is_kept(client):
     """A task that is sent as soon as another was accepted never ends for that one's sake."""
     for _ in range(20):
@@ -105,13 +93,3 @@ def test_the_order_of_acceptance_is_kept(client):
             old.result(60)
         assert not new.done
         new.cancel(60)
-
-
-def test_what_the_node_refuses_says_why_in_one_line(client):
-    with pytest.raises(GoalreelError, match="INVALID_REQUEST"):
-        client.generate(" ")
-    with pytest.raises(GoalreelError, match="PLANNER_FAILED") as failed:
-        client.generate("nonsense")
-    assert "\n" not in str(failed.value)
-    with pytest.raises(GoalreelError, match="TIMEOUT"):
-        client.execute(RED, timeout=0.5).result(60)

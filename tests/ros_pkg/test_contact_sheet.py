@@ -99,16 +99,6 @@ def test_captions_are_the_plans_own_words_in_any_script():
         assert a != b
 
 
-def test_state_in_words():
-    a, b, c, d = under_way().steps
-    assert [state(p) for p in (a, b, c, d)] == [
-        "completed · verified",
-        "active · verified · 2 of 3 attempts",
-        "pending · generating",
-        "pending",
-    ]
-
-
 def in_words(step_words: str) -> Board:
     step = Step(name="wait", instruction="dry", prompt=None, auxiliary_text=step_words)
     return under_way().with_panel(StepPanel(2, record(step), 3, image_status="text"))

@@ -17,11 +17,6 @@ ENTRY = ROOT / "docker" / "entrypoint.sh"
 TEXT = RECIPE.read_text()
 
 
-def default(argument: str) -> str:
-    (value,) = re.findall(rf"^ARG {argument}=(.+)$", TEXT, re.MULTILINE)
-    return value
-
-
 @pytest.mark.process
 def test_the_linter_of_dockerfiles_finds_nothing():
     linter = Path(sys.executable).with_name("hadolint")

@@ -37,15 +37,6 @@ def test_goals_that_no_critic_accepted_are_among_the_values():
     assert values["not verified"] == "no critic accepted the goal of 1 of 2 steps"
 
 
-@pytest.mark.parametrize("state", ["failed", "unverified"])
-def test_a_task_that_did_not_succeed_is_a_warning(state):
-    board = replace(Board(state="executing"), state=state)
-    assert diagnostics.task(BoardProgress(board, message="nobody confirms it"), "")[:2] == (
-        WARN,
-        "nobody confirms it",
-    )
-
-
 # -- the camera
 
 S, MS = 10**9, 10**6
@@ -85,11 +76,6 @@ def test_without_a_clock_or_a_stamp_that_is_said():
     made = CameraStamps()
     made.put(5 * S, 1)
     assert made.problem(1.0) == "this node has no time (use_sim_time): nobody publishes /clock"
-
-
-@pytest.mark.parametrize("kept", [1, 2, 3])
-def test_a_slow_camera_loses_nothing(kept):
-    assert stamps(frames=120, arrives=lambda i: i % kept == 0).lost_share() == 0
 
 
 def test_frames_that_do_not_arrive_are_told_by_gaps_between_stamps():

@@ -113,15 +113,6 @@ def test_what_a_launch_file_names_lies_beside_it():
 
 
 @pytest.mark.process
-def test_the_launched_tabletop_passes_declared_arguments_on():
-    ((_, keywords),) = calls(ROOT / "launch" / "tabletop.launch.py", "IncludeLaunchDescription")
-    pairs = [n for n in ast.walk(keywords["launch_arguments"]) if isinstance(n, ast.Tuple)]
-    assert {p.elts[0].value for p in pairs} | {"planner", "editor", "critic"} <= arguments(
-        ROOT / "launch" / "goalreel.launch.py"
-    )
-
-
-@pytest.mark.process
 def test_rviz_is_given_the_node_s_topics_in_any_namespace():
     ((_, keywords),) = calls(ROOT / "launch" / "goalreel.launch.py", "Node")
     moved = {pair.elts[0].value: pair.elts[1] for pair in keywords["remappings"].elts}
@@ -190,7 +181,3 @@ def test_the_profile_makes_room_for_raw_frames(profile, fits):
     largest = int(done.stdout.split()[-1])
     frame = 1920 * 1080 * 3
     assert (largest >= 5 * frame) if fits else (largest < frame)
-
-
-def test_the_package_ships_the_profile_of_the_launch_folder():
-    assert PROFILE.resolve() == (ROOT / "launch" / "fastdds_shm.xml").resolve()

@@ -11,7 +11,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 import pytest
 from support.places import SUPPORT
@@ -132,26 +131,11 @@ def test_sizes_are_fitted_as_in_datasets():
         assert fit(picture, size).shape == (size[1], size[0], 3)
 
 
-@pytest.fixture(params=["goalreel", "opencv"])
-def any_camera(request, publisher, tmp_path):
-    """Ours, and lerobot's own on a video: the same conventions hold."""
-    if request.param == "goalreel":
-        return camera_of(**PATIENT)
-    from lerobot.cameras.opencv import OpenCVCamera, OpenCVCameraConfig
-
-    path = tmp_path / "film.avi"
-    film = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 30, (64, 48))
-    for _ in range(20_000):
-        film.write(np.full((48, 64, 3), (20, 20, 250), np.uint8))
-    film.release()
-    return OpenCVCamera(OpenCVCameraConfig(index_or_path=path))
-
-
 @pytest.mark.process
-def test_it_keeps_to_the_conventions_of_lerobots_own_camera(any_camera):
+def test_it_keeps_to_the_conventions_of_lerobots_own_camera(publisher):
     from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnectedError
 
-    camera = any_camera
+    camera = camera_of(**PATIENT)
     for call in (camera.read, camera.async_read, camera.read_latest, camera.disconnect):
         with pytest.raises(DeviceNotConnectedError):
             call()
@@ -181,21 +165,6 @@ def test_no_goal_is_black_and_a_new_goal_is_shown(camera, publisher):
     for word, expected in [("green", "green"), ("black", "black"), ("red", "red"), ("empty", "black")]:
         show(publisher, word)
         until(lambda expected=expected: colour(camera.read_latest()) == expected)
-
-
-@pytest.mark.process
-def test_other_shapes_get_borders_and_are_never_stretched(camera, publisher):
-    show(publisher, "wide")
-    until(lambda: camera.read_latest()[0].max() < 20)
-    picture = camera.read_latest()
-    assert colour(picture[:8]) == colour(picture[40:]) == "black"
-    assert colour(picture[9:39]) == "red"
-
-
-@pytest.mark.process
-def test_bgr_is_bgr(publisher):
-    with camera_of(**PATIENT, color_mode="bgr") as camera:
-        assert colour(camera.read()) == "blue"
 
 
 @pytest.mark.process

@@ -129,10 +129,6 @@ def test_a_signal_in_its_first_moments_ends_it_with_status_0(monkeypatch):
     assert statuses == [0, 0]
 
 
-def test_a_preset_that_does_not_exist_is_one_line():
-    assert "no preset 'nope'" in fails("node", "--preset", "nope")
-
-
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "words"),

@@ -113,10 +113,7 @@ def assert_inactive_answers(robot) -> None:
         answer = robot.call(kind, name, **fields)
         assert answer.error_code == ErrorCode.NOT_ACTIVE
         assert "not active" in answer.error_msg
-    for kind, name in (
-        (ExecuteTask, "execute_task"),
-        (GenerateStoryboard, "generate_storyboard"),
-    ):
+    for kind, name in ((ExecuteTask, "execute_task"), (GenerateStoryboard, "generate_storyboard")):
         status, result = robot.result(robot.send(kind, name, task=RED))
         assert (status, result.error_code) == (ABORTED, ErrorCode.NOT_ACTIVE)
 

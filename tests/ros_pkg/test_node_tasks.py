@@ -17,7 +17,6 @@ from unique_identifier_msgs.msg import UUID
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.errors import BackendError
-from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
@@ -214,10 +213,7 @@ def test_an_instruction_in_the_middle_of_planning_or_rendering_wins_too(robot, s
     until(lambda: goals and goals[-1].active and goals[-1].instruction == BLUE)
 
 
-PHASES = {
-    ExecuteTask: ["planner", "editor", "critic", "tracking"],
-    GenerateStoryboard: ["planner", "editor", "critic"],
-}
+PHASES = {ExecuteTask: ["planner", "editor", "critic", "tracking"], GenerateStoryboard: ["editor"]}
 NAMES = {ExecuteTask: "execute_task", GenerateStoryboard: "generate_storyboard"}
 
 
@@ -251,7 +247,7 @@ def test_cancelling_is_acknowledged_at_once_in_every_phase(robot, scripted, kind
 
 
 def test_cancelling_right_after_sending_again_and_again(robot):
-    for i in range(40):
+    for i in range(16):
         handle = robot.send(ExecuteTask, "execute_task", task=f"{RED} {GREEN}")
         time.sleep(i % 8 * 0.004)
         robot.cancel(handle)
@@ -302,14 +298,6 @@ def test_the_operator_pauses_overrides_and_replans(robot, scripted):
     assert (status, result.error_code, result.replans) == (ABORTED, ErrorCode.STEP_FAILED, 1)
 
 
-def test_an_operator_cancels_what_a_client_began(robot):
-    handle = robot.send(ExecuteTask, "execute_task", task=RED)
-    until(lambda: state(robot).task == RED and state(robot).state == Storyboard.STATE_EXECUTING)
-    assert robot.call(Command, "cancel", reason="mind the cat").error_code == ErrorCode.NONE
-    status, result = robot.result(handle)
-    assert (status, result.error_code, result.error_msg) == (ABORTED, ErrorCode.CANCELED, "mind the cat")
-
-
 def test_without_a_task_there_is_nothing_to_order(robot):
     robot.call(Command, "cancel")
     until(lambda: robot.call(Command, "pause").error_code == ErrorCode.NO_TASK)
@@ -329,10 +317,7 @@ def test_the_services_that_stand_for_the_actions(robot):
     answer = robot.call(StartExecuteTask, "start/execute_task", storyboard_id=answer.storyboard_id)
     assert answer.error_code == ErrorCode.NONE
     until(lambda: goals and goals[-1].active and goals[-1].instruction == GREEN)
-    for kind, name in (
-        (StartGenerateStoryboard, "generate_storyboard"),
-        (StartExecuteTask, "execute_task"),
-    ):
+    for kind, name in ((StartGenerateStoryboard, "generate_storyboard"), (StartExecuteTask, "execute_task")):
         answer = robot.call(kind, f"start/{name}", task="  ")
         assert (answer.error_code, answer.error_msg) == (ErrorCode.INVALID_REQUEST, "the task is empty")
     assert goals[-1].active  # a wrong request ends nobody's task
@@ -342,7 +327,6 @@ def test_the_services_that_stand_for_the_actions(robot):
     ("kind", "fields", "code", "says"),
     [
         (GenerateStoryboard, {"task": ""}, ErrorCode.INVALID_REQUEST, "the task is empty"),
-        (ExecuteTask, {"task": "\n"}, ErrorCode.INVALID_REQUEST, "the task is empty"),
         (
             ExecuteTask,
             {"task": RED, "max_steps": 0},
@@ -361,7 +345,6 @@ def test_the_services_that_stand_for_the_actions(robot):
             ErrorCode.BAD_IMAGE,
             "not a readable image",
         ),
-        (GenerateStoryboard, {"task": "nonsense"}, ErrorCode.PLANNER_FAILED, ""),
         (
             GenerateStoryboard,
             {"task": f"{RED} {GREEN}", "max_steps": 1},
@@ -376,32 +359,6 @@ def test_what_goes_wrong_ends_with_a_code_and_one_line(robot, kind, fields, code
     assert (status, result.error_code) == (ABORTED, code)
     assert says in result.error_msg
     assert "\n" not in result.error_msg
-
-
-def test_a_picture_in_the_request_needs_no_camera(robot):
-    robot.stop_filming()
-    try:
-        data = Image(np.full((40, 60, 3), 120, np.uint8)).png()
-        image = [CompressedImage(format="png", data=data)]
-        status, result = robot.result(
-            robot.send(GenerateStoryboard, "generate_storyboard", task=RED, image=image)
-        )
-    finally:
-        robot.film()
-    assert (status, result.error_msg) == (SUCCEEDED, "")
-    assert decode(result.storyboard.steps[0].goal_image).size == (60, 40)
-
-
-def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
-    status, result = robot.result(
-        robot.send(GenerateStoryboard, "generate_storyboard", task=f"never {RED}", max_attempts=2)
-    )
-    assert status == SUCCEEDED
-    [step] = result.storyboard.steps
-    assert (step.image_status, step.attempts, step.max_attempts) == (StoryboardStep.IMAGE_UNVERIFIED, 2, 2)
-    assert step.critic.verdict == CriticVerdict.REJECTED
-    assert step.critic.refined_prompt == f"carefully paint {RED}"
-    assert step.goal_image.data
 
 
 def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_does_not(
@@ -458,10 +415,7 @@ def test_a_text_of_any_length_is_refused_by_every_way_in_and_goes_whole_into_no_
         assert (status, result.error_code) == (ABORTED, ErrorCode.INVALID_REQUEST)
         assert says in result.error_msg
         assert len(result.storyboard.task) < 1000
-    for name, kind in (
-        ("execute_task", StartExecuteTask),
-        ("generate_storyboard", StartGenerateStoryboard),
-    ):
+    for name, kind in (("execute_task", StartExecuteTask), ("generate_storyboard", StartGenerateStoryboard)):
         answer = robot.call(kind, f"start/{name}", task=RED, auxiliary_text=endless)
         assert (answer.error_code, says in answer.error_msg) == (ErrorCode.INVALID_REQUEST, True)
     handle = robot.send(ExecuteTask, "execute_task", task=f"{GREEN} " + "please " * 200)

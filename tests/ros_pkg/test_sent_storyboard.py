@@ -219,8 +219,8 @@ def test_what_the_studio_sends_is_executed_to_the_end_with_its_pictures(
         now = made(page, instruction=task, image=image)
         answer = page.post(f"/v1/storyboards/{now['id']}/execute")
         assert (answer.status_code, answer.json()) == (200, {"message": "The robot’s node executes it."})
-        monkeypatch.setattr("goalreel.studio.robot.NODE", "nobody")
-        monkeypatch.setattr("goalreel.studio.robot.NODE_SECONDS", 0.1)
+        monkeypatch.setattr("goalreel.studio.scenes.NODE", "nobody")
+        monkeypatch.setattr("goalreel.studio.scenes.ROS_SECONDS", 0.1)
         nobody = page.post(f"/v1/storyboards/{now['id']}/execute")
         assert (nobody.status_code, "nobody/start" in nobody.text) == (503, True)
     for colour in (RED, GREEN):

@@ -8,7 +8,6 @@ pytest.importorskip("rclpy")
 from rich.console import Console
 
 from goalreel_interfaces.msg import Claim, CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
-from goalreel_ros.client import terminal
 from goalreel_ros.client.terminal import panel, picture
 
 
@@ -83,20 +82,3 @@ def test_what_the_node_waits_for_is_shown_while_it_is_at_work():
     assert head(Storyboard.STATE_SUCCEEDED, "") == "sort: succeeded"
     assert head(Storyboard.STATE_EMPTY, waits, task="another") == f"sort: {waits}"
     assert head(Storyboard.STATE_EMPTY, "", task="another") == "sort: waiting for the node"
-
-
-def test_arguments_for_ros_are_not_the_commands(monkeypatch):
-    made = []
-
-    class Client:
-        def __init__(self, server: str) -> None:
-            made.append(server)
-            raise SystemExit(0)
-
-    monkeypatch.setattr(terminal, "GoalreelClient", Client)
-    for option in ("--node", "--server"):
-        words = ["client", "put it away", option, "/left/goalreel"]
-        monkeypatch.setattr("sys.argv", [*words, "--ros-args", "-r", "__ns:=/left"])
-        with pytest.raises(SystemExit):
-            terminal.main()
-    assert made == ["/left/goalreel"] * 2

@@ -53,25 +53,6 @@ def test_it_is_thrown_away_where_the_critic_rejects_its_source(start):
     assert asked == ["move to 1", "move to 2", "move to 1 exactly", "move to 2"], "one a step at most"
 
 
-def test_a_step_in_words_between_them_changes_nothing(start):
-    world = World()
-    world.plans = [world.plan_of(range(3), words=(1,))]
-    world.hold["judge"] = threading.Event()
-    engine, _ = start(world, remote=REMOTE)
-    ticket = engine.submit(GENERATE)
-    until(lambda: "move to 3" in prompts(world))
-    world.hold["judge"].set()
-    assert [p.image_status for p in result(ticket).board.steps] == ["verified", "text", "verified"]
-    assert prompts(world).count("move to 3") == 1
-
-
-def test_models_of_one_machine_work_one_after_the_other(start):
-    world = World()
-    engine, _ = start(world)
-    result(engine.submit(GENERATE))
-    assert prompts(world) == [f"{a}move to {i}{b}" for i in (1, 2, 3) for a, b in (("", ""), ("(", ")"))]
-
-
 def test_a_task_that_is_cancelled_meanwhile_asks_for_nothing_more(start):
     world = World()
     world.hold["judge"] = threading.Event()

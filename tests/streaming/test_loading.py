@@ -49,9 +49,7 @@ class Slow:
             return Probed(self.world, self.probed.get(role))
 
         return ModelSet(
-            Lazy(lambda: model("planner")),
-            Lazy(lambda: model("editor")),
-            Lazy(lambda: model("critic")),
+            Lazy(lambda: model("planner")), Lazy(lambda: model("editor")), Lazy(lambda: model("critic"))
         )
 
 
@@ -92,25 +90,13 @@ def test_each_model_is_named_while_it_loads_with_a_task_waiting_or_none(slow, en
     assert (engine.loading, said(engine)) == (("ready", ""), "")
 
 
-def test_they_are_there_before_the_first_task(slow, engine):
-    for gate in slow.gates.values():
-        gate.set()
-    engine.start()
-    until(lambda: engine.loading == ("ready", ""))
-    assert said(engine) == ""
-    assert slow.world.calls == []
-
-
 def test_one_that_cannot_be_loaded_ends_every_task_with_its_reason(slow, engine):
     slow.broken = "editor"
     for gate in slow.gates.values():
         gate.set()
     engine.start()
     outcome = result(engine.submit(TaskRequest("move it")))
-    assert (outcome.error, outcome.message) == (
-        ErrorCode.MODELS_NOT_LOADED,
-        "no space for the weights",
-    )
+    assert (outcome.error, outcome.message) == (ErrorCode.MODELS_NOT_LOADED, "no space for the weights")
     assert engine.loading == ("failed", "no space for the weights")
 
 
@@ -128,18 +114,6 @@ def test_an_engine_that_is_stopped_while_it_loads_lets_go_of_who_waits(slow, eng
         until(lambda: said(engine).startswith("loading the planner"))
         engine.stop()
         assert not loading.result(60)
-
-
-def test_it_takes_no_task_before_it_is_started_and_keeps_its_models_after_one(slow, engine):
-    for gate in slow.gates.values():
-        gate.set()
-    assert engine.load()
-    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
-    engine.start()
-    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
-    engine.end_task()
-    assert engine.loading[0] == "ready"
-    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,8 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from support.boards import record
 
-from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
-from goalreel.streaming.rollout.run import add_camera, read_options
 from goalreel.streaming.rollout.subgoalcamera import (
     GoalGatedEngine,
     NewestGoal,
@@ -30,7 +28,6 @@ from goalreel.streaming.rollout.subgoalcamera import (
     SubgoalCameraConfig,
     SubgoalTaskStep,
 )
-from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.sim.arm import HOME_TIP
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.types import Attempt, Step, Verdict
@@ -147,13 +144,6 @@ def test_ctrl_c_lets_the_robot_go_and_is_one_line(bench):
 
 
 @pytest.mark.lab
-def test_a_policy_that_reads_the_instruction(bench):
-    done = json.loads(invoke(*bench.words("--text=instruction", "--json")).stdout)
-    assert (done["error"], done["steps"]) == (None, len(EPISODE.goals))
-    assert bench.tasks == [EPISODE.instruction]
-
-
-@pytest.mark.lab
 def test_a_policy_without_the_camera_is_told_in_words(bench, policies):
     bench.policy = policies[1]
     done = invoke(*bench.words())
@@ -177,41 +167,18 @@ def test_what_ends_otherwise_is_one_line(bench):
     [
         ((), ("--task=dance",), "--task is goalreel's own"),
         ((), ("--robt.type=x",), "unrecognized arguments: --robt.type=x"),
-        ((), ("--fps=fast",), "fps"),
-        (("-p", "track_rate"), (), "-p takes NAME=VALUE, not 'track_rate'"),
         (("-p", "track_rate=99"), (), "-p track_rate: Input should be less than or equal to 30"),
         (("-p", "colour=red"), (), "-p colour: there is no such setting"),
         (("--preset=hindsight", "--planner=kinematic"), (), "only reads recordings"),
         ((), ("--robot.remote=true",), "a tabletop does not open its cameras here"),
         (("--subgoal-form=beside",), (), "--subgoal-form beside shows the live frame too"),
         (("--camera=wrist",), (), "the robot's cameras are front: 'wrist' is none of them"),
-        (
-            ("--subgoal-camera=front",),
-            ("--robot.cameras={front: {type: opencv, index_or_path: 9, width: 64, height: 48, fps: 30}}",),
-            "the robot has a camera 'front' already",
-        ),
     ],
 )
 def test_what_does_not_fit_is_one_line(bench, more, robot, message):
     said = fails(*bench.words(*more, robot=robot))
     assert message in said
     assert not any("action" in line for line in bench.actions)
-
-
-def test_a_robot_without_cameras_of_lerobots_is_refused(policies):
-    config = read_options("go", [f"--policy.path={policies[0]}", "--robot.type=earthrover_mini_plus"])
-    with pytest.raises(InputError, match=r"robot type earthrover_mini_plus has no --robot\.cameras"):
-        add_camera(config, NewestGoal(lambda line: None), "subgoal", "plain")
-
-
-def test_no_instruction_and_no_policy(bench):
-    assert "the instruction is empty" in fails(*bench.words(instruction=" "))
-    bench.policy = bench.log.parent / "nowhere"
-    assert "nowhere" in fails(*bench.words())
-
-
-def test_lerobots_help(bench):
-    assert "--inference.type" in invoke(*bench.words(robot=("--help",))).stdout
 
 
 # -- parts
@@ -241,15 +208,6 @@ def test_the_camera_shows_the_goal_as_datasets_do():
         goals.on_goal(goal_of("red", active=False))
         assert camera.read_latest().max() == 0
     assert said == ["1/1: red (verified)", "1/1: hold still"]
-
-
-def test_the_camera_shows_it_in_the_form_of_the_dataset():
-    goals = NewestGoal(lambda line: None)
-    goals.on_goal(goal_of("red"))
-    config = SubgoalCameraConfig(width=64, height=24, fps=10, goals=goals, form="bordered")
-    with SubgoalCamera(config) as camera:
-        wanted = in_form("bordered", np.full((24, 64, 3), 200, np.uint8))
-        assert np.array_equal(camera.read(), wanted)
 
 
 class Counting:

@@ -7,7 +7,6 @@ from support.wait import until
 
 from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.request import TaskRequest, preset_of, preset_of_task
 from goalreel.streaming.settings import EngineSettings
@@ -60,18 +59,6 @@ def test_the_critic_says_when_a_step_in_words_is_done(worded, start):
     assert [p.goal_image is None for p in told] == [False, True, False]
     asked = [c for kind, c in worded.calls if kind == "judge" and c.step == 1]
     assert {(c.prompt, c.first_prompt) for c in asked} == {("at 2", None)}
-
-
-def test_an_operator_says_when_a_step_in_words_is_done(worded, start):
-    engine, heard = start(worded, rerender=1.0)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
-    worded.scene = picture(1)
-    until(lambda: heard.told == [0, 1])
-    assert engine.set_step(1, "completed") == (ErrorCode.NONE, "")
-    until(lambda: heard.told == [0, 1, 2])
-    engine.command("cancel")
-    assert [p.status for p in result(ticket).board.steps][:2] == ["completed", "completed"]
 
 
 def test_after_words_the_next_goal_is_imagined_from_the_scene_that_they_led_to(worded, start):
@@ -181,14 +168,6 @@ def test_models_are_given_a_large_frame_at_their_size_and_goals_keep_the_cameras
     assert board.source.size == board.steps[0].goal_image.size == (2560, 1440)
 
 
-def test_the_picture_of_a_request_is_brought_to_that_size_too(start):
-    world = Huge()
-    engine, _ = start(world, max_image_side=64)
-    board = result(engine.submit(TaskRequest("move it", "generate", image=half(30, (200, 100))))).board
-    assert {image.size for _, asked in world.calls for image in given(asked)} == {(64, 32)}
-    assert board.steps[0].goal_image.size == (200, 100)
-
-
 # -- pictures that were all rejected
 
 
@@ -256,11 +235,6 @@ def test_settings_go_before_the_presets():
     assert preset.max_steps == 60
 
 
-def test_what_settings_leave_open_is_the_presets():
-    assert preset_of(EngineSettings.of("nano")) == presets.load("nano")
-    assert not preset_of(EngineSettings.of("nano", critic_scores=False)).critic_scores
-
-
 def test_a_task_takes_what_may_change_and_keeps_what_the_models_were_loaded_with():
     loaded = presets.load("nano", critic_mode="fast", max_steps=7)
     settings = EngineSettings.of("nano", max_attempts=9, keep="last", confirm=True, max_steps=60)
@@ -268,13 +242,6 @@ def test_a_task_takes_what_may_change_and_keeps_what_the_models_were_loaded_with
     assert (task.max_attempts, task.keep, task.confirm) == (9, "last", True)
     assert (task.critic_mode, task.max_steps) == ("fast", 7)
     assert preset_of_task(EngineSettings(), loaded) == loaded
-
-
-def test_whether_the_end_is_asked_about_is_the_presets_or_the_settings():
-    assert preset_of(EngineSettings.of("nano")).confirm_steps == 1, "its critic knows single steps alone"
-    assert preset_of(EngineSettings.of("server")).confirm
-    assert preset_of(EngineSettings.of("server")).confirm_steps is None
-    assert not preset_of(EngineSettings.of("server", confirm=False)).confirm
 
 
 # -- who is asked about live frames
@@ -304,8 +271,3 @@ def test_live_frames_go_to_the_one_who_observes_and_pictures_to_the_critic(start
     assert result(ticket).board.state == "succeeded"
     assert looking.asked
     assert looking.asked[-1].image == picture(1)
-
-
-def test_how_live_frames_are_asked_about_is_the_presets_or_the_settings():
-    assert preset_of(EngineSettings.of("nano")).critic_live == "candidate"
-    assert preset_of(EngineSettings.of("nano", critic_live="observed")).critic_live == "observed"

@@ -243,11 +243,7 @@ def _scores(verdict: Verdict) -> list[CriticScore]:
 
 MAX_STEPS = 1000
 """Steps of a storyboard that are read, at most; the parameter `max_steps` allows fewer."""
-UNFINISHED = (
-    StoryboardStep.IMAGE_NONE,
-    StoryboardStep.IMAGE_GENERATING,
-    StoryboardStep.IMAGE_VALIDATING,
-)
+UNFINISHED = (StoryboardStep.IMAGE_NONE, StoryboardStep.IMAGE_GENERATING, StoryboardStep.IMAGE_VALIDATING)
 IMAGE_STATUSES: dict[int, ImageStatus] = {
     StoryboardStep.IMAGE_VERIFIED: "verified",
     StoryboardStep.IMAGE_UNVERIFIED: "unverified",
