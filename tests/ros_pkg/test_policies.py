@@ -87,7 +87,6 @@ def test_the_client_in_the_terminal(client, robot):
 
 
 def test_what_is_to_be_installed_is_what_is_tested():
-    assert "tests/ros_pkg/test_rosetta_contract.py -k loader" in block("git clone")
     pip, install, *names = shlex.split(block("pip install"))
     assert (pip, install) == ("pip", "install")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["ros"]
