@@ -27,8 +27,7 @@ from goalreel.chat.conversation import (
     token_reply,
 )
 from goalreel.chat.decoding import OUT_OF_MEMORY, Lane, LocalWork, RecordScores, ReplyRow
-from goalreel.chat.hf_inputs import ChatTemplate, sampling
-from goalreel.chat.hf_loading import load_checkpoint
+from goalreel.chat.hf_model import ChatTemplate, load_checkpoint, sampling
 from goalreel.chat.hf_tokens import row_tokens
 from goalreel.errors import BackendError, InputError, first_line
 from goalreel.progress import begin_reply
