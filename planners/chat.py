@@ -20,7 +20,7 @@ from goalreel.types import Failure, Plan, Task
 
 
 class ChatPlanner:
-    """Plans with any chat model, which gives at most `replies` replies to a task (see `agents.ask`).
+    """Plans with any chat model, which gives at most `replies` replies to a task (see `goalreel.chat.ask`).
 
     A reply with more than `max_steps` steps is rejected.
 

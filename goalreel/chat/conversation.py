@@ -31,7 +31,7 @@ type Conversation = tuple[Message, ...]
 
 
 def refuses_system(text: str) -> bool:
-    """Whether a server or a chat template says that it knows no system role."""
+    """Return whether a server or a chat template says that it knows no system role."""
     return _SYSTEM_REFUSED.search(text.casefold()) is not None
 
 
@@ -52,7 +52,7 @@ def fold_system(conversation: Conversation) -> Conversation:
 
 @dataclass(frozen=True)
 class Usage:
-    """How many tokens a conversation has, and how many its reply."""
+    """The numbers of tokens of a conversation and of its reply."""
 
     prompt: int
     reply: int
@@ -66,7 +66,7 @@ class NoReply:
     refused: bool = False
     """The model works, but it will never take this very conversation."""
     cut_off: str | None = None
-    """What the model had written when its reply was cut off: for a log or a repeat, never an answer."""
+    """The text of a reply that was cut off: for a log or a repeat, never an answer."""
     usage: Usage | None = field(default=None, compare=False)
 
 
@@ -140,9 +140,9 @@ class ChatRequest:
     schema: Mapping[str, Any] | None = None
     """A JSON schema that the back end may enforce."""
     tokens: bool = False
-    """Whether the probabilities of the reply's tokens are wanted."""
+    """Ask for the probabilities of the reply's tokens, too."""
     max_tokens: int | None = None
-    """Where the reply is cut, if the model's own limit does not cut it before."""
+    """The length at which the reply is cut, if the model's own limit does not cut it before."""
     stop: tuple[str, ...] = ()
     """The reply may end with the first of these texts. A back end may also go on."""
     on_text: Callable[[str], None] | None = None

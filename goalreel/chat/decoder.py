@@ -34,7 +34,7 @@ class HfDecoder:
 
     @property
     def busy(self) -> bool:
-        """Whether a reply is under way."""
+        """True while a reply is under way."""
         return bool(self._lanes or self._again)
 
     def room(self, limit: int) -> int:

@@ -69,7 +69,7 @@ class ReplyRow:
 
     @property
     def written(self) -> bool:
-        """Whether it has its last token."""
+        """True once it has its last token."""
         return self.ended or len(self.ids) >= self.limit
 
     def answer(self, answer: TokenReply | NoReply | BackendError) -> None:

@@ -90,7 +90,7 @@ class HfChat:
         self.processor = processor
         self.batch_size = batch_size
         self._call_device: str | None = None
-        """Where the model computes, if its weights lie elsewhere between the calls."""
+        """The device that computes, if the weights lie elsewhere between the calls."""
         self.template = ChatTemplate(model, processor, system_role=system_role)
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
@@ -245,7 +245,7 @@ class HfChat:
         self.attempt(rows[half:], write)
 
     def failure(self, error: RuntimeError) -> BackendError:
-        """What to say of an error of the device."""
+        """Describe an error of the device."""
         return BackendError(f"the model failed on {self.model.device}: {first_line(error)[:300]}")
 
     def _replies(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:

@@ -15,7 +15,7 @@ type TokenChances = tuple[list[int], list[float]]
 
 
 def token_chances(scores: torch.Tensor, tokens: torch.Tensor) -> list[TokenChances]:
-    """How likely one step's `tokens` (rows, 1) and others were, by the `scores` (rows, vocabulary)."""
+    """Return the chances of one step's `tokens` (rows, 1) and others, by the `scores` (rows, vocabulary)."""
     chances = scores.softmax(-1)
     likeliest, ids = chances.topk(min(LIKELIEST, chances.shape[-1]))
     all_ids = torch.cat([tokens, ids], -1).tolist()

@@ -36,7 +36,7 @@ from goalreel.progress import begin_reply
 log = logging.getLogger(__name__)
 
 _REFUSALS = frozenset({400, 403, 422})
-"""What servers say to an argument that they do not take."""
+"""The statuses with which servers refuse an argument."""
 _STREAM_REFUSALS = frozenset({405, 500, 501})
 """Besides: what servers that do not stream may say to a request for it."""
 
@@ -94,7 +94,7 @@ class OpenAIChat:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """More fields of each request, such as `{"reasoning_effort": "low"}`."""
     api_version: str | None = None
-    """Of a classic Azure address."""
+    """The version of a classic Azure address."""
     jpeg_quality: int | None = None
     """1-100 sends images as JPEG; None as PNG, without loss."""
     key_variables: tuple[str, ...] | None = None

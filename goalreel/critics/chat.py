@@ -19,7 +19,7 @@ from goalreel.types import Candidate, Failure, Verdict
 
 
 class ChatCritic:
-    """Judges with any chat model, asking at most `replies` times a candidate (see `agents.ask`).
+    """Judges with any chat model, asking at most `replies` times a candidate (see `goalreel.chat.ask`).
 
     `strict` goes through every fault before it decides and rejects in doubt (the RL checkpoint); `fast`
     looks whether the step's goal is reached (the SFT checkpoint). With `scores`, four sub-scores come in the

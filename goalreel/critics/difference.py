@@ -89,11 +89,11 @@ class DifferenceCritic:
         )
 
     def shows_change(self, source: Pixels, image: Pixels) -> bool:
-        """Whether enough of the picture differs; both have one size."""
+        """Return whether enough of the picture differs; both have one size."""
         return self._is_change(self._mask(source, image))
 
     def covers(self, first: Pixels, image: Pixels, last: Pixels) -> bool:
-        """Whether `image` shows a region that differs between `first` and `last` as neither of them does.
+        """Return whether `image` covers a region that differs between `first` and `last`, unlike both there.
 
         So it is where something covers what has changed. All have one size.
         """

@@ -25,7 +25,7 @@ type EditorKind = Literal["text-to-image", "edit"]
 
 
 LORA_FILE = "pytorch_lora_weights.safetensors"
-"""What diffusers calls the file of a LoRA."""
+"""The name that diffusers gives to the file of a LoRA."""
 
 
 class LoraWeights(Frozen):
@@ -94,7 +94,7 @@ def find(name: str) -> Entry:
 
 
 def takes_references(model: str, *, by_name: bool) -> bool:
-    """Whether a model takes several pictures a prompt: an entry `by_name`, or a pipeline's folder.
+    """Return whether a model takes several pictures a prompt: an entry `by_name`, or a pipeline's folder.
 
     A repository that is not here yet may.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MASK_BORDER = 1 / 8
-"""What an inpainter keeps on each side, as a share of the picture, since an edit has no mask."""
+"""The border that an inpainter keeps, as a share of the picture, since an edit has no mask."""
 
 
 class DiffusersEditor:

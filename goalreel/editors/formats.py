@@ -44,7 +44,7 @@ class ImageFormat:
     optional: tuple[str, ...] = ()
     """The fields of a request that a server may refuse."""
     references: bool = False
-    """Whether a request takes more pictures beside the one to edit."""
+    """True if a request takes more pictures beside the one to edit."""
 
     def probe(self, endpoint: Endpoint) -> str:
         """Ask the server whether it is there, takes the key and has the model."""
@@ -96,7 +96,7 @@ class OpenAIImages(ImageFormat):
 
     @property
     def references(self) -> bool:  # pyrefly: ignore[bad-override]
-        """Whether the model takes several pictures."""
+        """True if the model takes several pictures."""
         return self.model != "dall-e-2"
 
     def probe(self, endpoint: Endpoint) -> str:

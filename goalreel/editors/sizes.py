@@ -23,7 +23,7 @@ class Placement:
     """A source's place in what a model draws: the middle of a canvas, with its edges repeated around it."""
 
     canvas: Size
-    """What the model draws."""
+    """The size that the model draws."""
     content: Size
     """The source's own part of the canvas."""
 

@@ -1,4 +1,4 @@
-"""What the HTTP servers of goalreel share: their sockets, tokens and first checks.
+"""The parts that the HTTP servers of goalreel share: their sockets, tokens and first checks.
 
 A server without a token answers to the names of this machine alone. A page in a browser can point a name of
 its own at 127.0.0.1, but it cannot forge the Host header.
@@ -23,7 +23,7 @@ TOKEN_VARIABLE = "GOALREEL_TOKEN"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` can be reached from this machine only."""
+    """Return whether `host` can be reached from this machine only."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -73,7 +73,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:
-    """Whether a request carries the token or, where the server has none, comes to a name of this machine."""
+    """Return whether a request has the token or, if the server has none, is for a name of this machine."""
     if not token:
         return is_loopback(hostname(headers.get("host", "localhost")))
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
@@ -83,7 +83,7 @@ def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:
 
 
 def is_foreign(headers: Mapping[str, str]) -> bool:
-    """Whether a browser sends this request for the page of another site.
+    """Return whether a browser sends this request for the page of another site.
 
     A page may send a form or plain text to any address without asking. A client that is no browser sends
     neither of these headers.
@@ -94,7 +94,7 @@ def is_foreign(headers: Mapping[str, str]) -> bool:
 
 
 def is_too_long(headers: Mapping[str, str], limit: int) -> bool:
-    """Whether a request's Content-Length is above `limit` bytes, or no number."""
+    """Return whether a request's Content-Length is above `limit` bytes, or no number."""
     length = headers.get("content-length", "0")
     return not length.isdecimal() or len(length) > 15 or int(length) > limit
 

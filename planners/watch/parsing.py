@@ -1,6 +1,6 @@
 """Parse a watching model's reply to segments, or to a Problem that the model can correct.
 
-As with plans (`agents.parsing`), faults of form are tolerated and a meaning is never guessed: segments that
+As with plans (`goalreel.chat.plan`), faults of form are tolerated and no meaning is guessed: segments that
 leave frames out or overlap are a Problem, and so is one that contradicts the instruction without saying how,
 or does not say whether it was done and whether it agrees.
 """

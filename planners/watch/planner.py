@@ -41,7 +41,7 @@ class WatchPlanner:
     The instruction and the proposals from the robot's state are hints. The segments of a plan, one for each
     step, cover the episode without a gap. A step that the pictures show to fail has the `outcome` `failed`;
     one that contradicts the instruction says so in its `auxiliary_text`. `task.id` names the recording. A
-    model gives at most `replies` replies to a window (see `agents.ask`). Its prompt has the most similar
+    model gives at most `replies` replies to a window (`goalreel.chat.ask`). Its prompt has the most similar
     `exemplars` as examples. With `details` it is asked once more about each step (`watch.details`).
 
     Raises:

@@ -17,7 +17,6 @@ from goalreel.types import (
     Attempt,
     Candidate,
     DoneStep,
-    Failure,
     Plan,
     Step,
     Storyboard,
@@ -143,17 +142,6 @@ def test_a_storyboard_under_way_goes_on_from_its_goal_images(clone):
         (20, 6),
         '".\n',
     ]
-
-
-def test_pictures_that_do_not_fit_the_marks_fail_their_task_alone(clone):
-    chat = ScriptedChat([PLAN])
-    bad = Task(id="t", instruction="from <image> to <image>", images=(picture(8),))
-    failure, plan = ChatPlanner(chat, dialect=interleavethinker(clone)).plan(
-        [bad, Task(id="u", instruction="draw")]
-    )
-    assert isinstance(failure, Failure)
-    assert "1 image(s) for 2 <image> mark(s)" in failure.message
-    assert isinstance(plan, Plan)
 
 
 def candidate(**given) -> Candidate:
@@ -298,10 +286,3 @@ def test_a_folder_without_the_file_says_what_to_clone(tmp_path):
 )
 def test_the_dialect_of_a_name(model, name):
     assert default_dialect(model) == name
-
-
-def test_there_are_two():
-    assert dialect("own") is OWN
-    assert OWN.note is None
-    with pytest.raises(InputError, match="use own or interleavethinker"):
-        dialect("french")

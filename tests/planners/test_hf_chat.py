@@ -74,10 +74,6 @@ def test_pictures_are_seen_and_in_order(checkpoints, name):
     assert forth != back
 
 
-def test_no_conversations(qwen):
-    assert HfChat.load(qwen, device="cpu").complete([]) == []
-
-
 def test_greedy_by_default_whatever_the_checkpoint_samples_with(qwen, tmp_path):
     shutil.copytree(qwen, tmp_path / "plain")
     settings = json.loads((qwen / "generation_config.json").read_text())
@@ -139,19 +135,6 @@ def test_the_checkpoints_own_sampling(qwen, tmp_path, given, changed):
     assert len(said) > 1
     (greedy,) = HfChat.load(tmp_path / "model", device="cpu", max_new_tokens=24).complete([CONVERSATIONS[1]])
     assert greedy not in said
-
-
-def test_a_checkpoint_that_does_not_sample_is_greedy(qwen, tmp_path):
-    shutil.copytree(qwen, tmp_path / "model")
-    settings = {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
-    change(tmp_path / "model/generation_config.json", **settings)
-    own, greedy = (
-        HfChat.load(tmp_path / "model", device="cpu", max_new_tokens=24, temperature=t).complete(
-            CONVERSATIONS
-        )
-        for t in ("checkpoint", 0.0)
-    )
-    assert own == greedy
 
 
 def test_the_likeliest_alone_are_drawn_from(qwen):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from support import tiny
 
-from goalreel.chat.conversation import ChatRequest, Message, NoReply, TokenChat
+from goalreel.chat.conversation import ChatRequest, Message, TokenChat
 from goalreel.chat.decoding import LocalWork
 from goalreel.chat.hf import HfChat
 from goalreel.image import Image
@@ -121,13 +121,6 @@ def test_sampling_does_not_change_what_the_model_would_say(qwen):
     for text in expected.keys() & said.tokens[0].alternatives.keys():
         assert said.tokens[0].alternatives[text] == pytest.approx(expected[text], abs=1e-6)
     assert len(expected.keys() & said.tokens[0].alternatives.keys()) >= 4
-
-
-def test_a_conversation_that_fails_fails_alone(qwen):
-    bad = (Message("user", ("<|image_pad|>",)),)
-    good, none = load(qwen).complete_tokens([CONVERSATIONS[2], bad])
-    assert good.tokens
-    assert isinstance(none, NoReply)
 
 
 def test_signs_of_several_tokens_are_not_lost_and_special_ones_are(qwen):

@@ -114,15 +114,6 @@ def test_sampling_that_a_server_refuses_is_left_out_with_a_warning(serve, caplog
     assert [r.levelno for r in caplog.records if f"refuses {name}" in r.message] == [logging.WARNING]
 
 
-def test_an_extra_field_that_a_server_refuses_is_said_in_its_words_at_once(serve):
-    server = serve(refusing("Unrecognized request argument supplied: think", "think"))
-    chat = OpenAIChat("m", server.url, extra={"think": False})
-    (reply,) = chat.complete([TALK], schema={"type": "object"})
-    assert isinstance(reply, NoReply)
-    assert "think" in reply.reason
-    assert len(server.requests) == 1
-
-
 # System text.
 
 NO_SYSTEM = (
@@ -147,16 +138,6 @@ def test_system_text_goes_into_the_users_turn_where_the_role_is_refused(serve, w
     assert ask(OpenAIChat("m", server.url), 2) == ["yes", "yes"]
     assert len(server.requests) == 3
     assert server.requests[-1].json["messages"] == [{"role": "user", "content": "be brief\n\na"}]
-
-
-def test_a_template_that_fails_in_the_server_is_a_refusal_too(serve):
-    def answer(request):
-        has_system = any(m["role"] == "system" for m in request.json["messages"])
-        return error(500, f"Jinja Exception: {NO_SYSTEM[0]}") if has_system else said("yes")
-
-    server = serve(answer)
-    assert ask(OpenAIChat("m", server.url)) == ["yes"]
-    assert len(server.requests) == 2
 
 
 def test_system_text_goes_into_the_users_turn_when_asked_to(serve):

@@ -9,8 +9,7 @@ from goalreel.chat.verdict import probability_of_yes
 from goalreel.critics.chat import ChatCritic
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.planners.chat import ChatPlanner
-from goalreel.types import Candidate, Task, Verdict
+from goalreel.types import Candidate, Verdict
 
 KEY = "previous_step_success"
 FIRST = '<think>Is {"previous_step_success": false} right?</think><answer>{"previous_step_success": '
@@ -116,22 +115,11 @@ def test_what_a_batch_changes_by_rounding_changes_no_verdict(candidate):
     assert a.probability == 0.333
 
 
-def test_without_a_probability_a_threshold_is_nothing(candidate):
-    said = TokenReply(FIRST + "false" + LAST)
-    (verdict,) = ChatCritic(ScriptedTokens([said]), threshold=0.0).judge([candidate])
-    assert (verdict.success, verdict.probability) == (False, None)
-
-
 def test_the_probability_is_that_of_the_reply_that_could_be_read(candidate):
     chat = ScriptedTokens([spelled("hm"), NoReply("busy")], [spelled(*YES), spelled(*NO)])
     verdicts = ChatCritic(chat).judge([candidate, candidate])
     assert [v.probability for v in verdicts] == [pytest.approx(0.75), pytest.approx(0.25)]
     assert chat.schemas[1] is not None
-
-
-def test_a_plan_asks_for_no_tokens():
-    with pytest.raises(AssertionError, match="asked for a text alone"):
-        ChatPlanner(ScriptedTokens()).plan([Task(id="t", instruction="tidy up")])
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])

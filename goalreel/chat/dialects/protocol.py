@@ -1,4 +1,4 @@
-"""What a dialect is: the words in which a model is asked, and the form of a verdict."""
+"""A dialect: the words in which a model is asked, and the form of a verdict."""
 
 from typing import Literal, Protocol
 
@@ -22,22 +22,22 @@ class Dialect(Protocol):
     def name(self) -> DialectName | Literal["observed"]: ...
     @property
     def note(self) -> str | None:
-        """What is missing from the published prompts, and how to get it; None where nothing is."""
+        """The part of the published prompts that is missing, and how to get it; None if complete."""
         ...
 
     @property
     def scored(self) -> bool:
-        """Whether it can ask a Critic for scores."""
+        """True if it can ask a Critic for scores."""
         ...
 
     @property
     def verdict_format(self) -> VerdictFormat:
-        """What a Critic's reply holds, and how it is read."""
+        """The form of a Critic's reply."""
         ...
 
     @property
     def overlay(self) -> bool:
-        """Whether a Critic also sees the source and the candidate laid over each other."""
+        """True if a Critic also sees the source and the candidate laid over each other."""
         ...
 
     @property

@@ -69,7 +69,7 @@ def write_trained_steps(folder: Path, steps: int) -> None:
 
 
 def _dialect_of_card(card: str) -> DialectName | None:
-    """What a model card says; one of goalreel's own trainers says it in its tags."""
+    """Read the dialect from a model card; one of goalreel's own trainers says it in its tags."""
     head = card.partition("---")[2].partition("\n---")[0] if card.startswith("---") else ""
     try:
         tags = _mapping(yaml.safe_load(head) if head else None).get("tags")
