@@ -14,9 +14,8 @@ from goalreel.annotator.report.sheet import INK, Cell, Line, lay_out
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.subgoal_camera import SubGoalForm, in_form
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import Tabletop, teleport
+from goalreel.tabletop.grammar import sample_episode
 
 SEED: Final = 900252
 """The scene of the README."""

@@ -29,11 +29,11 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.model_set import ModelSet
-from goalreel.tabletop.sim.cameras import FIXED
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.readback import segment
-from goalreel.tabletop.sim.scene import HALF, is_bowl
-from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.mjcf import FIXED
+from goalreel.tabletop.readback import segment
+from goalreel.tabletop.scene import HALF, is_bowl
+from goalreel.tabletop.splits import seeds
 from goalreel.types import Attempt, Plan, Storyboard, StoryboardStep, Verdict
 from goalreel_lab.bench.scenes import Walk, look_rendered, outcome, walk
 from goalreel_lab.bench.words import read_plan

@@ -243,7 +243,7 @@ def from_storyboards(
     with one_line_errors("interrupted; what is scored is kept: run the same command again to resume"):
         from goalreel.annotator.corpus.boards import find_boards
         from goalreel.cli.console import progress_bars
-        from goalreel.tabletop.sim.task_ids import recording_task_ids
+        from goalreel.tabletop.truth import recording_task_ids
 
         boards = find_boards(folders, recording_task_ids)
         from goalreel.annotator.corpus.boards import scorer_of
@@ -288,7 +288,7 @@ def filter_groups(
         from goalreel.cli.console import progress_bars
         from goalreel.models.load import build_chat, dialect_of
         from goalreel.models.names import ModelName
-        from goalreel.tabletop.sim.task_ids import held_out_split
+        from goalreel.tabletop.truth import held_out_split
         from goalreel.training.group_filter import GroupSampling, filter_groups
         from goalreel.training.rows import critique_shards
 

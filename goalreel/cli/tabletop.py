@@ -7,7 +7,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import First, Json, Split
-from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.splits import seeds
 
 app = typer.Typer(
     name="tabletop", help="Simulate long-horizon tabletop episodes with ground truth.", no_args_is_help=True
@@ -58,9 +58,9 @@ def scene(
         from goalreel.cli.console import print_json
         from goalreel.files import write_bytes
         from goalreel.image import Image
-        from goalreel.tabletop.sim.env import Tabletop
-        from goalreel.tabletop.sim.grammar import sample_episode
-        from goalreel.tabletop.sim.splits import split_of
+        from goalreel.tabletop.env import Tabletop
+        from goalreel.tabletop.grammar import sample_episode
+        from goalreel.tabletop.splits import split_of
 
         split_of(seed)
         episode = sample_episode(seed)
@@ -77,8 +77,8 @@ def _record(
     out: Path, chosen: range, cameras: list[str], size: int, starts_closed: bool, json_output: bool
 ) -> None:
     from goalreel.cli.console import print_json, progress_bars
-    from goalreel.tabletop.sim.record import check_request, quiet
-    from goalreel.tabletop.sim.record import record as work
+    from goalreel.tabletop.record import check_request, quiet
+    from goalreel.tabletop.record import record as work
 
     check_request(out, chosen, cameras, size)
     quiet()

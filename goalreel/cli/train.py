@@ -84,7 +84,7 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     from goalreel.models.load import build_editor
     from goalreel.models.names import ModelName
     from goalreel.models.scorers import build_scorer
-    from goalreel.tabletop.sim.task_ids import held_out_split
+    from goalreel.tabletop.truth import held_out_split
     from goalreel.training.grpo import train
     from goalreel.training.rows import critique_shards
 

@@ -1,8 +1,5 @@
-"""The laboratory: a simulated tabletop, and what is trained and measured on it.
+"""A simulated tabletop without asset files, for the demos and the shipped nano models.
 
-sim       scenes, instructions, an expert, predicates and recordings
-lessons   training rows with ground truth
-bench     scores of planner, editor, critic and their loop
-nano      the small models that ship
-policy    policies that follow goal pictures
+Everything about an episode follows from one integer seed (`grammar.sample_episode`). Only `env`, `expert` and
+`reach` import mujoco; only `record` imports lerobot.
 """

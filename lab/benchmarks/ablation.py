@@ -32,8 +32,8 @@ from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.planners.kinematic.clauses import read
-from goalreel.tabletop.sim.readback import shown
-from goalreel.tabletop.sim.splits import SEEDS, seeds
+from goalreel.tabletop.readback import shown
+from goalreel.tabletop.splits import SEEDS, seeds
 from goalreel.types import Critic, Failure, Plan, Planner, Step, Storyboard, Task
 from goalreel_lab.bench.closed import TersePlanner
 from goalreel_lab.bench.loop import NoCritic, OracleCritic, TruePlanner, boards

@@ -49,9 +49,9 @@ from goalreel.models.load import load
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.robot import find_layout
-from goalreel.tabletop.sim.record import quiet, record
-from goalreel.tabletop.sim.splits import SEEDS, seeds
-from goalreel.tabletop.sim.truth import read_truth
+from goalreel.tabletop.record import quiet, record
+from goalreel.tabletop.splits import SEEDS, seeds
+from goalreel.tabletop.truth import read_truth
 from goalreel_lab.bench.scenes import SIZE, walk
 from goalreel_lab.bench.statuses import observed_truth, observed_unseen
 from goalreel_lab.bench.written_names import EpisodeTruth, grasp_events, names_of

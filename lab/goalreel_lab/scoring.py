@@ -11,40 +11,38 @@ import numpy as np
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.scoring import PictureScores
-from goalreel.tabletop.sim.cameras import FIXED
-from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
-from goalreel.tabletop.sim.predicates import (
-    BESIDE_MAX,
-    BESIDE_MIN,
-    BESIDE_SLACK,
-    DIRECTIONS,
-    SubGoal,
-    displacement,
-)
-from goalreel.tabletop.sim.readback import (
+from goalreel.tabletop.grammar import TabletopEpisode, read_wanted, sample_episode
+from goalreel.tabletop.mjcf import FIXED
+from goalreel.tabletop.readback import (
     MOVED,
     STILL,
     PixelMask,
     bowl_rings,
+    fit_cubes,
     grown,
+    outline,
     possible,
+    read_after,
     read_back,
     segment,
 )
-from goalreel.tabletop.sim.scene import (
+from goalreel.tabletop.scene import (
+    BESIDE_MAX,
+    BESIDE_MIN,
+    BESIDE_SLACK,
     BOWL_HEIGHT,
     BOWL_RADIUS,
+    DIRECTIONS,
     HALF,
     Floats,
     SceneLayout,
+    SubGoal,
     TabletopScene,
     colour,
+    displacement,
 )
-from goalreel.tabletop.sim.second_look import read_after
-from goalreel.tabletop.sim.sentences import read_wanted
-from goalreel.tabletop.sim.task_ids import task_of
-from goalreel.tabletop.sim.turns import fit_cubes, outline
-from goalreel.tabletop.sim.variety import seen
+from goalreel.tabletop.truth import task_of
+from goalreel.tabletop.variety import seen
 from goalreel.types import Candidate
 
 NEAREST = 0.9

@@ -16,10 +16,10 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.teleport import teleport
-from goalreel.tabletop.sim.variety import View
+from goalreel.tabletop.env import teleport
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.splits import seeds
+from goalreel.tabletop.variety import View
 from goalreel.types import Candidate, Plan
 from goalreel_lab.bench import scenes as walking
 from goalreel_lab.bench.bench import PARTS, Bench

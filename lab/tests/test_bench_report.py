@@ -27,8 +27,8 @@ from goalreel.datasets.source import Source
 from goalreel.models.load import load
 from goalreel.models.model_set import Provenance
 from goalreel.models.presets import Preset
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.truth import read_truth
+from goalreel.tabletop.splits import seeds
+from goalreel.tabletop.truth import read_truth
 from goalreel.types import Alignment, Step
 from goalreel_lab.bench.bench import PARTS
 from goalreel_lab.bench.job import annotated, score_job

@@ -27,11 +27,9 @@ from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import TabletopScene
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import Tabletop, teleport
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.scene import SubGoal, TabletopScene
 from goalreel.training.config import read_config
 from goalreel.types import Edit
 from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.env import REACH, Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.env import REACH, Tabletop
+from goalreel.tabletop.grammar import sample_episode
 from goalreel_lab.policy.keyposes import KEY_POSE_NAMES, approach, key_poses
 
 

@@ -12,14 +12,11 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import KINDS, SubGoal, shows
-from goalreel.tabletop.sim.readback import read_back
-from goalreel.tabletop.sim.sentences import read_order, state_of
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.spots import find_spot, room_at
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import Tabletop, teleport
+from goalreel.tabletop.grammar import read_order, sample_episode, state_of
+from goalreel.tabletop.readback import read_back
+from goalreel.tabletop.scene import KINDS, SubGoal, find_spot, room_at, shows
+from goalreel.tabletop.splits import seeds
 from goalreel.types import Failure
 from goalreel_lab.lessons import composition
 from goalreel_lab.lessons.composition import FOLLOWS, PAIRS, held_out, held_out_step

@@ -11,13 +11,12 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import shows
-from goalreel.tabletop.sim.readback import segment
-from goalreel.tabletop.sim.scene import colour
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.variety import view_of
+from goalreel.tabletop.env import HOME_TIP
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.readback import segment
+from goalreel.tabletop.scene import colour, shows
+from goalreel.tabletop.splits import seeds
+from goalreel.tabletop.variety import view_of
 from goalreel_lab.lessons.composition import held_out
 from goalreel_lab.lessons.executions import (
     FAULTS,

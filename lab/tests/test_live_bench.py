@@ -16,7 +16,7 @@ from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import critic_query_frames
-from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.splits import seeds
 from goalreel.types import Verdict
 from goalreel_lab.bench.bench import Bench, BenchOrder, evaluate
 from goalreel_lab.bench.live import (

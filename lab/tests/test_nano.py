@@ -24,8 +24,8 @@ if not NANO.is_dir():
 
 from typer.testing import CliRunner
 
-from goalreel.tabletop.sim.grammar import MAX_GOALS, sample_episode
-from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.grammar import MAX_GOALS, sample_episode
+from goalreel.tabletop.splits import seeds
 from goalreel_lab.bench.plan import measure_plans
 from goalreel_lab.bench.scenes import SIZE, Walk, walks
 from goalreel_lab.lessons.conversations import plan_lesson

@@ -26,7 +26,7 @@ from goalreel.errors import DatasetError, InputError
 from goalreel.files import exclusive
 from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.env import Tabletop
 from goalreel_lab.policy.acting import GoalCue, LeRobotActor
 from goalreel_lab.policy.arms import ARMS, SILENT, cues_of, pictures_of
 from goalreel_lab.policy.comparison import compare

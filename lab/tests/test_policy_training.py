@@ -22,9 +22,9 @@ from fit import ARMS, StudyLessons, bank, batch_of, fit, home, misses, save
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.image import Image
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.env import Tabletop
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.scene import SubGoal
 from goalreel_lab.lessons.composition import PAIRS
 from goalreel_lab.policy.acting import GoalCue, LeRobotActor
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task

@@ -15,10 +15,10 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.scoring import PictureScores
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.task_ids import task_id_of, task_of
-from goalreel.tabletop.sim.variety import PLAIN, View, view_of
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.splits import seeds
+from goalreel.tabletop.truth import task_id_of, task_of
+from goalreel.tabletop.variety import PLAIN, View, view_of
 from goalreel.types import Candidate
 from goalreel_lab.lessons.rows import VerdictRow
 from goalreel_lab.lessons.verdicts import verdict_rows

@@ -85,7 +85,7 @@ def test_the_baseline_covers_the_episode():
 def tabletop(tmp_path_factory):
     pytest.importorskip("mujoco")
     pytest.importorskip("lerobot")
-    from goalreel.tabletop.sim.record import record
+    from goalreel.tabletop.record import record
 
     root = tmp_path_factory.mktemp("tabletop") / "data"
     record(root, range(900_000, 900_002), cameras=("front",), size=64)

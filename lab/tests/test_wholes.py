@@ -12,12 +12,10 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.critics.task_check import states_in, whole_state
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import SubGoal, shows
-from goalreel.tabletop.sim.readback import read_back
-from goalreel.tabletop.sim.scene import HALF, TabletopScene
-from goalreel.tabletop.sim.sentences import read_wanted, state_of
-from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.grammar import read_wanted, sample_episode, state_of
+from goalreel.tabletop.readback import read_back
+from goalreel.tabletop.scene import HALF, SubGoal, TabletopScene, shows
+from goalreel.tabletop.splits import seeds
 from goalreel_lab.lessons.conversations import verdict_lesson
 from goalreel_lab.lessons.executions import FAULTS
 from goalreel_lab.lessons.grounding import AT_WORK, compare, whole_verdict

@@ -14,10 +14,9 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from support.tabletop_variants import VARIANTS, vary
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import COLOURS
-from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, Truth, read_truth, write_truth
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.scene import COLOURS, SubGoal
+from goalreel.tabletop.truth import TrueEpisode, TrueSegment, Truth, read_truth, write_truth
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Verdict
 from goalreel_lab.bench.scenes import walk
 from goalreel_lab.bench.statuses import measure_verified, observed_truth

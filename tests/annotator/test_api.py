@@ -133,8 +133,8 @@ def test_one_model_of_ones_own_beside_a_presets(tmp_path):
 @pytest.mark.lab
 def test_nano_by_its_name():
     pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-    from goalreel.tabletop.sim.env import Tabletop
-    from goalreel.tabletop.sim.grammar import sample_episode
+    from goalreel.tabletop.env import Tabletop
+    from goalreel.tabletop.grammar import sample_episode
 
     episode = sample_episode(900301)
     with Tabletop(episode.scene) as env:

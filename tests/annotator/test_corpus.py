@@ -32,8 +32,7 @@ from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
 from goalreel.scoring import PictureScores
 from goalreel.storyboard_io import load_storyboard, save_storyboard
-from goalreel.tabletop.sim.task_ids import recording_task_ids
-from goalreel.tabletop.sim.truth import TrueEpisode, Truth, write_truth
+from goalreel.tabletop.truth import TrueEpisode, Truth, recording_task_ids, write_truth
 
 
 def tried(number):

@@ -9,8 +9,8 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from goalreel.datasets.corpora.critic_rows import JUDGEMENTS
 from goalreel.datasets.corpora.rows import read_rows
 from goalreel.storyboard_io import save_storyboard
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.grammar import state_of
+from goalreel.tabletop.splits import seeds
 from goalreel_lab.lessons.steps import walk
 
 (SEED,) = seeds("train", 1, first=12)

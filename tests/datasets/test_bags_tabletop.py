@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.record import record
-from goalreel.tabletop.sim.rollout import rollout
+from goalreel.tabletop.env import STATE_NAMES, Tabletop
+from goalreel.tabletop.expert import rollout
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.record import record
 from goalreel.types import Storyboard
 
 SEED, SIZE, TICK = 950_000, 96, 100_000_000

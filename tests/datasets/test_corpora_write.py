@@ -24,9 +24,8 @@ from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.grammar import sample_episode, state_of
+from goalreel.tabletop.splits import seeds
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
 from goalreel_lab.lessons.continuations import continuation_rows
 from goalreel_lab.lessons.conversations import (

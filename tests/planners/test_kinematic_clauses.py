@@ -105,7 +105,7 @@ def test_a_listed_sort_is_spelled_out():
 def test_every_named_sub_goal_of_the_tabletop_gets_its_true_label():
     """Seeds of the training split; clauses that do not name their objects are left out."""
     pytest.importorskip("mujoco")
-    from goalreel.tabletop.sim.grammar import sample_episode
+    from goalreel.tabletop.grammar import sample_episode
 
     checked = 0
     for seed in range(150):

@@ -355,7 +355,7 @@ def test_the_tabletop_is_named_rightly_or_as_without_a_camera(tmp_path):
     pytest.importorskip("mujoco")
     pytest.importorskip("lerobot")
     from goalreel.datasets.source import Source
-    from goalreel.tabletop.sim.record import record
+    from goalreel.tabletop.record import record
 
     truth = record(tmp_path / "data", SEEDS, cameras=("front",), size=128)
     source = Source.open(tmp_path / "data")

@@ -18,9 +18,9 @@ EPISODES = 60
 def rollouts():
     """(instruction, states, sub-goal of every frame) of the first train seeds, without pictures."""
     pytest.importorskip("mujoco")
-    from goalreel.tabletop.sim.env import Tabletop
-    from goalreel.tabletop.sim.grammar import sample_episode
-    from goalreel.tabletop.sim.rollout import rollout
+    from goalreel.tabletop.env import Tabletop
+    from goalreel.tabletop.expert import rollout
+    from goalreel.tabletop.grammar import sample_episode
 
     found = []
     for seed in range(EPISODES):
@@ -55,7 +55,7 @@ def stretched(states, goals, rng, pauses, noise):
 )
 @pytest.mark.parametrize("named", [True, False])
 def test_stretched_time(rollouts, pauses, noise, least, named):
-    from goalreel.tabletop.sim.env import STATE_NAMES
+    from goalreel.tabletop.env import STATE_NAMES
 
     rng = np.random.default_rng(0)
     ours, even = [], []

@@ -60,7 +60,7 @@ def test_each_entry_of_the_log_has_its_line_in_the_table_of_outcomes():
 
 def test_the_scene_of_the_readme_is_that_of_its_picture_and_of_the_demo():
     """Where it fails, put the seed and instruction that `make picture` found into README and Makefile."""
-    from goalreel.tabletop.sim.grammar import sample_episode
+    from goalreel.tabletop.grammar import sample_episode
 
     [(seed, instruction)] = re.findall(r'scene --seed (\d+) .*\ngoalreel plan \S+ "(.*?)"', README)
     assert instruction == sample_episode(int(seed)).instruction

@@ -20,7 +20,7 @@ from std_msgs.msg import String
 from support.ros import Other, other
 from support.wait import until
 
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.grammar import sample_episode
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep
 from goalreel_ros.client import GoalreelClient
 

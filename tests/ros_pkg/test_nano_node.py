@@ -14,7 +14,7 @@ from support.wait import until
 
 from goalreel.checkpoints import NANO
 from goalreel.models import presets
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.grammar import sample_episode
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros.client import GoalreelClient, NodeGoneError
 from goalreel_ros.pictures import decode

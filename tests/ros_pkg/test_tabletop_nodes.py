@@ -24,9 +24,9 @@ from std_msgs.msg import Float64MultiArray, String
 from support.ros import Other, other
 from support.wait import until
 
-from goalreel.tabletop.sim.cameras import FIXED
-from goalreel.tabletop.sim.env import ACTION_NAMES, STATE_NAMES
-from goalreel.tabletop.sim.reach import HOME_TIP
+from goalreel.tabletop.env import ACTION_NAMES, STATE_NAMES
+from goalreel.tabletop.mjcf import FIXED
+from goalreel.tabletop.reach import HOME_TIP
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.qos import GOAL
 

@@ -20,7 +20,7 @@ from support.pages import blocks, commands
 from support.ros import ENV, Other
 from support.wait import until
 
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.grammar import sample_episode
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 

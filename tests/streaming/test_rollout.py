@@ -28,8 +28,8 @@ from goalreel.streaming.rollout.subgoalcamera import (
     SubgoalCameraConfig,
     SubgoalTaskStep,
 )
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.env import HOME_TIP
+from goalreel.tabletop.grammar import sample_episode
 from goalreel.types import Attempt, Step, Verdict
 
 SEED = 21

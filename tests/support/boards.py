@@ -7,9 +7,8 @@ from uuid import UUID
 
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Frame, StepPanel
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import Tabletop, teleport
+from goalreel.tabletop.grammar import sample_episode
 from goalreel.types import Attempt, Step, StoryboardStep, Verdict
 
 FRAME = "camera_optical_frame"

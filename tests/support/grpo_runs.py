@@ -44,7 +44,7 @@ class Copier:
 
 
 def run(settings: GrpoConfig, out: Path) -> None:
-    from goalreel.tabletop.sim.task_ids import held_out_split
+    from goalreel.tabletop.truth import held_out_split
     from goalreel.training import grpo
     from goalreel_lab.scoring import SimulatorScorer
 

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.expert import PHASES, Move, pick_and_place
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import KINDS, SubGoal, shows
-from goalreel.tabletop.sim.readback import read_back, shown
-from goalreel.tabletop.sim.rollout import Policy, rollout
-from goalreel.tabletop.sim.scene import SceneLayout, is_bowl
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import Tabletop, teleport
+from goalreel.tabletop.expert import PHASES, Move, Policy, pick_and_place, rollout
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.readback import read_back, shown
+from goalreel.tabletop.scene import KINDS, SceneLayout, SubGoal, is_bowl, shows
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,8 @@ from functools import cache
 import numpy as np
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.env import Tabletop, TabletopState
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import TabletopScene, is_bowl
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import Tabletop, TabletopState, teleport
+from goalreel.tabletop.scene import SubGoal, TabletopScene, is_bowl
 from goalreel.types import Failure, Plan, Step, Verdict
 from goalreel_lab.bench.loop import OracleCritic
 from goalreel_lab.bench.scenes import SIZE, Walk

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.datasets.writing.language import EVENTS, PERSISTENT
-from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
-from goalreel.tabletop.sim.phrases import JOINS, join
-from goalreel.tabletop.sim.scene import COLOURS, colour
-from goalreel.tabletop.sim.truth import Truth, read_truth, write_truth
+from goalreel.tabletop.grammar import JOINS, TabletopEpisode, join, sample_episode
+from goalreel.tabletop.scene import COLOURS, colour
+from goalreel.tabletop.truth import Truth, read_truth, write_truth
 
 _LABELS = [PERSISTENT, EVENTS]
 WIDEST = 0.08

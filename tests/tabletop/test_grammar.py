@@ -5,12 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalreel.tabletop.sim import splits
-from goalreel.tabletop.sim.grammar import MAX_GOALS, sample_episode
-from goalreel.tabletop.sim.phrases import JOINS, join, listed
-from goalreel.tabletop.sim.predicates import DIRECTIONS, KINDS, SubGoal, inside, on, shows
-from goalreel.tabletop.sim.scene import BOWL_FLOOR, COLOURS, HALF, WORKSPACE
-from goalreel.tabletop.sim.spots import find_spot
+from goalreel.tabletop import splits
+from goalreel.tabletop.grammar import JOINS, MAX_GOALS, join, listed, sample_episode
+from goalreel.tabletop.scene import (
+    BOWL_FLOOR,
+    COLOURS,
+    DIRECTIONS,
+    HALF,
+    KINDS,
+    WORKSPACE,
+    SubGoal,
+    find_spot,
+    inside,
+    on,
+    shows,
+)
 
 any_seed = st.integers(0, 999_999)
 
@@ -154,7 +163,7 @@ def test_on(at, expected):
 
 @pytest.mark.parametrize("kind", DIRECTIONS)
 def test_beside_is_as_the_front_camera_sees_it(kind):
-    from goalreel.tabletop.sim.cameras import FIXED
+    from goalreel.tabletop.mjcf import FIXED
 
     target = np.array([0.5, 0.0, HALF])
     block = target + 0.1 * np.array([*DIRECTIONS[kind], 0])
@@ -189,7 +198,7 @@ def test_out_of_means_resting_elsewhere():
 
 
 def test_a_camera_reads_its_own_projection_back():
-    from goalreel.tabletop.sim.cameras import FIXED
+    from goalreel.tabletop.mjcf import FIXED
 
     for camera in FIXED.values():
         point = np.array([0.53, -0.11, 0.07])

@@ -10,11 +10,10 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import on
-from goalreel.tabletop.sim.reach import Reacher
-from goalreel.tabletop.sim.scene import HALF
+from goalreel.tabletop.env import Tabletop
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.reach import Reacher
+from goalreel.tabletop.scene import HALF, on
 from goalreel_lab.bench.closed import Course, follow, go_home
 from goalreel_lab.bench.scenes import walk
 

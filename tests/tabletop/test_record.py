@@ -21,11 +21,11 @@ pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[sim]
 import pyarrow.parquet as pq
 
 from goalreel.cli.tabletop import app
-from goalreel.tabletop.sim.env import ACTION_NAMES, STATE_NAMES, Tabletop
-from goalreel.tabletop.sim.expert import PHASES
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.record import PREDICATE_NAMES, record
-from goalreel.tabletop.sim.truth import read_truth
+from goalreel.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop
+from goalreel.tabletop.expert import PHASES
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.record import PREDICATE_NAMES, record
+from goalreel.tabletop.truth import read_truth
 
 SEEDS = (11, 14, 21)
 """The first of one or two goals."""
@@ -207,7 +207,7 @@ def test_a_killed_run_leaves_nothing_that_looks_complete_and_runs_again(tmp_path
     out = tmp_path / "out"
     code = f"""
 from pathlib import Path
-from goalreel.tabletop.sim.record import record
+from goalreel.tabletop.record import record
 told = lambda n, _: print(n, flush=True)
 record(Path({str(out)!r}), range(200), size=32, cameras=("front",), progress=told)
 """

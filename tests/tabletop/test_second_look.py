@@ -10,9 +10,8 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.predicates import shows
-from goalreel.tabletop.sim.readback import read_back
-from goalreel.tabletop.sim.second_look import read_after
+from goalreel.tabletop.readback import read_after, read_back
+from goalreel.tabletop.scene import shows
 from goalreel_lab.bench.scenes import outcome
 from goalreel_lab.lessons.mistakes import MADE, make
 from goalreel_lab.lessons.steps import walk

@@ -30,7 +30,7 @@ def healthy() -> bool:
 
 
 def test_it_plans_as_the_models_do_in_this_process(tmp_path):
-    from goalreel.tabletop.sim.splits import seeds
+    from goalreel.tabletop.splits import seeds
     from goalreel_lab.bench.scenes import walks
 
     (line,) = re.findall(r"`(goalreel serve --planner hf:nano[^`]*)`", text_of("docs/how-to/serve-models.md"))

@@ -11,15 +11,13 @@ from support import tabletop_measure as measure
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim import splits
-from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
-from goalreel.tabletop.sim.env import ACTION_NAMES, STATE_NAMES, Tabletop
-from goalreel.tabletop.sim.expert import LONGEST, PHASES
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import KINDS, SubGoal
-from goalreel.tabletop.sim.readback import read_back
-from goalreel.tabletop.sim.rollout import rollout
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop import splits
+from goalreel.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop, teleport
+from goalreel.tabletop.expert import LONGEST, PHASES, rollout
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.mjcf import CAMERAS
+from goalreel.tabletop.readback import read_back
+from goalreel.tabletop.scene import KINDS, SubGoal
 
 SEEDS = splits.seeds("validation", 12, first=1000)
 

@@ -68,7 +68,7 @@ def server(tmp_path_factory) -> Iterator[str]:
 
 
 def test_a_whole_plan_by_nano_behind_transformers_serve(server, tmp_path):
-    from goalreel.tabletop.sim.splits import seeds
+    from goalreel.tabletop.splits import seeds
     from goalreel_lab.bench.scenes import walks
 
     task = walks(seeds("validation", 3), lambda *_: None)[2].task

@@ -9,13 +9,12 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim import splits
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.expert import carry
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.readback import read_back
-from goalreel.tabletop.sim.spots import find_spot
-from goalreel.tabletop.sim.turns import read_turns
+from goalreel.tabletop import splits
+from goalreel.tabletop.env import Tabletop
+from goalreel.tabletop.expert import carry
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.readback import read_back, read_turns
+from goalreel.tabletop.scene import find_spot
 
 SEEDS = splits.seeds("validation", 8, first=2000)
 

@@ -5,10 +5,10 @@ import pytest
 
 from goalreel.datasets.corpora.rows import read_rows
 from goalreel.errors import InputError
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.readback import read_back, shown
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.variety import PLAIN, View, seen, view_of
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.readback import read_back, shown
+from goalreel.tabletop.splits import seeds
+from goalreel.tabletop.variety import PLAIN, View, seen, view_of
 from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
 from goalreel_lab.lessons.edits import edit_rows
 from goalreel_lab.lessons.kinds import EDITS

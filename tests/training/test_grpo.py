@@ -28,7 +28,7 @@ from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.critic_rows import CritiqueRow
 from goalreel.errors import BackendError, InputError
-from goalreel.tabletop.sim.task_ids import held_out_split, task_id_of
+from goalreel.tabletop.truth import held_out_split, task_id_of
 from goalreel.training import grpo
 from goalreel.training.rewards import Marks
 from goalreel.training.rows import Critiques, asked_of

@@ -10,7 +10,7 @@ from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.tabletop.sim.task_ids import held_out_split
+from goalreel.tabletop.truth import held_out_split
 from goalreel.training.config import GrpoConfig, SftConfig
 from goalreel.types import Edit, Failure
 

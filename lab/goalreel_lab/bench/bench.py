@@ -17,8 +17,8 @@ from goalreel.models.model_set import Lazy, ModelSet, Provenance
 from goalreel.models.presets import Preset
 from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.splits import Split, seeds
-from goalreel.tabletop.sim.variety import PLAIN, View
+from goalreel.tabletop.splits import Split, seeds
+from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import ROLES, Role
 from goalreel_lab.bench.closed import measure_closed_loop
 from goalreel_lab.bench.critic import judge_all, measure_critic, measure_rewriting

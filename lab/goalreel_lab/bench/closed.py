@@ -11,11 +11,11 @@ from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.expert import OPEN
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.reach import Reacher, at_home, homeward
-from goalreel.tabletop.sim.variety import PLAIN, View, seen
+from goalreel.tabletop.env import Tabletop
+from goalreel.tabletop.expert import OPEN
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.reach import Reacher, at_home, homeward
+from goalreel.tabletop.variety import PLAIN, View, seen
 from goalreel.types import Failure, Plan, Planner, Task
 from goalreel_lab.bench.loop import boards
 from goalreel_lab.bench.scenes import SIZE, Walk

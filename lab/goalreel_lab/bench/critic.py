@@ -12,7 +12,7 @@ from goalreel.annotator.statistics import (
 )
 from goalreel.image import Image
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.grammar import state_of
 from goalreel.types import Candidate, Critic, Editor, Failure, Verdict
 from goalreel_lab.bench.asking import in_batches
 from goalreel_lab.bench.edit import Edited

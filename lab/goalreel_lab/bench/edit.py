@@ -7,8 +7,7 @@ from goalreel.annotator.statistics import Measurement, share_with_interval
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.predicates import KINDS, SubGoal
-from goalreel.tabletop.sim.scene import SceneLayout
+from goalreel.tabletop.scene import KINDS, SceneLayout, SubGoal
 from goalreel.types import Edit, Editor, Failure
 from goalreel_lab.bench.asking import in_batches
 from goalreel_lab.bench.scenes import GoalOutcome, Walk, look_rendered, outcome

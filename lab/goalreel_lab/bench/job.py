@@ -14,10 +14,10 @@ from goalreel.errors import UserError
 from goalreel.models.model_set import ModelSet
 from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.record import quiet, record
-from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, read_truth
-from goalreel.tabletop.sim.variety import PLAIN
+from goalreel.tabletop.record import quiet, record
+from goalreel.tabletop.scene import SubGoal
+from goalreel.tabletop.truth import TrueEpisode, TrueSegment, read_truth
+from goalreel.tabletop.variety import PLAIN
 from goalreel.types import Segment, Storyboard, StoryboardStep
 from goalreel_lab.bench.scenes import SIZE, Walk, look, outcome
 from goalreel_lab.bench.words import read_step

@@ -25,7 +25,7 @@ from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
-from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, read_truth
+from goalreel.tabletop.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.types import Failure, Plan, Segment, Task
 
 _GRASPED = -2

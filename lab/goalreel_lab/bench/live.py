@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from goalreel.annotator.statistics import Measurement, balanced_accuracy_with_interval, share_with_interval
 from goalreel.image import Image
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.env import CONTROL_HZ
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.variety import PLAIN, View
+from goalreel.tabletop.env import CONTROL_HZ
+from goalreel.tabletop.grammar import state_of
+from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import Candidate, Critic, Failure, Verdict
 from goalreel_lab.bench.asking import in_batches
 from goalreel_lab.bench.scenes import SIZE

@@ -17,8 +17,8 @@ from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.loop import Keep, attempt_seed
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.tabletop.sim.task_ids import task_of
+from goalreel.tabletop.scene import SceneLayout
+from goalreel.tabletop.truth import task_of
 from goalreel.types import (
     Candidate,
     Critic,

@@ -8,10 +8,9 @@ from math import factorial, prod
 
 from goalreel.annotator.statistics import Measurement, share, share_with_interval, with_interval
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import TabletopEpisode
-from goalreel.tabletop.sim.predicates import KINDS, GoalKind, SubGoal
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import Tabletop, teleport
+from goalreel.tabletop.grammar import TabletopEpisode
+from goalreel.tabletop.scene import KINDS, GoalKind, SubGoal
 from goalreel.types import Failure, Plan, Planner
 from goalreel_lab.bench.asking import in_batches
 from goalreel_lab.bench.scenes import Walk, disturbed

@@ -10,15 +10,12 @@ import numpy as np
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.env import Tabletop, TabletopState
-from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
-from goalreel.tabletop.sim.predicates import SubGoal, displacement
-from goalreel.tabletop.sim.readback import shown
-from goalreel.tabletop.sim.scene import SceneLayout, TabletopScene
-from goalreel.tabletop.sim.second_look import read_after
-from goalreel.tabletop.sim.task_ids import task_id_of
-from goalreel.tabletop.sim.teleport import teleport
-from goalreel.tabletop.sim.variety import PLAIN, View, seen
+from goalreel.tabletop.env import Tabletop, TabletopState, teleport
+from goalreel.tabletop.grammar import TabletopEpisode, sample_episode
+from goalreel.tabletop.readback import read_after, shown
+from goalreel.tabletop.scene import SceneLayout, SubGoal, TabletopScene, displacement
+from goalreel.tabletop.truth import task_id_of
+from goalreel.tabletop.variety import PLAIN, View, seen
 from goalreel.types import Failure, Task
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from goalreel.annotator.statistics import Measurement, share_with_interval
-from goalreel.tabletop.sim.readback import shown
-from goalreel.tabletop.sim.sentences import read_goals
+from goalreel.tabletop.grammar import read_goals
+from goalreel.tabletop.readback import shown
 from goalreel.types import Storyboard, StoryboardStep
 from goalreel_lab.bench.scenes import Walk, look, look_rendered, outcome
 from goalreel_lab.bench.words import read_step

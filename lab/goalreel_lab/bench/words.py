@@ -5,8 +5,8 @@ from typing import get_args
 
 import numpy as np
 
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.sentences import read_order, read_wanted
+from goalreel.tabletop.grammar import read_order, read_wanted
+from goalreel.tabletop.scene import SubGoal
 from goalreel.types import Plan, Step
 from goalreel_lab.bench.scenes import Walk
 from goalreel_lab.lessons import prompts

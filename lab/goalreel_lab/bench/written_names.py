@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode import Episode
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.sentences import read_goals
-from goalreel.tabletop.sim.truth import TrueEpisode
+from goalreel.tabletop.grammar import read_goals, sample_episode
+from goalreel.tabletop.scene import SubGoal
+from goalreel.tabletop.truth import TrueEpisode
 from goalreel.types import Segment
 from goalreel_lab.written_names import (
     Contact,

@@ -56,7 +56,7 @@ def tabletop(
         kinds_of(names)  # refuses an unknown model before the simulator is imported
         from goalreel.streaming.settings import EngineSettings
         from goalreel.streaming.tracking import critic_query_frames
-        from goalreel.tabletop.sim.variety import View
+        from goalreel.tabletop.variety import View
         from goalreel_lab.bench.bench import ORDERS, BenchOrder, evaluate
 
         registers = ORDERS if orders == "both" else (orders,)

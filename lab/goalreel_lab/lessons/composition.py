@@ -6,8 +6,8 @@ another split carries their names, so that results on them are reported apart.
 
 from collections.abc import Sequence
 
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.splits import split_of
+from goalreel.tabletop.scene import SubGoal
+from goalreel.tabletop.splits import split_of
 
 PAIRS: dict[SubGoal, str] = {
     SubGoal("inside", "red block", "blue bowl"): "red block in blue bowl",

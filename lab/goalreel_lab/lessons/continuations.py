@@ -10,8 +10,8 @@ import numpy as np
 from goalreel.datasets.corpora.planner_rows import rest_lesson
 from goalreel.image import Image
 from goalreel.replan import ReplanContext
-from goalreel.tabletop.sim.grammar import TabletopEpisode
-from goalreel.tabletop.sim.variety import Variety
+from goalreel.tabletop.grammar import TabletopEpisode
+from goalreel.tabletop.variety import Variety
 from goalreel.types import Attempt, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 from goalreel_lab.lessons.composition import held_out
 from goalreel_lab.lessons.plans import explicit_step, thinking

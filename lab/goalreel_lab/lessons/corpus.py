@@ -11,7 +11,7 @@ from goalreel.datasets.corpora.rows import RowKind
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.progress import OnCount
-from goalreel.tabletop.sim.splits import Split, seeds
+from goalreel.tabletop.splits import Split, seeds
 from goalreel_lab.lessons.continuations import continuation_rows
 from goalreel_lab.lessons.edits import edit_rows
 from goalreel_lab.lessons.kinds import CONTINUATIONS, EDITS, LIVE, PLANS, VERDICTS, WHOLES

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 
-from goalreel.tabletop.sim.cameras import FIXED
-from goalreel.tabletop.sim.env import Tabletop  # first: it chooses how mujoco renders
-from goalreel.tabletop.sim.scene import BOWL_HEIGHT, BOWL_RADIUS, HALF, Floats, SceneLayout, is_bowl
+from goalreel.tabletop.env import Tabletop
+from goalreel.tabletop.mjcf import FIXED
+from goalreel.tabletop.scene import BOWL_HEIGHT, BOWL_RADIUS, HALF, Floats, SceneLayout, is_bowl
 
 # isort: split
 import mujoco

@@ -8,8 +8,8 @@ from itertools import batched
 from goalreel.datasets.corpora.critic_rows import CritiqueRow, candidate_of
 from goalreel.image import Image
 from goalreel.scoring import PictureScores
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.task_ids import task_id_of
+from goalreel.tabletop.grammar import state_of
+from goalreel.tabletop.truth import task_id_of
 from goalreel_lab.lessons.edits import order
 from goalreel_lab.lessons.judged import Draw
 from goalreel_lab.lessons.mistakes import MADE, Made, make, vary

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import teleport
+from goalreel.tabletop.grammar import state_of
 from goalreel_lab.lessons.grounding import warnings_for
 from goalreel_lab.lessons.prompts import explicit, terse, zones
 from goalreel_lab.lessons.rows import EditRow, Register

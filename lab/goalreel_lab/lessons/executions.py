@@ -10,12 +10,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.env import STATE_NAMES, TabletopState
-from goalreel.tabletop.sim.expert import OPEN, Move, carry, pick_and_place
-from goalreel.tabletop.sim.predicates import SubGoal, free
-from goalreel.tabletop.sim.scene import HALF, Floats, SceneLayout
-from goalreel.tabletop.sim.spots import find_spot, room_at
+from goalreel.tabletop.env import HOME_TIP, STATE_NAMES, TabletopState
+from goalreel.tabletop.expert import OPEN, Move, carry, pick_and_place
+from goalreel.tabletop.scene import HALF, Floats, SceneLayout, SubGoal, find_spot, free, room_at
 from goalreel_lab.lessons.composition import held_out
 from goalreel_lab.lessons.covered import hidden
 from goalreel_lab.lessons.grounding import Change, compare

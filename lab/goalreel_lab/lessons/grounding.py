@@ -9,9 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.tabletop.sim.predicates import SubGoal, displacement, inside, on, shows
-from goalreel.tabletop.sim.scene import COLOURS, SceneLayout, colour, is_bowl
-from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.grammar import state_of
+from goalreel.tabletop.scene import (
+    COLOURS,
+    SceneLayout,
+    SubGoal,
+    colour,
+    displacement,
+    inside,
+    is_bowl,
+    on,
+    shows,
+)
 from goalreel.types import Verdict
 from goalreel_lab.lessons.prompts import explicit, sentence, zone
 

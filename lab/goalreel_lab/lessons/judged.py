@@ -14,11 +14,8 @@ import cv2
 import numpy as np
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.predicates import SubGoal, displacement
-from goalreel.tabletop.sim.readback import MOVED, STILL, PixelMask, possible, segment
-from goalreel.tabletop.sim.scene import SceneLayout, colour
-from goalreel.tabletop.sim.second_look import read_after
-from goalreel.tabletop.sim.turns import fit_cubes
+from goalreel.tabletop.readback import MOVED, STILL, PixelMask, fit_cubes, possible, read_after, segment
+from goalreel.tabletop.scene import SceneLayout, SubGoal, colour, displacement
 from goalreel.types import Edit, Editor
 from goalreel_lab.lessons.edits import order
 from goalreel_lab.lessons.grounding import compare

@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import Any
 
 from goalreel.datasets.corpora.rows import PICTURE, TALK, Column, RowKind, decode_lesson, encode_lesson
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.variety import View
+from goalreel.tabletop.scene import SubGoal
+from goalreel.tabletop.variety import View
 from goalreel.types import Plan, Verdict
 from goalreel_lab.lessons.conversations import plan_lesson, verdict_lesson
 from goalreel_lab.lessons.rows import ContinuationRow, EditRow, Origin, PlanRow, VerdictRow

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.readback import STILL
-from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.tabletop.sim.variety import Variety
+from goalreel.tabletop.readback import STILL
+from goalreel.tabletop.scene import SceneLayout, SubGoal
+from goalreel.tabletop.variety import Variety
 from goalreel_lab.lessons.executions import (
     FAULTS,
     STAGES,

@@ -12,12 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.env import TabletopState
-from goalreel.tabletop.sim.grammar import ROOM
-from goalreel.tabletop.sim.predicates import KINDS, SubGoal, shows
-from goalreel.tabletop.sim.scene import HALF, SceneLayout, is_bowl
-from goalreel.tabletop.sim.spots import find_spot
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import TabletopState, teleport
+from goalreel.tabletop.grammar import ROOM
+from goalreel.tabletop.scene import HALF, KINDS, SceneLayout, SubGoal, find_spot, is_bowl, shows
 from goalreel_lab.lessons.composition import held_out
 from goalreel_lab.lessons.grounding import Change, compare
 from goalreel_lab.lessons.nearby import hits, misses

@@ -5,14 +5,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from goalreel.tabletop.sim.predicates import BESIDE_MAX, BESIDE_SLACK, DIRECTIONS, SubGoal
-from goalreel.tabletop.sim.scene import (
+from goalreel.tabletop.scene import (
+    BESIDE_MAX,
+    BESIDE_SLACK,
     BOWL_FLOOR,
     BOWL_RADIUS,
+    DIRECTIONS,
     HALF,
     WORKSPACE,
     Floats,
     SceneLayout,
+    SubGoal,
     is_bowl,
 )
 

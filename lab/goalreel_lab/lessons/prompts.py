@@ -8,11 +8,8 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.tabletop.sim.grammar import ROOM
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.spots import room_at, spots
+from goalreel.tabletop.grammar import ROOM, state_of
+from goalreel.tabletop.scene import SceneLayout, SubGoal, room_at, spots
 from goalreel.types import Step
 
 NAMES = {

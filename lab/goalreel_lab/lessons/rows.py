@@ -5,8 +5,8 @@ from typing import Literal
 
 from goalreel.datasets.corpora.rows import Lesson
 from goalreel.image import Image
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.variety import PLAIN, View
+from goalreel.tabletop.scene import SubGoal
+from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import Plan, Verdict
 
 type Register = Literal["terse", "explicit"]

@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.env import Tabletop, TabletopState
-from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.tabletop.sim.spots import find_spot
-from goalreel.tabletop.sim.teleport import teleport
-from goalreel.tabletop.sim.variety import Variety, View, seen, view_of
+from goalreel.tabletop.env import Tabletop, TabletopState, teleport
+from goalreel.tabletop.grammar import TabletopEpisode, sample_episode
+from goalreel.tabletop.scene import SceneLayout, SubGoal, find_spot
+from goalreel.tabletop.variety import Variety, View, seen, view_of
 from goalreel_lab.lessons.composition import held_out_step, skipped
 from goalreel_lab.lessons.prompts import zones
 from goalreel_lab.lessons.rows import Origin

@@ -5,7 +5,7 @@ from typing import Self
 import numpy as np
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.env import Tabletop  # first: it chooses how mujoco renders
+from goalreel.tabletop.env import Tabletop
 
 # isort: split
 import mujoco

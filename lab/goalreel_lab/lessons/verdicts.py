@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.variety import Variety
+from goalreel.tabletop.grammar import state_of
+from goalreel.tabletop.variety import Variety
 from goalreel_lab.lessons.edits import order
 from goalreel_lab.lessons.grounding import Change, compare, verdict_of
 from goalreel_lab.lessons.mistakes import MADE, Made, make, relabel, vary

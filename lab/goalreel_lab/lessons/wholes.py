@@ -10,14 +10,10 @@ from typing import Literal, Self
 import numpy as np
 
 from goalreel.critics.task_check import whole_state
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.phrases import JOINS, PARAPHRASES, join
-from goalreel.tabletop.sim.predicates import SubGoal, shows
-from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.spots import find_spot
-from goalreel.tabletop.sim.teleport import teleport
-from goalreel.tabletop.sim.variety import Variety
+from goalreel.tabletop.env import teleport
+from goalreel.tabletop.grammar import JOINS, PARAPHRASES, join, sample_episode, state_of
+from goalreel.tabletop.scene import SceneLayout, SubGoal, find_spot, shows
+from goalreel.tabletop.variety import Variety
 from goalreel_lab.lessons.composition import held_out
 from goalreel_lab.lessons.executions import (
     FAULTS,

@@ -3,7 +3,7 @@
 from itertools import product
 from typing import TYPE_CHECKING
 
-from goalreel.tabletop.sim.scene import COLOURS
+from goalreel.tabletop.scene import COLOURS
 from goalreel_lab.lessons.grounding import COLUMNS, ROWS
 from goalreel_lab.lessons.prompts import FIXED
 

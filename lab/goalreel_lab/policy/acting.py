@@ -17,13 +17,13 @@ from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm, in_form
-from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
-from goalreel.tabletop.sim.env import ACTION_NAMES, STATE_NAMES, Tabletop
+from goalreel.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop
+from goalreel.tabletop.mjcf import CAMERAS
 from goalreel_lab.policy.keyposes import KEY_POSE_NAMES
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
 
 type Acts = Literal["steps", "key_poses"]
-"""Whether an action is a control step of `Tabletop.step` or a key pose (`sim/keyposes.py`)."""
+"""Whether an action is a control step of `Tabletop.step` or a key pose (`keyposes.py`)."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image as Picture
 
 from goalreel.files import write_bytes
-from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.env import Tabletop
 from goalreel_lab.policy.acting import GoalCue
 from goalreel_lab.policy.rollout import OnStep, PolicyEnd
 

@@ -14,8 +14,8 @@ from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
 from goalreel.replan import ReplanContext, plan_rest
-from goalreel.tabletop.sim.env import CONTROL_HZ, Tabletop
-from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.env import CONTROL_HZ, Tabletop
+from goalreel.tabletop.scene import SubGoal
 from goalreel.types import Candidate, Critic, Failure, Planner, Step, Storyboard, StoryboardStep, Verdict
 from goalreel_lab.bench.scenes import SIZE, Walk
 from goalreel_lab.bench.words import read_step

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.tabletop.sim.env import REACH, Tabletop
-from goalreel.tabletop.sim.expert import Move, clear_yaw, let_go, take_hold
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import Floats
-from goalreel.tabletop.sim.spots import find_spot
+from goalreel.tabletop.env import REACH, Tabletop
+from goalreel.tabletop.expert import Move, clear_yaw, let_go, take_hold
+from goalreel.tabletop.scene import Floats, SubGoal, find_spot
 
 KEY_POSE_NAMES = ("x", "y", "z", "cos_2yaw", "sin_2yaw", "gripper")
 

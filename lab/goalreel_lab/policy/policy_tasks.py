@@ -6,10 +6,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.tabletop.sim.grammar import Mission, TabletopEpisode, sample_missions
-from goalreel.tabletop.sim.phrases import JOINS, join
-from goalreel.tabletop.sim.predicates import KINDS, SubGoal
-from goalreel.tabletop.sim.scene import COLOURS, sample_scene
+from goalreel.tabletop.grammar import JOINS, Mission, TabletopEpisode, join, sample_missions
+from goalreel.tabletop.scene import COLOURS, KINDS, SubGoal, sample_scene
 from goalreel_lab.lessons.composition import PAIRS
 
 type Condition = Literal["seen", "new_pair", "new_word", "long", "unnamed"]

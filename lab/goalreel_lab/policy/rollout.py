@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.env import Tabletop
+from goalreel.tabletop.scene import SubGoal
 from goalreel_lab.bench.closed import go_home
 from goalreel_lab.bench.scenes import Walk
 from goalreel_lab.policy.acting import Acts, GoalCue

@@ -20,7 +20,7 @@ from goalreel.models.names import fingerprint_of
 from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
 from goalreel.subgoal_camera import SubGoalForm
-from goalreel.tabletop.sim.splits import SEEDS, Split
+from goalreel.tabletop.splits import SEEDS, Split
 from goalreel.types import ROLES, Failure, Role
 from goalreel_lab.bench.scenes import Walk, walk_through
 from goalreel_lab.policy.acting import LeRobotActor

@@ -28,7 +28,7 @@ from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
-from goalreel.tabletop.sim.splits import Split, seeds
+from goalreel.tabletop.splits import Split, seeds
 from goalreel.training.config import config_file
 from goalreel_lab.bench.loop import run_loops
 from goalreel_lab.bench.scenes import walks

@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 
 from goalreel.files import write_bytes
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import Mission, sample_missions
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import COLOURS, HALF, sample_scene
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import Tabletop, teleport
+from goalreel.tabletop.grammar import Mission, sample_missions
+from goalreel.tabletop.scene import COLOURS, HALF, SubGoal, sample_scene
 from goalreel_lab.policy.keyposes import key_poses
 from goalreel_lab.policy.policy_tasks import LONGEST_TRAINED, instruction, sub_task, trained
 

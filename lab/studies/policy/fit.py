@@ -25,8 +25,8 @@ from torchvision.ops.misc import FrozenBatchNorm2d
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.subgoal_camera import in_form
-from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.env import STATE_NAMES, Tabletop
+from goalreel.tabletop.grammar import sample_episode
 from goalreel.training.loading import half
 from goalreel_lab.policy.keyposes import KEY_POSE_NAMES
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS

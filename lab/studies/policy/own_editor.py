@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from goalreel.image import Image
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.grammar import state_of
+from goalreel.tabletop.scene import SceneLayout
 from goalreel.training.config import config_file
 from goalreel_lab.lessons.prompts import explicit
 from goalreel_lab.lessons.rows import EditRow, Origin

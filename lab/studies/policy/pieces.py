@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from goalreel.errors import InputError
 from goalreel.files import write_bytes
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.splits import seeds
 
 BATCH, RATE = 64, 1.5e-3
 """Of the backbone."""

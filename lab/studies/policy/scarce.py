@@ -34,7 +34,7 @@ from goalreel.errors import InputError
 from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.progress import OnProgress
-from goalreel.tabletop.sim.splits import Split
+from goalreel.tabletop.splits import Split
 from goalreel_lab.policy.arms import GoalArm
 from goalreel_lab.policy.comparison import compare
 from goalreel_lab.policy.intervals import SeedEnds

@@ -12,7 +12,7 @@ from fit import LIVE, MISSING, Bank
 from torch import Tensor
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
-from goalreel.tabletop.sim.env import STATE_NAMES
+from goalreel.tabletop.env import STATE_NAMES
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, STATE
 
 type ScarceArm = Literal["worded", "mix", "auto", "goals"]

@@ -27,7 +27,7 @@ from goalreel.cli.options import INTERRUPTED, SPLITS, choose_names
 from goalreel.errors import InputError
 from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
-from goalreel.tabletop.sim.splits import Split
+from goalreel.tabletop.splits import Split
 from goalreel_lab.policy.arms import GoalArm
 from goalreel_lab.policy.policy_tasks import CONDITIONS, Condition
 from goalreel_lab.policy.rollout import Bounds

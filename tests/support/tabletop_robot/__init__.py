@@ -22,7 +22,7 @@ from lerobot.robots.config import RobotConfig
 from lerobot.robots.robot import Robot
 
 from goalreel.serving.settings import Models
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import teleport
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.models import ModelServer
 from goalreel_ros.tabletop.world import World

@@ -20,9 +20,9 @@ from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray
 
 from goalreel.settings import READ_ONLY, Settings
-from goalreel.tabletop.sim.env import STATE_NAMES
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.reach import ArmAction, Reacher, at_home, homeward, still
+from goalreel.tabletop.env import STATE_NAMES
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.reach import ArmAction, Reacher, at_home, homeward, still
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode

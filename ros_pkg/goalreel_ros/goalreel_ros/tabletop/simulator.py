@@ -28,8 +28,8 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.settings import READ_ONLY, Settings
-from goalreel.tabletop.sim.cameras import FIXED
-from goalreel.tabletop.sim.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
+from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
+from goalreel.tabletop.mjcf import FIXED
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.spin import declare_options, run

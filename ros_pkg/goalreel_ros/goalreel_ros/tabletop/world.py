@@ -14,12 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.env import Tabletop, TabletopState
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.predicates import SubGoal, shows
-from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.env import HOME_TIP, Tabletop, TabletopState, teleport
+from goalreel.tabletop.grammar import sample_episode
+from goalreel.tabletop.scene import SceneLayout, SubGoal, shows
 
 CAMERA = "front"
 MAX_SNAPSHOTS = 10_000

@@ -11,15 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
-from goalreel.tabletop.sim.expert import OPEN, SPEED, TURN, carry
-from goalreel.tabletop.sim.predicates import LEVEL, SubGoal, free, inside
-from goalreel.tabletop.sim.readback import read_back
-from goalreel.tabletop.sim.scene import HALF, SceneLayout, TabletopScene, is_bowl
-from goalreel.tabletop.sim.second_look import read_after
-from goalreel.tabletop.sim.spots import find_spot
-from goalreel.tabletop.sim.turns import read_turns
+from goalreel.tabletop.env import HOME_TIP, STATE_NAMES, Tabletop
+from goalreel.tabletop.expert import OPEN, SPEED, TURN, carry
+from goalreel.tabletop.readback import read_after, read_back, read_turns
+from goalreel.tabletop.scene import (
+    HALF,
+    LEVEL,
+    SceneLayout,
+    SubGoal,
+    TabletopScene,
+    find_spot,
+    free,
+    inside,
+    is_bowl,
+)
 
 MOVED = 0.03
 """A block farther than this from where the goal image shows it has to be moved (m). Pictures drawn one after

@@ -8,15 +8,13 @@ It reads the environment before every action and never steps it; its caller does
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import BOWL_RADIUS, HALF, Floats, SceneLayout, is_bowl
-from goalreel.tabletop.sim.spots import find_spot
+from goalreel.tabletop.env import HOME_TIP, Tabletop
+from goalreel.tabletop.scene import BOWL_RADIUS, HALF, Floats, SceneLayout, SubGoal, find_spot, is_bowl
 
 PHASES = ("reach", "grasp", "lift", "move", "place", "retreat")
 OPEN, CLOSED = 0.8, -1.0
@@ -137,3 +135,25 @@ def _gap(away: Floats, across: Floats, bowl: bool) -> float:
     nearest = float(np.clip(away[:2] @ across, -half, half)) * across
     radius = BOWL_RADIUS if bowl else 1.4 * HALF
     return float(np.linalg.norm(away[:2] - nearest)) - radius - thickness
+
+
+type Policy = Callable[[Tabletop, SubGoal], Iterator[Move]]
+
+
+@dataclass(frozen=True)
+class ControlStep:
+    """One control step: what is about to be done (`action`, (5,)), in which sub-goal and phase."""
+
+    goal: int
+    phase: str
+    action: NDArray[np.float32]
+
+
+def rollout(
+    env: Tabletop, goals: tuple[SubGoal, ...], policy: Policy = pick_and_place
+) -> Iterator[ControlStep]:
+    """Yield every step BEFORE its action is carried out, so that a picture taken then belongs to it."""
+    for index, goal in enumerate(goals):
+        for action, phase in policy(env, goal):
+            yield ControlStep(index, phase, action)
+            env.step(action)

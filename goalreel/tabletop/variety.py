@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from goalreel.errors import InputError
-from goalreel.tabletop.sim.grammar import TabletopEpisode
-from goalreel.tabletop.sim.scene import TABLES, Look, Paint, Placed, TabletopScene
+from goalreel.tabletop.grammar import TabletopEpisode
+from goalreel.tabletop.scene import TABLES, Look, Paint, Placed, TabletopScene
 
 type Style = Literal["plain", "varied", "unseen"]
 """`plain`: one shade a colour, white light. `varied`: what training shows beside it. `unseen`: what no

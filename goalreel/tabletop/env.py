@@ -18,12 +18,8 @@ if sys.platform == "linux" and not os.environ.get("DISPLAY"):
 
 import mujoco
 
-from goalreel.tabletop.sim import predicates
-from goalreel.tabletop.sim.arm import Arm
-from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
-from goalreel.tabletop.sim.mjcf import build_xml
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import Floats, SceneLayout, TabletopScene
+from goalreel.tabletop.mjcf import CAMERAS, build_xml
+from goalreel.tabletop.scene import Floats, SceneLayout, SubGoal, TabletopScene, find_spot, shows
 
 CONTROL_HZ = 10
 STATE_NAMES = (*(f"joint{i}" for i in range(1, 8)), "x", "y", "z", "yaw", "gripper")
@@ -49,7 +45,7 @@ class TabletopState:
 class Tabletop:
     """A scene with its arm in MuJoCo: step it, ask what holds, take its picture.
 
-    >>> from goalreel.tabletop.sim.grammar import sample_episode
+    >>> from goalreel.tabletop.grammar import sample_episode
     >>> episode = sample_episode(0)
     >>> with Tabletop(episode.scene) as env:
     ...     picture = env.render("front", size=128)
@@ -177,12 +173,12 @@ class Tabletop:
 
     def holds(self, goal: SubGoal) -> bool:
         """Tell whether the sub-goal is true now: its geometry is right and the hand has let go."""
-        return predicates.shows(self.layout(), goal) and not self.grasped(goal.object)
+        return shows(self.layout(), goal) and not self.grasped(goal.object)
 
     # -- pictures
 
     def render(self, camera: str = "front", size: int = 128) -> NDArray[np.uint8]:
-        """Take the picture of a camera (one of `cameras.NAMES`), (size, size, 3) RGB.
+        """Take the picture of a camera (one of `mjcf.CAMERAS`), (size, size, 3) RGB.
 
         Raises:
             ValueError: no such camera.
@@ -203,3 +199,85 @@ class Tabletop:
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
+
+
+REST = np.array([0.0, -0.6, 0.0, -2.5, 0.0, 1.9, math.pi / 4])
+"""Joint angles (rad) that the spare degree of freedom is drawn to."""
+HOME_TIP = (0.31, 0.0, 0.34)
+"""Fingertip at home (m): behind the objects, so that no fixed camera loses sight of them."""
+
+
+class Arm:
+    """Solves for joint angles; keeps a scratch copy of the model's data and no state of its own."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        self._model = model
+        self._scratch = mujoco.MjData(model)
+        self._tip = model.site("tcp").id
+        self._low = model.jnt_range[:7, 0] + 0.01
+        self._high = model.jnt_range[:7, 1] - 0.01
+        self.home_tip = np.array(HOME_TIP)
+        self.home_joints = self.solve(self._scratch, REST, self.home_tip, 0.0, iterations=200)
+
+    def tip(self, data: mujoco.MjData) -> Floats:
+        """Give the position of the fingertips, (3,) in m."""
+        return data.site_xpos[self._tip].copy()
+
+    def solve(
+        self, data: mujoco.MjData, start: Floats, tip: Floats, yaw: float, iterations: int = 8
+    ) -> Floats:
+        """Find joint angles (7,) near `start` that bring the fingertips to `tip`, turned by `yaw`."""
+        k, model = self._scratch, self._model
+        k.qpos[:] = data.qpos
+        k.qpos[:7] = start
+        jacobian = np.zeros((6, model.nv))
+        for _ in range(iterations):
+            mujoco.mj_kinematics(model, k)
+            mujoco.mj_comPos(model, k)
+            error = self._error(tip, yaw)
+            if np.abs(error).max() < 1e-4:
+                break
+            mujoco.mj_jacSite(model, k, jacobian[:3], jacobian[3:], self._tip)
+            a = jacobian[:, :7]
+            move = a.T @ np.linalg.solve(a @ a.T + 1e-4 * np.eye(6), error)
+            rest = 0.05 * (REST - k.qpos[:7]) * (np.arange(7) < 3)
+            move += rest - np.linalg.pinv(a) @ (a @ rest)
+            k.qpos[:7] = np.clip(k.qpos[:7] + np.clip(move, -0.2, 0.2), self._low, self._high)
+        return k.qpos[:7].copy()
+
+    def _error(self, tip: Floats, yaw: float) -> Floats:
+        """Compute the position (m) and the rotation (rad) still missing, (6,)."""
+        c, s = math.cos(yaw), math.sin(yaw)
+        target = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1.0]])
+        turn, spin = np.zeros(4), np.zeros(3)
+        mujoco.mju_mat2Quat(turn, (target @ self._scratch.site_xmat[self._tip].reshape(3, 3).T).ravel())
+        mujoco.mju_quat2Vel(spin, turn, 1.0)
+        return np.concatenate([tip - self._scratch.site_xpos[self._tip], spin])
+
+
+DROPS = (0.0, 0.001)
+"""Heights to let go at (m). Rarely a cube set down exactly on another is thrown off by the solver; from a
+millimetre above it is not."""
+
+
+def teleport(env: Tabletop, goal: SubGoal, spot: NDArray[np.float64] | None = None) -> TabletopState:
+    """Set the block down at `spot` (3,), or where the expert would, and give the state reached.
+
+    The block settles while the arm is at home. Everything else stays where it is. Call it goal after goal to
+    get an episode's goal images.
+
+    Raises:
+        ValueError: the sub-goal cannot be reached from here in one move; the environment is unchanged.
+    """
+    state_before = env.get_state()
+    if spot is None:
+        spot, _ = find_spot(env.layout(), goal)
+    yaw = env.block_yaw(goal.target) if goal.kind == "on" else 0.0
+    for drop in DROPS:
+        env.home()
+        env.place(goal.object, spot + np.array([0, 0, drop]), yaw)
+        env.settle(0.4)
+        if env.holds(goal) and all(map(env.still, env.blocks)):
+            return env.get_state()
+        env.set_state(state_before)
+    raise ValueError(f"cannot {goal.text} from here in one move")
