@@ -35,8 +35,8 @@ from goalreel.tabletop.readback import segment
 from goalreel.tabletop.scene import HALF, is_bowl
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Attempt, Plan, Storyboard, StoryboardStep, Verdict
+from goalreel_lab.bench.plan import read_plan
 from goalreel_lab.bench.scenes import Walk, look_rendered, outcome, walk
-from goalreel_lab.bench.words import read_plan
 
 PRESET: Final = "nano"
 SCENES: Final = 2000

@@ -52,8 +52,8 @@ from goalreel.planners.kinematic.robot import find_layout
 from goalreel.tabletop.record import quiet, record
 from goalreel.tabletop.splits import SEEDS, seeds
 from goalreel.tabletop.truth import read_truth
+from goalreel_lab.bench.job import observed_truth, observed_unseen
 from goalreel_lab.bench.scenes import SIZE, walk
-from goalreel_lab.bench.statuses import observed_truth, observed_unseen
 from goalreel_lab.bench.written_names import EpisodeTruth, grasp_events, names_of
 from goalreel_lab.written_names import claim_counts, untruth
 

@@ -22,7 +22,7 @@ from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.variety import View
 from goalreel.types import Candidate, Plan
 from goalreel_lab.bench import scenes as walking
-from goalreel_lab.bench.bench import PARTS, Bench
+from goalreel_lab.bench.bench import HEADLINES, PARTS, Bench
 from goalreel_lab.bench.closed import (
     Course,
     TersePlanner,
@@ -40,10 +40,8 @@ from goalreel_lab.bench.loop import (
     right_steps,
     run_loops,
 )
-from goalreel_lab.bench.plan import chance_of_order, measure_plans, score_plan
-from goalreel_lab.bench.report import HEADLINES
+from goalreel_lab.bench.plan import chance_of_order, measure_plans, read_plan, score_plan
 from goalreel_lab.bench.scenes import SIZE, walks
-from goalreel_lab.bench.words import read_plan
 from goalreel_lab.lessons.composition import held_out
 from goalreel_lab.lessons.prompts import explicit, zones
 from goalreel_lab.lessons.verdicts import verdict_rows

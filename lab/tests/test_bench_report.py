@@ -30,9 +30,8 @@ from goalreel.models.presets import Preset
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.truth import read_truth
 from goalreel.types import Alignment, Step
-from goalreel_lab.bench.bench import PARTS
+from goalreel_lab.bench.bench import PARTS, BenchReport
 from goalreel_lab.bench.job import annotated, score_job
-from goalreel_lab.bench.report import BenchReport
 from goalreel_lab.bench.scenes import walks
 from goalreel_lab.cli import eval_tabletop
 

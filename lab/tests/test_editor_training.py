@@ -33,14 +33,12 @@ from goalreel.tabletop.scene import SubGoal, TabletopScene
 from goalreel.training.config import read_config
 from goalreel.types import Edit
 from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
-from goalreel_lab.lessons.kinds import EDITS
-from goalreel_lab.lessons.rows import EditRow, Origin
+from goalreel_lab.lessons.rows import EDITS, EditRow, Origin
 from goalreel_lab.nano import editor_training as trainer
 from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor import NanoEditor
-from goalreel_lab.nano.editor_data import latents, read_edits
+from goalreel_lab.nano.editor_training import latents, read_edits, windows
 from goalreel_lab.nano.training_loop import Schedule, fit
-from goalreel_lab.nano.vae import windows
 
 SIZE = 64
 DENOISER = "diffusion_pytorch_model.safetensors"

@@ -20,15 +20,12 @@ from goalreel.tabletop.splits import seeds
 from goalreel.types import Failure
 from goalreel_lab.lessons import composition
 from goalreel_lab.lessons.composition import FOLLOWS, PAIRS, held_out, held_out_step
-from goalreel_lab.lessons.edits import edit_rows
+from goalreel_lab.lessons.edits import MADE, edit_rows, make, vary
 from goalreel_lab.lessons.grounding import DISTURBED, compare
-from goalreel_lab.lessons.judged import Judge, drawn_by, editor_rows
-from goalreel_lab.lessons.mistakes import MADE, make, vary
-from goalreel_lab.lessons.plans import plan_rows
+from goalreel_lab.lessons.plans import plan_rows, walk
 from goalreel_lab.lessons.prompts import TERSE, explicit, terse, zone, zones
-from goalreel_lab.lessons.steps import walk
 from goalreel_lab.lessons.studio import Studio
-from goalreel_lab.lessons.verdicts import verdict_rows
+from goalreel_lab.lessons.verdicts import Judge, drawn_by, editor_rows, verdict_rows
 
 TRAIN = seeds("train", 10, first=400)
 VALIDATION = seeds("validation", 10, first=400)

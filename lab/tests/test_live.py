@@ -18,15 +18,8 @@ from goalreel.tabletop.scene import colour, shows
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.variety import view_of
 from goalreel_lab.lessons.composition import held_out
-from goalreel_lab.lessons.executions import (
-    FAULTS,
-    HOME,
-    carried_out,
-    failed,
-    frame_of,
-)
-from goalreel_lab.lessons.live import UNDERWAY, live_rows
-from goalreel_lab.lessons.steps import walk
+from goalreel_lab.lessons.live import FAULTS, HOME, UNDERWAY, carried_out, failed, frame_of, live_rows
+from goalreel_lab.lessons.plans import walk
 
 SOME = seeds("validation", 8, first=400)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from goalreel_lab.metaworld.score import Annotation, make_report, score_episode
+from goalreel_lab.metaworld.score import Annotation, NamedStep, judge, make_report, score_episode
 from goalreel_lab.metaworld.tasks import TaskSpec, split_tasks, tasks, wording
 from goalreel_lab.metaworld.truth import (
     BodyTruth,
@@ -16,7 +16,6 @@ from goalreel_lab.metaworld.truth import (
     contacts,
     read_truth,
 )
-from goalreel_lab.metaworld.written_names import NamedStep, judge
 from goalreel_lab.written_names import Contact
 
 FPS = 10
@@ -241,7 +240,7 @@ def test_a_task_is_recorded_once_and_scored(tmp_path, monkeypatch):
     """Marked long, as it imports lerobot and the simulator."""
     pytest.importorskip("metaworld", reason="needs metaworld: pip install 'goalreel-lab'")
     from goalreel.cli.main import app
-    from goalreel_lab.metaworld import record
+    from goalreel_lab.metaworld import sim as record
 
     command = ["eval", "metaworld", "--split", "develop", "--tasks", "button-press-v3", "--seeds", "1"]
     command += ["--size", "32", "--data", str(tmp_path), "--json"]

@@ -18,12 +18,11 @@ from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.types import ROLES, Failure
-from goalreel_lab.policy.acting import LeRobotActor
 from goalreel_lab.policy.arm_tasks import ArmModels, arm_tasks
 from goalreel_lab.policy.arms import GATES
-from goalreel_lab.policy.comparison import compare
 from goalreel_lab.policy.gate import GateEnd
-from goalreel_lab.policy.rollout import Bounds, no_film
+from goalreel_lab.policy.intervals import compare
+from goalreel_lab.policy.rollout import Bounds, LeRobotActor, no_film
 from goalreel_lab.policy.study import tasks
 
 pytestmark = pytest.mark.lab

@@ -27,16 +27,13 @@ from goalreel.files import exclusive
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.tabletop.env import Tabletop
-from goalreel_lab.policy.acting import GoalCue, LeRobotActor
 from goalreel_lab.policy.arms import ARMS, SILENT, cues_of, pictures_of
-from goalreel_lab.policy.comparison import compare
-from goalreel_lab.policy.films import BANNER, SIDE
-from goalreel_lab.policy.intervals import difference_of_seeds, measure_seeds
+from goalreel_lab.policy.intervals import compare, difference_of_seeds, measure_seeds
 from goalreel_lab.policy.policy_tasks import (
     CONDITIONS,
     sub_task,
 )
-from goalreel_lab.policy.rollout import Bounds, Rolled, roll
+from goalreel_lab.policy.rollout import BANNER, SIDE, Bounds, GoalCue, LeRobotActor, Rolled, roll
 from goalreel_lab.policy.study import PolicyEntry, PolicyOrder, measure, tasks
 
 pytestmark = pytest.mark.lab

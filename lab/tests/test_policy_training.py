@@ -26,8 +26,8 @@ from goalreel.tabletop.env import Tabletop
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.scene import SubGoal
 from goalreel_lab.lessons.composition import PAIRS
-from goalreel_lab.policy.acting import GoalCue, LeRobotActor
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
+from goalreel_lab.policy.rollout import GoalCue, LeRobotActor
 
 pytestmark = pytest.mark.lab
 

@@ -11,8 +11,7 @@ from support.miniatures import COMM_ROW, COMM_STEPS, comm_clone, comm_data, flat
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, Marked
-from goalreel_lab.published.comm import Comm
-from goalreel_lab.published.comm_marks import read_descriptions, read_document, read_fidelity
+from goalreel_lab.published.comm import Comm, read_descriptions, read_document, read_fidelity
 
 SIX = ("sty", "enti", "tren", "comp", "imgq", "irs")
 

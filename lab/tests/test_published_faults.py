@@ -20,10 +20,8 @@ from goalreel.storyboard_io import save_storyboard
 from goalreel.types import Failure, Storyboard, Task
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Sample
 from goalreel_lab.published.comm import Comm
-from goalreel_lab.published.estimate import LOOKED_AT, estimate
-from goalreel_lab.published.judging import DEAF, Asker, build_judge
-from goalreel_lab.published.paper import check_row
-from goalreel_lab.published.report import PublishedReport
+from goalreel_lab.published.judging import DEAF, LOOKED_AT, Asker, build_judge, estimate
+from goalreel_lab.published.report import PublishedReport, check_row
 from goalreel_lab.published.run import PublishedOrder, run_benchmark
 from goalreel_lab.published.ueval import UEval, read_met
 

@@ -11,8 +11,7 @@ from support.miniatures import RISE_ROWS, flat, rise_clone, rise_data
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, Marked
-from goalreel_lab.published.rise import Rise
-from goalreel_lab.published.rise_rules import read_binary, read_score
+from goalreel_lab.published.rise import Rise, read_binary, read_score
 
 
 def answer(*values):

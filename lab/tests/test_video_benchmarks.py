@@ -8,11 +8,15 @@ from support.chat_server import ChatServer, said
 from support.cli import fails, goalreel
 
 from goalreel.types import Failure, Verdict
-from goalreel_lab.videos.recording import VideoRecording
-from goalreel_lab.videos.roboreward_data import RewardRollout, read_roboreward
-from goalreel_lab.videos.roboreward_scores import JudgedRollout, judged_rollout, roboreward_values
-from goalreel_lab.videos.wgo_data import NO_INSTRUCTION, read_wgo
-from goalreel_lab.videos.wgo_scores import WgoScore, match_spans, wgo_values
+from goalreel_lab.videos.report import VideoRecording
+from goalreel_lab.videos.roboreward import (
+    JudgedRollout,
+    RewardRollout,
+    judged_rollout,
+    read_roboreward,
+    roboreward_values,
+)
+from goalreel_lab.videos.wgo import NO_INSTRUCTION, WgoScore, match_spans, read_wgo, wgo_values
 
 
 def last_line(text):

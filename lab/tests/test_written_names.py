@@ -18,9 +18,9 @@ from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.scene import COLOURS, SubGoal
 from goalreel.tabletop.truth import TrueEpisode, TrueSegment, Truth, read_truth, write_truth
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Verdict
+from goalreel_lab.bench.job import measure_verified, observed_truth
+from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import walk
-from goalreel_lab.bench.statuses import measure_verified, observed_truth
-from goalreel_lab.bench.words import step_of
 from goalreel_lab.bench.written_names import EpisodeTruth, grasp_events
 from goalreel_lab.written_names import Contact, WrittenName, untruth
 

@@ -27,19 +27,20 @@ from goalreel.replan import ReplanContext
 from goalreel.tabletop.grammar import sample_episode, state_of
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
-from goalreel_lab.lessons.continuations import continuation_rows
-from goalreel_lab.lessons.conversations import (
+from goalreel_lab.lessons.corpus import LESSONS, CorpusConfig, make_corpus
+from goalreel_lab.lessons.grounding import in_order, place
+from goalreel_lab.lessons.plans import continuation_rows, walk
+from goalreel_lab.lessons.prompts import NAMES
+from goalreel_lab.lessons.rows import (
+    EDITS,
+    PLANS,
+    VERDICTS,
     candidate_of,
     plan_lesson,
     task_of,
     verdict_lesson,
 )
-from goalreel_lab.lessons.corpus import LESSONS, CorpusConfig, make_corpus
-from goalreel_lab.lessons.critiques import critique_rows
-from goalreel_lab.lessons.grounding import in_order, place
-from goalreel_lab.lessons.kinds import EDITS, PLANS, VERDICTS
-from goalreel_lab.lessons.prompts import NAMES
-from goalreel_lab.lessons.steps import walk
+from goalreel_lab.lessons.verdicts import critique_rows
 
 SEEDS = seeds("validation", 4, first=30)
 

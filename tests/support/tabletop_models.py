@@ -11,8 +11,8 @@ from goalreel.tabletop.env import Tabletop, TabletopState, teleport
 from goalreel.tabletop.scene import SubGoal, TabletopScene, is_bowl
 from goalreel.types import Failure, Plan, Step, Verdict
 from goalreel_lab.bench.loop import OracleCritic
+from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import SIZE, Walk
-from goalreel_lab.bench.words import step_of
 from goalreel_lab.lessons.prompts import explicit
 from goalreel_lab.lessons.rows import VerdictRow
 

@@ -11,7 +11,7 @@ from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.variety import PLAIN, View, seen, view_of
 from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
 from goalreel_lab.lessons.edits import edit_rows
-from goalreel_lab.lessons.kinds import EDITS
+from goalreel_lab.lessons.rows import EDITS
 
 SOME = seeds("validation", 12, first=700)
 

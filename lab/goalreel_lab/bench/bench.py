@@ -1,14 +1,17 @@
-"""Runs the parts of the bench that were asked for, on the episodes of a split, resumably."""
+"""What a run of the bench found, as a table or as one line of JSON."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+from rich.table import Table
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
-from goalreel.annotator.statistics import Measurement
+from goalreel.annotator.statistics import Measurement, json_line, values_table
 from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
@@ -35,10 +38,53 @@ from goalreel_lab.bench.live import (
 )
 from goalreel_lab.bench.loop import measure_loops, run_loops
 from goalreel_lab.bench.plan import measure_plans
-from goalreel_lab.bench.report import BenchReport
 from goalreel_lab.bench.scenes import SIZE, Walk, walks
 from goalreel_lab.lessons.rows import Register
 from goalreel_lab.lessons.verdicts import verdict_rows
+
+HEADLINES = (
+    "plan.exact",
+    "edit.score",
+    "critic.balanced_accuracy",
+    "loop.boards_5",
+    "loop_terse.gap_closed",
+    "closed_loop.gap",
+)
+"""The numbers that matter most; the table shows them in bold."""
+
+
+class BenchReport(BaseModel):
+    """What was measured of which models, on which episodes.
+
+    `values` maps PART.MEASURE to a value with its interval over episodes; `first` is the first seed, `look`
+    and `camera` say how the scenes were seen (`variety.View`).
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    models: dict[str, Any]
+    split: str
+    first: int
+    episodes: int
+    look: str = "plain"
+    camera: str = "front"
+    values: dict[str, Measurement]
+
+    def as_json(self) -> str:
+        """Write one line: models, split, first, episodes, look, camera, and every measure as KEY, KEY_low and
+        KEY_high."""
+        return json_line(self.model_dump(exclude={"values"}), self.values)
+
+    def table(self) -> Table:
+        """Make a table of every measure that has a value."""
+        return values_table(self._title(), self.values, HEADLINES)
+
+    def _title(self) -> str:
+        view = (
+            "" if (self.look, self.camera) == ("plain", "front") else f", {self.look}, {self.camera} camera"
+        )
+        return f"{self.episodes} episodes of the {self.split} split, from seed {self.first}{view}"
+
 
 type BenchPart = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
 PARTS: tuple[BenchPart, ...] = get_args(BenchPart.__value__)
@@ -129,7 +175,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
 def _job(
     order: BenchOrder, model_set: ModelSet | None, scenes: Sequence[Walk], progress: OnProgress
 ) -> dict[str, Measurement]:
-    from goalreel_lab.bench.job import measure_job  # imports lerobot
+    from goalreel_lab.bench.job import measure_job
 
     def models(recorded: RecordingContext) -> ModelSet:
         return model_set or load(order.preset, recordings=recorded, roles=())

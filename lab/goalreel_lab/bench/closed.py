@@ -17,10 +17,10 @@ from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.reach import Reacher, at_home, homeward
 from goalreel.tabletop.variety import PLAIN, View, seen
 from goalreel.types import Failure, Plan, Planner, Task
+from goalreel_lab.bench.job import measure_verified
 from goalreel_lab.bench.loop import boards
+from goalreel_lab.bench.plan import tersely
 from goalreel_lab.bench.scenes import SIZE, Walk
-from goalreel_lab.bench.statuses import measure_verified
-from goalreel_lab.bench.words import tersely
 from goalreel_lab.lessons.rows import Register
 
 MOTIONS = 3

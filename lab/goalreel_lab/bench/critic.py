@@ -14,8 +14,8 @@ from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.tabletop.grammar import state_of
 from goalreel.types import Candidate, Critic, Editor, Failure, Verdict
-from goalreel_lab.bench.asking import in_batches
 from goalreel_lab.bench.edit import Edited
+from goalreel_lab.bench.plan import in_batches
 from goalreel_lab.lessons.rows import VerdictRow
 
 MADE, REAL = "made", "editor"

@@ -9,9 +9,8 @@ from goalreel.loop import attempt_seed
 from goalreel.progress import OnProgress
 from goalreel.tabletop.scene import KINDS, SceneLayout, SubGoal
 from goalreel.types import Edit, Editor, Failure
-from goalreel_lab.bench.asking import in_batches
+from goalreel_lab.bench.plan import REGISTERS, in_batches, prompt_of
 from goalreel_lab.bench.scenes import GoalOutcome, Walk, look_rendered, outcome
-from goalreel_lab.bench.words import REGISTERS, prompt_of
 from goalreel_lab.lessons.composition import held_out_step
 from goalreel_lab.lessons.rows import Register
 

@@ -15,22 +15,22 @@ from goalreel.tabletop.env import CONTROL_HZ
 from goalreel.tabletop.grammar import state_of
 from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import Candidate, Critic, Failure, Verdict
-from goalreel_lab.bench.asking import in_batches
+from goalreel_lab.bench.plan import in_batches
 from goalreel_lab.bench.scenes import SIZE
-from goalreel_lab.lessons.conversations import candidate_of
-from goalreel_lab.lessons.executions import (
+from goalreel_lab.lessons.live import (
     FAULTS,
+    UNDERWAY,
     LiveFrame,
     LiveMoment,
     carried_out,
     failed,
     frame_of,
+    live_rows,
+    whole_rows,
 )
-from goalreel_lab.lessons.live import UNDERWAY, live_rows
-from goalreel_lab.lessons.rows import VerdictRow
-from goalreel_lab.lessons.steps import Done, walk
+from goalreel_lab.lessons.plans import Done, walk
+from goalreel_lab.lessons.rows import VerdictRow, candidate_of
 from goalreel_lab.lessons.verdicts import prompt_for
-from goalreel_lab.lessons.wholes import whole_rows
 
 type Asks = Callable[[Image, Image | None, Sequence[Image], float], list[int]]
 """(view at the step's start, goal image, frames since, seconds between them) -> the frames asked about.

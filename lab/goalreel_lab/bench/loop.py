@@ -31,8 +31,8 @@ from goalreel.types import (
     Task,
     Verdict,
 )
+from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import Walk, look_rendered, outcome
-from goalreel_lab.bench.words import step_of
 from goalreel_lab.lessons.grounding import advice, compare
 from goalreel_lab.lessons.prompts import explicit
 from goalreel_lab.lessons.rows import Register

@@ -102,8 +102,7 @@ def _judging(kind: str, name: str, variety: float) -> "Maker":
         UserError: it cannot be built.
     """
     from goalreel.models.load import build_editor
-    from goalreel_lab.lessons.critiques import critique_rows
-    from goalreel_lab.lessons.judged import drawn_by, editor_rows
+    from goalreel_lab.lessons.verdicts import critique_rows, drawn_by, editor_rows
 
     draw = drawn_by(build_editor(name))
     if kind == "critiques":

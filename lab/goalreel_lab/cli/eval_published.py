@@ -15,7 +15,7 @@ from goalreel.errors import InputError
 if TYPE_CHECKING:
     from goalreel.models.presets import ModelChoice, Preset
     from goalreel.progress import OnProgress
-    from goalreel_lab.published.estimate import Estimate
+    from goalreel_lab.published.judging import Estimate
     from goalreel_lab.published.run import Confirm, PublishedOrder
 
 INTERRUPTED = "interrupted; what was finished is kept: run the same command again to resume"

@@ -52,8 +52,7 @@ def wgo(
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import progress_bars
         from goalreel_lab.published.judging import build_judge
-        from goalreel_lab.videos.wgo import WgoOrder, run_wgo
-        from goalreel_lab.videos.wgo_labels import JUDGE, LABELLER
+        from goalreel_lab.videos.wgo import JUDGE, LABELLER, WgoOrder, run_wgo
 
         order = WgoOrder(
             data,

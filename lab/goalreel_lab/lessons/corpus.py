@@ -12,14 +12,22 @@ from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.progress import OnCount
 from goalreel.tabletop.splits import Split, seeds
-from goalreel_lab.lessons.continuations import continuation_rows
 from goalreel_lab.lessons.edits import edit_rows
-from goalreel_lab.lessons.kinds import CONTINUATIONS, EDITS, LIVE, PLANS, VERDICTS, WHOLES
-from goalreel_lab.lessons.live import live_rows
-from goalreel_lab.lessons.plans import plan_rows
-from goalreel_lab.lessons.rows import ContinuationRow, EditRow, PlanRow, VerdictRow
+from goalreel_lab.lessons.live import live_rows, whole_rows
+from goalreel_lab.lessons.plans import continuation_rows, plan_rows
+from goalreel_lab.lessons.rows import (
+    CONTINUATIONS,
+    EDITS,
+    LIVE,
+    PLANS,
+    VERDICTS,
+    WHOLES,
+    ContinuationRow,
+    EditRow,
+    PlanRow,
+    VerdictRow,
+)
 from goalreel_lab.lessons.verdicts import verdict_rows
-from goalreel_lab.lessons.wholes import whole_rows
 
 type CorpusKind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
 type LessonRow = PlanRow | ContinuationRow | EditRow | VerdictRow | CritiqueRow

@@ -1,13 +1,30 @@
 """What a corpus is made of: one row a question to an agent, with the true answer and where it came from."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, Literal
 
-from goalreel.datasets.corpora.rows import Lesson
+from goalreel.chat.dialects import OWN, Dialect
+from goalreel.chat.plan import plan_reply
+from goalreel.chat.verdict import verdict_reply
+from goalreel.critics.chat import Mode
+from goalreel.critics.chat import question as critic_question
+from goalreel.datasets.corpora.rows import (
+    PICTURE,
+    TALK,
+    Column,
+    Lesson,
+    RowKind,
+    decode_lesson,
+    encode_lesson,
+)
 from goalreel.image import Image
+from goalreel.planners.chat import question as planner_question
 from goalreel.tabletop.scene import SubGoal
 from goalreel.tabletop.variety import PLAIN, View
-from goalreel.types import Plan, Verdict
+from goalreel.types import Candidate, Failure, Plan, Task, Verdict
 
 type Register = Literal["terse", "explicit"]
 """How a prompt speaks: as a Planner first says it, or with colour, place and what must stay."""
@@ -102,3 +119,154 @@ class VerdictRow:
     verdict: Verdict
     mistake: Mistake | None
     origin: Origin
+
+
+def plan_lesson(row: PlanRow) -> Lesson:
+    """Make the conversation of `ChatPlanner`; the reply first says where everything stands and goes.
+
+    Raises:
+        ValueError: the row is no question, such as an instruction with an image mark.
+    """
+    question = planner_question(task_of(row))
+    if isinstance(question, Failure):
+        raise ValueError(question.message)
+    return question.conversation, plan_reply(row.plan, row.thinking)
+
+
+def verdict_lesson(row: VerdictRow, mode: Mode = "strict", dialect: Dialect = OWN) -> Lesson:
+    """Make the conversation of `ChatCritic` in a mode; the reply is the true verdict."""
+    question = critic_question(candidate_of(row), mode=mode, dialect=dialect)
+    return question.conversation, verdict_reply(row.verdict)
+
+
+def task_of(row: PlanRow) -> Task:
+    return Task(id=str(row.origin.seed), instruction=row.instruction, image=row.image)
+
+
+def candidate_of(row: VerdictRow) -> Candidate:
+    return Candidate(
+        task_id=str(row.origin.seed),
+        step=row.origin.done,
+        source=row.source,
+        image=row.candidate,
+        instruction=row.instruction,
+        prompt=row.prompt,
+    )
+
+
+_GOAL: Column = {"kind": "string", "object": "string", "target": "string"}
+_VERDICT: dict[str, Column] = {"success": "bool", "reasoning": "string", "refined_prompt": "string"}
+_ORIGIN: dict[str, Column] = {
+    "seed": "int64",
+    "done": "int32",
+    "held_out": ("string",),
+    "look": "string",
+    "camera": "string",
+}
+
+
+type CorpusRow = PlanRow | ContinuationRow | EditRow | VerdictRow
+
+
+def _encode(row: CorpusRow) -> dict[str, Any]:
+    """Store each field in the column of its name, but the verdict, the lesson and the origin in several."""
+    return {k: v for field, value in vars(row).items() for k, v in _columns(field, value).items()}
+
+
+def _columns(field: str, value: Any) -> dict[str, Any]:
+    match field:
+        case "origin":
+            view = {"look": value.view.look, "camera": value.view.camera}
+            return {"seed": value.seed, "done": value.done, "held_out": list(value.held_out), **view}
+        case "verdict":
+            return {name: getattr(value, name) for name in _VERDICT}
+        case "lesson":
+            return encode_lesson(value)
+        case "plan":
+            return {field: value.model_dump_json()}
+        case "goal":
+            return {field: vars(value)}
+        case "goals":
+            return {field: [vars(goal) for goal in value]}
+    return {field: value}
+
+
+def _decode[R](row: type[R], values: Mapping[str, Any]) -> R:
+    return row(**{field: _field(field, values) for field in row.__annotations__})
+
+
+def _field(field: str, values: Mapping[str, Any]) -> Any:
+    match field:
+        case "origin":
+            view = View(values["look"], values["camera"])
+            return Origin(values["seed"], values["done"], tuple(values["held_out"]), view)
+        case "verdict":
+            return Verdict(**{name: values[name] for name in _VERDICT})
+        case "lesson":
+            return decode_lesson(values)
+        case "plan":
+            return Plan.model_validate_json(values[field])
+        case "goal":
+            return SubGoal(**values[field])
+        case "goals":
+            return tuple(SubGoal(**goal) for goal in values[field])
+    return values[field]
+
+
+PLANS = RowKind(
+    name="plans",
+    columns={
+        "image": PICTURE,
+        "instruction": "string",
+        "plan": "string",
+        "thinking": "string",
+        "goals": (_GOAL,),
+        **_ORIGIN,
+    },
+    encode=_encode,
+    decode=partial(_decode, PlanRow),
+    json_columns=tuple(_ORIGIN),
+    lesson=plan_lesson,
+)
+CONTINUATIONS = RowKind(
+    name="continuations",
+    columns={**TALK, "goals": (_GOAL,), **_ORIGIN},
+    encode=_encode,
+    decode=partial(_decode, ContinuationRow),
+    json_columns=tuple(_ORIGIN),
+    lesson=attrgetter("lesson"),
+)
+EDITS = RowKind(
+    name="edits",
+    columns={
+        "source": PICTURE,
+        "target": PICTURE,
+        "instruction": "string",
+        "prompt": "string",
+        "register": "string",
+        "goal": _GOAL,
+        **_ORIGIN,
+    },
+    encode=_encode,
+    decode=partial(_decode, EditRow),
+    json_columns=("source", "target", "prompt", "register", *_ORIGIN),
+)
+VERDICTS = RowKind(
+    name="verdicts",
+    columns={
+        "source": PICTURE,
+        "candidate": PICTURE,
+        "instruction": "string",
+        "prompt": "string",
+        "goal": _GOAL,
+        **_VERDICT,
+        "mistake": "string",
+        **_ORIGIN,
+    },
+    encode=_encode,
+    decode=partial(_decode, VerdictRow),
+    json_columns=tuple(_ORIGIN),
+    lesson=verdict_lesson,
+)
+LIVE = replace(VERDICTS, name="live")
+WHOLES = replace(VERDICTS, name="wholes")

@@ -17,12 +17,12 @@ from goalreel_lab.metaworld.score import (
     Annotation,
     EpisodeScore,
     MetaWorldReport,
+    NamedStep,
     make_report,
     score_episode,
 )
 from goalreel_lab.metaworld.tasks import TaskSplit, tasks
 from goalreel_lab.metaworld.truth import read_truth
-from goalreel_lab.metaworld.written_names import NamedStep
 from goalreel_lab.written_names import written_names
 
 
@@ -55,7 +55,7 @@ def measure(
     folders = {task: data / f"{task}-{seeds}x{size}" for task in chosen}
     for done, (task, folder) in enumerate(folders.items(), 1):
         if not folder.exists():
-            from goalreel_lab.metaworld.record import record_task  # brings lerobot and the simulator
+            from goalreel_lab.metaworld.sim import record_task
 
             record_task(folder, task, seeds, size)
         progress("record", done, len(folders))

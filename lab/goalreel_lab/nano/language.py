@@ -1,15 +1,10 @@
-"""A language agent from scratch: a small Qwen3-VL with a tokenizer of its own, in the shape HfChat loads.
-
-goalreel's prompts are long and mostly constant, and so is the JSON of the replies. Each constant passage is
-one added token of the tokenizer, so that a Critic's question with two pictures is about 200 tokens. A prompt
-that was changed since still works, at more tokens, but is not what the checkpoint was trained on.
-"""
+"""What the nano tokenizers hold as one token each: the tabletop's names and places, and the words between."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,9 +26,30 @@ from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
+from goalreel.tabletop.scene import COLOURS
 from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
+from goalreel_lab.lessons.grounding import COLUMNS, ROWS
+from goalreel_lab.lessons.prompts import UNMOVED
 from goalreel_lab.nano.config import HEAD, NanoShape
-from goalreel_lab.nano.words import tabletop_words, token_id
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def tabletop_words() -> tuple[str, ...]:
+    """List objects' names, cells of the table, and how every explicit order ends."""
+    names = [f"{colour} {kind}" for colour, kind in product(COLOURS, ("block", "bowl"))]
+    objects = [form.format(name) for form in ("{}", " {}", ", the {}") for name in names]
+    cells = [*(f" c{n}" for n in range(COLUMNS)), *(f" r{n}" for n in range(ROWS))]
+    return (*objects, *cells, f", the {UNMOVED} as they are.")
+
+
+def token_id(tokenizer: "PreTrainedTokenizerBase", token: str) -> int:
+    """Give the number of one token."""
+    number = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(number, int)
+    return number
+
 
 SPECIAL = (
     "<|endoftext|>",

@@ -9,10 +9,9 @@ from goalreel.models.model_set import ModelSet
 from goalreel.types import Critic, Planner, Storyboard
 from goalreel_lab.bench.loop import boards
 from goalreel_lab.bench.scenes import Walk
-from goalreel_lab.policy.acting import GoalCue
 from goalreel_lab.policy.arms import GATES, GoalArm, cues_of, pictures_of
 from goalreel_lab.policy.gate import GateEnd, GateRules, roll_gated
-from goalreel_lab.policy.rollout import Actor, Bounds, OnStep, Rolled, roll
+from goalreel_lab.policy.rollout import Actor, Bounds, GoalCue, OnStep, Rolled, roll
 
 type ArmEnd = Rolled | GateEnd
 

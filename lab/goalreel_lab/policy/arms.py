@@ -10,8 +10,8 @@ from goalreel.models.model_set import ModelSet
 from goalreel.types import Storyboard
 from goalreel_lab.bench.loop import NoCritic, TruePlanner, boards
 from goalreel_lab.bench.scenes import Walk
-from goalreel_lab.policy.acting import GoalCue
 from goalreel_lab.policy.policy_tasks import WORDS, instruction, sub_task
+from goalreel_lab.policy.rollout import GoalCue
 
 type GateArm = Literal["open", "gate", "truth"]
 GATES: tuple[GateArm, ...] = get_args(GateArm.__value__)

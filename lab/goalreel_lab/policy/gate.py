@@ -17,12 +17,20 @@ from goalreel.replan import ReplanContext, plan_rest
 from goalreel.tabletop.env import CONTROL_HZ, Tabletop
 from goalreel.tabletop.scene import SubGoal
 from goalreel.types import Candidate, Critic, Failure, Planner, Step, Storyboard, StoryboardStep, Verdict
+from goalreel_lab.bench.plan import read_step
 from goalreel_lab.bench.scenes import SIZE, Walk
-from goalreel_lab.bench.words import read_step
-from goalreel_lab.policy.acting import GoalCue
 from goalreel_lab.policy.arms import SILENT, GateArm
 from goalreel_lab.policy.policy_tasks import sub_task
-from goalreel_lab.policy.rollout import Actor, Bounds, OnStep, PolicyEnd, PolicyHand, no_film, try_once
+from goalreel_lab.policy.rollout import (
+    Actor,
+    Bounds,
+    GoalCue,
+    OnStep,
+    PolicyEnd,
+    PolicyHand,
+    no_film,
+    try_once,
+)
 
 REPLANS = 1
 """So often the Planner is asked again in a task."""

@@ -23,13 +23,11 @@ from goalreel.subgoal_camera import SubGoalForm
 from goalreel.tabletop.splits import SEEDS, Split
 from goalreel.types import ROLES, Failure, Role
 from goalreel_lab.bench.scenes import Walk, walk_through
-from goalreel_lab.policy.acting import LeRobotActor
 from goalreel_lab.policy.arm_tasks import ArmEnd, ArmModels, ArmTask, arm_tasks
 from goalreel_lab.policy.arms import GATES, PICTURED, PREDICTED, GoalArm
-from goalreel_lab.policy.comparison import HEADLINES, compare
-from goalreel_lab.policy.films import film
+from goalreel_lab.policy.intervals import HEADLINES, compare
 from goalreel_lab.policy.policy_tasks import Condition, sample_task
-from goalreel_lab.policy.rollout import Bounds, no_film
+from goalreel_lab.policy.rollout import Bounds, LeRobotActor, film, no_film
 
 
 class PolicyTrial(BaseModel):

@@ -1,14 +1,18 @@
 """The interface of a published benchmark: samples, questions to a judge, scores."""
 
+import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol, overload
 
 import numpy as np
 
 from goalreel.annotator.statistics import Measurement
 from goalreel.chat.conversation import Conversation
+from goalreel.chat.dialects.source_strings import string_constants
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import DoneStep, Storyboard, Task
 
@@ -153,3 +157,128 @@ class Benchmark(Protocol):
         A sample that was not judged is left out of a mean, and counted as `unjudged`; it is never a zero.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Clone:
+    """Where the repository lies, None where the user has not said, and where it is to be had."""
+
+    folder: Path | None
+    url: str
+
+    def file(self, name: str) -> Path:
+        """Find a file.
+
+        Raises:
+            InputError: there is no clone, or it has no such file.
+        """
+        if self.folder is None:
+            raise InputError(
+                f"the judge's prompts are in {self.url}: clone it, and give its folder with --clone DIR"
+            )
+        path = self.folder / name
+        if not path.is_file():
+            raise InputError(f"{self.folder}: no {name}: give a whole clone of {self.url} with --clone DIR")
+        return path
+
+    def text(self, name: str) -> str:
+        """Read a text file.
+
+        Raises:
+            InputError: there is no clone, or it has no such file, or that is not text.
+        """
+        path = self.file(name)
+        try:
+            return path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as e:
+            raise InputError(f"{path}: cannot be read as text ({e})") from e
+
+    def constants(self, name: str) -> "Constants":
+        """Read the texts that a Python file gives names to.
+
+        Raises:
+            InputError: there is no clone, or it has no such file, or that is no Python source.
+        """
+        path = self.file(name)
+        return Constants(path, string_constants(path))
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Texts by the names that a Python file gives them."""
+
+    path: Path
+    texts: Mapping[str, str]
+
+    def filled(self, name: str, **values: str) -> str:
+        """Take one text, with `{key}` replaced by each value; other braces stay.
+
+        Raises:
+            InputError: the file has no such text.
+        """
+        if name not in self.texts:
+            raise InputError(f"{self.path}: has no text of the name {name}: a newer or older version?")
+        if not values:
+            return self.texts[name]
+        marks = re.compile(r"\{(" + "|".join(values) + r")\}")
+        return marks.sub(lambda mark: values[mark[1]], self.texts[name])
+
+
+class Unread[T](Sequence[T]):
+    """Items made anew each time they are asked for: the pictures of a benchmark fit into no memory."""
+
+    def __init__(self, makers: Sequence[Callable[[], T]]) -> None:
+        self._makers = makers
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        """Make one item, or several when these are asked for."""
+        if isinstance(index, slice):
+            return Unread(self._makers[index])
+        return self._makers[index]()
+
+
+def find_picture(name: object, folders: tuple[Path, ...]) -> Path | None:
+    """Find the file that a row names, in the first of `folders` that has it; it cannot lead out of them."""
+    if not isinstance(name, str) or not name:
+        return None
+    inside = PurePosixPath(name)
+    if inside.is_absolute() or ".." in inside.parts:
+        return None
+    return next((folder / inside for folder in folders if (folder / inside).is_file()), None)
+
+
+def read_picture(path: Path) -> Image:
+    """Read a picture.
+
+    Raises:
+        InputError: it cannot be read; says which.
+    """
+    try:
+        return Image.decode(path.read_bytes())
+    except (OSError, ValueError) as e:
+        raise InputError(f"{path}: {e}") from e
+
+
+def fitted(image: Image, side: int) -> Image:
+    """Shrink to at most `side` pixels in width and height, with the aspect kept; never enlarge."""
+    longest = max(image.size)
+    if longest <= side:
+        return image
+    width, height = (max(1, n * side // longest) for n in image.size)
+    return image.resized((width, height))
+
+
+def jpeg(image: Image) -> bytes:
+    """Encode as JPEG, of quality 95."""
+    import PIL.Image
+
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(image.pixels).save(buffer, format="JPEG", quality=95)
+    return buffer.getvalue()

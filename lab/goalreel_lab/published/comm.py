@@ -1,44 +1,249 @@
-"""CoMM: illustrated instructions, continued (Task 3) or written from a topic (Task 4).
+"""The rows of CoMM, and the prompts that they are asked with.
 
-Chen et al., "CoMM", arXiv 2406.10462. Facts and formats come from `eval/` in github.com/HKUST-LongGroup/CoMM,
-which has no licence: the judge's prompts and the questions are read from the user's clone.
+The format is that of `datasets/download_images.py` and `models/SEED/scripts/eval_CoMM.py` in
+github.com/HKUST-LongGroup/CoMM: a list of {data_id, title, step_info}. `step_info` has one list for each
+step, of {type: text, content} and {type: image, image_path, url}.
 """
 
 import json
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.chat.conversation import Conversation, Message, MessagePart
 from goalreel.errors import InputError
 from goalreel.files import write_bytes
 from goalreel.image import Image
+from goalreel.torch_support import read_plain_data
 from goalreel.types import DoneStep
-from goalreel_lab.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
-from goalreel_lab.published.clone import Clone
-from goalreel_lab.published.comm_data import (
-    DATA,
-    MAX_IMAGES,
-    CommTask,
-    Found,
-    Wording,
-    find_steps,
-    read_given,
-    read_rows,
+from goalreel_lab.published.benchmark import (
+    BenchAnswer,
+    Clone,
+    Inquiry,
+    JudgeFacts,
+    Marked,
+    Sample,
+    Unread,
+    find_picture,
+    fitted,
+    jpeg,
+    read_picture,
 )
-from goalreel_lab.published.comm_marks import (
-    MEASURES,
-    read_descriptions,
-    read_document,
-    read_fidelity,
-    six,
-)
-from goalreel_lab.published.pictures import Unread, fitted, jpeg
+
+FILE = "test_data.pth"
+DATA = "https://huggingface.co/datasets/weisuxi/CoMM"
+MAX_IMAGES = 10
+"""What the judge is shown of one sample, given pictures included."""
+STORED_SIDE = 1024
+"""Pixels; photographs from the web are many times larger than what any model here is given."""
+
+type CommTask = Literal[3, 4]
+type Found = list[list[str | Path]]
+"""Steps, each of texts and pictures in order."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How a topic is asked about (Task 4), and how a beginning is introduced and handed over (Task 3)."""
+
+    question: tuple[str, str] = ("Write step-by-step instructions, with pictures, about ", ".")
+    start: tuple[str, str] = ("The first steps of illustrated instructions about ", ": ")
+    rest: str = "Write the steps that are left."
+
+    @classmethod
+    def of(cls, clone: Clone) -> "Wording":
+        """Read CoMM's own words from the examples in its repository; without a clone, use ours.
+
+        Raises:
+            InputError: the clone lacks the examples, or they have another shape.
+        """
+        if clone.folder is None:
+            log.warning(
+                "CoMM's questions are in words of ours: its own are read from its repository (--clone)"
+            )
+            return cls()
+        question = _example(clone, 4, r"(.* about ).+(\?)\s*")
+        beginning = _example(clone, 3, r"(.*? about )[^:]+(:\s*)\(1\) .*<IMAGE>\s*(.+)")
+        return cls((question[0], question[1]), (beginning[0], beginning[1]), beginning[2])
+
+
+def read_rows(data: Path) -> list[dict[str, Any]]:
+    """Read `test_data.pth`, as plain data only.
+
+    Raises:
+        InputError: it is not there, holds more than plain data, or has another shape.
+    """
+    path = data / FILE
+    if not path.is_file():
+        raise InputError(
+            f"{data}: no {FILE}: download it from {DATA} to there, and its pictures with download_images.py "
+            "of CoMM's repository into images/"
+        )
+    rows = read_plain_data(path)
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{path}: is not a list of rows: download it again from {DATA}")
+    for number, row in enumerate(rows):
+        if (problem := _problem(row)) is not None:
+            raise InputError(f"{path}: row {number} has {problem}: not the shape that CoMM published")
+    return rows
+
+
+def find_steps(steps: list[list[dict[str, Any]]], data: Path) -> Found | None:
+    """Collect the texts and pictures of some steps; None where a picture is not in `data`/images."""
+    result: Found = []
+    for step in steps:
+        result.append([])
+        for item in step:
+            if item["type"] == "text":
+                if text := item["content"].strip():
+                    result[-1].append(text)
+                continue
+            path = find_picture(item.get("image_path"), (data / "images",))
+            if path is None or not _readable(path):
+                return None
+            result[-1].append(path)
+    return result
+
+
+def read_given(path: Path) -> Image:
+    """Read a given picture, of at most STORED_SIDE pixels a side.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return fitted(read_picture(path), STORED_SIDE)
+
+
+def _readable(path: Path) -> bool:
+    """Tell whether a picture can be read: a dead link leaves a web page in its place."""
+    try:
+        read_picture(path)
+    except InputError:
+        return False
+    return True
+
+
+def _problem(row: object) -> str | None:
+    if not isinstance(row, dict) or not isinstance(row.get("data_id"), str) or not row["data_id"]:
+        return "no data_id"
+    if not isinstance(row.get("title"), str | None):
+        return "a title that is no text"
+    steps = row.get("step_info")
+    if not isinstance(steps, list) or not all(isinstance(step, list) for step in steps):
+        return "no list of steps in step_info"
+    for item in (item for step in steps for item in step):
+        kind = item.get("type") if isinstance(item, dict) else None
+        if kind == "text" and isinstance(item.get("content"), str):
+            continue
+        if kind != "image":
+            return "a step with something other than texts and images"
+    return None
+
+
+def _example(clone: Clone, task: CommTask, shape: str) -> tuple[str, ...]:
+    name = f"eval/example/data_id_task{task}/results.json"
+    try:
+        example = json.loads(clone.text(name))
+    except ValueError as e:
+        raise InputError(f"{clone.file(name)}: is no JSON ({e})") from e
+    text = example.get("model_input") if isinstance(example, dict) else None
+    match = re.fullmatch(shape, text, re.DOTALL) if isinstance(text, str) else None
+    if match is None:
+        raise InputError(f"{clone.file(name)}: its model_input is not as expected: another version of CoMM?")
+    return match.groups()
+
+
+MEASURES = ("sty", "enti", "tren", "comp", "imgq", "irs")
+"""Style, entity and trend consistency, completeness, image quality, illustration relevance."""
+
+MAX_REPLY = 100_000
+
+_SCORES = {
+    "sty": ("Image_Coherence", "overall_score", "style_consistency"),
+    "enti": ("Image_Coherence", "overall_score", "entity_consistency"),
+    "tren": ("Image_Coherence", "overall_score", "trend_consistency"),
+    "comp": ("Completeness", "Score"),
+    "imgq": ("Image_Quality", "Score"),
+}
+_ABSENT = ("NA", "N/A")
+
+
+def read_document(reply: str) -> dict[str, float | None] | None:
+    """Read the five scores of a document, 0-10, each None where it is no such number; None without any.
+
+    What the judge calls not applicable, by null or "NA", is 0, as in their `cal_gpt4o_score.py`.
+    """
+    scores = _at(_json(reply), ("scores",))
+    if not isinstance(scores, dict):
+        return None
+    read = {key: _score(scores, path) for key, path in _SCORES.items()}
+    return read if any(value is not None for value in read.values()) else None
+
+
+def read_descriptions(reply: str) -> list[str] | None:
+    """Read what each hidden picture should show, in the order of the numbers; None for nothing."""
+    tasks = _at(_json(reply), ("Tasks",))
+    if not isinstance(tasks, dict):
+        return None
+    numbered = [
+        (int(number[0]), text.strip())
+        for contents in tasks.values()
+        if isinstance(contents, dict)
+        for key, text in contents.items()
+        if isinstance(text, str) and (number := re.findall(r"\d{1,4}", key))
+    ]
+    return [text for _, text in sorted(numbered)] or None
+
+
+def read_fidelity(reply: str) -> float | None:
+    """Read how well pictures and descriptions agree, 0-10; None where it is no such number."""
+    return _score(_json(reply), ("Consistency", "overall_score"))
+
+
+def six(marks: Mapping[str, Any]) -> dict[str, float | None]:
+    """Give the six measures of a sample, None where the judge gave none."""
+    document = marks.get("document") or {}
+    return {**{key: document.get(key) for key in _SCORES}, "irs": marks.get("irs")}
+
+
+def _json(reply: str) -> Any:
+    start, end = reply.find("{"), reply.rfind("}")
+    if not 0 <= start < end or end - start > MAX_REPLY:
+        return None
+    try:
+        return json.loads(reply[start : end + 1])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    """Look up the keys of `path`; an empty text where one of them is not there."""
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            return ""
+        value = value[key]
+    return value
+
+
+def _score(value: Any, path: tuple[str, ...]) -> float | None:
+    score = _at(value, path)
+    if score is None or score in _ABSENT:
+        return 0.0
+    if isinstance(score, str) and (number := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:/\s*10)?\s*", score)):
+        score = float(number[1])
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        return None
+    return float(score) if math.isfinite(score) and 0 <= score <= 10 else None
+
 
 REPOSITORY = "https://github.com/HKUST-LongGroup/CoMM"
 PROMPTS = "eval/tot_metric/machine_evaluation_prompts"

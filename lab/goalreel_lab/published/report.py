@@ -1,14 +1,99 @@
-"""The report of a published benchmark: its scores beside the paper's."""
+"""The paper's tables as data, and the notes that belong beside them."""
 
 import json
 from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Column, Table
 
 from goalreel.annotator.statistics import Measurement
-from goalreel_lab.published.paper import tables_of
+from goalreel.errors import InputError
+from goalreel.models.names import ModelName
+
+KLEIN, QWEN = "IT+FLUX.2-klein-9B", "IT+Qwen-Image-Edit"
+PICTURE = (
+    "The picture that is judged is the last step's; neither the paper nor its code says which one was theirs."
+)
+WARNINGS = {
+    "ueval": (
+        "UEval's own average is the mean of the eight tasks (avg_tasks). The paper's InterleaveThinker rows "
+        "hold the mean over items of text and image (avg_items); by the official rule 66.3 is 64.7, and 67.2 "
+        "is 65.6. All its other rows are the official average.",
+    ),
+    "wise": (
+        "This is WISE as the paper ran it (WISE_legacy, gpt-4o-2024-05-13). The repository's default is now "
+        "WISE_Verified, another judge and other prompts: its numbers are not comparable.",
+        PICTURE,
+    ),
+    "rise": (
+        "RISE changed its rule for items without a consistency score on 2026-04-13. The paper's baselines "
+        "are by the rule from before; it does not say by which one its InterleaveThinker rows are. All rows "
+        "are compared with the measures of the old rule (_prefix).",
+        PICTURE,
+    ),
+    "comm": (
+        "The paper does not say how many samples of CoMM it took, and its judge answers at temperature 1: no "
+        "exact agreement can be expected.",
+    ),
+}
+
+
+class PaperTable(BaseModel):
+    """One table of the paper, or the half of it that is about one task."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: int
+    benchmark: str
+    task: int | None = None
+    samples: int | None = None
+    """None where the paper does not say."""
+    measures: tuple[str, ...]
+    rows: dict[str, tuple[float, ...]]
+    average: dict[str, str] = Field(default_factory=dict)
+    alias: dict[str, str] = Field(default_factory=dict)
+
+    def row(self, name: str) -> dict[str, float]:
+        """Map measures to the numbers of a row; empty where the table has none of that name."""
+        name = name if name in self.rows else self.alias.get(name, name)
+        measures = (*self.measures[:-1], self.average.get(name, self.measures[-1]))
+        return dict(zip(measures, self.rows.get(name, ()), strict=False))
+
+
+@cache
+def tables() -> tuple[PaperTable, ...]:
+    """Read all tables, as the paper prints them."""
+    import yaml
+
+    text = (files(__package__ or __name__.rpartition(".")[0]) / "paper.yaml").read_text()
+    return tuple(PaperTable.model_validate(table) for table in yaml.safe_load(text))
+
+
+def tables_of(benchmark: str, task: int | None = None) -> list[PaperTable]:
+    """Find the tables about a benchmark."""
+    return [t for t in tables() if t.benchmark == benchmark and t.task in (None, task)]
+
+
+def check_row(benchmark: str, task: int | None, name: str) -> None:
+    """Say which rows there are where there is none called `name`.
+
+    Raises:
+        InputError: the paper's tables about the benchmark have no such row.
+    """
+    names = dict.fromkeys(row for table in tables_of(benchmark, task) for row in table.rows)
+    if name not in names:
+        raise InputError(f"the paper has no row {name!r} for {benchmark}; there are {', '.join(names)}")
+
+
+def row_for(editor: str) -> str | None:
+    """Name the row of the paper's own system with the editor; None where it ran no such editor."""
+    name = ModelName.parse(editor).public().lower()
+    if "klein" in name:
+        return KLEIN
+    return QWEN if "qwen" in name else None
 
 
 class PublishedReport(BaseModel):

@@ -28,10 +28,16 @@ from goalreel.progress import OnProgress
 from goalreel.types import ROLES
 from goalreel_lab.published.answers import FOLDER, Answers, generate
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, Benchmark, Sample
-from goalreel_lab.published.estimate import Estimate, estimate
-from goalreel_lab.published.judging import Asker, BenchJudge, judge_all
-from goalreel_lab.published.paper import KLEIN, QWEN, WARNINGS, check_row, row_for, tables_of
-from goalreel_lab.published.report import PublishedReport
+from goalreel_lab.published.judging import Asker, BenchJudge, Estimate, estimate, judge_all
+from goalreel_lab.published.report import (
+    KLEIN,
+    QWEN,
+    WARNINGS,
+    PublishedReport,
+    check_row,
+    row_for,
+    tables_of,
+)
 
 type Only = Literal["generate", "judge"]
 type Confirm = Callable[[Estimate], bool]

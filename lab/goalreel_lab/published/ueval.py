@@ -17,8 +17,7 @@ from goalreel.annotator.statistics import Measurement, Sums, share, with_interva
 from goalreel.chat.conversation import Conversation, Message
 from goalreel.errors import InputError
 from goalreel.files import write_bytes
-from goalreel_lab.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
-from goalreel_lab.published.clone import Clone
+from goalreel_lab.published.benchmark import BenchAnswer, Clone, Inquiry, JudgeFacts, Marked, Sample
 
 REPOSITORY = "https://github.com/zlab-princeton/UEval"
 WHERE = "hf download zlab-princeton/UEval --repo-type dataset --local-dir UEval-data"

@@ -19,8 +19,7 @@ from goalreel.chat.conversation import Message
 from goalreel.chat.dialects.source_strings import strings_under
 from goalreel.errors import InputError
 from goalreel.files import write_bytes
-from goalreel_lab.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
-from goalreel_lab.published.clone import Clone
+from goalreel_lab.published.benchmark import BenchAnswer, Clone, Inquiry, JudgeFacts, Marked, Sample
 
 REPOSITORY = "https://github.com/PKU-YuanGroup/WISE"
 WHERE = (

@@ -36,8 +36,7 @@ from goalreel.models import presets
 from goalreel.progress import OnProgress
 from goalreel.tabletop.splits import Split
 from goalreel_lab.policy.arms import GoalArm
-from goalreel_lab.policy.comparison import compare
-from goalreel_lab.policy.intervals import SeedEnds
+from goalreel_lab.policy.intervals import SeedEnds, compare
 from goalreel_lab.policy.rollout import Bounds
 from goalreel_lab.policy.study import PolicyEntry, PolicyOrder, measure
 
