@@ -42,9 +42,9 @@ from goalreel_lab.bench.loop import (
 )
 from goalreel_lab.bench.plan import chance_of_order, measure_plans, read_plan, score_plan
 from goalreel_lab.bench.scenes import SIZE, walks
-from goalreel_lab.lessons.composition import held_out
-from goalreel_lab.lessons.prompts import explicit, zones
-from goalreel_lab.lessons.verdicts import verdict_rows
+from goalreel_lab.corpora.composition import held_out
+from goalreel_lab.corpora.prompts import explicit, zones
+from goalreel_lab.corpora.verdicts import verdict_rows
 
 ASIDE = View("unseen", "left")
 

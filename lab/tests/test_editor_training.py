@@ -32,8 +32,8 @@ from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.scene import SubGoal, TabletopScene
 from goalreel.training.config import read_config
 from goalreel.types import Edit
-from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
-from goalreel_lab.lessons.rows import EDITS, EditRow, Origin
+from goalreel_lab.corpora.corpus import CorpusConfig, make_corpus
+from goalreel_lab.corpora.rows import EDITS, EditRow, Origin
 from goalreel_lab.nano import editor_training as trainer
 from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor import NanoEditor

@@ -17,9 +17,9 @@ from goalreel.tabletop.readback import segment
 from goalreel.tabletop.scene import colour, shows
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.variety import view_of
-from goalreel_lab.lessons.composition import held_out
-from goalreel_lab.lessons.live import FAULTS, HOME, UNDERWAY, carried_out, failed, frame_of, live_rows
-from goalreel_lab.lessons.plans import walk
+from goalreel_lab.corpora.composition import held_out
+from goalreel_lab.corpora.live import FAULTS, HOME, UNDERWAY, carried_out, failed, frame_of, live_rows
+from goalreel_lab.corpora.plans import walk
 
 SOME = seeds("validation", 8, first=400)
 

@@ -18,7 +18,7 @@ from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import critic_query_frames
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Verdict
-from goalreel_lab.bench.bench import Bench, BenchOrder, evaluate
+from goalreel_lab.bench.bench import Bench, BenchConfig, evaluate
 from goalreel_lab.bench.live import (
     CONFIRMED,
     LiveAnswer,
@@ -121,7 +121,7 @@ def test_a_critic_that_cannot_be_asked_about_live_frames_shows_before_the_work(t
     told = []
     with pytest.raises(InputError, match="overlay is not for recorded frames"):
         evaluate(
-            BenchOrder(preset, "validation", 1, 0, ["live"], tmp_path, ASKS), lambda *at: told.append(at)
+            BenchConfig(preset, "validation", 1, 0, ["live"], tmp_path, ASKS), lambda *at: told.append(at)
         )
     assert told == []
 

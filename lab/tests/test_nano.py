@@ -28,9 +28,9 @@ from goalreel.tabletop.grammar import MAX_GOALS, sample_episode
 from goalreel.tabletop.splits import seeds
 from goalreel_lab.bench.plan import measure_plans
 from goalreel_lab.bench.scenes import SIZE, Walk, walks
-from goalreel_lab.lessons.plans import plan_rows
-from goalreel_lab.lessons.rows import plan_lesson
-from goalreel_lab.lessons.verdicts import verdict_rows
+from goalreel_lab.corpora.plans import plan_rows
+from goalreel_lab.corpora.rows import plan_lesson
+from goalreel_lab.corpora.verdicts import verdict_rows
 
 ROLES = ("critic", "editor", "planner")
 MAX_MB = 60

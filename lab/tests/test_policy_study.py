@@ -34,7 +34,7 @@ from goalreel_lab.policy.policy_tasks import (
     sub_task,
 )
 from goalreel_lab.policy.rollout import BANNER, SIDE, Bounds, GoalCue, LeRobotActor, Rolled, roll
-from goalreel_lab.policy.study import PolicyEntry, PolicyOrder, measure, tasks
+from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure, tasks
 
 pytestmark = pytest.mark.lab
 
@@ -256,7 +256,7 @@ def test_a_difference_is_of_the_same_seeds_and_tasks():
 
 
 def order(policy, folder, arms=("text", "true"), **changes):
-    made = PolicyOrder(
+    made = PolicyConfig(
         entries=[PolicyEntry(arm, (policy,)) for arm in arms],
         condition="seen",
         split="validation",

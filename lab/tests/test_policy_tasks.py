@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.tabletop.scene import SubGoal
-from goalreel_lab.lessons.composition import PAIRS as NEW_PAIRS
+from goalreel_lab.corpora.composition import PAIRS as NEW_PAIRS
 from goalreel_lab.policy.policy_tasks import (
     CONDITIONS,
     LONGEST,

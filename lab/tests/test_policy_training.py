@@ -18,14 +18,14 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 import demos
 from backbone import Reader, batches, loss_of, off_by, train
 from editor_vae import round_trip
-from fit import ARMS, StudyLessons, bank, batch_of, fit, home, misses, save
+from fit import ARMS, StudyExamples, bank, batch_of, fit, home, misses, save
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.image import Image
 from goalreel.tabletop.env import Tabletop
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.scene import SubGoal
-from goalreel_lab.lessons.composition import PAIRS
+from goalreel_lab.corpora.composition import PAIRS
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
 from goalreel_lab.policy.rollout import GoalCue, LeRobotActor
 
@@ -120,7 +120,7 @@ def test_an_arm_is_told_what_it_says_and_nothing_more(features):
 def test_a_policy_learns_and_its_checkpoint_does_the_same_with_pictures_as_with_features(
     made, reader, features, tmp_path, monkeypatch
 ):
-    lessons = StudyLessons(features, "picture", len(features))
+    lessons = StudyExamples(features, "picture", len(features))
     steps = list(fit(lessons, seed=0, steps=30, batch=32, rate=1e-3))
     assert np.mean([s[1] for s in steps[-5:]]) < 0.85 * steps[0][1]
     policy, scale = steps[-1][2:4]

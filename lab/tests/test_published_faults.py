@@ -22,7 +22,7 @@ from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts
 from goalreel_lab.published.comm import Comm
 from goalreel_lab.published.judging import DEAF, LOOKED_AT, Asker, build_judge, estimate
 from goalreel_lab.published.report import PublishedReport, check_row
-from goalreel_lab.published.run import PublishedOrder, run_benchmark
+from goalreel_lab.published.run import PublishedConfig, run_benchmark
 from goalreel_lab.published.ueval import UEval, read_met
 
 ANSWER = BenchAnswer((AnswerPart("a text", None),))
@@ -99,7 +99,7 @@ def finished(tmp_path):
             task=Task(id=one.id, instruction="?"), failure=Failure(stage="plan", message="no plan")
         )
         save_storyboard(board, out / "samples" / one.id)
-    return PublishedOrder(UEval(), data, out, only="judge")
+    return PublishedConfig(UEval(), data, out, only="judge")
 
 
 def settle(order, **changes):
@@ -208,7 +208,7 @@ def test_comm_asked_in_other_words_is_other_data(tmp_path):
     out.mkdir()
     (out / "settings.json").write_text('{"benchmark": "comm", "task": 4, "data": "0"}')
     with pytest.raises(InputError, match="questions from another --clone"):
-        run_benchmark(PublishedOrder(theirs, tmp_path, out, only="judge", task=4), None)
+        run_benchmark(PublishedConfig(theirs, tmp_path, out, only="judge", task=4), None)
 
 
 def test_the_table_of_a_narrow_terminal_names_every_measure_and_shows_every_value():

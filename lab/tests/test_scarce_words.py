@@ -15,7 +15,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 import scarce
 import typer
 from fit import Bank, fit
-from scarce_lessons import ARMS, ScarceLessons
+from scarce_examples import ARMS, ScarceExamples
 from typer.testing import CliRunner
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
@@ -38,7 +38,7 @@ def features():
 def told(features, arm):
     generator = torch.Generator().manual_seed(1)
     rows = torch.arange(SAMPLES).repeat(10)
-    inputs = ScarceLessons(features, arm, WORDED).inputs(rows, generator)
+    inputs = ScarceExamples(features, arm, WORDED).inputs(rows, generator)
     spoken = inputs[ENVIRONMENT].any(1)
     right = (inputs[ENVIRONMENT] == features.sub_tasks[rows]).all(1)
     return rows < WORDED, spoken, right, inputs[SUBGOAL].flatten(1).any(1)
@@ -73,13 +73,13 @@ def test_an_automatic_annotator_is_wrong_in_39_of_100_and_always_in_the_same(fea
 
 def test_half_a_batch_has_words_where_others_have_none(features):
     for arm in ARMS:
-        rows = ScarceLessons(features, arm, WORDED).rows(4000, torch.Generator().manual_seed(0))
+        rows = ScarceExamples(features, arm, WORDED).rows(4000, torch.Generator().manual_seed(0))
         share = float((rows < WORDED).float().mean())
         assert share == pytest.approx({"worded": 1, "auto": 0.25}.get(arm, 0.625), abs=0.03)
 
 
 def test_a_training_goes_on_as_if_it_had_never_stopped(features):
-    lessons = ScarceLessons(features, "goals", WORDED)
+    lessons = ScarceExamples(features, "goals", WORDED)
     whole = [(step[1], copy.deepcopy(step[4])) for step in fit(lessons, 0, 4, 8, 1e-3)]
     rest = list(fit(lessons, 0, 4, 8, 1e-3, whole[1][1]))
     assert [step[0] for step in rest] == [3, 4]

@@ -20,8 +20,8 @@ from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.truth import task_id_of, task_of
 from goalreel.tabletop.variety import PLAIN, View, view_of
 from goalreel.types import Candidate
-from goalreel_lab.lessons.rows import VerdictRow
-from goalreel_lab.lessons.verdicts import verdict_rows
+from goalreel_lab.corpora.rows import VerdictRow
+from goalreel_lab.corpora.verdicts import verdict_rows
 from goalreel_lab.scoring import SimulatorScorer, success_of
 
 pytestmark = pytest.mark.lab

@@ -52,8 +52,8 @@ def test_the_ablation_runs_end_to_end_and_does_nothing_twice(tmp_path, monkeypat
     pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
     import nano_ablations
 
-    from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
-    from goalreel_lab.lessons.verdicts import critique_rows
+    from goalreel_lab.corpora.corpus import CorpusConfig, make_corpus
+    from goalreel_lab.corpora.verdicts import critique_rows
 
     for kind in ("plans", "verdicts"):
         make_corpus(CorpusConfig(kind, "train", 3), tmp_path / kind)

@@ -16,10 +16,10 @@ from goalreel.tabletop.grammar import read_wanted, sample_episode, state_of
 from goalreel.tabletop.readback import read_back
 from goalreel.tabletop.scene import HALF, SubGoal, TabletopScene, shows
 from goalreel.tabletop.splits import seeds
-from goalreel_lab.lessons.grounding import AT_WORK, compare, whole_verdict
-from goalreel_lab.lessons.live import FAULTS, UNDERWAY, whole_rows
-from goalreel_lab.lessons.prompts import sentence
-from goalreel_lab.lessons.rows import verdict_lesson
+from goalreel_lab.corpora.grounding import AT_WORK, compare, whole_verdict
+from goalreel_lab.corpora.live import FAULTS, UNDERWAY, whole_rows
+from goalreel_lab.corpora.prompts import sentence
+from goalreel_lab.corpora.rows import verdict_lesson
 
 SOME = seeds("validation", 8, first=402)
 TRAINING = [0, 7, 8, 30, 31]

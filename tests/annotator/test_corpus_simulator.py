@@ -11,7 +11,7 @@ from goalreel.datasets.corpora.rows import read_rows
 from goalreel.storyboard_io import save_storyboard
 from goalreel.tabletop.grammar import state_of
 from goalreel.tabletop.splits import seeds
-from goalreel_lab.lessons.plans import walk
+from goalreel_lab.corpora.plans import walk
 
 (SEED,) = seeds("train", 1, first=12)
 

@@ -27,11 +27,11 @@ from goalreel.replan import ReplanContext
 from goalreel.tabletop.grammar import sample_episode, state_of
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
-from goalreel_lab.lessons.corpus import LESSONS, CorpusConfig, make_corpus
-from goalreel_lab.lessons.grounding import in_order, place
-from goalreel_lab.lessons.plans import continuation_rows, walk
-from goalreel_lab.lessons.prompts import NAMES
-from goalreel_lab.lessons.rows import (
+from goalreel_lab.corpora.corpus import LESSONS, CorpusConfig, make_corpus
+from goalreel_lab.corpora.grounding import in_order, place
+from goalreel_lab.corpora.plans import continuation_rows, walk
+from goalreel_lab.corpora.prompts import NAMES
+from goalreel_lab.corpora.rows import (
     EDITS,
     PLANS,
     VERDICTS,
@@ -40,7 +40,7 @@ from goalreel_lab.lessons.rows import (
     task_of,
     verdict_lesson,
 )
-from goalreel_lab.lessons.verdicts import critique_rows
+from goalreel_lab.corpora.verdicts import critique_rows
 
 SEEDS = seeds("validation", 4, first=30)
 
@@ -246,7 +246,7 @@ def test_workers_write_the_same_files(tmp_path):
 
 MAKING = """
 from goalreel.cli.corpus import app
-from goalreel_lab.lessons import corpus
+from goalreel_lab.corpora import corpus
 
 kind, make = corpus.LESSONS["edits"]
 parts = []

@@ -13,8 +13,8 @@ from goalreel.types import Failure, Plan, Step, Verdict
 from goalreel_lab.bench.loop import OracleCritic
 from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import SIZE, Walk
-from goalreel_lab.lessons.prompts import explicit
-from goalreel_lab.lessons.rows import VerdictRow
+from goalreel_lab.corpora.prompts import explicit
+from goalreel_lab.corpora.rows import VerdictRow
 
 
 def by_task(walks: Sequence[Walk]) -> dict[str, Walk]:

@@ -13,8 +13,8 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from goalreel.tabletop.readback import read_after, read_back
 from goalreel.tabletop.scene import shows
 from goalreel_lab.bench.scenes import outcome
-from goalreel_lab.lessons.edits import MADE, make
-from goalreel_lab.lessons.plans import walk
+from goalreel_lab.corpora.edits import MADE, make
+from goalreel_lab.corpora.plans import walk
 
 pytestmark = pytest.mark.lab
 

@@ -9,9 +9,9 @@ from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.readback import read_back, shown
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.variety import PLAIN, View, seen, view_of
-from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
-from goalreel_lab.lessons.edits import edit_rows
-from goalreel_lab.lessons.rows import EDITS
+from goalreel_lab.corpora.corpus import CorpusConfig, make_corpus
+from goalreel_lab.corpora.edits import edit_rows
+from goalreel_lab.corpora.rows import EDITS
 
 SOME = seeds("validation", 12, first=700)
 

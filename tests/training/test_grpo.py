@@ -33,7 +33,7 @@ from goalreel.training import grpo
 from goalreel.training.rewards import Marks
 from goalreel.training.rows import Critiques, asked_of
 from goalreel.training.run import last_checkpoint
-from goalreel_lab.lessons.verdicts import critique_rows
+from goalreel_lab.corpora.verdicts import critique_rows
 
 if not NANO.is_dir():
     pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)

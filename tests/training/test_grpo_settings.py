@@ -29,7 +29,7 @@ def grpo() -> ModuleType:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-    from goalreel_lab.lessons.verdicts import critique_rows
+    from goalreel_lab.corpora.verdicts import critique_rows
 
     rows = list(critique_rows(range(400, 401), lambda sources, prompts: [None] * len(prompts)))
     return corpus(tmp_path_factory.mktemp("rl") / "rl", rows)

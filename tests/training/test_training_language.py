@@ -32,9 +32,9 @@ from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.rows import IGNORED, Collator, LengthSampler, read_rows, short_enough
 from goalreel.training.run import last_checkpoint
-from goalreel_lab.lessons.plans import plan_rows
-from goalreel_lab.lessons.rows import candidate_of, plan_lesson, task_of, verdict_lesson
-from goalreel_lab.lessons.verdicts import verdict_rows
+from goalreel_lab.corpora.plans import plan_rows
+from goalreel_lab.corpora.rows import candidate_of, plan_lesson, task_of, verdict_lesson
+from goalreel_lab.corpora.verdicts import verdict_rows
 from goalreel_lab.nano.agent_config import NanoAgentConfig
 from goalreel_lab.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 

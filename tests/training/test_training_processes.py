@@ -20,7 +20,7 @@ from support import train_together
 
 from goalreel.chat.hf import HfChat
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel_lab.lessons.corpus import CorpusConfig, make_corpus
+from goalreel_lab.corpora.corpus import CorpusConfig, make_corpus
 
 pytestmark = [pytest.mark.lab, pytest.mark.process]
 

@@ -39,8 +39,8 @@ from goalreel_lab.bench.live import (
 from goalreel_lab.bench.loop import measure_loops, run_loops
 from goalreel_lab.bench.plan import measure_plans
 from goalreel_lab.bench.scenes import SIZE, Walk, walks
-from goalreel_lab.lessons.rows import Register
-from goalreel_lab.lessons.verdicts import verdict_rows
+from goalreel_lab.corpora.rows import Register
+from goalreel_lab.corpora.verdicts import verdict_rows
 
 HEADLINES = (
     "plan.exact",
@@ -104,7 +104,7 @@ ORDERS: tuple[Register, ...] = ("explicit", "terse")
 
 
 @dataclass(frozen=True)
-class BenchOrder:
+class BenchConfig:
     """What is to be measured. `preset` names the models; answers and recordings are kept in `out`."""
 
     preset: Preset
@@ -121,7 +121,7 @@ class BenchOrder:
     """How all scenes are seen."""
 
 
-def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
+def evaluate(order: BenchConfig, progress: OnProgress) -> BenchReport:
     """Measure with the models that the order names.
 
     Raises:
@@ -173,7 +173,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
 
 
 def _job(
-    order: BenchOrder, model_set: ModelSet | None, scenes: Sequence[Walk], progress: OnProgress
+    order: BenchConfig, model_set: ModelSet | None, scenes: Sequence[Walk], progress: OnProgress
 ) -> dict[str, Measurement]:
     from goalreel_lab.bench.job import measure_job
 

@@ -21,7 +21,7 @@ from goalreel_lab.bench.job import measure_verified
 from goalreel_lab.bench.loop import boards
 from goalreel_lab.bench.plan import tersely
 from goalreel_lab.bench.scenes import SIZE, Walk
-from goalreel_lab.lessons.rows import Register
+from goalreel_lab.corpora.rows import Register
 
 MOTIONS = 3
 """At most so many blocks are moved for one goal image: a right one differs from the scene in one."""

@@ -16,7 +16,7 @@ from goalreel.tabletop.grammar import state_of
 from goalreel.types import Candidate, Critic, Editor, Failure, Verdict
 from goalreel_lab.bench.edit import Edited
 from goalreel_lab.bench.plan import in_batches
-from goalreel_lab.lessons.rows import VerdictRow
+from goalreel_lab.corpora.rows import VerdictRow
 
 MADE, REAL = "made", "editor"
 FLAT = 5.0

@@ -11,8 +11,8 @@ from goalreel.tabletop.scene import KINDS, SceneLayout, SubGoal
 from goalreel.types import Edit, Editor, Failure
 from goalreel_lab.bench.plan import REGISTERS, in_batches, prompt_of
 from goalreel_lab.bench.scenes import GoalOutcome, Walk, look_rendered, outcome
-from goalreel_lab.lessons.composition import held_out_step
-from goalreel_lab.lessons.rows import Register
+from goalreel_lab.corpora.composition import held_out_step
+from goalreel_lab.corpora.rows import Register
 
 
 @dataclass(frozen=True)

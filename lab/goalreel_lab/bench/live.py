@@ -2,7 +2,7 @@
 the end of a whole task.
 
 The scripted expert carries every sub-goal out, once well and once badly. The simulator says which frames show
-it reached (`lab/goalreel_lab/lessons/executions.py`).
+it reached (`lab/goalreel_lab/corpora/executions.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import Candidate, Critic, Failure, Verdict
 from goalreel_lab.bench.plan import in_batches
 from goalreel_lab.bench.scenes import SIZE
-from goalreel_lab.lessons.live import (
+from goalreel_lab.corpora.live import (
     FAULTS,
     UNDERWAY,
     LiveFrame,
@@ -28,9 +28,9 @@ from goalreel_lab.lessons.live import (
     live_rows,
     whole_rows,
 )
-from goalreel_lab.lessons.plans import Done, walk
-from goalreel_lab.lessons.rows import VerdictRow, candidate_of
-from goalreel_lab.lessons.verdicts import prompt_for
+from goalreel_lab.corpora.plans import Done, walk
+from goalreel_lab.corpora.rows import VerdictRow, candidate_of
+from goalreel_lab.corpora.verdicts import prompt_for
 
 type Asks = Callable[[Image, Image | None, Sequence[Image], float], list[int]]
 """(view at the step's start, goal image, frames since, seconds between them) -> the frames asked about.

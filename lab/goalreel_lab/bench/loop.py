@@ -33,9 +33,9 @@ from goalreel.types import (
 )
 from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import Walk, look_rendered, outcome
-from goalreel_lab.lessons.grounding import advice, compare
-from goalreel_lab.lessons.prompts import explicit
-from goalreel_lab.lessons.rows import Register
+from goalreel_lab.corpora.grounding import advice, compare
+from goalreel_lab.corpora.prompts import explicit
+from goalreel_lab.corpora.rows import Register
 
 ATTEMPTS = (1, 2, 3, 5)
 type LoopArm = Literal["ours", "oracle", "reseed", "control"]

@@ -16,10 +16,10 @@ from goalreel.tabletop.grammar import TabletopEpisode, read_order, read_wanted
 from goalreel.tabletop.scene import KINDS, GoalKind, SubGoal
 from goalreel.types import Failure, Plan, Planner, Step
 from goalreel_lab.bench.scenes import Walk, disturbed
-from goalreel_lab.lessons import prompts
-from goalreel_lab.lessons.composition import held_out
-from goalreel_lab.lessons.prompts import zone, zones
-from goalreel_lab.lessons.rows import Register
+from goalreel_lab.corpora import prompts
+from goalreel_lab.corpora.composition import held_out
+from goalreel_lab.corpora.prompts import zone, zones
+from goalreel_lab.corpora.rows import Register
 
 REGISTERS: tuple[Register, ...] = get_args(Register.__value__)
 _STREAM = 11

@@ -11,7 +11,7 @@ from goalreel.cli.options import First, Json, Split
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel_lab.lessons.corpus import CorpusConfig, Maker
+    from goalreel_lab.corpora.corpus import CorpusConfig, Maker
 
 app = typer.Typer(name="corpus")
 
@@ -86,7 +86,7 @@ def make(
             from goalreel.models.names import ModelName
 
             check_name("editor", ModelName.parse(editor), recordings=False)
-        from goalreel_lab.lessons.corpus import CorpusConfig
+        from goalreel_lab.corpora.corpus import CorpusConfig
 
         source = "simulator" if editor is None else f"editor {editor}"
         order = CorpusConfig(kind, split, episodes, size, first, shard, variety, relabelled, source)
@@ -102,7 +102,7 @@ def _judging(kind: str, name: str, variety: float) -> "Maker":
         UserError: it cannot be built.
     """
     from goalreel.models.load import build_editor
-    from goalreel_lab.lessons.verdicts import critique_rows, drawn_by, editor_rows
+    from goalreel_lab.corpora.verdicts import critique_rows, drawn_by, editor_rows
 
     draw = drawn_by(build_editor(name))
     if kind == "critiques":
@@ -112,7 +112,7 @@ def _judging(kind: str, name: str, variety: float) -> "Maker":
 
 def _write(order: "CorpusConfig", out: Path, workers: int, text: bool, make: "Maker | None") -> int:
     from goalreel.cli.console import progress_bars
-    from goalreel_lab.lessons.corpus import make_corpus
+    from goalreel_lab.corpora.corpus import make_corpus
 
     with progress_bars() as progress:
         return make_corpus(

@@ -115,9 +115,9 @@ def policy(
             if Path(folder).is_file():
                 raise InputError(f"--policy {folder}: is a file, and a LeRobot checkpoint is a folder")
         from goalreel_lab.policy.rollout import Bounds
-        from goalreel_lab.policy.study import PolicyOrder, measure
+        from goalreel_lab.policy.study import PolicyConfig, measure
 
-        order = PolicyOrder(
+        order = PolicyConfig(
             entries=_entries(policies, arms),
             condition=condition,
             split=split,

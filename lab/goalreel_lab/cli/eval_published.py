@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from goalreel.models.presets import ModelChoice, Preset
     from goalreel.progress import OnProgress
     from goalreel_lab.published.judging import Estimate
-    from goalreel_lab.published.run import Confirm, PublishedOrder
+    from goalreel_lab.published.run import Confirm, PublishedConfig
 
 INTERRUPTED = "interrupted; what was finished is kept: run the same command again to resume"
 HELP = {
@@ -66,12 +66,12 @@ def published(name: str) -> Callable[..., None]:
     ) -> None:
         with one_line_errors(INTERRUPTED):
             from goalreel_lab.published.registry import open_benchmark
-            from goalreel_lab.published.run import PublishedOrder
+            from goalreel_lab.published.run import PublishedConfig
 
             preset = models.load()
             if task != 3 and name != "comm":
                 raise InputError("--task is for eval comm only")
-            order = PublishedOrder(
+            order = PublishedConfig(
                 open_benchmark(name, clone, task),
                 data,
                 out,
@@ -92,7 +92,7 @@ def published(name: str) -> Callable[..., None]:
 
 
 def _run(
-    order: "PublishedOrder", preset: "Preset", judge: str | None, confirm: "Confirm", json_output: bool
+    order: "PublishedConfig", preset: "Preset", judge: str | None, confirm: "Confirm", json_output: bool
 ) -> None:
     from rich.console import Console
 

@@ -57,10 +57,10 @@ def tabletop(
         from goalreel.streaming.settings import EngineSettings
         from goalreel.streaming.tracking import critic_query_frames
         from goalreel.tabletop.variety import View
-        from goalreel_lab.bench.bench import ORDERS, BenchOrder, evaluate
+        from goalreel_lab.bench.bench import ORDERS, BenchConfig, evaluate
 
         registers = ORDERS if orders == "both" else (orders,)
-        order = BenchOrder(
+        order = BenchConfig(
             names,
             split,
             episodes,

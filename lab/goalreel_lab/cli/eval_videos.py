@@ -52,9 +52,9 @@ def wgo(
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import progress_bars
         from goalreel_lab.published.judging import build_judge
-        from goalreel_lab.videos.wgo import JUDGE, LABELLER, WgoOrder, run_wgo
+        from goalreel_lab.videos.wgo import JUDGE, LABELLER, WgoConfig, run_wgo
 
-        order = WgoOrder(
+        order = WgoConfig(
             data,
             out,
             models.load(replaced=("editor", "critic")),
@@ -80,9 +80,9 @@ def roboreward(
     """RoboRewardBench: how well a Critic judges how real robots' rollouts ended. Experimental."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import progress_bars
-        from goalreel_lab.videos.roboreward import RoboRewardOrder, run_roboreward
+        from goalreel_lab.videos.roboreward import RoboRewardConfig, run_roboreward
 
-        order = RoboRewardOrder(data, out, models.load(), limit)
+        order = RoboRewardConfig(data, out, models.load(), limit)
         with progress_bars() as progress:
             report = run_roboreward(order, progress)
         _show(report, json_output)

@@ -29,7 +29,7 @@ from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.config import read_config
 from goalreel.training.loading import compile_parts, half
 from goalreel.training.run import hold, processes
-from goalreel_lab.lessons.rows import EditRow
+from goalreel_lab.corpora.rows import EditRow
 from goalreel_lab.nano.config import DenoiserTraining, EditorConfig, VaeTraining
 from goalreel_lab.nano.editor import NanoEditor, to_model
 from goalreel_lab.nano.training_loop import CHECKPOINT, Batch, MakeBatch, fit

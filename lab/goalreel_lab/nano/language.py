@@ -28,8 +28,8 @@ from goalreel.planners.chat import ChatPlanner
 from goalreel.replan import ReplanContext
 from goalreel.tabletop.scene import COLOURS
 from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
-from goalreel_lab.lessons.grounding import COLUMNS, ROWS
-from goalreel_lab.lessons.prompts import UNMOVED
+from goalreel_lab.corpora.grounding import COLUMNS, ROWS
+from goalreel_lab.corpora.prompts import UNMOVED
 from goalreel_lab.nano.config import HEAD, NanoShape
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from goalreel.tabletop.grammar import JOINS, Mission, TabletopEpisode, join, sample_missions
 from goalreel.tabletop.scene import COLOURS, KINDS, SubGoal, sample_scene
-from goalreel_lab.lessons.composition import PAIRS
+from goalreel_lab.corpora.composition import PAIRS
 
 type Condition = Literal["seen", "new_pair", "new_word", "long", "unnamed"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition.__value__)

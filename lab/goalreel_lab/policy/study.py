@@ -62,7 +62,7 @@ class PolicyEntry:
 
 
 @dataclass(frozen=True)
-class PolicyOrder:
+class PolicyConfig:
     """What is to be measured."""
 
     entries: Sequence[PolicyEntry]
@@ -138,7 +138,7 @@ def _walk(condition: Condition, seed: int) -> Walk | None:
         return None
 
 
-def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
+def measure(order: PolicyConfig, progress: OnProgress) -> PolicyReport:
     """Run every entry on every task.
 
     Raises:
@@ -180,7 +180,7 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
     )
 
 
-def _models(order: PolicyOrder, arms: Collection[GoalArm], journal: Journal) -> ArmModels | None:
+def _models(order: PolicyConfig, arms: Collection[GoalArm], journal: Journal) -> ArmModels | None:
     """Load the models that the arms need; None where they need none."""
     if not set(arms) & set(PREDICTED):
         return None
@@ -194,7 +194,7 @@ def _models(order: PolicyOrder, arms: Collection[GoalArm], journal: Journal) -> 
     return ArmModels(model_set, models.planner, AskAdapter(looks))
 
 
-def _seeds(order: PolicyOrder) -> int:
+def _seeds(order: PolicyConfig) -> int:
     """Count the training seeds, which all entries have alike."""
     counts = {entry.name: len(entry.folders) for entry in order.entries}
     if len(set(counts.values())) > 1:
@@ -203,7 +203,7 @@ def _seeds(order: PolicyOrder) -> int:
     return next(iter(counts.values()))
 
 
-def _actors(order: PolicyOrder) -> dict[Path, LeRobotActor]:
+def _actors(order: PolicyConfig) -> dict[Path, LeRobotActor]:
     folders = dict.fromkeys(folder for entry in order.entries for folder in entry.folders)
     actors = {folder: LeRobotActor.load(folder, order.form) for folder in folders}
     for entry in order.entries:
@@ -214,7 +214,7 @@ def _actors(order: PolicyOrder) -> dict[Path, LeRobotActor]:
 
 
 def _one_policy(
-    order: PolicyOrder,
+    order: PolicyConfig,
     journal: Journal,
     entry: PolicyEntry,
     folder: Path,

@@ -47,7 +47,7 @@ _PROBE = BenchAnswer((AnswerPart("text", Image(np.zeros((8, 8, 3), np.uint8))),)
 
 
 @dataclass(frozen=True)
-class PublishedOrder:
+class PublishedConfig:
     """What is to be run: a benchmark on the data that the user has in `data`, with all results in `out`."""
 
     benchmark: Benchmark
@@ -66,7 +66,7 @@ class PublishedOrder:
 
 
 def run_benchmark(
-    order: PublishedOrder,
+    order: PublishedConfig,
     models: ModelSet | None,
     judge: BenchJudge | None = None,
     *,
@@ -110,7 +110,7 @@ def run_benchmark(
 
 
 def _judged(
-    order: PublishedOrder, judge: BenchJudge, answers: Answers, confirm: Confirm, progress: OnProgress
+    order: PublishedConfig, judge: BenchJudge, answers: Answers, confirm: Confirm, progress: OnProgress
 ) -> dict[str, Measurement]:
     folder = order.out / "judge"
     cost = estimate(order.benchmark, answers, Asker(judge, folder))
@@ -125,7 +125,7 @@ def _drawn(every: Sequence[Sample], limit: int | None) -> list[Sample]:
     return [sample for sample in every if sample.id in first]
 
 
-def _settle(order: PublishedOrder, models: ModelSet | None, every: Sequence[Sample]) -> dict[str, Any]:
+def _settle(order: PublishedConfig, models: ModelSet | None, every: Sequence[Sample]) -> dict[str, Any]:
     """Compare what decides the answers with what `out` was made with, or write it down.
 
     Raises:
@@ -170,7 +170,7 @@ def _digest(sample: Sample) -> str:
 
 
 def _report(
-    order: PublishedOrder,
+    order: PublishedConfig,
     settings: dict[str, Any],
     every: int,
     answers: Answers,
@@ -194,7 +194,7 @@ def _report(
 
 
 def _notes(
-    order: PublishedOrder,
+    order: PublishedConfig,
     settings: dict[str, Any],
     every: int,
     answers: Answers,

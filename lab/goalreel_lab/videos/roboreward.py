@@ -200,7 +200,7 @@ BATCH = 8
 
 
 @dataclass(frozen=True)
-class RoboRewardOrder:
+class RoboRewardConfig:
     """What is to be run."""
 
     data: Path
@@ -210,7 +210,7 @@ class RoboRewardOrder:
     limit: int | None = None
 
 
-def run_roboreward(order: RoboRewardOrder, progress: OnProgress = lambda *_: None) -> VideoBenchReport:
+def run_roboreward(order: RoboRewardConfig, progress: OnProgress = lambda *_: None) -> VideoBenchReport:
     """Measure a Critic on the rollouts that the user has.
 
     Raises:
@@ -234,7 +234,7 @@ def run_roboreward(order: RoboRewardOrder, progress: OnProgress = lambda *_: Non
 
 
 def _judge(
-    order: RoboRewardOrder, rollouts: Sequence[RewardRollout], journal: Journal, progress: OnProgress
+    order: RoboRewardConfig, rollouts: Sequence[RewardRollout], journal: Journal, progress: OnProgress
 ) -> list[JudgedRollout]:
     context = RecordingContext({r.recording.id: r.recording for r in rollouts}, CAMERA, cameras=(CAMERA,))
     models = load(order.preset, recordings=context, roles=("critic",))

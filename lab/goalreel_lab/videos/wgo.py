@@ -260,7 +260,7 @@ BLIND = ("kinematic", "rows")
 
 
 @dataclass(frozen=True)
-class WgoOrder:
+class WgoConfig:
     """What is to be run."""
 
     data: Path
@@ -272,7 +272,7 @@ class WgoOrder:
     limit: int | None = None
 
 
-def run_wgo(order: WgoOrder, progress: OnProgress = lambda *_: None) -> VideoBenchReport:
+def run_wgo(order: WgoConfig, progress: OnProgress = lambda *_: None) -> VideoBenchReport:
     """Measure a planner, and a model that labels, on the episodes that the user has.
 
     Raises:
@@ -311,7 +311,7 @@ def run_wgo(order: WgoOrder, progress: OnProgress = lambda *_: None) -> VideoBen
     )
 
 
-def _plans(order: WgoOrder, episodes: Sequence[WgoEpisode], progress: OnProgress) -> list[Plan | Failure]:
+def _plans(order: WgoConfig, episodes: Sequence[WgoEpisode], progress: OnProgress) -> list[Plan | Failure]:
     kind = kinds_of(order.preset)["planner"]
     if not kind.needs_recording or kind.name in BLIND:
         name = ModelName.parse(order.preset.planner).public()
@@ -404,7 +404,7 @@ def _same(episode: WgoEpisode, pairs: Sequence[tuple[str, str]], asker: Asker) -
     return marks
 
 
-def _notes(order: WgoOrder, counts: Mapping[str, int]) -> list[str]:
+def _notes(order: WgoConfig, counts: Mapping[str, int]) -> list[str]:
     episodes, segments = counts["episodes"], counts["segments"]
     notes = []
     if counts["failures"]:

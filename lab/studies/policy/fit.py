@@ -174,7 +174,7 @@ class Scale:
         return cls(flat.mean(0), flat.std(0))
 
 
-class Lessons(Protocol):
+class TrainingExamples(Protocol):
     """What a policy is trained on."""
 
     @property
@@ -195,7 +195,7 @@ class Lessons(Protocol):
 
 
 @dataclass(frozen=True)
-class StudyLessons:
+class StudyExamples:
     """The first `first` samples for one arm of the first study."""
 
     data: Bank
@@ -212,7 +212,7 @@ class StudyLessons:
 
 
 def fit(
-    lessons: Lessons,
+    lessons: TrainingExamples,
     seed: int,
     steps: int,
     batch: int,

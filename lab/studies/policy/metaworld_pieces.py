@@ -16,7 +16,7 @@ from metaworld_costs import note_cost
 from metaworld_demos import SIZE, read_demos, read_goals, record_demos, record_goals
 from metaworld_policy import (
     FrameBank,
-    FrameLessons,
+    FrameExamples,
     MetaWorldActor,
     TrainedPolicy,
     chunk_policy,
@@ -26,7 +26,7 @@ from metaworld_policy import (
     word_vector,
 )
 from pieces import BATCH, read_state, save_state, train_backbone
-from scarce_lessons import ScarceArm
+from scarce_examples import ScarceArm
 
 from goalreel.files import write_bytes
 from goalreel.progress import OnProgress
@@ -143,7 +143,7 @@ def train_on_frames(study: Study, arm: str, seed: int) -> None:
     frames = FrameBank.unpacked(read_state(study.bank))
     make = partial(chunk_policy, len(vocabulary_of(study.training_tasks)))
     state = read_state(path) if path.exists() else None
-    lessons = FrameLessons.of(frames, ARMS[arm])
+    lessons = FrameExamples.of(frames, ARMS[arm])
     losses: list[float] = []
     with note_cost(study.out, "policies", folder.name) as cost:
         for step, loss, policy, scale, new in fit(

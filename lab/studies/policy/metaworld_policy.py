@@ -16,7 +16,7 @@ from metaworld_backbone import CHANNELS, SmallReader, features_of
 from metaworld_demos import CHUNK, SIZE, TaskDemos
 from numpy.typing import NDArray
 from pieces import read_state
-from scarce_lessons import ScarceArm, ScarceLessons
+from scarce_examples import ScarceArm, ScarceExamples
 from torch import Tensor, nn
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
@@ -142,7 +142,7 @@ def make_bank(
 
 
 @dataclass(frozen=True)
-class FrameLessons(ScarceLessons):
+class FrameExamples(ScarceExamples):
     """Samples for one arm, as on the tabletop: the same words and goals are left out, by the same draws."""
 
     states: Tensor

@@ -12,8 +12,8 @@ from goalreel.progress import OnProgress
 from goalreel.tabletop.grammar import state_of
 from goalreel.tabletop.scene import SceneLayout
 from goalreel.training.config import config_file
-from goalreel_lab.lessons.prompts import explicit
-from goalreel_lab.lessons.rows import EditRow, Origin
+from goalreel_lab.corpora.prompts import explicit
+from goalreel_lab.corpora.rows import EditRow, Origin
 from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor_training import train
 from goalreel_lab.policy.policy_tasks import sub_goal_of

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from fit import Bank, Lessons, TrainedArm, fit, home, misses, save
+from fit import Bank, TrainedArm, TrainingExamples, fit, home, misses, save
 from pieces import CHECK_BANK, TRAINING_BANK, read_backbone, read_bank, read_state, save_state
 
 from goalreel.files import write_bytes
@@ -18,7 +18,12 @@ STATE, CURVE = "training.pt", "curve.json"
 
 
 def train_policy(
-    out: Path, folder: Path, lessons_of: Callable[[Bank], Lessons], cues: TrainedArm, seed: int, steps: int
+    out: Path,
+    folder: Path,
+    lessons_of: Callable[[Bank], TrainingExamples],
+    cues: TrainedArm,
+    seed: int,
+    steps: int,
 ) -> None:
     """Train one policy on the features in `out`, and write it to `folder`.
 

@@ -24,7 +24,7 @@ from own_editor import editor_rows, train_editor
 from pieces import prepare, run_jobs
 from policy_training import train_policy
 from rich.console import Console
-from scarce_lessons import ScarceArm, ScarceLessons
+from scarce_examples import ScarceArm, ScarceExamples
 
 from goalreel.annotator.statistics import json_line, values_table
 from goalreel.cli.console import progress_bars
@@ -38,7 +38,7 @@ from goalreel.tabletop.splits import Split
 from goalreel_lab.policy.arms import GoalArm
 from goalreel_lab.policy.intervals import SeedEnds, compare
 from goalreel_lab.policy.rollout import Bounds
-from goalreel_lab.policy.study import PolicyEntry, PolicyOrder, measure
+from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,12 @@ def train_arm(out: Path, arm: ScarceArm, size: int, seed: int, steps: int) -> No
         InputError: there are not more demonstrations than are to have words.
     """
 
-    def lessons(data: Bank) -> ScarceLessons:
+    def lessons(data: Bank) -> ScarceExamples:
         if size >= len(data):
             raise InputError(
                 f"--worded {size}: there are {len(data)} sub-goals, and some are to have no words"
             )
-        return ScarceLessons(data, arm, size)
+        return ScarceExamples(data, arm, size)
 
     cues: TrainedArm = "picture" if arm == "goals" else "text"
     train_policy(out, _folder(out, arm, size, seed, steps), lessons, cues, seed, steps)
@@ -150,7 +150,7 @@ def _order(
     episodes: int,
     editor_share: float,
     progress: OnProgress,
-) -> PolicyOrder:
+) -> PolicyConfig:
     """Say what is measured in one arm; the editor from the worded sub-goals is trained first."""
     run = RUNS[name]
     folders = tuple(_folder(out, run.trained, size, seed, steps) for seed in range(seeds))
@@ -160,7 +160,7 @@ def _order(
         rows = tuple(editor_rows(demos.read(paths), size))
         editor = train_editor(rows, out / "editors" / f"{size}-{editor_share:g}", editor_share, progress)
         preset = presets.load("nano", editor=f"diffusers:{editor}")
-    return PolicyOrder(
+    return PolicyConfig(
         entries=[PolicyEntry(run.shown, folders, name)],
         condition="seen",
         split=split,

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import torch
 import typer
-from fit import ARMS, Bank, StudyLessons, TrainedArm
+from fit import ARMS, Bank, StudyExamples, TrainedArm
 from pieces import StudyJob, prepare, run_jobs
 from policy_training import train_policy
 
@@ -31,7 +31,7 @@ from goalreel.tabletop.splits import Split
 from goalreel_lab.policy.arms import GoalArm
 from goalreel_lab.policy.policy_tasks import CONDITIONS, Condition
 from goalreel_lab.policy.rollout import Bounds
-from goalreel_lab.policy.study import PolicyEntry, PolicyOrder, measure
+from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure
 
 type StudyRun = tuple[TrainedArm, tuple[GoalArm, ...], bool]
 """Of a measurement: the policy that acts, its arms, and whether words come with a picture."""
@@ -130,8 +130,8 @@ def _policy_folder(out: Path, arm: TrainedArm, size: int, seed: int, steps: int)
 def _policy(out: Path, arm: TrainedArm, size: int, seed: int, steps: int) -> None:
     """Train one policy, from where its training stands."""
 
-    def lessons(data: Bank) -> StudyLessons:
-        return StudyLessons(data, arm, min(size or len(data), len(data)))
+    def lessons(data: Bank) -> StudyExamples:
+        return StudyExamples(data, arm, min(size or len(data), len(data)))
 
     train_policy(out, _policy_folder(out, arm, size, seed, steps), lessons, arm, seed, steps)
 
@@ -154,7 +154,7 @@ def _rolled(
         if path.exists():
             continue
         policy = _policy_folder(out, arm, size, seed, steps)
-        order = PolicyOrder(
+        order = PolicyConfig(
             entries=[PolicyEntry(arm_name, (policy,)) for arm_name in arms],
             condition=condition,
             split=split,

@@ -15,11 +15,11 @@ from goalreel.tabletop.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.scene import SceneLayout, SubGoal, find_spot
 from goalreel.tabletop.variety import Variety, View, seen, view_of
 from goalreel.types import Attempt, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
-from goalreel_lab.lessons.composition import held_out, held_out_step, skipped
-from goalreel_lab.lessons.grounding import in_order, place
-from goalreel_lab.lessons.prompts import explicit, step_of, zones
-from goalreel_lab.lessons.rows import ContinuationRow, Origin, PlanRow
-from goalreel_lab.lessons.studio import Studio
+from goalreel_lab.corpora.composition import held_out, held_out_step, skipped
+from goalreel_lab.corpora.grounding import in_order, place
+from goalreel_lab.corpora.prompts import explicit, step_of, zones
+from goalreel_lab.corpora.rows import ContinuationRow, Origin, PlanRow
+from goalreel_lab.corpora.studio import Studio
 
 
 @dataclass(frozen=True)

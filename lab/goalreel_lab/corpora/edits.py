@@ -27,11 +27,11 @@ from goalreel.tabletop.scene import (
     is_bowl,
     shows,
 )
-from goalreel_lab.lessons.composition import held_out
-from goalreel_lab.lessons.grounding import Change, compare, warnings_for
-from goalreel_lab.lessons.plans import Done, walk
-from goalreel_lab.lessons.prompts import explicit, terse, zones
-from goalreel_lab.lessons.rows import EditRow, Mistake, Register
+from goalreel_lab.corpora.composition import held_out
+from goalreel_lab.corpora.grounding import Change, compare, warnings_for
+from goalreel_lab.corpora.plans import Done, walk
+from goalreel_lab.corpora.prompts import explicit, terse, zones
+from goalreel_lab.corpora.rows import EditRow, Mistake, Register
 
 WARNED = 0.5
 """Share of explicit orders that carry a warning, as a Critic's do."""

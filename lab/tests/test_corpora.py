@@ -18,14 +18,14 @@ from goalreel.tabletop.readback import read_back
 from goalreel.tabletop.scene import KINDS, SubGoal, find_spot, room_at, shows
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Failure
-from goalreel_lab.lessons import composition
-from goalreel_lab.lessons.composition import FOLLOWS, PAIRS, held_out, held_out_step
-from goalreel_lab.lessons.edits import MADE, edit_rows, make, vary
-from goalreel_lab.lessons.grounding import DISTURBED, compare
-from goalreel_lab.lessons.plans import plan_rows, walk
-from goalreel_lab.lessons.prompts import TERSE, explicit, terse, zone, zones
-from goalreel_lab.lessons.studio import Studio
-from goalreel_lab.lessons.verdicts import Judge, drawn_by, editor_rows, verdict_rows
+from goalreel_lab.corpora import composition
+from goalreel_lab.corpora.composition import FOLLOWS, PAIRS, held_out, held_out_step
+from goalreel_lab.corpora.edits import MADE, edit_rows, make, vary
+from goalreel_lab.corpora.grounding import DISTURBED, compare
+from goalreel_lab.corpora.plans import plan_rows, walk
+from goalreel_lab.corpora.prompts import TERSE, explicit, terse, zone, zones
+from goalreel_lab.corpora.studio import Studio
+from goalreel_lab.corpora.verdicts import Judge, drawn_by, editor_rows, verdict_rows
 
 TRAIN = seeds("train", 10, first=400)
 VALIDATION = seeds("validation", 10, first=400)

@@ -18,11 +18,11 @@ from goalreel.tabletop.scene import SceneLayout, SubGoal, colour, displacement
 from goalreel.tabletop.truth import task_id_of
 from goalreel.tabletop.variety import Variety
 from goalreel.types import Edit, Editor
-from goalreel_lab.lessons.edits import MADE, Made, make, order, relabel, vary
-from goalreel_lab.lessons.grounding import Change, compare, verdict_of
-from goalreel_lab.lessons.plans import Done, walk
-from goalreel_lab.lessons.prompts import terse
-from goalreel_lab.lessons.rows import Mistake, VerdictRow
+from goalreel_lab.corpora.edits import MADE, Made, make, order, relabel, vary
+from goalreel_lab.corpora.grounding import Change, compare, verdict_of
+from goalreel_lab.corpora.plans import Done, walk
+from goalreel_lab.corpora.prompts import terse
+from goalreel_lab.corpora.rows import Mistake, VerdictRow
 from goalreel_lab.scoring import SimulatorScorer, success_of
 
 _STREAM = 3

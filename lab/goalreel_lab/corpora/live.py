@@ -17,13 +17,13 @@ from goalreel.tabletop.grammar import JOINS, PARAPHRASES, join, sample_episode, 
 from goalreel.tabletop.readback import STILL
 from goalreel.tabletop.scene import HALF, Floats, SceneLayout, SubGoal, find_spot, free, room_at, shows
 from goalreel.tabletop.variety import Variety
-from goalreel_lab.lessons.composition import held_out
-from goalreel_lab.lessons.edits import CLEARLY, TRIES, BlockPlace, Made, alternatives, hits, misses
-from goalreel_lab.lessons.grounding import Change, compare, whole_verdict
-from goalreel_lab.lessons.plans import Done, completed, walk
-from goalreel_lab.lessons.prompts import hidden
-from goalreel_lab.lessons.rows import Mistake, Origin, VerdictRow
-from goalreel_lab.lessons.verdicts import sure, verdict_row
+from goalreel_lab.corpora.composition import held_out
+from goalreel_lab.corpora.edits import CLEARLY, TRIES, BlockPlace, Made, alternatives, hits, misses
+from goalreel_lab.corpora.grounding import Change, compare, whole_verdict
+from goalreel_lab.corpora.plans import Done, completed, walk
+from goalreel_lab.corpora.prompts import hidden
+from goalreel_lab.corpora.rows import Mistake, Origin, VerdictRow
+from goalreel_lab.corpora.verdicts import sure, verdict_row
 
 type Fault = Literal["nothing_moved", "dropped", "wrong_object", "wrong_place", "near_miss", "also_moved"]
 FAULTS: tuple[Fault, ...] = get_args(Fault.__value__)
@@ -252,7 +252,7 @@ _WHOLE_STREAM = 10
 
 
 @dataclass(frozen=True)
-class Whole:
+class TaskCompletion:
     """What is asked about: the task in its words, its sub-goals in order, and the layout that they want."""
 
     task: str
@@ -340,7 +340,9 @@ def _undone(walked: Sequence[Done], at: int) -> LiveMoment | None:
 def _at_work(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
     moments = carried_out(walked[-1], precise=False)[:-LAST]
     frame = _frame(walked, moments[int(rng.integers(len(moments)))])
-    return None if frame.stage == "home" else _verdict_row(walked, frame, frame.stage, Whole.of(walked))
+    return (
+        None if frame.stage == "home" else _verdict_row(walked, frame, frame.stage, TaskCompletion.of(walked))
+    )
 
 
 def _relabelled(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
@@ -352,7 +354,7 @@ def _relabelled(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow 
     sentences = [str(rng.choice(PARAPHRASES[g.kind])).format(object=g.object, target=g.target) for g in goals]
     targets = {g.object: find_spot(frame.layout, g)[0] for g in goals if not shows(frame.layout, g)}
     task = join(sentences, int(rng.integers(JOINS)))
-    row = _verdict_row(walked, frame, "relabelled", Whole(task, goals, walked[-1].reached | targets))
+    row = _verdict_row(walked, frame, "relabelled", TaskCompletion(task, goals, walked[-1].reached | targets))
     return None if row.verdict.success else row
 
 
@@ -384,7 +386,7 @@ def _row(walked: Sequence[Done], moment: LiveMoment, mistake: Mistake | None) ->
     """Make the row of an end; None if a picture cannot tell, or the end is not the one that was meant."""
     frame = _frame(walked, moment)
     is_plain = frame.stage == "home" and plain(walked[0].layout, frame.layout, [done.goal for done in walked])
-    row = _verdict_row(walked, frame, mistake, Whole.of(walked)) if is_plain else None
+    row = _verdict_row(walked, frame, mistake, TaskCompletion.of(walked)) if is_plain else None
     return row if row is not None and row.verdict.success == (mistake is None) else None
 
 
@@ -394,7 +396,7 @@ def _frame(walked: Sequence[Done], moment: LiveMoment) -> LiveFrame:
 
 
 def _verdict_row(
-    walked: Sequence[Done], frame: LiveFrame, mistake: Mistake | None, whole: Whole
+    walked: Sequence[Done], frame: LiveFrame, mistake: Mistake | None, whole: TaskCompletion
 ) -> VerdictRow:
     first = walked[0]
     return VerdictRow(

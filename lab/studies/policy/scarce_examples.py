@@ -24,7 +24,7 @@ WRONG = 0.39
 
 
 @dataclass(frozen=True)
-class ScarceLessons:
+class ScarceExamples:
     """Samples for one arm; the first `worded` of them have words."""
 
     data: Bank

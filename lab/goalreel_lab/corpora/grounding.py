@@ -22,7 +22,7 @@ from goalreel.tabletop.scene import (
     shows,
 )
 from goalreel.types import Verdict
-from goalreel_lab.lessons.prompts import explicit, sentence, zone
+from goalreel_lab.corpora.prompts import explicit, sentence, zone
 
 DISTURBED = 0.02
 """What moved by more than this has moved (m)."""

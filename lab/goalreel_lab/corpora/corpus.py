@@ -12,10 +12,10 @@ from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.progress import OnCount
 from goalreel.tabletop.splits import Split, seeds
-from goalreel_lab.lessons.edits import edit_rows
-from goalreel_lab.lessons.live import live_rows, whole_rows
-from goalreel_lab.lessons.plans import continuation_rows, plan_rows
-from goalreel_lab.lessons.rows import (
+from goalreel_lab.corpora.edits import edit_rows
+from goalreel_lab.corpora.live import live_rows, whole_rows
+from goalreel_lab.corpora.plans import continuation_rows, plan_rows
+from goalreel_lab.corpora.rows import (
     CONTINUATIONS,
     EDITS,
     LIVE,
@@ -27,7 +27,7 @@ from goalreel_lab.lessons.rows import (
     PlanRow,
     VerdictRow,
 )
-from goalreel_lab.lessons.verdicts import verdict_rows
+from goalreel_lab.corpora.verdicts import verdict_rows
 
 type CorpusKind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
 type LessonRow = PlanRow | ContinuationRow | EditRow | VerdictRow | CritiqueRow
