@@ -25,7 +25,7 @@ POLICY = (
 
 @dataclass(frozen=True)
 class Access:
-    """Who may use the page: anybody on this machine, or whoever has the token.
+    """The right to use the page: for anybody on this machine, or whoever has the token.
 
     Raises:
         InputError: the address is not loopback and there is no token, or no header can carry the token.
@@ -34,13 +34,13 @@ class Access:
     host: str = "127.0.0.1"
     token: str | None = None
     page: str = "review"
-    """Which page; its cookie is no other's."""
+    """The page; its cookie is no other's."""
 
     def __post_init__(self) -> None:
         check_token(self.token, self.host, "a page")
 
     def is_token(self, text: str) -> bool:
-        """Whether a text is the token."""
+        """Compare a text with the token."""
         return self.token is not None and hmac.compare_digest(text.encode(), self.token.encode())
 
     @property
@@ -55,7 +55,7 @@ class Access:
         return f"goalreel_{self.page}"
 
     def admits(self, headers: Headers) -> bool:
-        """Whether a request has the right token, cookie or host."""
+        """Tell if a request has the right token, cookie or host."""
         if is_authorized(headers, self.token):
             return True
         if not self.token:

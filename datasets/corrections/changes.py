@@ -266,7 +266,7 @@ def _after(review: Review | None, entry: events.LogEntry) -> Review:
 
 
 RULES: Rules[events.LogEntry, Review] = Rules(_person, _after)
-"""How the lines of an episode's log come to its review."""
+"""Rules by which the lines of an episode's log come to its review."""
 
 
 def on_record(review: Review, base: events.BeginLog) -> Review:

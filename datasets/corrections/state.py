@@ -60,7 +60,7 @@ class Review(EditedBoard[ReviewStep]):
     phases: tuple[MotionPhase, ...] = ()
     verdict: Opinion | None = None
     by: str | None = None
-    """Who gave the verdict."""
+    """The person who gave the verdict."""
     issues: tuple[Issue, ...] = ()
     """Wrong with the whole episode."""
     corrected: bool = False

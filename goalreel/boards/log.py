@@ -17,7 +17,7 @@ from goalreel.files import append_lines, whole_lines
 from goalreel.image import Image
 
 MAX_BYTES = 64_000_000
-"""Of one log; tens of thousands of changes."""
+"""The limit of one log; tens of thousands of changes."""
 
 
 @dataclass(frozen=True)

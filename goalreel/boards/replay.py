@@ -33,7 +33,7 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class Rules[E: Line, S]:
-    """How the lines of one kind of log come to a state."""
+    """Rules by which the lines of one kind of log come to a state."""
 
     person: Callable[[E], tuple[str, Change] | None]
     """The person and the change of a line; None for a fact."""
@@ -52,7 +52,7 @@ class ConflictError(InputError):
 
 
 class Replay[E: Line, S]:
-    """What the lines of a log come to; more lines give another replay."""
+    """The lines of a log and their state; more lines give another replay."""
 
     def __init__(self, rules: Rules[E, S]) -> None:
         self._rules = rules

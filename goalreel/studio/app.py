@@ -47,7 +47,7 @@ about = APIRouter(prefix="/v1", tags=["studio"])
 
 
 class BoardSubmission(Submission):
-    """What to make a storyboard of; `variants`: pictures of each step, at least.
+    """A request for a storyboard; `variants`: pictures of each step, at least.
 
     `preset`: the name of a preset of `GET /v1/studio`; without it, the models of the start make it.
     """

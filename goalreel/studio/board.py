@@ -102,7 +102,7 @@ class ModelWait:
     """Requests that waited for the model already."""
 
     def data(self) -> dict[str, object]:
-        """As a client gets it."""
+        """Describe the wait to a client."""
         return {
             "role": self.role,
             "step": self.step,

@@ -144,7 +144,7 @@ class WorkBegun(Frozen):
 
     kind: Literal["begun"] = "begun"
     models: Mapping[Role, str]
-    """How claims name them."""
+    """Their names in claims."""
     reopen: bool = False
     """A plan that failed is made again, and steps that failed or are stale are drawn again."""
 

@@ -46,14 +46,14 @@ class StudioPreset:
     """Their names for a reader."""
 
     def view(self) -> dict[str, Any]:
-        """As a client gets it. Its servers are asked whether they are there, so it blocks."""
+        """Describe it to a client. It blocks: its servers are asked if they are there."""
         reason = self.problem()
         available = reason is None
         return {"name": self.name, "models": self.models, "available": available, "reason": reason}
 
 
 def studio_presets(started: Preset, started_models: Models) -> list[StudioPreset]:
-    """The presets that come with goalreel; the one that was chosen at the start has the start's models."""
+    """List the presets that come with goalreel; that of the start has the start's models."""
     return [_studio_preset(name, started, started_models) for name in presets.names()]
 
 
@@ -67,7 +67,7 @@ def _studio_preset(name: str, started: Preset, started_models: Models) -> Studio
 
 
 def _build(name: str, started: Preset) -> tuple[Models, LoopOptions]:
-    """The models of a preset beside those of the start.
+    """Build the models of a preset beside those of the start.
 
     Raises:
         UserError: it leaves a model open, reads recordings, has no weights here, or does not fit.
@@ -137,7 +137,7 @@ class ModelSets:
         return tuple(self._presets.values())
 
     def open(self, name: str | None, at_work: Collection[Service]) -> Service:
-        """The models of a preset, None for those of the start; `at_work` are in use, and stay.
+        """Open the models of a preset, None for those of the start; `at_work` are in use, and stay.
 
         Raises:
             InputError: there is no such preset.

@@ -291,4 +291,4 @@ def _continued(state: StudioState, edit: events.ContinueEdit, number: int) -> St
 
 
 RULES: Rules[events.BoardEvent, StudioState] = Rules(_person, _after, _skip)
-"""How the lines of a storyboard's log come to its state."""
+"""Rules by which the lines of a storyboard's log come to its state."""

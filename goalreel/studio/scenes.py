@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from goalreel.datasets.source import Source
 
 MAX_DATASETS, MAX_DEPTH = 200, 3
-"""Of the list: datasets, and how deep below the folder they are looked for."""
+"""Limits of the list: datasets, and the depth below the folder at which they are looked for."""
 ROS_SECONDS = 5.0
 """Time that a camera, a node, and its answer are waited for."""
 NODE = "goalreel"

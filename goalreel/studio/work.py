@@ -98,7 +98,7 @@ class BoardWork:
             self._current[1].cancel()
 
     def _next(self) -> object | None:
-        """What is to be done next, and all that it depends on; None: nothing."""
+        """Find the next thing to do, and all that it depends on; None: nothing."""
         state = self._board.state
         if state.needs_plan:
             return ("plan", state.plan_round)
@@ -110,7 +110,7 @@ class BoardWork:
         return ("step", place, step.id, step.round, step.todo, words, state.source(place))
 
     def _stops(self, place: int) -> bool:
-        """Whether nothing is drawn after a step without an accepted picture."""
+        """Tell if nothing is drawn after the step before, as it has no accepted picture."""
         state = self._board.state
         return state.on_unverified == "stop" and not recorded_step(state, place - 1).usable
 
@@ -324,7 +324,7 @@ class StepDrawing:
         return about | {"name": words.name, "instruction": words.instruction}
 
     def _earlier_attempt(self, number: int) -> DrawnAttempt | None:
-        """What the log says of an attempt of this round."""
+        """Find an attempt of this round in the log."""
         step = next((s for s in self._board.state.steps if s.id == self._step.id), self._step)
         place = step.place(self._step.round, number)
         attempt = None if place is None else step.attempts[place]

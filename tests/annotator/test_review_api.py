@@ -193,7 +193,7 @@ def test_what_is_not_there_is_refused_in_one_line(page, path, status):
 
 
 def test_every_kind_of_change_shows_in_the_answer_and_another_process_takes_it_back(page, out):
-    """What each does to the steps is told in tests/datasets/test_corrections.py."""
+    """The steps themselves are checked in tests/datasets/test_corrections.py."""
     words = {"kind": "rename", "step": "1", "name": " take\nit\t", "instruction": "it is\r\n held"}
     cause = {
         "kind": "describe",
