@@ -6,7 +6,7 @@ from goalreel.boards.replay import Change, Rules
 from goalreel.boards.words import stand_in
 from goalreel.errors import InputError
 from goalreel.studio import events
-from goalreel.studio.state import BoardStep, DrawnAttempt, EditedPart, StudioState
+from goalreel.studio.state import Basis, BoardStep, DrawnAttempt, EditedPart, StudioState
 from goalreel.types import DoneStep, Step
 
 MAX_BOARD_STEPS = 200
@@ -134,13 +134,20 @@ def _worked(
 def _attempt(
     state: StudioState, of: events.AttemptEvent, prompt: str, seed: int, raw: str | None
 ) -> DrawnAttempt:
-    about = of.model_dump(include={"round", "source", "name", "instruction"})
-    return DrawnAttempt(number=of.attempt, prompt=prompt, seed=seed, raw=raw, models=state.models, **about)
+    return DrawnAttempt(
+        round=of.round,
+        number=of.attempt,
+        prompt=prompt,
+        seed=seed,
+        basis=Basis(of.name, of.instruction, of.source),
+        raw=raw,
+        models=state.models,
+    )
 
 
 def _ended(state: StudioState, step: BoardStep, ended: events.AttemptEnded) -> BoardStep:
     place = step.place(ended.round, ended.attempt)
-    if place is None or step.attempts[place].source != ended.source:
+    if place is None or step.attempts[place].basis.source != ended.source:
         place = len(step.attempts)
         attempt = _attempt(state, ended, ended.result.prompt, ended.result.seed, None)
     else:
@@ -184,7 +191,7 @@ def _with_change(state: StudioState, edit: events.StepChange, number: int) -> St
             _check_picture(step, edit.attempt)
             return state.replaced(place, step.model_copy(update={"chosen": edit.attempt}))
         case events.JudgeEdit():
-            return state.replaced(place, _judged(step, edit, state.source(place)))
+            return state.replaced(place, _judged(step, edit, state.basis(place)))
     assert_never(edit)
 
 
@@ -257,14 +264,9 @@ def _drawn(state: StudioState, place: int, edit: events.DrawEdit, number: int) -
     return state.model_copy(update={"steps": (*state.steps[: place + 1], *rest)})
 
 
-def _judged(step: BoardStep, edit: events.JudgeEdit, source: str | None) -> BoardStep:
+def _judged(step: BoardStep, edit: events.JudgeEdit, basis: Basis) -> BoardStep:
     _check_picture(step, edit.attempt)
-    opinion = {
-        "opinion": edit.accept,
-        "opinion_name": step.step.name,
-        "opinion_instruction": step.step.instruction,
-        "opinion_source": source,
-    }
+    opinion = {"opinion": edit.accept, "opinion_basis": basis}
     judged = step.attempts[edit.attempt].model_copy(update=opinion)
     attempts = (*step.attempts[: edit.attempt], judged, *step.attempts[edit.attempt + 1 :])
     chosen = edit.attempt if edit.accept else step.chosen

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from goalreel.boards.step import EditedBoard, EditedStep
 from goalreel.settings import Frozen
@@ -15,6 +15,15 @@ WORDS_CHANGED = "The words were changed after this picture was made."
 SOURCE_CHANGED = "The picture that this one was drawn from is another one now."
 
 
+class Basis(NamedTuple):
+    """The words of a step and the picture before it, for which a picture is drawn or judged."""
+
+    name: str
+    instruction: str
+    source: str | None
+    """The name of the picture."""
+
+
 class DrawnAttempt(Frozen):
     """A picture of a step, or the attempt at one."""
 
@@ -24,23 +33,18 @@ class DrawnAttempt(Frozen):
     """Within the round."""
     prompt: str
     seed: int
-    source: str | None
+    basis: Basis
+    """The words and the picture that it was drawn for."""
     raw: str | None
     """The picture as the Editor gave it."""
-    name: str
-    """The step's name and instruction, as they were when it was drawn."""
-    instruction: str
     models: Mapping[Role, str]
     """The models that drew and judged it."""
     result: Attempt | None = None
     """None while nobody has judged it."""
     opinion: bool | None = None
     """A person accepts, or refuses, it."""
-    opinion_name: str = ""
-    """The words that the person judged it by."""
-    opinion_instruction: str = ""
-    opinion_source: str | None = None
-    """The picture before the step, as it was then."""
+    opinion_basis: Basis | None = None
+    """The words and the picture that the person judged it for."""
 
     @property
     def picture(self) -> str | None:
@@ -117,23 +121,25 @@ class StudioState(EditedBoard[BoardStep]):
         goals = (step.goal for step in reversed(self.steps[:place]))
         return next((goal for goal in goals if goal is not None), self.image)
 
+    def basis(self, place: int) -> Basis:
+        """The words of a step and the picture before it, as they are now."""
+        words = self.steps[place].step
+        return Basis(words.name, words.instruction, self.source(place))
+
     def opinion(self, place: int, attempt: DrawnAttempt) -> bool | None:
         """Say what a person thinks of an attempt, for the words and the picture before it as they are now.
 
         None: nobody has said anything of these.
         """
-        step = self.steps[place].step
-        judged = (attempt.opinion_name, attempt.opinion_instruction, attempt.opinion_source)
-        return attempt.opinion if judged == (step.name, step.instruction, self.source(place)) else None
+        return attempt.opinion if attempt.opinion_basis == self.basis(place) else None
 
     def stale(self, place: int, attempt: DrawnAttempt) -> tuple[str, ...]:
         """List why an attempt is not of the step's words, or the picture before it, as they are now."""
-        step = self.steps[place]
         if self.opinion(place, attempt):
             return ()
-        changed = (attempt.name, attempt.instruction) != (step.step.name, step.step.instruction)
-        moved = attempt.source != self.source(place)
-        return (*([WORDS_CHANGED] if changed else ()), *([SOURCE_CHANGED] if moved else ()))
+        now = self.basis(place)
+        words = () if attempt.basis[:2] == now[:2] else (WORDS_CHANGED,)
+        return words if attempt.basis.source == now.source else (*words, SOURCE_CHANGED)
 
     def stale_goal(self, place: int) -> tuple[str, ...]:
         """List why the goal image of a step is stale; empty where it is not."""

@@ -328,7 +328,7 @@ class StepDrawing:
         step = next((s for s in self._board.state.steps if s.id == self._step.id), self._step)
         place = step.place(self._step.round, number)
         attempt = None if place is None else step.attempts[place]
-        return attempt if attempt is not None and attempt.source == self._source else None
+        return attempt if attempt is not None and attempt.basis.source == self._source else None
 
     def _tell(self, event: str, **data: object) -> None:
         self._board.tell(event, {"step": self._place, "id": self._step.id, **data})
