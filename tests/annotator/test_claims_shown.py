@@ -76,17 +76,6 @@ def test_records_have_them(run):
     assert claims["looks"]["by"] == "recording"
 
 
-def test_records_from_before_are_read_as_what_they_were(run, tmp_path):
-    folder = shutil.copytree(run[0], tmp_path / "old") / FOLDER
-    records = Records(folder, "")
-    record = json.loads(records.path(0).read_bytes())
-    for step in record["steps"]:
-        del step["claims"]
-    records.path(0).write_text(json.dumps(record, indent=1))
-    fresh = [step.claims for step in Records(run[0] / FOLDER, "").outline(0).steps]
-    assert [step.claims for step in records.outline(0).steps] == fresh
-
-
 def test_the_summary_counts_them(run, boards):
     _, summary = run
     counts = json.loads(summary.as_json())

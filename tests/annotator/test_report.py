@@ -238,12 +238,6 @@ def test_pages_are_bounded_in_bytes(tmp_path):
     assert max(sizes) < PAGE_BYTES + 100_000
 
 
-def test_pages_are_bounded_in_steps(tmp_path):
-    write_report(map(episode, range(11)), tmp_path, title="x", summary={}, sheets=False)
-    steps = [len(Reader(path).with_class("step")) for path in sorted(tmp_path.glob("page-*.html"))]
-    assert steps == [10 * 5, 5]  # with the first frames
-
-
 def test_episodes_stream_through(tmp_path):
     seen: list[weakref.ref[np.ndarray]] = []
     held = []
@@ -258,17 +252,6 @@ def test_episodes_stream_through(tmp_path):
 
     write_report(stream(), tmp_path, title="x", summary={})
     assert max(held) <= 1
-
-
-def test_two_thousand_episodes_stay_usable(tmp_path):
-    sizes = []
-    for count in (100, 300):
-        folder = tmp_path / str(count)
-        index = write_report(map(plain, range(count)), folder, title="x", summary={}, sheets=False)
-        assert len(list(folder.glob("page-*.html"))) == count // PAGE_EPISODES
-        assert max(p.stat().st_size for p in folder.glob("page-*.html")) < PAGE_BYTES
-        sizes.append(index.stat().st_size)
-    assert sizes[0] + 1900 / 200 * (sizes[1] - sizes[0]) < 300_000
 
 
 def test_the_time_line_is_proportional():

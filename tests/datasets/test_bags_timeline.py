@@ -14,13 +14,6 @@ times = st.lists(st.integers(0, 20 * SECOND), min_size=1, max_size=60).map(
 rates = st.integers(1, 240)
 
 
-@given(times, times)
-def test_as_of_is_the_newest_not_after(stamps, moments):
-    for found, moment in zip(as_of(stamps, moments), moments, strict=True):
-        before = [i for i, s in enumerate(stamps) if s <= moment]
-        assert found == (before[-1] if before else -1)
-
-
 @given(times, rates)
 def test_frames_are_at_a_constant_rate_from_the_first_picture_to_the_last(camera, fps):
     frames = timeline(camera, fps, 0, FOREVER)
@@ -45,32 +38,6 @@ def test_a_jittering_camera_at_the_datasets_rate_gives_every_picture_once(count,
     assert frames.moments.tolist() == camera.tolist()
 
 
-@given(times, rates, st.integers(0, 20), st.integers(1, 20))
-def test_a_window_shows_nothing_from_outside(camera, fps, start, length):
-    start = start * SECOND + 1_700_000_000 * SECOND
-    end = start + length * SECOND
-    frames = timeline(camera, fps, start, end)
-    assert ((camera[frames.pictures] >= start) & (camera[frames.pictures] < end)).all()
-    assert ((frames.moments >= start) & (frames.moments < end)).all()
-    assert (frames.next_moments >= frames.moments).all()
-    assert (frames.next_moments < end).all()
-    assert bool(len(frames)) == bool(((camera >= start) & (camera < end)).any())
-
-
-@given(times, rates, st.integers(0, 10))
-def test_what_is_dropped_at_the_start_changes_nothing_later(camera, fps, first):
-    frames = timeline(camera, fps, 0, FOREVER)
-    rest = frames.since(first)
-    assert rest.moments.tolist() == frames.moments[first:].tolist()
-    assert rest.next_moments.tolist() == frames.next_moments[first:].tolist()
-
-
-def test_a_command_belongs_to_the_frame_it_answers():
-    camera = np.array([0, 100, 200, 300]) * 1_000_000
-    commands = np.array([30, 130, 230, 330]) * 1_000_000
-    assert as_of(commands, timeline(camera, 10, 0, FOREVER).next_moments).tolist() == [0, 1, 2, 3]
-
-
 def test_a_pause_of_the_camera_repeats_its_picture_while_time_goes_on():
     camera = np.array([0, 100, 600, 700]) * 1_000_000
     frames = timeline(camera, 10, 0, FOREVER)
@@ -78,11 +45,6 @@ def test_a_pause_of_the_camera_repeats_its_picture_while_time_goes_on():
     assert (frames.moments // 1_000_000).tolist() == [0, 100, 150, 250, 350, 450, 600, 700]
     age, at = staleness(camera, frames.moments)
     assert (age, at) == (0.35, 0.45)
-
-
-@given(rates, st.integers(2, 50))
-def test_the_rate_is_seen(fps, count):
-    assert common_rate(np.arange(count) * SECOND // fps) == fps
 
 
 def test_a_lone_picture_has_no_rate():

@@ -25,7 +25,6 @@ from support.recordings import lerobot_reads, make_dataset
 
 from goalreel.datasets.health.inspect import inspect, refuse_broken
 from goalreel.datasets.health.issues import HealthIssue, spell
-from goalreel.datasets.health.numbers import _kind
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
@@ -400,12 +399,6 @@ def test_a_camera_that_repeats_its_frames(chosen, kind, long_dataset, tmp_path):
     (issue,) = issues_of(root)
     assert (issue.kind, issue.level) == (kind, "warning")
     assert WRIST in issue.text
-
-
-@pytest.mark.parametrize("first", range(4))
-def test_keyframes_that_differ_a_little_leave_a_frozen_camera_frozen(first):
-    """An encoder draws a still picture anew at each keyframe, here every fourth frame."""
-    assert _kind([0.5 * (i % 4 == first) for i in range(15)]) == "frozen"
 
 
 def test_other_episodes_matter_only_where_lerobot_reads_them_too(sharded_dataset, tmp_path):

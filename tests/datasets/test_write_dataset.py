@@ -94,16 +94,6 @@ def test_the_rest_of_the_data_is_as_it_was(pair):
         assert np.array_equal(value, new[key]) if hasattr(value, "numpy") else value == new[key], key
 
 
-def test_columns_have_exactly_lerobots_types_in_every_shard(pair):
-    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
-
-    _, out = pair
-    for table in data_tables(out):
-        assert table.schema.field("language_persistent").type == language_persistent_arrow_type()
-        assert table.schema.field("language_events").type == language_events_arrow_type()
-        assert table.schema.field(PAD).type == pa.bool_()
-
-
 def test_row_groups_are_those_of_lerobots_own_writer(pair, tmp_path):
     from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
 

@@ -1,6 +1,5 @@
 """The sub-goal camera in each of its forms, as lerobot and goalreel read it back."""
 
-import json
 from pathlib import Path
 from typing import get_args
 
@@ -84,14 +83,3 @@ def test_another_pass_keeps_to_the_form_that_is_there(written, annotated, tmp_pa
     assert more.features[KEY]["info"][FORM] == form
     (shown,) = more.episode(2).frames(KEY, [0])
     assert shown.pixels.max() > 8
-
-
-def test_a_camera_from_before_there_were_forms_is_plain(video_dataset, annotated, tmp_path):
-    out = annotated(video_dataset, tmp_path / "out", {0: {}}, form="plain")
-    info = out / "meta" / "info.json"
-    told = json.loads(info.read_text())
-    del told["features"][KEY]["info"][FORM]
-    info.write_text(json.dumps(told))
-    with pytest.raises(DatasetError, match="in the form 'plain', not 'bordered'"):
-        annotated(out, tmp_path / "other", {1: {}}, form="bordered")
-    annotated(out, tmp_path / "more", {1: {}}, form="plain")

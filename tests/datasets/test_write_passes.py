@@ -130,23 +130,6 @@ def test_a_first_pass_over_one_episode_leaves_the_rows_of_all_others(video_datas
     assert not info["features"][FRONT].keys() ^ info["features"][KEY].keys()
 
 
-def test_row_groups_of_in_and_out_do_not_change_the_rows(video_dataset, annotated, tmp_path, monkeypatch):
-    shutil.copytree(video_dataset, tmp_path / "in")
-    (path,) = (tmp_path / "in" / "data").glob("*/*.parquet")
-    pq.write_table(pq.read_table(path), path)
-    shards = "goalreel.datasets.writing.shards"
-    monkeypatch.setattr(f"{shards}.ROWS", 5)  # an episode does not fit into one read
-    outs = [
-        annotated(video_dataset, tmp_path / "many", {1: {}}),
-        annotated(path.parents[2], tmp_path / "one", {1: {}}),
-    ]
-    monkeypatch.setattr(f"{shards}.GROUPS", 2)
-    outs.append(annotated(video_dataset, tmp_path / "few", {1: {}}))
-    written = [next((out / "data").glob("*/*.parquet")) for out in outs]
-    assert [pq.ParquetFile(path).num_row_groups for path in written] == [3, 3, 2]
-    assert all(pq.read_table(path).equals(pq.read_table(written[0])) for path in written)
-
-
 def test_linked_folders_are_passed_on_whole(video_dataset, annotated, tmp_path):
     root, disk = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "disk"
     shutil.move(root / "videos", disk)
@@ -229,12 +212,6 @@ def test_the_plan_tells_only_what_may_be_said(video_dataset, annotated, tmp_path
     assert plan(loose) == ["1. reach the block\n2. grasp the block\n3. put it in the bowl"]
 
 
-def test_what_comes_before_the_first_accepted_step_has_no_words(video_dataset, annotated, tmp_path):
-    statuses = {0: {"statuses": ("unverified", "verified", "unverified")}}
-    out = annotated(video_dataset, tmp_path / "out", statuses)
-    assert subtasks(out) == [("grasp the block", 4), ("put the block in the bowl", 8)]
-
-
 @pytest.fixture
 def spoken(video_dataset, tmp_path) -> Path:
     """A dataset that lerobot's own writer has annotated, with its types: double times and null columns."""
@@ -306,21 +283,6 @@ def test_rows_of_others_are_kept(spoken, annotated, tmp_path):
     schema = pq.read_schema(next((out / "data").glob("*/*.parquet")))
     assert schema.field("language_persistent").type == language_persistent_arrow_type()
     assert schema.field("language_events").type == language_events_arrow_type()
-
-
-def test_rows_of_others_are_kept_where_no_step_of_ours_was_accepted(spoken, annotated, tmp_path):
-    out = annotated(spoken, tmp_path / "out", {1: {"statuses": ("unverified",) * 3}})
-    said = [r["content"] for r in rows(out)[1][0]["language_persistent"] if r["style"] == "subtask"]
-    assert said == ["theirs"]
-
-
-def test_the_loader_reads_kept_rows(spoken, annotated, tmp_path):
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    out = annotated(spoken, tmp_path / "out", {1: {}})
-    item = LeRobotDataset("local/test", root=out, video_backend="pyav")[5]
-    (speech,) = [e for e in item["language_events"] if e["style"] is None]
-    assert speech["tool_calls"][0]["function"]["arguments"] == {"text": "as you wish"}
 
 
 def test_symbolic_links_become_whole_files(video_dataset, annotated, tmp_path):
@@ -411,17 +373,6 @@ def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path)
         records.commit(1, board(30))
         with pytest.raises(DatasetError, match=r"episode_000001\.json: its segments do not fit .* 9 frames"):
             build(dataset, tmp_path / "out", records, camera=FRONT)
-
-
-def test_goals_of_another_shape_are_letterboxed():
-    from goalreel.subgoal_camera import fit
-
-    white = np.full((20, 40, 3), 255, np.uint8)
-    shown = fit(white, (64, 64))
-    assert shown.shape == (64, 64, 3)
-    assert shown[16:48].min() == 255
-    assert shown[:16].max() == shown[48:].max() == 0
-    assert fit(white, (80, 40)).min() == 255
 
 
 def test_long_files_are_split_and_every_timestamp_is_found(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pytest
 from goalreel.datasets.parquet import array
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
+from goalreel.datasets.writing.goals import read_goals
 from goalreel.datasets.writing.language import language_row
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import InputError
@@ -128,16 +127,6 @@ def said(root, episode, style):
     return [(row["content"], frame[row["timestamp"]]) for row in kept if row["style"] == style]
 
 
-def test_a_subtask_ends_with_its_span():
-    """Steps not found in the recording have no span; the one before does not hold on through them."""
-    spans = (GoalSpan(0, 3, "a", None), GoalSpan(5, 7, "b", None), GoalSpan(7, 9, None, None))
-    goals = Goals(0, "do it", (), spans, (), (), "")
-    assert goals.edges(12) == [(0, "a"), (3, None), (5, "b"), (7, None)]
-    late = replace(goals, spans=(GoalSpan(2, 4, None, None), GoalSpan(4, 12, "c", None)))
-    assert late.edges(12) == [(4, "c")]
-    assert replace(goals, spans=()).edges(12) == []
-
-
 @pytest.fixture
 def several(video_dataset, tmp_path):
     """A dataset whose episodes list two tasks, that of their frames last."""
@@ -171,28 +160,6 @@ def test_episodes_that_get_no_goals_keep_their_instruction_beside_those_that_do(
     out = annotated(several, tmp_path / "out", {0: SEVERAL}, text=PER_FRAME)
     assert Source.open(out).episode(1).instruction == TASK
     assert list(load(out).meta.episodes[1]["tasks"]) == [TASK, "fold it"]
-
-
-def test_a_mask_of_somebody_elses_does_not_change_the_instruction(several):
-    told = json.loads((several / "meta/info.json").read_text())
-    told["features"]["action_is_pad"] = {"dtype": "bool", "shape": [1], "names": None}
-    (several / "meta/info.json").write_text(json.dumps(told))
-    assert Source.open(several).episode(0).instruction == TASK
-
-
-@pytest.mark.parametrize("folder", ["meta/goalreel", "meta/goalreel/previous"])
-def test_older_datasets_tell_by_their_runs_settings_whether_frames_have_tasks_of_their_own(
-    several, annotated, tmp_path, folder
-):
-    out = annotated(several, tmp_path / "out", {0: SEVERAL}, text=PER_FRAME)
-    told = json.loads((out / "meta/info.json").read_text())
-    del told["features"]["observation.images.subgoal"]["info"]["goalreel.task_per_frame"]
-    (out / "meta/info.json").write_text(json.dumps(told))
-    assert Source.open(out).episode(0).instruction == f"reach the block; grasp the block; {TASK}"
-    settings = out / folder / "settings.json"
-    settings.parent.mkdir(exist_ok=True)
-    settings.write_text(json.dumps({"settings": {"task_per_frame": True}}))
-    assert Source.open(out).episode(0).instruction == TASK
 
 
 def test_phases_are_motion_rows_under_the_subtasks(video_dataset, annotated, tmp_path):
