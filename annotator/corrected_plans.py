@@ -6,7 +6,7 @@ from pathlib import Path
 
 from goalreel.datasets.corrections import corrections_path, logged_episodes
 from goalreel.datasets.fingerprint import same_frames, same_words
-from goalreel.datasets.records import FOLDER, RecordFiles, Records
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import check_links
 from goalreel.errors import DatasetError
@@ -58,7 +58,7 @@ def take_corrections(records: Records, reviewed_out: Path) -> int:
     Raises:
         DatasetError: there are none, they are of another dataset, or the disk is full.
     """
-    reviewed_records = RecordFiles(reviewed_out / FOLDER)
+    reviewed_records = Records(reviewed_out / FOLDER)
     episodes = [e for e in logged_episodes(reviewed_records.folder) if reviewed_records.is_corrected(e)]
     if not episodes:
         raise DatasetError(f"{reviewed_out}: holds no corrections: name what goalreel review was given")

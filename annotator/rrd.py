@@ -34,6 +34,12 @@ LANES, STEP, PHASE = "lanes", "lanes/step", "lanes/phase"
 CURVES, LOG, CRITIC = "curves", "log", "log/critic"
 LEVELS = {"accepted": "INFO", "rejected": "WARN", "failed": "ERROR"}
 
+FRAME, TIME = "frame", "time"
+"""Timelines of an episode: its frames from 0, and their seconds as recorded."""
+ATTEMPT = "attempt"
+"""Timeline of a storyboard."""
+FIRST, CANDIDATE = "camera/first", "camera/attempt"
+
 
 def camera_entity(name: str) -> str:
     """Name the entity of a camera, by its name in a dataset or in ROS."""
@@ -115,13 +121,6 @@ def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> 
         rrb.TimePanel(timeline=timeline, state="collapsed"),
         rrb.SelectionPanel(state="hidden"),
     )
-
-
-FRAME, TIME = "frame", "time"
-"""Timelines of an episode: its frames from 0, and their seconds as recorded."""
-ATTEMPT = "attempt"
-"""Timeline of a storyboard."""
-FIRST, CANDIDATE = "camera/first", "camera/attempt"
 
 
 def log_episode(

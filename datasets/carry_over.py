@@ -35,28 +35,10 @@ class CarryOver:
     """Episodes that had none."""
 
 
-@dataclass(frozen=True)
-class _EditedEpisode:
-    """An episode of the edited dataset."""
-
-    index: int
-    id: str
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """An episode of an annotated dataset."""
-
-    records: Records
-    index: int
-
-    @property
-    def path(self) -> Path:
-        return self.records.path(self.index)
-
-    @property
-    def digest(self) -> str:
-        return self.records.digest(self.index) if self.path.is_file() else ""
+type _Origin = tuple[Records, int]
+"""An episode of an annotated dataset."""
+type _Pair = tuple[Episode, _Origin]
+"""An episode of the edited dataset, and where it comes from."""
 
 
 def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
@@ -75,19 +57,17 @@ def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
         check_links(source.root / FOLDER)
     names = [role for role in ("state", "action") if _is_shared(role, (target, *sources))]
     origins: defaultdict[str, list[_Origin]] = defaultdict(list)
+    done: dict[Path, set[int]] = {}
     for source in sources:
-        records = Records(source.root / FOLDER, source="")
+        records = Records(source.root / FOLDER)
+        done[records.folder] = records.done()
         for index in source.indices:
-            origins[_key(source.episode(index), names)].append(_Origin(records, index))
-    targets: defaultdict[str, list[_EditedEpisode]] = defaultdict(list)
-    for index in target.indices:
-        episode = target.episode(index)
-        targets[_key(episode, names)].append(_EditedEpisode(index, episode.id))
-    pairs = [
-        pair for key, episodes in targets.items() for pair in _paired(target.root, episodes, origins[key])
-    ]
-    done = {source.root: Records(source.root / FOLDER, source="").done() for source in sources}
-    recorded = [(e, origin) for e, origin in pairs if origin.index in done[origin.records.folder.parents[1]]]
+            origins[_key(source.episode(index), names)].append((records, index))
+    targets: defaultdict[str, list[Episode]] = defaultdict(list)
+    for episode in map(target.episode, target.indices):
+        targets[_key(episode, names)].append(episode)
+    pairs = [p for key, episodes in targets.items() for p in _paired(target.root, episodes, origins[key])]
+    recorded = [(e, origin) for e, origin in pairs if origin[1] in done[origin[0].folder]]
     _check_cameras(target, recorded)
     with exclusive(target.root / LOCAL, target.root):
         _write(target.root, [source.root for source in sources], recorded)
@@ -107,16 +87,15 @@ def _key(episode: Episode, names: Sequence[str]) -> str:
     return digest(episode.timestamps.tobytes(), *(numbers[name].tobytes() for name in names))
 
 
-def _paired(
-    edited: Path, episodes: Sequence[_EditedEpisode], origins: Sequence[_Origin]
-) -> list[tuple[_EditedEpisode, _Origin]]:
+def _paired(edited: Path, episodes: Sequence[Episode], origins: Sequence[_Origin]) -> list[_Pair]:
     """Pair each of `episodes` with one of `origins`; all of them have the same numbers."""
     if not origins:
         raise DatasetError(
             f"{edited}: episode {episodes[0].index} is in no dataset that --from names: "
             "name all datasets that it was made from"
         )
-    if len(origins) == 1 or len({origin.digest for origin in origins}) == 1:
+    digests = {r.digest(index) if r.path(index).is_file() else "" for r, index in origins}
+    if len(digests) == 1:
         return [(episode, origins[0]) for episode in episodes]
     if len(origins) == len(episodes):  # lerobot's tools keep the order
         return list(zip(episodes, origins, strict=True))
@@ -126,10 +105,10 @@ def _paired(
     )
 
 
-def _check_cameras(target: Source, recorded: Sequence[tuple[_EditedEpisode, _Origin]]) -> None:
-    for episode, origin in recorded:
-        log = origin.records.corrections(origin.index).path
-        texts = (p.read_text(encoding="utf-8") for p in (origin.path, log) if p.is_file())
+def _check_cameras(target: Source, recorded: Sequence[_Pair]) -> None:
+    for episode, (records, index) in recorded:
+        paths = (records.path(index), records.corrections(index).path)
+        texts = (p.read_text(encoding="utf-8") for p in paths if p.is_file())
         cameras = {camera for text in texts for camera in _FRAME.findall(text)}
         if missing := sorted(cameras - set(target.features)):
             raise DatasetError(
@@ -138,9 +117,9 @@ def _check_cameras(target: Source, recorded: Sequence[tuple[_EditedEpisode, _Ori
             )
 
 
-def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_EditedEpisode, _Origin]]) -> None:
+def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[_Pair]) -> None:
     """Write the settings first, by which a later call recognises what a killed one left."""
-    records = Records(edited / FOLDER, source="")
+    records = Records(edited / FOLDER)
     settings = records.folder / "settings.json"
     if (settings.is_file() or records.recorded()) and _read(settings).get("source") != _CARRIED_OVER:
         raise DatasetError(f"{edited}: has records already: nothing to carry over")
@@ -151,13 +130,13 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_EditedE
         "source": _CARRIED_OVER,
     }
     write_bytes(settings, json.dumps(merged, indent=2, sort_keys=True).encode() + b"\n")
-    for episode, origin in recorded:
-        corrected = origin.records.is_corrected(origin.index)
+    for episode, (origin, index) in recorded:
         # First: who reviews them may add a picture meanwhile.
-        log = origin.records.corrections(origin.index).path.read_bytes() if corrected else b""
-        for picture in sorted(origin.records.pictures(origin.index)):
-            link_or_copy(origin.records.folder / picture, records.folder / picture)
-        record = json.loads(origin.path.read_text(encoding="utf-8"))
+        corrected = origin.is_corrected(index)
+        log = origin.corrections(index).path.read_bytes() if corrected else b""
+        for picture in sorted(origin.pictures(index)):
+            link_or_copy(origin.folder / picture, records.folder / picture)
+        record = json.loads(origin.path(index).read_text(encoding="utf-8"))
         record["task"]["id"] = episode.id
         text = json.dumps(record, indent=1, ensure_ascii=False)
         write_bytes(records.path(episode.index), text.encode() + b"\n")

@@ -19,6 +19,8 @@ _AT_ONCE = 1000
 type Place = tuple[int, int]
 """`data/chunk_index` and `data/file_index`."""
 
+_FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
+
 
 class EpisodeRows:
     """A row an episode, without its statistics, in episode order; each is made when it is asked for."""
@@ -151,9 +153,6 @@ def _whole_numbers(values: Sequence[float | None]) -> list[int | None] | None:
 
 def _is_numeric(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
-
-
-_FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
 
 
 def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:

@@ -28,6 +28,20 @@ _WITH_UNIT = ("timestamp[", "time32[", "time64[", "duration[", "decimal128(", "d
 _DIMS = 5
 """Dimensions of a feature at most, as in Hugging Face's `Array5D`."""
 
+type Features = Mapping[str, Mapping[str, Any]]
+_ALIASES = {
+    "state": ("observation.state", "state", "states", "observation.states", "qpos", "observation.qpos"),
+    "action": ("action", "actions"),
+}
+"""Names by which a feature is found, the best first."""
+_GROUPS = {
+    "state": ("observation.state.", "observation.states.", "state.", "states."),
+    "action": ("action.", "actions."),
+}
+"""Beginnings of the names of features that hold the parts."""
+_RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
+_OWN = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+
 
 def read_info(root: Path) -> dict[str, Any]:
     """Read meta/info.json.
@@ -106,22 +120,6 @@ def _check_feature(path: Path, name: str, feature: Any) -> None:
 
 def _is_size(size: object) -> bool:
     return isinstance(size, int) and not isinstance(size, bool) and size > 0
-
-
-type Features = Mapping[str, Mapping[str, Any]]
-
-_ALIASES = {
-    "state": ("observation.state", "state", "states", "observation.states", "qpos", "observation.qpos"),
-    "action": ("action", "actions"),
-}
-"""Names by which a feature is found, the best first."""
-_GROUPS = {
-    "state": ("observation.state.", "observation.states.", "state.", "states."),
-    "action": ("action.", "actions."),
-}
-"""Beginnings of the names of features that hold the parts."""
-_RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
-_OWN = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
 @dataclass(frozen=True)

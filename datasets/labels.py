@@ -1,7 +1,7 @@
 """The sub-task labels that a LeRobot dataset has already, in each form in which tools write them."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -34,7 +34,7 @@ LABEL_FORMS: Mapping[LabelForm, str] = {
 """Each form for a reader. Where an episode has several, the first of them is taken."""
 ANNOTATIONS, SUBTASKS = Path("meta") / "lerobot_annotations.json", Path("meta") / "subtasks.parquet"
 SUB_TASKS = "goalreel.task_per_frame"
-"""Key in a sub-goal camera's `info` where frames may have their sub-tasks as tasks (`writing.tasks`)."""
+"""Key in a sub-goal camera's `info` where frames may have their sub-tasks as tasks."""
 WHOLE = "task"
 """The only stage of an episode where nobody named any: lerobot's `SARMConfig` has the same."""
 STAGE_PREFIXES = ("dense_", "sparse_", "")
@@ -253,83 +253,27 @@ def _spans(
 def find_labels(source: "Source", episodes: Sequence[int]) -> dict[LabelForm, tuple[int, ...]]:
     """Form -> those of `episodes` with labels in it, in the order of `LABEL_FORMS`; only forms that occur.
 
-    What cannot be read counts as none: its episodes are told so one by one.
+    An episode that cannot be read counts as one without: it is told so by itself.
     """
-    finders: Mapping[LabelForm, Callable[[], set[int]]] = {
-        "rows": lambda: _in_rows(source, episodes),
-        "annotations": lambda: _in_annotations(source),
-        "subtask_index": lambda: _in_subtask_index(source, episodes),
-        "tasks": lambda: _in_tasks(source, episodes),
-        "stages": lambda: _in_stages(source),
-    }
-    episodes_by_form: dict[LabelForm, tuple[int, ...]] = {
-        form: tuple(sorted(finders[form]() & set(episodes))) for form in LABEL_FORMS
-    }
-    return {form: labelled for form, labelled in episodes_by_form.items() if labelled}
-
-
-def _in_rows(source: "Source", episodes: Sequence[int]) -> set[int]:
-    labelled: set[int] = set()
-    if "language_persistent" in source.features:
-        for path in dict.fromkeys(map(source.data_path, episodes)):
-            try:
-                labelled |= subtask_labels(path).keys()
-            except DatasetError:
-                continue
-    return labelled
-
-
-def _in_annotations(source: "Source") -> set[int]:
-    try:
-        return set(annotated_subtasks(source.root))
-    except DatasetError:
-        return set()
-
-
-def _in_subtask_index(source: "Source", episodes: Sequence[int]) -> set[int]:
-    path = source.root / SUBTASKS
-    if "subtask_index" not in source.features or not path.is_file():
-        return set()
-    try:
-        texts = read_texts(path, "subtask")
-    except DatasetError:
-        return set()
-    pairs = _pairs(source, episodes, "subtask_index")
-    return {episode for episode, index in pairs.tolist() if (texts.get(index) or "").strip()}
-
-
-def _in_tasks(source: "Source", episodes: Sequence[int]) -> set[int]:
-    if has_sub_tasks(source.features):
-        return set()
-    texts: dict[int, set[str]] = {}
-    pairs = _pairs(source, episodes, "task_index")
-    recurring = np.isin(pairs[:, 0], pairs[1:][np.diff(pairs[:, 0]) == 0, 0])
-    for episode, index in pairs[recurring].tolist():
-        texts.setdefault(episode, set()).add((source.tasks.get(index) or "").strip())
-    return {episode for episode, tasks in texts.items() if has_several(tasks)}
-
-
-def _in_stages(source: "Source") -> set[int]:
-    columns = [source.rows.column(f"{prefix}subtask_names") for prefix in STAGE_PREFIXES]
-    episodes = zip(source.indices, *columns, strict=True)
-    return {episode for episode, *names in episodes if any(map(are_stages, names))}
-
-
-def _pairs(source: "Source", episodes: Sequence[int], column: str) -> NDArray[np.int64]:
-    """Each (episode, value of a column of indices) that a frame has, ascending, (pairs, 2)."""
-    parts: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)]
-    for path in dict.fromkeys(map(source.data_path, episodes)):
+    found: dict[LabelForm, list[int]] = {form: [] for form in LABEL_FORMS}
+    for index in sorted(set(episodes)):
         try:
-            for batch in read_batches(path, ["episode_index", column], 65536):
-                values = [_filled(batch[name]) for name in ("episode_index", column)]
-                parts.append(np.unique(values, axis=1).T)
-        except (pa.ArrowException, OSError):
+            episode = source.episode(index)
+        except DatasetError:
             continue
-    return np.unique(np.concatenate(parts), axis=0)
+        for form in LABEL_FORMS:
+            if _is_labelled(episode, form):
+                found[form].append(index)
+    return {form: tuple(labelled) for form, labelled in found.items() if labelled}
 
 
-def _filled(column: pa.Array) -> NDArray[np.int64]:
-    """A column of indices, (n,), -1 for none; without `fill_null`, which imports pandas."""
-    if column.null_count:
-        return np.array([-1 if v is None or v != v else int(v) for v in column.to_pylist()], np.int64)
-    return np.nan_to_num(to_numpy(column), nan=-1).astype(np.int64)
+def _is_labelled(episode: "Episode", form: LabelForm) -> bool:
+    """Tell if an episode has labels in a form, even some that contradict each other."""
+    if form == "stages":
+        return any(are_stages(episode.row.get(f"{prefix}subtask_names")) for prefix in STAGE_PREFIXES)
+    try:
+        if form == "annotations":
+            return episode.index in annotated_subtasks(episode.root)
+        return bool(read_labels(episode, form))
+    except DatasetError:
+        return False

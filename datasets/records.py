@@ -9,7 +9,7 @@ OUT/meta/goalreel/
     episodes/chunk-000/episode_000003.json   the storyboard
     images/ab/<sha256>.png               pictures that are no frame of the recording, by content
     corrections/chunk-000/episode_000003.jsonl   what people changed (`goalreel.datasets.corrections`)
-    files/data/chunk-000/file-000.parquet.json   what a file of OUT was made from (`datasets.writing.marks`)
+    files/data/chunk-000/file-000.parquet.json   what a file of OUT was made from (`datasets.writing.files`)
 
 A record is a storyboard's JSON after a line with the fingerprint of the recording that it tells of. A picture
 in it is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No clock, no path, no random name enters a record,
@@ -44,6 +44,23 @@ if TYPE_CHECKING:
     from goalreel.boards.log import EventLog
     from goalreel.datasets.corrections.events import BeginLog, LogEntry
     from goalreel.datasets.corrections.state import Review
+
+
+log = logging.getLogger(__name__)
+
+FOLDER = Path("meta") / "goalreel"
+LOCAL = Path(".cache") / "huggingface" / "goalreel"
+"""Folder of this machine alone, and no loss: the lock, answers that are not recorded yet.
+
+Below the one folder that huggingface_hub uploads from nowhere.
+"""
+FORMAT = 2
+_PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
+"""A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
+HEAD_BYTES = 256
+"""So much of a record holds the line of its recording."""
+RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f-]*)",')
+STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
 
 @dataclass(frozen=True)
@@ -98,25 +115,183 @@ class Shard:
             yield
 
 
-log = logging.getLogger(__name__)
-BEFORE = {"subgoal_form": "plain"}
-"""Settings of records that do not tell them."""
-HEAD_BYTES = 256
-"""So much of a record holds the line of its recording."""
-RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f-]*)",')
-STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
-
-
 @dataclass(frozen=True)
-class RecordFiles:
-    """The records of one OUT, in OUT/meta/goalreel."""
+class Records:
+    """The records of one OUT, in OUT/meta/goalreel; `Records.open` makes them and holds the lock."""
 
     folder: Path
+    source: str = ""
+    """Digest of what the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
+    recordings: Mapping[int, str] | None = None
+    """Episode -> name of its recording (`fingerprint`); None where the records are only read."""
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, out: Path, settings: Mapping[str, Any], source: Fingerprint, shard: Shard | None = None
+    ) -> Iterator[Self]:
+        """Create or resume the records of `out` under an exclusive lock, or that of one `shard`.
+
+        `settings` is JSON: everything that decides the result, and nothing else (so not which episodes,
+        nor how many workers). The kernel drops the lock with the process, however that ends.
+
+        Raises:
+            DatasetError: `out` is in use, was made with other settings or from another dataset, or holds
+                files that goalreel did not write.
+        """
+        if Path(out).is_file():
+            raise DatasetError(f"{out}: is a file: choose another --out")
+        folder, local = Path(out) / FOLDER, Path(out) / LOCAL
+        others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
+        # Looked for twice: another shard may have made it meanwhile.
+        if not folder.is_dir() and any(others) and not folder.is_dir():
+            raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
+        with exclusive(local, Path(out)) if shard is None else shard.lock(local, Path(out)):
+            records = cls(folder, source.shared, source.episodes)
+            if shard is None:
+                shutil.rmtree(local / "shards", ignore_errors=True)
+                with records.reviewing():  # a picture that is being stored is no leftover
+                    sweep(folder)
+            # One after the other: of two shards that begin at once, the second agrees with the first.
+            with file_lock(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
+                _agree(folder / "settings.json", settings, source, Path(out))
+                recorded = records.recorded()
+                if recorded and not any(map(records.is_of_recording, sorted(recorded))):
+                    raise DatasetError(f"{out}: made from another dataset: choose another --out")
+                _agree_on_robot(folder / "settings.json", settings, Path(out))
+            yield records
+
+    @property
+    def _local(self) -> Path:
+        return self.folder.parent.parent / LOCAL
+
+    @property
+    def answers(self) -> Path:
+        """Folder of models' answers until their episodes are recorded."""
+        return self._local / "answers"
+
+    @contextmanager
+    def reviewing(self) -> Iterator[None]:
+        """Hold what one process at a time writes corrections under, or drops what is in nobody's use.
+
+        A picture is stored before the line that names it: between the two nobody may drop it.
+        """
+        with file_lock(self._local / "review", "", wait=True):
+            yield
+
+    def remember(self, source_root: Path) -> None:
+        """Keep, on this machine alone, which dataset is annotated."""
+        write_bytes(self._local / "source", os.fsencode(source_root.resolve()))
+
+    def source_root(self) -> Path | None:
+        """The dataset annotated; None where nothing tells, as on another machine."""
+        try:
+            return Path(os.fsdecode((self._local / "source").read_bytes()))
+        except OSError:
+            return None
+
+    def recorded(self) -> set[int]:
+        """Episodes with a record, whole or not."""
+        paths = (self.folder / "episodes").glob("chunk-*/episode_*.json")
+        numbers = (path.stem.removeprefix("episode_") for path in paths)
+        return {int(number) for number in numbers if number.isdecimal()}
+
+    def done(
+        self,
+        among: Collection[int] | None = None,
+        *,
+        corrected: bool = False,
+        reported: Collection[int] = (),
+    ) -> set[int]:
+        """Episodes, or those `among` them, with a whole record of the recording, and its words, as it is now.
+
+        Any other record is reported, but for those that were `reported` before. Whole is a JSON object whose
+        pictures are all there; whether it is a storyboard shows when it is read. With `corrected`, an episode
+        whose words alone have changed counts too where a person has corrected its steps: these stay.
+        Each record is read, so the answer is to be passed on.
+        """
+        episodes, recorded = set(), self.recorded()
+        for episode in sorted(recorded if among is None else recorded.intersection(among)):
+            try:
+                self._check(episode)
+            except DatasetError as e:
+                if episode not in reported:
+                    log.warning("%s; the episode will be annotated again", error_line(e))
+                continue
+            if self.outdated(episode):
+                of_recording = self.is_of_recording(episode)
+                what = "instruction or labels have" if of_recording else "recording has"
+                text = f"{self.path(episode)}: its {what} changed"
+                if corrected and of_recording and self._has_steps_of_person(episode):
+                    log.warning("%s; the steps that a person corrected are kept", text)
+                else:
+                    if episode not in reported:
+                        log.warning("%s: goalreel annotate makes it anew", text)
+                    continue
+            episodes.add(episode)
+        return episodes
+
+    def outdated(self, episode: int) -> bool:
+        """Tell whether an episode's record tells of another recording, or of other words, than the dataset
+        now has.
+        """
+        return not self._agrees(episode, same_words)
+
+    def is_of_recording(self, episode: int) -> bool:
+        """Tell whether an episode's record tells of the recording that the dataset now has."""
+        return self._agrees(episode, same_frames)
+
+    def _agrees(self, episode: int, same: Callable[[str | None, str | None], bool]) -> bool:
+        recording = None if self.recordings is None else self.recording(episode)
+        return recording is None or same(recording, (self.recordings or {}).get(episode))
+
+    def _has_steps_of_person(self, episode: int) -> bool:
+        return self.is_corrected(episode) and self.review(episode).corrected
+
+    def commit(self, episode: int, storyboard: Storyboard) -> None:
+        """Store an episode's storyboard, pictures first: the record appears only when all of it is there."""
+        pictures: dict[str, bytes] = {}
+
+        def put(image: Image) -> str:
+            reference, data = reference_and_png(image)
+            if data is not None:
+                pictures[reference] = data
+            return reference
+
+        text = storyboard.model_dump_json(indent=1, context={"put_image": put})
+        if self.recordings is not None:
+            text = f'{{\n "recording": "{self.recordings[episode]}",{text.removeprefix("{")}'
+        # Not while it is serialized: pydantic would wrap what a full disk raises.
+        for reference, data in pictures.items():
+            write_bytes(self.folder / reference, data)
+        write_bytes(self.path(episode), text.encode() + b"\n")
+
+    def drop_unused_images(self) -> None:
+        """Remove the pictures that no record and no correction names any more."""
+        used = set[str]().union(*map(self.pictures, self.recorded()))
+        # Only a run writes records, and this is it; logs are written meanwhile.
+        with self.reviewing():
+            used = used.union(*map(self.pictures, logged_episodes(self.folder)))
+            for path in (self.folder / "images").glob("*/*.png"):
+                if path.relative_to(self.folder).as_posix() not in used:
+                    path.unlink()
+
+    def _check(self, episode: int) -> None:
+        """Check a record as `_read` does, in a tenth of its time."""
+        path = self.path(episode)
+        try:
+            data = path.read_bytes()
+            if not isinstance(from_json(data, cache_strings="none"), dict):
+                raise ValueError("not a JSON object")
+            for match in _PICTURE.finditer(data):
+                self.stored((match[1] or match[2]).decode())
+        except (ValueError, OSError) as e:
+            raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
 
     def settings(self) -> dict[str, Any]:
         """Settings that decided the result; empty where the file is gone or damaged."""
         try:
-            return BEFORE | json.loads((self.folder / "settings.json").read_bytes())["settings"]
+            return dict(json.loads((self.folder / "settings.json").read_bytes())["settings"])
         except (OSError, ValueError, KeyError, TypeError) as e:
             log.warning("%s: the settings cannot be read (%s)", self.folder, type(e).__name__)
             return {}
@@ -307,195 +482,6 @@ def error_line(error: Exception) -> str:
     return ": ".join(line.strip() for line in lines[:3])
 
 
-FOLDER = Path("meta") / "goalreel"
-LOCAL = Path(".cache") / "huggingface" / "goalreel"
-"""Folder of this machine alone, and no loss: the lock, answers that are not recorded yet.
-
-Below the one folder that huggingface_hub uploads from nowhere.
-"""
-FORMAT = 2
-_PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
-"""A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
-
-
-@dataclass(frozen=True)
-class Records(RecordFiles):
-    """The committed episodes of one OUT. Made by `Records.open`, which holds the lock."""
-
-    source: str
-    """Digest of what the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
-    recordings: Mapping[int, str] | None = None
-    """Episode -> what names its recording (`recording_id`); None where the records are only read."""
-
-    @classmethod
-    @contextmanager
-    def open(
-        cls, out: Path, settings: Mapping[str, Any], source: Fingerprint, shard: Shard | None = None
-    ) -> Iterator[Self]:
-        """Create or resume the records of `out` under an exclusive lock, or that of one `shard`.
-
-        `settings` is JSON: everything that decides the result, and nothing else (so not which episodes,
-        nor how many workers). The kernel drops the lock with the process, however that ends.
-
-        Raises:
-            DatasetError: `out` is in use, was made with other settings or from another dataset, or holds
-                files that goalreel did not write.
-        """
-        if Path(out).is_file():
-            raise DatasetError(f"{out}: is a file: choose another --out")
-        folder, local = Path(out) / FOLDER, Path(out) / LOCAL
-        others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
-        # Looked for twice: another shard may have made it meanwhile.
-        if not folder.is_dir() and any(others) and not folder.is_dir():
-            raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
-        with exclusive(local, Path(out)) if shard is None else shard.lock(local, Path(out)):
-            records = cls(folder, source.shared, source.episodes)
-            if shard is None:
-                shutil.rmtree(local / "shards", ignore_errors=True)
-                with records.reviewing():  # a picture that is being stored is no leftover
-                    sweep(folder)
-            # One after the other: of two shards that begin at once, the second agrees with the first.
-            with file_lock(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
-                _agree(folder / "settings.json", settings, source, Path(out))
-                recorded = records.recorded()
-                if recorded and not any(map(records.is_of_recording, sorted(recorded))):
-                    raise DatasetError(f"{out}: made from another dataset: choose another --out")
-                _agree_on_robot(folder / "settings.json", settings, Path(out))
-            yield records
-
-    @property
-    def _local(self) -> Path:
-        return self.folder.parent.parent / LOCAL
-
-    @property
-    def answers(self) -> Path:
-        """Folder of models' answers until their episodes are recorded."""
-        return self._local / "answers"
-
-    @contextmanager
-    def reviewing(self) -> Iterator[None]:
-        """Hold what one process at a time writes corrections under, or drops what is in nobody's use.
-
-        A picture is stored before the line that names it: between the two nobody may drop it.
-        """
-        with file_lock(self._local / "review", "", wait=True):
-            yield
-
-    def remember(self, source_root: Path) -> None:
-        """Keep, on this machine alone, which dataset is annotated."""
-        write_bytes(self._local / "source", os.fsencode(source_root.resolve()))
-
-    def source_root(self) -> Path | None:
-        """The dataset annotated; None where nothing tells, as on another machine."""
-        try:
-            return Path(os.fsdecode((self._local / "source").read_bytes()))
-        except OSError:
-            return None
-
-    def recorded(self) -> set[int]:
-        """Episodes with a record, whole or not."""
-        paths = (self.folder / "episodes").glob("chunk-*/episode_*.json")
-        numbers = (path.stem.removeprefix("episode_") for path in paths)
-        return {int(number) for number in numbers if number.isdecimal()}
-
-    def done(
-        self,
-        among: Collection[int] | None = None,
-        *,
-        corrected: bool = False,
-        reported: Collection[int] = (),
-    ) -> set[int]:
-        """Episodes, or those `among` them, with a whole record of the recording, and its words, as it is now.
-
-        Any other record is reported, but for those that were `reported` before. Whole is a JSON object whose
-        pictures are all there; whether it is a storyboard shows when it is read. With `corrected`, an episode
-        whose words alone have changed counts too where a person has corrected its steps: these stay.
-        Each record is read, so the answer is to be passed on.
-        """
-        episodes, recorded = set(), self.recorded()
-        for episode in sorted(recorded if among is None else recorded.intersection(among)):
-            try:
-                self._check(episode)
-            except DatasetError as e:
-                if episode not in reported:
-                    log.warning("%s; the episode will be annotated again", error_line(e))
-                continue
-            if self.outdated(episode):
-                of_recording = self.is_of_recording(episode)
-                what = "instruction or labels have" if of_recording else "recording has"
-                text = f"{self.path(episode)}: its {what} changed"
-                if corrected and of_recording and self._has_steps_of_person(episode):
-                    log.warning("%s; the steps that a person corrected are kept", text)
-                else:
-                    if episode not in reported:
-                        log.warning("%s: goalreel annotate makes it anew", text)
-                    continue
-            episodes.add(episode)
-        return episodes
-
-    def outdated(self, episode: int) -> bool:
-        """Tell whether an episode's record tells of another recording, or of other words, than the dataset
-        now has.
-        """
-        return not self._agrees(episode, same_words)
-
-    def is_of_recording(self, episode: int) -> bool:
-        """Tell whether an episode's record tells of the recording that the dataset now has."""
-        return self._agrees(episode, same_frames)
-
-    def _agrees(self, episode: int, same: Callable[[str | None, str | None], bool]) -> bool:
-        recording = None if self.recordings is None else self.recording(episode)
-        return recording is None or same(recording, (self.recordings or {}).get(episode))
-
-    def _has_steps_of_person(self, episode: int) -> bool:
-        return self.is_corrected(episode) and self.review(episode).corrected
-
-    def commit(self, episode: int, storyboard: Storyboard) -> None:
-        """Store an episode's storyboard, pictures first: the record appears only when all of it is there."""
-        pictures: dict[str, bytes] = {}
-
-        def put(image: Image) -> str:
-            reference, data = reference_and_png(image)
-            if data is not None:
-                pictures[reference] = data
-            return reference
-
-        text = storyboard.model_dump_json(indent=1, context={"put_image": put})
-        if self.recordings is not None:
-            text = f'{{\n "recording": "{self.recordings[episode]}",{text.removeprefix("{")}'
-        # Not while it is serialized: pydantic would wrap what a full disk raises.
-        for reference, data in pictures.items():
-            write_bytes(self.folder / reference, data)
-        write_bytes(self.path(episode), text.encode() + b"\n")
-
-    def drop_unused_images(self) -> None:
-        """Remove the pictures that no record and no correction names any more."""
-        used = {name for episode in self.recorded() for name in self._stored(episode)}
-        # Only a run writes records, and this is it; logs are written meanwhile.
-        with self.reviewing():
-            logged = logged_episodes(self.folder)
-            used |= {name for episode in logged for name in self._stored(episode)}
-            for path in (self.folder / "images").glob("*/*.png"):
-                if not re.fullmatch("[0-9a-f]{64}", path.stem) or bytes.fromhex(path.stem) not in used:
-                    path.unlink()
-
-    def _stored(self, episode: int) -> Iterator[bytes]:
-        """The digests of an episode's stored pictures, half as long as their names."""
-        return (bytes.fromhex(Path(picture).stem) for picture in self.pictures(episode))
-
-    def _check(self, episode: int) -> None:
-        """Check a record as `_read` does, in a tenth of its time."""
-        path = self.path(episode)
-        try:
-            data = path.read_bytes()
-            if not isinstance(from_json(data, cache_strings="none"), dict):
-                raise ValueError("not a JSON object")
-            for match in _PICTURE.finditer(data):
-                self.stored((match[1] or match[2]).decode())
-        except (ValueError, OSError) as e:
-            raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
-
-
 def _agree(path: Path, settings: Mapping[str, Any], source: Fingerprint, out: Path) -> None:
     """Write settings.json, or hold this run to the one that is there."""
     text = json.dumps(
@@ -511,8 +497,8 @@ def _agree(path: Path, settings: Mapping[str, Any], source: Fingerprint, out: Pa
         raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
     if old_source != source.shared:
         raise DatasetError(f"{out}: made from another dataset: choose another --out")
-    new = BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
-    old = BEFORE | old | {"format": old_format, "robot": new.get("robot")}
+    new = json.loads(text)["settings"] | {"format": FORMAT}
+    old = old | {"format": old_format, "robot": new.get("robot")}
     if changed := sorted(k for k in new | old if new.get(k) != old.get(k)):
         what = ", ".join(f"{k} was {old.get(k)!r} and is now {new.get(k)!r}" for k in changed)
         raise DatasetError(

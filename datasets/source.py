@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from goalreel.concurrency import map_threaded
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.episode_rows import EpisodeRows, Place, locate
+from goalreel.datasets.episode_rows import EpisodeRows, locate
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.info_file import NumberFeatures, find_numbers, read_info
 from goalreel.datasets.labels import read_texts
@@ -28,6 +28,17 @@ from goalreel.planners.kinematic.layout import Confidence, Finding
 _TRIES = 10
 """Episodes of which one picture is looked for."""
 _CHANNELS = (1, 3, 4)
+
+THREADS = 3
+"""Cameras read at once: decoding leaves Python's lock to others."""
+EPISODES = 3
+"""The first ones, so that a dataset that grows keeps its camera."""
+FRAMES = 4
+"""Frames of each episode, from its first to its last."""
+_CHANGED = 12.0
+"""Grey levels (of 255) by which a place in the picture has changed."""
+_STILL, _MOVING = 0.35, 0.45
+"""A camera stands still of whose picture less than the first changes, and moves if more than the second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,36 +126,31 @@ class Source:
         Raises:
             DatasetError: one is missing; the line names it and an episode in it.
         """
-        chosen = None if episodes is None else set(episodes)
-        first: dict[Place, int] = {}
-        for at, (episode, place) in enumerate(zip(self.indices, self.rows.places(), strict=True)):
-            if chosen is None or episode in chosen:
-                first.setdefault(place, at)
-        for _, at in sorted(first.items()):
-            row = self.rows[at]
-            path = stored(self.root, self.info["data_path"], row, "data")
-            if not path.is_file():
-                raise DatasetError(
-                    f"{self.root}: episode {row['episode_index']}: {path} is missing: copy the dataset again"
-                )
+        missing = self._missing("data", self.info["data_path"])
+        for episode in sorted(missing if episodes is None else missing.keys() & set(episodes)):
+            path = missing[episode]
+            raise DatasetError(f"{self.root}: episode {episode}: {path} is missing: copy the dataset again")
 
     def missing_files(self) -> dict[int, Path]:
-        """Episode that is not whole -> a file of its rows, or of a camera, that is not there."""
-        features, template = self.features.items(), self.info["video_path"]
-        videos = [name for name, feature in features if feature["dtype"] == "video" and template]
+        """Map each episode that is not whole to a file of its rows, or of a camera, that is not there."""
+        missing = self._missing("data", self.info["data_path"])
+        template = self.info["video_path"]
+        for name in (n for n, f in self.features.items() if f["dtype"] == "video" and template):
+            of_camera = self._missing(f"videos/{name}", template, video_key=name)
+            missing |= {episode: path for episode, path in of_camera.items() if episode not in missing}
+        return missing
+
+    def _missing(self, prefix: str, template: str, **keys: str) -> dict[int, Path]:
+        """Map each episode whose file is not there to that file."""
+        paths: dict[tuple[Any, ...], Path | None] = {}
         missing: dict[int, Path] = {}
-        for camera in (None, *videos):
-            prefix, template, keys = "data", self.info["data_path"], {}
-            if camera is not None:
-                prefix, template, keys = f"videos/{camera}", self.info["video_path"], {"video_key": camera}
-            gone: dict[Place, Path | None] = {}
-            columns = (self.rows.column(f"{prefix}/{name}_index") for name in ("chunk", "file"))
-            for at, (episode, place) in enumerate(zip(self.indices, zip(*columns, strict=True), strict=True)):
-                if place not in gone and episode not in missing:
-                    path = stored(self.root, template, self.rows[at], prefix, **keys)
-                    gone[place] = None if path.is_file() else path
-                if (path := gone.get(place)) is not None:
-                    missing.setdefault(episode, path)
+        columns = (self.rows.column(f"{prefix}/{name}_index") for name in ("chunk", "file"))
+        for at, (episode, place) in enumerate(zip(self.indices, zip(*columns, strict=True), strict=True)):
+            if place not in paths:
+                path = stored(self.root, template, self.rows[at], prefix, **keys)
+                paths[place] = None if path.is_file() else path
+            if (path := paths[place]) is not None:
+                missing[episode] = path
         return missing
 
     def data_path(self, index: int) -> Path:
@@ -243,18 +249,6 @@ def _depth(feature: dict[str, Any]) -> bool:
 
 def _span(indices: tuple[int, ...]) -> str:
     return f"{len(indices)} from {indices[0]} to {indices[-1]}" if indices else "none"
-
-
-THREADS = 3
-"""Cameras read at once: decoding leaves Python's lock to others."""
-EPISODES = 3
-"""The first ones, so that a dataset that grows keeps its camera."""
-FRAMES = 4
-"""Frames of each episode, from its first to its last."""
-_CHANGED = 12.0
-"""Grey levels (of 255) by which a place in the picture has changed."""
-_STILL, _MOVING = 0.35, 0.45
-"""A camera stands still of whose picture less than the first changes, and moves if more than the second."""
 
 
 def find_still_camera(source: Source) -> Finding:

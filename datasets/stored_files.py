@@ -15,6 +15,8 @@ DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 """lerobot's own, for an info.json that has none."""
 
+log = logging.getLogger(__name__)
+
 
 def check_template(root: Path, name: str, template: object, default: str) -> None:
     """Check the path `name` of meta/info.json; lerobot's `default` has the fields that it may have.
@@ -52,9 +54,6 @@ def stored(root: Path, template: str | None, row: Mapping[str, Any], prefix: str
     )
     _check_inside(root, template, relative)
     return root / relative
-
-
-log = logging.getLogger(__name__)
 
 
 def check_links(root: Path, *, follow: bool = False) -> None:

@@ -31,6 +31,11 @@ _SKIPPING = ("h264", "hevc")
 _OPEN = 4
 """Files that are kept open, since opening one reads the list of all its frames."""
 
+type _Frames = tuple[NDArray[np.int64], NDArray[np.bool_], float, tuple[int, int]]
+"""Presentation times, which of them are keyframes, the seconds a unit, and (width, height)."""
+type _Stamp = tuple[Path, int, int]
+"""A file as it is now: its path, the time of its last change, and its size."""
+
 
 def ffmpeg_url(path: Path) -> str:
     """Absolute path of a file: FFmpeg takes what precedes a colon in a relative one for a protocol."""
@@ -91,10 +96,6 @@ class VideoIndex:
         lower = np.maximum(upper - 1, 0)
         before, after = (np.abs(self.pts[i] * np.float64(self.time_base) - seconds) for i in (lower, upper))
         return np.where(before <= after, lower, upper)
-
-
-type _Frames = tuple[NDArray[np.int64], NDArray[np.bool_], float, tuple[int, int]]
-"""Presentation times, which of them are keyframes, the seconds a unit, and (width, height)."""
 
 
 def _packets(path: Path) -> _Frames:
@@ -206,10 +207,6 @@ def video_index(path: Path) -> VideoIndex:
     except OSError:
         return VideoIndex.read(path)
     return _index(path, status.st_mtime_ns, status.st_size)
-
-
-type _Stamp = tuple[Path, int, int]
-"""A file as it is now: its path, the time of its last change, and its size."""
 
 
 class _Containers:

@@ -24,6 +24,17 @@ MAX_ASPECT = 16
 """The largest ratio of a picture's longer side to its shorter one."""
 _ORIENTATION = 0x0112
 
+CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
+"""Encoding -> bytes a pixel."""
+YUV = {"uyvy": 2, "yuv422": 2, "yuyv": 2, "yuv422_yuy2": 2, "nv12": 1, "nv21": 1}
+"""Encoding with brightness apart from colour -> bytes a pixel of a row; `yuv422` is `uyvy`.
+
+Behind the rows of `nv12` and `nv21` are half as many rows of colour.
+"""
+ENCODINGS = (*CHANNELS, *YUV)
+NON_COLOUR_PREFIXES = ("bayer", "16", "32", "64")
+"""Prefixes of encodings that lose their meaning in a JPEG or PNG."""
+
 
 def check_picture_size(width: int, height: int) -> None:
     """Refuse the size of a picture that is too large or too thin for a model.
@@ -279,18 +290,6 @@ def _from_json(value: object, info: ValidationInfo) -> Image:
     if get is None:
         raise ValueError(f"image {value!r} is stored elsewhere: load it through its storyboard's folder")
     return get(value)
-
-
-CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
-"""Encoding -> bytes a pixel."""
-YUV = {"uyvy": 2, "yuv422": 2, "yuyv": 2, "yuv422_yuy2": 2, "nv12": 1, "nv21": 1}
-"""Encoding with brightness apart from colour -> bytes a pixel of a row; `yuv422` is `uyvy`.
-
-Behind the rows of `nv12` and `nv21` are half as many rows of colour.
-"""
-ENCODINGS = (*CHANNELS, *YUV)
-NON_COLOUR_PREFIXES = ("bayer", "16", "32", "64")
-"""Prefixes of encodings that lose their meaning in a JPEG or PNG."""
 
 
 def decode_raw(encoding: str, height: int, width: int, step: int, data: Buffer) -> Image:

@@ -48,6 +48,19 @@ _OTHER = ("image", "video", "language")
 """Types that a data file does not hold, or not as GR00T reads them."""
 _OF_V3 = ("data_files_size_in_mb", "video_files_size_in_mb")
 
+WHOLE = "all"
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_PARTS = {
+    "gripper": {"gripper", "grip", "claw", "jaw"},
+    "hand": {"hand", "finger", "thumb", "index", "middle", "ring", "pinky", "little", "palm"},
+    "leg": {"leg", "hip", "knee", "ankle", "foot"},
+    "arm": {"arm", "shoulder", "elbow", "forearm", "wrist"},
+    "neck": {"neck", "head"},
+    "waist": {"waist", "torso"},
+}
+_UNSIDED = {"neck", "waist"}
+"""With a side, these names mean a joint of an arm, as ALOHA's `left_waist`."""
+
 
 def export_groot(
     dataset: Path,
@@ -311,20 +324,6 @@ def _array(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     write_bytes(path, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
-
-
-WHOLE = "all"
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_PARTS = {
-    "gripper": {"gripper", "grip", "claw", "jaw"},
-    "hand": {"hand", "finger", "thumb", "index", "middle", "ring", "pinky", "little", "palm"},
-    "leg": {"leg", "hip", "knee", "ankle", "foot"},
-    "arm": {"arm", "shoulder", "elbow", "forearm", "wrist"},
-    "neck": {"neck", "head"},
-    "waist": {"waist", "torso"},
-}
-_UNSIDED = {"neck", "waist"}
-"""With a side, these names mean a joint of an arm, as ALOHA's `left_waist`."""
 
 
 def parts(names: Any, dims: int) -> dict[str, tuple[int, int]]:

@@ -28,6 +28,8 @@ from goalreel.errors import DatasetError
 from goalreel.files import write_bytes
 from goalreel.progress import OnProgress
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class SarmStage:
@@ -105,8 +107,6 @@ def in_order(episodes: Iterable[Sequence[str]]) -> list[str]:
     return ordered
 
 
-log = logging.getLogger(__name__)
-
 _COLUMNS: dict[str, tuple[pa.DataType, Callable[[SarmStage, float], object]]] = {
     "subtask_names": (pa.list_(pa.string()), lambda stage, fps: stage.name),
     "subtask_start_times": (pa.list_(pa.float64()), lambda stage, fps: stage.start / fps),
@@ -114,6 +114,10 @@ _COLUMNS: dict[str, tuple[pa.DataType, Callable[[SarmStage, float], object]]] = 
     "subtask_start_frames": (pa.list_(pa.int64()), lambda stage, fps: stage.start),
     "subtask_end_frames": (pa.list_(pa.int64()), lambda stage, fps: stage.end),
 }
+
+
+type _Stages = Mapping[int, Sequence[SarmStage]]
+"""Episode -> its sub-tasks; only those that have some that may be said."""
 
 
 def export_sarm(
@@ -131,33 +135,17 @@ def export_sarm(
             written yet or is damaged; the disk is full.
     """
     annotated = Annotated.open(dataset)
-    episodes = _StagesOf(annotated)
-    dense = sum(bool(episodes.dense(episode)) for episode in annotated.goals)
+    lengths = dict(zip(annotated.source.indices, annotated.source.rows.column("length"), strict=True))
+    dense = {e: found for e, goals in annotated.goals.items() if (found := stages(goals, lengths[e]))}
     if not dense:
         raise DatasetError(f"{dataset}: no completed step to train on, so there are no stages")
-    _warn(dataset, annotated, dense)
+    _warn(dataset, annotated, len(dense))
     with annotated.folder(out) as part:
         _copy_files(annotated.source.root, part, progress)
-        _write_episodes(annotated.source, part, episodes, progress)
+        _write_episodes(annotated.source, part, dense, progress)
         _write_proportions(part, "sparse", {WHOLE: 1.0})
-        _write_proportions(part, "dense", proportions(filter(None, map(episodes.dense, annotated.goals))))
+        _write_proportions(part, "dense", proportions(dense.values()))
     return annotated.exported
-
-
-class _StagesOf:
-    """The stages of an episode of an annotated dataset, made when they are asked for."""
-
-    def __init__(self, annotated: Annotated) -> None:
-        self._goals, self._rows = annotated.goals, annotated.source.rows
-
-    def dense(self, episode: int) -> tuple[SarmStage, ...]:
-        """Its sub-tasks; none without annotation, or without one that may be said."""
-        goals = self._goals.get(episode)
-        return stages(goals, self._rows.of(episode)["length"]) if goals else ()
-
-    def sparse(self, episode: int) -> tuple[SarmStage, ...]:
-        """All of it as one."""
-        return (SarmStage(WHOLE, 0, self._rows.of(episode)["length"]),)
 
 
 def _warn(dataset: Path, annotated: Annotated, dense: int) -> None:
@@ -185,20 +173,20 @@ def _copy_files(root: Path, out: Path, progress: OnProgress) -> None:
         progress("copy", done, total)
 
 
-def _write_episodes(source: Source, out: Path, episodes: _StagesOf, progress: OnProgress) -> None:
+def _write_episodes(source: Source, out: Path, dense: _Stages, progress: OnProgress) -> None:
     files = episode_files(source.root)
     for done, path in enumerate(files, start=1):
         target = out / path.relative_to(source.root)
-        rewrite(path, target, lambda table: _with_stages(table, episodes, source.fps))
+        rewrite(path, target, lambda table: _with_stages(table, dense, source.fps))
         progress("write", done, len(files))
 
 
-def _with_stages(table: pa.Table, episodes: _StagesOf, fps: float) -> pa.Table:
+def _with_stages(table: pa.Table, dense: _Stages, fps: float) -> pa.Table:
     """Rows of meta/episodes with the columns of stages, of the same types in every file; none become null."""
-    indices = [int(index) for index in table["episode_index"].to_pylist()]
+    rows = list(zip(table["episode_index"].to_pylist(), table["length"].to_pylist(), strict=True))
+    whole = [(SarmStage(WHOLE, 0, length),) for _, length in rows]
     for prefix in STAGE_PREFIXES:
-        stages_of = episodes.dense if prefix == "dense_" else episodes.sparse
-        stage_lists = [stages_of(index) for index in indices]
+        stage_lists = [dense.get(e, ()) for e, _ in rows] if prefix == "dense_" else whole
         for name, (kind, value) in _COLUMNS.items():
             lists = [[value(stage, fps) for stage in of_episode] or None for of_episode in stage_lists]
             values = array(lists, kind)

@@ -19,6 +19,22 @@ from goalreel.models.names import ModelName
 from goalreel.types import Attempt, Segment, Status, Storyboard, StoryboardStep
 from goalreel.wording import background_note, reader_text, rounded, verdict_text
 
+_MODEL = "model "
+_MAKERS = {
+    RULE: "by a rule",
+    ROWS: "from the dataset’s labels",
+    RECORDING: "from the recording",
+    PERSON: "by a person",
+    OPERATOR: "by the operator",
+}
+_CHECKERS = {PERSON: "a person", OPERATOR: "the operator"}
+SHOWN = 768
+"""Longest side, in pixels, of a picture in a page (also of the enlarged one)."""
+THUMBNAIL = 256
+"""Longest side, in pixels, of a picture in the list of episodes."""
+HUES = 6
+"""Step colours in report.css: `.hue0` ... `.hue5`."""
+
 
 @dataclass(frozen=True, slots=True)
 class EpisodeView:
@@ -87,17 +103,6 @@ class EpisodeView:
         return "text" if statuses == {"text"} else "verified"
 
 
-_MODEL = "model "
-_MAKERS = {
-    RULE: "by a rule",
-    ROWS: "from the dataset’s labels",
-    RECORDING: "from the recording",
-    PERSON: "by a person",
-    OPERATOR: "by the operator",
-}
-_CHECKERS = {PERSON: "a person", OPERATOR: "the operator"}
-
-
 def short_name(model: str) -> str:
     """The name of a model without its kind, folder, address and options.
 
@@ -140,12 +145,6 @@ def _who(name: str) -> str:
     return short_name(name.removeprefix(_MODEL)) if name.startswith(_MODEL) else name
 
 
-SHOWN = 768
-"""Longest side, in pixels, of a picture in a page (also of the enlarged one)."""
-THUMBNAIL = 256
-"""Longest side, in pixels, of a picture in the list of episodes."""
-
-
 def shrink(image: Image, side: int) -> PIL.Image.Image:
     """The picture with its longest side at most `side` pixels; a small one is left as it is."""
     picture = PIL.Image.fromarray(image.pixels)
@@ -165,10 +164,6 @@ def jpeg(image: Image, side: int) -> bytes:
 def data_uri(image: Image, side: int = SHOWN) -> str:
     """The picture inside the page itself."""
     return "data:image/jpeg;base64," + base64.b64encode(jpeg(image, side)).decode()
-
-
-HUES = 6
-"""Step colours in report.css: `.hue0` ... `.hue5`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,14 @@ SAMPLES = "中あ한🍎عשกകবதކⴰ"
 _LONGEST = 2000
 """Characters of one text looked at; far more than fits on any sheet."""
 
+INK: Final = "#1f2327"
+MUTED: Final = "#5b636b"
+_GAP, _MARGIN = 20, 28
+_EMPTY = "#efede7"
+_BORDER = 6
+CELL: Final = 300
+"""Width, in pixels, that a picture gets at least where the sheet allows it."""
+
 
 def font_for(text: str, size: int) -> Font:
     """Choose the font of this machine that draws most of `text`, at `size` pixels."""
@@ -173,13 +181,6 @@ def _cut(word: str, font: Font, width: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if font.getlength(word[:middle]) <= width else (low, middle)
     return low
-
-
-INK: Final = "#1f2327"
-MUTED: Final = "#5b636b"
-_GAP, _MARGIN = 20, 28
-_EMPTY = "#efede7"
-_BORDER = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +334,6 @@ def _mark(draw: PIL.ImageDraw.ImageDraw, x: int, y: int, mark: Mark) -> None:
         draw.line(stroke, fill="white", width=3, joint="curve")
 
 
-CELL: Final = 300
-"""Width, in pixels, that a picture gets at least where the sheet allows it."""
 MARKS: Final = {
     "observed": Mark("dot", "#2b5d86"),
     "verified": Mark("tick", "#17603c"),

@@ -27,6 +27,14 @@ from goalreel.annotator.report.cards import (
 )
 from goalreel.annotator.report.sheet import contact_sheet
 
+_HERE = Path(__file__).parent
+logger = logging.getLogger(__name__)
+PAGE_EPISODES = 20
+PAGE_STEPS = 40
+PAGE_BYTES = 6_000_000
+"""A page is closed at whichever comes first; an episode is never split."""
+_OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg", "sheets/episode_*.png")
+
 
 class ReportRows:
     """Texts, and a row for each episode: index, page, thumbnail, status, title, instruction, facts, bars.
@@ -54,9 +62,6 @@ class ReportRows:
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
-
-
-_HERE = Path(__file__).parent
 
 
 def templates(folder: Path) -> jinja2.Environment:
@@ -123,15 +128,6 @@ class Pages:
 
     def _index(self, counts: Mapping[str, int], **values: Any) -> str:
         return self._render("index.html.j2", counts=dict(counts), total=sum(counts.values()), **values)
-
-
-logger = logging.getLogger(__name__)
-
-PAGE_EPISODES = 20
-PAGE_STEPS = 40
-PAGE_BYTES = 6_000_000
-"""A page is closed at whichever comes first; an episode is never split."""
-_OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg", "sheets/episode_*.png")
 
 
 @dataclass(slots=True)

@@ -155,7 +155,8 @@ def write_goals(
     boards = []
     with Records.open(out, settings, source.fingerprint()) as records:
         done = records.done()
-        for index, (path, excerpt, storyboards) in enumerate(_all(cuts)):
+        everything = ((path, e, each.storyboards) for path, each in cuts.items() for e in each.excerpts)
+        for index, (path, excerpt, storyboards) in enumerate(everything):
             first = source.episode(index).frames(camera, [0])[0]
             task = Task(id=f"episode_{index:06d}", instruction=excerpt.task, image=first)
             try:
@@ -168,7 +169,3 @@ def write_goals(
             source, out, records, camera=camera, use_unverified=use_unverified, form=form, progress=progress
         )
     return boards
-
-
-def _all(cuts: dict[Path, Cut]) -> list[tuple[Path, Excerpt, Storyboards]]:
-    return [(path, excerpt, each.storyboards) for path, each in cuts.items() for excerpt in each.excerpts]

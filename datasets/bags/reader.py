@@ -22,6 +22,21 @@ from goalreel.errors import DatasetError
 SUFFIXES = (".mcap", ".db3")
 _ENDS = 65536
 
+_DAMAGE = (
+    ReaderError,
+    SerdeError,
+    TypesysError,
+    AssertionError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+
 
 def find_bags(path: Path) -> list[Path]:
     """Find the bag at `path`, or the bags in that folder by name; empty where there is none."""
@@ -65,20 +80,6 @@ def fingerprint(bags: Iterable[Path]) -> str:
 
 # rosbags checks little of what it reads: a damaged file ends in whatever the parser stumbles over. Its
 # decompressors and SQLite raise classes of their own, direct children of Exception or RuntimeError.
-_DAMAGE = (
-    ReaderError,
-    SerdeError,
-    TypesysError,
-    AssertionError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,12 @@ SECOND = 1_000_000_000
 FOREVER = 2**62
 """Later than any time in a bag, ns."""
 
+log = logging.getLogger(__name__)
+TO_AND_FRO = 3
+"""Messages between two steps back of the stamps where messages of two times lie between one another."""
+MAX_LAG_S = 5.0
+"""Seconds that the stamps of two topics may differ in age: more is no delay, but a clock that is off."""
+
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
@@ -95,15 +101,6 @@ def staleness(stamps: Stamps, moments: Stamps) -> tuple[float, float]:
     age = moments - stamps[as_of(stamps, moments)]
     worst = int(age.argmax())
     return float(age[worst]) / SECOND, float(moments[worst] - moments[0]) / SECOND
-
-
-log = logging.getLogger(__name__)
-
-TO_AND_FRO = 3
-"""Messages between two steps back of the stamps where messages of two times lie between one another."""
-
-MAX_LAG_S = 5.0
-"""Seconds that the stamps of two topics may differ in age: more is no delay, but a clock that is off."""
 
 
 @dataclass(frozen=True, eq=False)

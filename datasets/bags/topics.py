@@ -22,6 +22,11 @@ SUBGOAL = "goalreel_interfaces/msg/SubGoal"
 STORYBOARD = "goalreel_interfaces/msg/Storyboard"
 PROGRESS = "goalreel_interfaces/msg/StoryboardProgress"
 
+type StampClock = Literal["received", "header"]
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN = {"image", "image_raw", "image_rect", "image_color", "image_rect_color", "color", "rgb", "compressed"}
+_OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
+
 
 def picture(message: Any) -> Image:
     """Decode an Image or CompressedImage message.
@@ -83,13 +88,6 @@ NUMBERS: dict[str, Callable[[Any], NamedNumbers]] = {
     **{f"std_msgs/msg/{k}": _scalar for k in ("Bool", "Float32", "Float64", "Int32", "Int64", "UInt8")},
 }
 """Message type -> its numbers. Of joint states the positions."""
-
-
-type StampClock = Literal["received", "header"]
-
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_PLAIN = {"image", "image_raw", "image_rect", "image_color", "image_rect_color", "color", "rgb", "compressed"}
-_OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
 
 
 class TopicRequest(Settings):

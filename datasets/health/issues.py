@@ -17,6 +17,11 @@ LEVELS: tuple[Level, ...] = ("broken", "warning", "note")
 type Group = Literal["Dataset", "Episodes", "Instructions"]
 _SHOWN = 5
 
+_ENCODER = frozenset(
+    f"video.{name}" for name in ("g", "crf", "preset", "fast_decode", "extra_options", "video_backend")
+)
+"""Keys that lerobot's `features_equal_for_merge` leaves out (`VIDEO_ENCODER_INFO_KEYS`)."""
+
 
 class HealthIssue(BaseModel):
     """One thing to know about a dataset."""
@@ -65,12 +70,6 @@ def spell_numbers(numbers: Collection[int]) -> str:
     rest = sum(map(len, runs[_SHOWN:]))
     *others, last = [*ranges, *([f"{rest} more"] if rest else [])]
     return f"{', '.join(others)}{' and ' if others else ''}{last}"
-
-
-_ENCODER = frozenset(
-    f"video.{name}" for name in ("g", "crf", "preset", "fast_decode", "extra_options", "video_backend")
-)
-"""Keys that lerobot's `features_equal_for_merge` leaves out (`VIDEO_ENCODER_INFO_KEYS`)."""
 
 
 def merge_issues(source: Source, other: Source) -> Iterator[HealthIssue]:

@@ -27,6 +27,11 @@ _SAME = 0.2
 _STILL = 0.02
 """Levels (0-255) by which frames of a still picture differ at most, on average."""
 
+_GAP = 1.5
+"""Frames from one row to the next that make a gap."""
+_DRIFT = 5e-4
+"""Share by which a clock that drifts is off: 1e-3 for 29.97 in place of 30."""
+
 
 def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """NaN in the numbers, and dimensions that are constant."""
@@ -167,12 +172,6 @@ def stats_issues(source: Source) -> Iterator[HealthIssue]:
     if text:
         advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"
         yield issue(level, "stats", f"{text}; make them with {advice}")
-
-
-_GAP = 1.5
-"""Frames from one row to the next that make a gap."""
-_DRIFT = 5e-4
-"""Share by which a clock that drifts is off: 1e-3 for 29.97 in place of 30."""
 
 
 def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:

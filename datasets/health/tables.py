@@ -37,6 +37,15 @@ _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 _COPY = "copy the dataset again"
 _RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
 
+_TASKS = "meta/tasks.parquet"
+_LABEL_KINDS: Mapping[LabelForm, str] = {
+    "rows": "subtask_rows",
+    "annotations": "annotations",
+    "subtask_index": "subtask_index",
+    "tasks": "task_per_frame",
+    "stages": "stages",
+}
+
 
 def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Data files that are missing, unreadable, or that lerobot would refuse for their columns."""
@@ -254,9 +263,6 @@ def _them(episodes: Collection[int]) -> str:
     return "them" if len(episodes) > 1 else "it"
 
 
-_TASKS = "meta/tasks.parquet"
-
-
 def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Tasks that frames have and the dataset does not, and instructions that are empty."""
     task_indices = list(map(int, read_table(source.root / _TASKS)["task_index"].to_pylist()))
@@ -305,15 +311,6 @@ def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
             tuple(partly),
             group="Instructions",
         )
-
-
-_LABEL_KINDS: Mapping[LabelForm, str] = {
-    "rows": "subtask_rows",
-    "annotations": "annotations",
-    "subtask_index": "subtask_index",
-    "tasks": "task_per_frame",
-    "stages": "stages",
-}
 
 
 def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]:

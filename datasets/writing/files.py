@@ -22,6 +22,15 @@ _COPIES = "copies.json"
 _WHOLE = (".parquet", ".json", ".jsonl")
 _BLOCK, _BLOCKS = 1 << 16, 16
 
+THREADS = 4
+"""Files passed on at once: whoever waits for the disk leaves the processor to others."""
+_LINKED = ("videos", "images")
+_IGNORED = {".cache", ".git"}
+_OF_LEROBOT = ("data", "meta", *_LINKED)
+_PREVIOUS = FOLDER / "previous"
+"""Folder of the records of an earlier pass: they still tell of the episodes that this pass leaves alone."""
+_NAMES = 3
+
 
 def content_digest(path: Path) -> str:
     """SHA-256 of a file; of a large video, of its size and of 16 blocks from all over it.
@@ -104,15 +113,6 @@ class FileMarks:
 def _write(path: Path, text: str) -> None:
     """Write a mark. The disk is not waited for: a mark that a power cut damages only costs its file anew."""
     write_bytes(path, text.encode() + b"\n", durable=False)
-
-
-THREADS = 4
-"""Files passed on at once: whoever waits for the disk leaves the processor to others."""
-_LINKED = ("videos", "images")
-_IGNORED = {".cache", ".git"}
-_OF_LEROBOT = ("data", "meta", *_LINKED)
-_PREVIOUS = FOLDER / "previous"
-"""Folder of the records of an earlier pass: they still tell of the episodes that this pass leaves alone."""
 
 
 def check_apart(root: Path, out: Path) -> None:
@@ -199,9 +199,6 @@ def _rebuilt(relative: Path) -> bool:
     posix = relative.as_posix()
     parquet = relative.suffix == ".parquet" and posix.startswith(("data/", "meta/episodes/"))
     return parquet or posix in ("meta/info.json", "meta/stats.json")
-
-
-_NAMES = 3
 
 
 def check_edits(source: Source, out: Path, key: str, *, overwrite: bool) -> None:

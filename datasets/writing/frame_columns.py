@@ -26,6 +26,20 @@ from goalreel.files import atomic
 
 TASKS = Path("meta") / "tasks.parquet"
 
+PROGRESS = "progress"
+"""The feature: float32, one number a frame."""
+PROGRESS_FILE = Path("sarm_progress.parquet")
+"""Path at which lerobot looks, below the dataset's folder."""
+_MARK = "goalreel.progress"
+FEATURE: dict[str, Any] = {"dtype": "float32", "shape": [1], "names": None, "info": {_MARK: True}}
+_SCHEMA = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("index", "episode_index", "frame_index")),
+        *((name, pa.float32()) for name in ("progress_sparse", "progress_dense")),
+    ],
+    {_MARK: "true"},
+)
+
 
 def task_indices(source_tasks: Mapping[int, str], goals: Iterable[Goals]) -> dict[str, int]:
     """Text -> task index. IN's tasks keep theirs; the sub-tasks follow in the order of `goals`."""
@@ -107,21 +121,6 @@ def _pandas_metadata() -> str:
             "pandas_version": version("pandas"),
         }
     )
-
-
-PROGRESS = "progress"
-"""The feature: float32, one number a frame."""
-PROGRESS_FILE = Path("sarm_progress.parquet")
-"""Path at which lerobot looks, below the dataset's folder."""
-_MARK = "goalreel.progress"
-FEATURE: dict[str, Any] = {"dtype": "float32", "shape": [1], "names": None, "info": {_MARK: True}}
-_SCHEMA = pa.schema(
-    [
-        *((name, pa.int64()) for name in ("index", "episode_index", "frame_index")),
-        *((name, pa.float32()) for name in ("progress_sparse", "progress_dense")),
-    ],
-    {_MARK: "true"},
-)
 
 
 def frame_progress(goals: Goals | None, length: int) -> NDArray[np.float32]:

@@ -21,6 +21,8 @@ EVENTS = "language_events"
 LANGUAGE_FEATURE: dict[str, Any] = {"dtype": "language", "shape": [1], "names": None}
 """Feature of a language column in info.json."""
 
+type LanguageRow = dict[str, Any]
+
 
 def language_types() -> dict[str, pa.ListType]:
     """The Arrow type of each language column: on every frame a list of rows.
@@ -89,9 +91,6 @@ def hugging_face_feature(kind: pa.DataType) -> dict[str, Any]:
         raise ValueError(f"no Hugging Face feature is known for the Arrow type {kind}")
     renamed = {pa.float16(): "float16", pa.float32(): "float32", pa.float64(): "float64"}
     return {"dtype": renamed.get(kind, str(kind)), "_type": "Value"}
-
-
-type LanguageRow = dict[str, Any]
 
 
 def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = False) -> list[LanguageRow]:

@@ -26,6 +26,10 @@ type Stats = dict[str, NDArray[Any]]
 QUANTILES = (0.01, 0.10, 0.50, 0.90, 0.99)
 """lerobot's `DEFAULT_QUANTILES`."""
 
+ROWS = 1024
+"""Episodes of a row group."""
+_CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
+
 
 class PictureLevels:
     """Counts of each level in the pictures of an episode, as they pass."""
@@ -90,11 +94,6 @@ def aggregate(groups: Sequence[Stats]) -> Stats:
 def _histogram(picture: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Pixels a channel and level, (3, 256)."""
     return np.stack([np.bincount(picture[:, :, c].ravel(), minlength=256) for c in range(3)])
-
-
-ROWS = 1024
-"""Episodes of a row group."""
-_CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 
 
 def write_episodes(

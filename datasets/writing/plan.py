@@ -21,6 +21,12 @@ from goalreel.files import digest_all
 from goalreel.settings import Settings
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
 
+_CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
+FORMAT = "7"
+"""Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
+FORM = "goalreel.subgoal_form"
+"""Key of a sub-goal camera's `info` with the form of its pictures."""
+
 
 class TextOptions(Settings):
     """Which words and numbers a build writes beside the picture of the goal."""
@@ -35,14 +41,6 @@ class TextOptions(Settings):
     """Let `task_index` tell each frame's sub-task: openpi and GR00T read no other words."""
     progress: bool = False
     """Add the feature `progress` and lerobot's file of it (`goalreel.datasets.writing.frame_columns`)."""
-
-
-_CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
-
-FORMAT = "7"
-"""Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
-FORM = "goalreel.subgoal_form"
-"""Key of a sub-goal camera's `info` with the form of its pictures."""
 
 
 @dataclass(frozen=True)

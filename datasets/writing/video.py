@@ -29,6 +29,31 @@ from goalreel.files import atomic
 if TYPE_CHECKING:
     from lerobot.configs.video import RGBEncoderConfig
 
+type Encode = Callable[[NDArray[np.uint8], int, bool], None]
+"""Called with a picture, for how many frames it stands still, and whether the first must be a keyframe."""
+type PictureRun = tuple[int, NDArray[np.uint8], bool]
+"""So many frames of one (height, width, 3) picture, and whether the first must be a keyframe."""
+TOLERANCE_S = 1e-4
+"""lerobot's loader wants a frame this close to its timestamp."""
+TICKS = 90_000
+"""Units a second of a video whose frames have times of their own."""
+LEAD = np.cumsum([0, *(900 + int(2700 * (i * 0.618034 % 1)) for i in range(31))])
+"""Times of the frames before the first episode of such a video, in ticks; torchcodec counts from the first.
+
+They fit no frame rate. FFmpeg would take the nearest common rate for that of the file otherwise; now it takes
+the rate of the clock.
+"""
+LEAD_S = 1.0
+"""Time at which the first episode may begin (s)."""
+_ANY_TIME = {"movflags": "frag_custom+delay_moov+default_base_moof"}
+"""An mp4 in one fragment, whose header does not count its frames.
+
+torchcodec, as lerobot uses it, looks for the frame number `rate * time`, the rate being that of the clock. It
+refuses numbers from the count of frames on, which the header of another mp4 tells.
+"""
+AT_ONCE = 32
+"""Frames decoded at a time, while they are encoded anew."""
+
 
 @dataclass(frozen=True)
 class EncoderSettings:
@@ -106,30 +131,6 @@ def video_info(path: Path, settings: EncoderSettings | None = None) -> dict[str,
     return info | {"is_depth_map": False}
 
 
-type Encode = Callable[[NDArray[np.uint8], int, bool], None]
-"""Called with a picture, for how many frames it stands still, and whether the first must be a keyframe."""
-type PictureRun = tuple[int, NDArray[np.uint8], bool]
-"""So many frames of one (height, width, 3) picture, and whether the first must be a keyframe."""
-TOLERANCE_S = 1e-4
-"""lerobot's loader wants a frame this close to its timestamp."""
-TICKS = 90_000
-"""Units a second of a video whose frames have times of their own."""
-LEAD = np.cumsum([0, *(900 + int(2700 * (i * 0.618034 % 1)) for i in range(31))])
-"""Times of the frames before the first episode of such a video, in ticks; torchcodec counts from the first.
-
-They fit no frame rate. FFmpeg would take the nearest common rate for that of the file otherwise; now it takes
-the rate of the clock.
-"""
-LEAD_S = 1.0
-"""Time at which the first episode may begin (s)."""
-_ANY_TIME = {"movflags": "frag_custom+delay_moov+default_base_moof"}
-"""An mp4 in one fragment, whose header does not count its frames.
-
-torchcodec, as lerobot uses it, looks for the frame number `rate * time`, the rate being that of the clock. It
-refuses numbers from the count of frames on, which the header of another mp4 tells.
-"""
-
-
 def write_video(
     path: Path,
     settings: EncoderSettings,
@@ -192,10 +193,6 @@ def encoding(
 
         yield encode
         container.mux(stream.encode())
-
-
-AT_ONCE = 32
-"""Frames decoded at a time, while they are encoded anew."""
 
 
 def cut_video(episode: Episode, camera: str, path: Path) -> None:
