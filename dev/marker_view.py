@@ -24,11 +24,11 @@ _GROUND: Final = 48 / 255
 _FINE: Final = 2
 """Pixels drawn to a side of a pixel shown."""
 _EM: Final = 0.85
-"""Of a text's height, RViz's font is this large; the rest is above and below its letters."""
+"""RViz's font is this large a share of a text's height; the rest is above and below its letters."""
 
 
 class MarkerScene:
-    """What a viewer keeps of a topic, array by array."""
+    """The markers that a viewer keeps of a topic, array by array."""
 
     def __init__(self) -> None:
         self._markers: dict[tuple[str, int], Marker] = {}

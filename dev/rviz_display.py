@@ -1,4 +1,4 @@
-"""What a node's latched topics show right now, as one picture.
+"""Draw what a node's latched topics show right now, as one picture.
 
 Above is the contact sheet as an image viewer shows it; below are the markers as RViz draws them.
 """

@@ -38,7 +38,7 @@ NO_ID = UUID(int=0)
 
 
 class ErrorCode(IntEnum):
-    """Why something did not end well. The values are those of `goalreel_interfaces/msg/ErrorCode`."""
+    """Reasons why something did not end well. The values are those of `goalreel_interfaces/msg/ErrorCode`."""
 
     NONE = 0
     UNKNOWN = 1
@@ -63,7 +63,7 @@ class ErrorCode(IntEnum):
 
 
 type CodedText = tuple[ErrorCode, str]
-"""Why something did not end well, as a code and one line; (NONE, "") when it did."""
+"""The reason why something did not end well, as a code and one line; (NONE, "") when it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,10 @@ class StepPanel:
     index: int
     record: StoryboardStep
     max_attempts: int
-    """Of all editors together."""
+    """The limit, for all editors together."""
     status: StepStatus = "pending"
     image_status: ImageStatus = "none"
-    """Where it differs from the record's status, it says what holds for the robot."""
+    """The status that holds for the robot, where it differs from the record's."""
     attempts: int = 0
     """Those that were begun; a record from elsewhere may hold only the last."""
     source_stamp: int = 0
@@ -118,9 +118,9 @@ class StepPanel:
     started: int = 0
     ended: int = 0
     ended_by: Literal["", "critic", "operator"] = ""
-    """Who took the step for done: the critic, or whoever called set_active_step; empty until then."""
+    """The one who took the step for done: the critic, or an operator by set_active_step; empty until then."""
     written_by: Literal["planner", "person"] = "planner"
-    """Who wrote the words: a person, where the instruction itself stands in for a plan."""
+    """The author of the words: a person, where the instruction itself stands in for a plan."""
     what: Claim | None = None
     """The claim of its words, where the storyboard was made elsewhere."""
     looks: Claim | None = None
@@ -223,16 +223,16 @@ class Board:
     steps: tuple[StepPanel, ...] = ()
     models: ModelNames = field(default_factory=ModelNames)
     planner_failure: Failure | None = None
-    """Why the planner gave no plan when it was last asked; None where it gave one.
+    """The reason why the planner gave no plan when it was last asked; None where it gave one.
 
     The task itself, in words, or the plan before stands in its place.
     """
 
     critic_failure: Failure | None = None
-    """Why the critic did not say whether a step is done when it was last asked; None where it did."""
+    """The critic's failure to say if a step is done, when it was last asked; None where it did."""
 
     earlier_failures: tuple[Failure, ...] = ()
-    """What editor and critic failed at elsewhere, before the storyboard was sent here."""
+    """Failures of editor and critic elsewhere, before the storyboard was sent here."""
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -335,7 +335,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class BoardProgress:
-    """How far a task is. `step_elapsed` is in seconds.
+    """Progress of a task. `step_elapsed` is in seconds.
 
     `closeness` of the live view to the goal image is 1 at the goal and NaN where it is unknown. Below 0 the
     view is farther from the goal than at the start.

@@ -31,7 +31,7 @@ class FrameCounts:
     spacing: float = 0.0
     """Seconds, as in Frame."""
     problem: str = ""
-    """Why the newest frame could not be read, or empty."""
+    """The reason why the newest frame could not be read, or empty."""
 
     @property
     def dropped(self) -> int:
@@ -158,13 +158,13 @@ class LiveCamera:
         self._explain_silence = explain_silence
         self._settings = settings
         self.goal_reason: GoalReason = "active"
-        """Whether the policy has to hold for want of a frame, as of the last poll."""
+        """The reason why the policy has to hold for want of a frame, as of the last poll, or `active`."""
         self._polled_since: float | None = None
         self._last_poll = -math.inf
         self._last_usable = -math.inf
-        """When the newest frame that could be read arrived."""
+        """Arrival of the newest frame that could be read."""
         self._last_fresh = -math.inf
-        """When `poll` gave a frame last."""
+        """Time at which `poll` gave a frame last."""
 
     def poll(self, *, steady: bool = False) -> tuple[Frame | None, str]:
         """Give a fresh frame and an empty text, or None and the reason.

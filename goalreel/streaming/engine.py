@@ -192,13 +192,13 @@ class Engine:
 
     @property
     def waits(self) -> Sequence[str]:
-        """What is waited for, in words: the model calls under way, and models that have failed."""
+        """The things that are waited for, in words: model calls under way, and models that failed."""
         execution = self._current()
         return () if execution is None else execution.session.waits()
 
     @property
     def waiting_requests(self) -> int:
-        """How many requests wait for the one before them to end."""
+        """Number of requests that wait for the one before them to end."""
         return max(0, len(self._tickets) - 1)
 
     # -- requests and commands

@@ -30,7 +30,7 @@ class Probes:
     def __init__(self, model_set: ModelSet, names: ModelNames) -> None:
         self._model_set, self._names = model_set, names
         self.answers: dict[Role, str] = {}
-        """How each server answered; without those of models that ask no server."""
+        """The answer of each server; without those of models that ask no server."""
         self._remarks: dict[Role, str] = {}
         self._problems: dict[Role, str] = {}
         self._began = time.monotonic()
@@ -62,7 +62,7 @@ class Probes:
 
     @property
     def remarks(self) -> list[str]:
-        """What should be looked at although all servers answered."""
+        """Things to look at although all servers answered."""
         return [f"the {role}: {self._remarks[role]}" for role in ROLES if role in self._remarks]
 
     async def _probe(self, role: Role, timeout: float) -> None:
@@ -141,7 +141,7 @@ class EngineLoop:
 
     @property
     def _loaded(self) -> str:
-        """What is being loaded, or was when that failed."""
+        """The model that is being loaded, or was when that failed."""
         role = self._loading[0]
         return "the models" if role is None else f"the {role} ({getattr(self._names, role)})"
 

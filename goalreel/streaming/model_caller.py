@@ -37,9 +37,9 @@ POLL_SECONDS = 0.2
 COOL_DOWN = 10.0
 """Seconds for which a task does not call a model again that could not be called."""
 PICTURES_ALONE = "it looks at pictures alone: nobody compared the live frame with the words"
-"""Why a critic of picture checks takes nothing for done."""
+"""The reason why a critic of picture checks takes nothing for done."""
 MAX_ABANDONED = 4
-"""How many calls of a thread may be under way that nobody waits for. Until one ends, no other begins."""
+"""Limit of a thread's calls under way that nobody waits for. Until one ends, no other begins."""
 
 
 @dataclass(eq=False)

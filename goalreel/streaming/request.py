@@ -47,12 +47,12 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """How a task ended. Times in seconds."""
+    """The end of a task. Times in seconds."""
 
     board: Board
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    """Why it failed; of a task that succeeded, that nobody checked its end, where nobody did."""
+    """The reason why it failed; of a task that succeeded, that nobody checked its end, where nobody did."""
     replans: int = 0
     planning_time: float = 0.0
     elapsed: float = 0.0

@@ -10,7 +10,7 @@ A parameter that may be unset says so by a value of its own:
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
@@ -27,114 +27,88 @@ class EngineSettings(Settings):
 
     models: ModelChoice = ModelChoice()
     """The preset, and what replaces its fields."""
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1, description="Seed of the pictures.")] = 0
-    max_instruction_length: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=100_000,
-            description="Refuse requests with a longer task, auxiliary text or reason, in characters.",
-        ),
-    ] = 2000
-    max_replans: Annotated[int, Field(ge=0, le=100, description="How often a task may be re-planned.")] = 2
-    task_timeout: Annotated[
-        float | None, Field(gt=0, le=86400, description="Longest duration of a task in seconds.")
-    ] = None
-    model_timeout: Annotated[
-        float, Field(ge=0.1, le=3600, description="Seconds after which a model call counts as failed.")
-    ] = 120.0
-    on_model_failure: Annotated[
-        Literal["text_only", "fail"],
-        Field(
-            description="When a model cannot be asked: continue in words, marked UNVERIFIED, or end the task."
-        ),
-    ] = "text_only"
-    on_unverified: Annotated[
-        Literal["publish", "fail"],
-        Field(
-            description="When all pictures of a step were rejected: publish one (see "
-            "keep), marked UNVERIFIED, or end the task."
-        ),
-    ] = "publish"
-    require_verified: Annotated[
-        bool,
-        Field(
-            description="Publish only goal images that a critic accepted, in a plan of the planner. "
-            "At any other step the policy holds, until "
-            "set_active_step moves on, or the rest is re-planned after stall_timeout."
-        ),
-    ] = False
-    max_image_age: Annotated[
-        float,
-        Field(ge=0.05, le=60, description="Age in seconds from which a camera frame is too old to use."),
-    ] = 1.0
-    image_timeout: Annotated[
-        float, Field(ge=0, le=3600, description="Seconds to wait for a usable camera frame before giving up.")
-    ] = 10.0
-    max_image_side: Annotated[
-        int,
-        Field(
-            ge=64,
-            le=8192,
-            description="Longest side, in pixels, of camera frames that models get. "
-            "Goal images keep the camera's size.",
-        ),
-    ] = MAX_IMAGE_SIDE
-    track_rate: Annotated[
-        float, Field(ge=0.1, le=30, description="How often the live view is looked at, in Hz.")
-    ] = 5.0
-    critic_period: Annotated[
-        float,
-        Field(ge=0, le=600, description="Shortest time between two questions to the critic, in seconds."),
-    ] = 2.0
-    gate: Annotated[
-        float,
-        Field(
-            ge=-10,
-            le=1,
-            description="Share of the visible change that must be seen before "
-            "the critic is asked (1: all of it). "
-            "If the view comes to rest earlier, the critic is asked once.",
-        ),
-    ] = 0.3
-    stall_timeout: Annotated[
-        float,
-        Field(ge=0.1, le=86400, description="Seconds without progress after which the rest is re-planned."),
-    ] = 60.0
-    leave_timeout: Annotated[
-        float,
-        Field(
-            ge=0.1,
-            le=86400,
-            description="Seconds far off the plan (see leave) after which the task is re-planned.",
-        ),
-    ] = 30.0
-    leave: Annotated[
-        float,
-        Field(
-            ge=-100,
-            le=0,
-            description="Share of the visible change below which the scene is off the plan (0: no change).",
-        ),
-    ] = -2.0
-    rerender: Annotated[
-        float,
-        Field(
-            ge=0,
-            le=1,
-            description="Share of the picture that may differ between scene and prediction. Above it the "
-            "next goal image is rendered again from the scene.",
-        ),
-    ] = 0.015
-    goals_ahead: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1000,
-            description="How many more goal images to render before the policy gets the first one. With "
-            "more it starts later, and waits less between steps.",
-        ),
-    ] = 0
+    seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed of the pictures.")
+    max_instruction_length: int = Field(
+        2000,
+        ge=1,
+        le=100_000,
+        description="Refuse requests with a longer task, auxiliary text or reason, in characters.",
+    )
+    max_replans: int = Field(2, ge=0, le=100, description="How often a task may be re-planned.")
+    task_timeout: float | None = Field(
+        None, gt=0, le=86400, description="Longest duration of a task in seconds."
+    )
+    model_timeout: float = Field(
+        120.0, ge=0.1, le=3600, description="Seconds after which a model call counts as failed."
+    )
+    on_model_failure: Literal["text_only", "fail"] = Field(
+        "text_only",
+        description="When a model cannot be asked: continue in words, marked UNVERIFIED, or end the task.",
+    )
+    on_unverified: Literal["publish", "fail"] = Field(
+        "publish",
+        description="When all pictures of a step were rejected: publish one (see keep), marked UNVERIFIED, "
+        "or end the task.",
+    )
+    require_verified: bool = Field(
+        False,
+        description="Publish only goal images that a critic accepted, in a plan of the planner. At any other "
+        "step the policy holds, until set_active_step moves on, or the rest is re-planned after "
+        "stall_timeout.",
+    )
+    max_image_age: float = Field(
+        1.0, ge=0.05, le=60, description="Age in seconds from which a camera frame is too old to use."
+    )
+    image_timeout: float = Field(
+        10.0, ge=0, le=3600, description="Seconds to wait for a usable camera frame before giving up."
+    )
+    max_image_side: int = Field(
+        MAX_IMAGE_SIDE,
+        ge=64,
+        le=8192,
+        description="Longest side, in pixels, of camera frames that models get. Goal images keep the "
+        "camera's size.",
+    )
+    track_rate: float = Field(5.0, ge=0.1, le=30, description="How often the live view is looked at, in Hz.")
+    critic_period: float = Field(
+        2.0, ge=0, le=600, description="Shortest time between two questions to the critic, in seconds."
+    )
+    gate: float = Field(
+        0.3,
+        ge=-10,
+        le=1,
+        description="Share of the visible change that must be seen before the critic is asked (1: all of "
+        "it). If the view comes to rest earlier, the critic is asked once.",
+    )
+    stall_timeout: float = Field(
+        60.0, ge=0.1, le=86400, description="Seconds without progress after which the rest is re-planned."
+    )
+    leave_timeout: float = Field(
+        30.0,
+        ge=0.1,
+        le=86400,
+        description="Seconds far off the plan (see leave) after which the task is re-planned.",
+    )
+    leave: float = Field(
+        -2.0,
+        ge=-100,
+        le=0,
+        description="Share of the visible change below which the scene is off the plan (0: no change).",
+    )
+    rerender: float = Field(
+        0.015,
+        ge=0,
+        le=1,
+        description="Share of the picture that may differ between scene and prediction. Above it the next "
+        "goal image is rendered again from the scene.",
+    )
+    goals_ahead: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="How many more goal images to render before the policy gets the first one. With more it "
+        "starts later, and waits less between steps.",
+    )
 
     @classmethod
     def of(cls, preset: str = "nano", **values: object) -> Self:

@@ -17,7 +17,7 @@ from goalreel.types import Candidate, Failure, Verdict
 
 @dataclass(frozen=True)
 class StepEnd:
-    """How a step ended, and the step `index` to go to.
+    """The end of a step, and the step `index` to go to.
 
     `completed` and `skipped` go to the next step, `active` is a jump to any step, and `replan` asks for a new
     plan from this step on.
@@ -48,9 +48,9 @@ class StepFollower:
         self._ahead = goals_ahead
         self._start_time = time.monotonic()
         self._reason: GoalReason | None = None
-        """Of the goal as it was published last; None where that is to be done."""
+        """The reason of the goal as it was published last; None where that is to be done."""
         self._doubt_time: float | None = None
-        """When this goal was held back; None where it is not."""
+        """Time at which this goal was held back; None where it is not."""
         self._first_frame: Frame | None = None
         self._closeness: Closeness | None = None
         self._tracker = Tracker(live.settings, self._start_time)

@@ -1,4 +1,4 @@
-"""How far the live view has come to the goal, when to ask the Critic, and when to re-plan."""
+"""Measure how far the live view has come to the goal; decide when to ask the Critic, and when to re-plan."""
 
 import math
 from collections.abc import Sequence

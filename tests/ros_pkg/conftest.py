@@ -1,4 +1,4 @@
-"""What the ROS tests share: an environment, and a node with scripted models, a robot's side and a client.
+"""Fixtures of the ROS tests: an environment, and a node with scripted models, a robot's side and a client.
 
 One node serves a module: its fixtures are made when a test asks for them, and end with the module.
 """

@@ -1,4 +1,4 @@
-"""What a task without a camera frame says of the topics that there are."""
+"""Check what a task without a camera frame says of the topics that there are."""
 
 import pytest
 from rclpy.context import Context

@@ -59,7 +59,7 @@ def robot(request):
 
 
 def truth() -> dict:
-    """What the simulator itself says, once its arm is home."""
+    """Give what the simulator itself says, once its arm is home."""
     heard = []
     with rclpy.init():
         node = rclpy.create_node("judge")

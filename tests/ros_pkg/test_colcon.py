@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 class Workspace(NamedTuple):
-    """Where colcon installs, and where goalreel_interfaces is then."""
+    """The folder into which colcon installs, and that of goalreel_interfaces."""
 
     install: Path
     interfaces: Path
@@ -45,7 +45,7 @@ def workspace(request) -> Workspace:
 
 @pytest.fixture(scope="module")
 def environment(workspace) -> Iterator[dict[str, str]]:
-    """Of a person at a ROS host, once everything is built."""
+    """The environment of a person at a ROS host, once everything is built."""
     venv = ROOT / ".colcon" / "venv"
     # Ours describe the other venv: its Python would load its libraries.
     others = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "PYTHONPATH")

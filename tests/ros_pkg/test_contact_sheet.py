@@ -30,7 +30,7 @@ def column(pixels: np.ndarray, colour: str) -> np.ndarray:
 
 
 def shows(sheet: Image, picture: Image) -> bool:
-    """Whether the picture, but for its marked corner, is anywhere on the sheet; found by its look."""
+    """True if the picture, but for its marked corner, is anywhere on the sheet; found by its look."""
     import cv2
 
     small = cv2.resize(picture.pixels, (228, 228), interpolation=cv2.INTER_AREA)

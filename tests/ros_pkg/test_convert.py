@@ -121,7 +121,7 @@ def test_a_board_that_never_changed_still_has_a_stamp(jpegs):
 
 
 class Native:
-    """As rosidl_buffer's binding: a length, and a copy when asked (ros2/rosidl, rosidl_buffer_py.cpp)."""
+    """Like rosidl_buffer's binding: a length, and a copy when asked (ros2/rosidl, rosidl_buffer_py.cpp)."""
 
     def __init__(self, data):
         self._data = data

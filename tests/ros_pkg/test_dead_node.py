@@ -33,7 +33,7 @@ def camera(client):
 
 
 def stale(client) -> bool:
-    """Whether the client refuses to give a goal, and says why."""
+    """True if the client refuses to give a goal, and says why."""
     try:
         client.subgoal()
     except NodeGoneError as e:
@@ -60,7 +60,7 @@ def hanging(node) -> Iterator[None]:
 
 
 def shows(camera) -> str:
-    """What a policy would get now: `goal`, `black`, or `nothing` because its node is gone."""
+    """Give what a policy would get now: `goal`, `black`, or `nothing` because its node is gone."""
     try:
         return "goal" if camera.read_latest(max_age_ms=0).any() else "black"
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""What /diagnostics says of camera, models and task."""
+"""Check what /diagnostics says of camera, models and task."""
 
 from dataclasses import replace
 

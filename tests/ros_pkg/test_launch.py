@@ -42,7 +42,7 @@ def arguments(file: Path) -> set[str]:
 
 
 def named(file: Path) -> set[str]:
-    """What it reads as LaunchConfiguration, as far as that is written out."""
+    """Give what it reads as LaunchConfiguration, as far as that is written out."""
     read = [call.args[0] for call, _ in calls(file, "LaunchConfiguration", "_whole")]
     return {argument.value for argument in read if isinstance(argument, ast.Constant)}
 

@@ -18,7 +18,7 @@ from goalreel_ros.client import GoalreelClient
 
 
 def _missing() -> str:
-    """Why they cannot run here, or nothing."""
+    """Say why they cannot run here, or nothing."""
     if shutil.which("ros2") is None:
         return "needs ros2 launch, which is no wheel: source a ROS 2 installation"
     found = subprocess.run(["ros2", "pkg", "prefix", "goalreel_ros"], capture_output=True)

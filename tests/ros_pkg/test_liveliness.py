@@ -136,7 +136,7 @@ def bridge() -> tuple[Callable[[], str], Callable[[], None]]:
 
 
 def guard() -> tuple[Callable[[], str], Callable[[], None]]:
-    """What a consumer gets from it that knows nothing of liveliness, and asks for nothing latched."""
+    """Give what a consumer gets from it that knows nothing of liveliness, and asks for nothing latched."""
     context, newest = Context(), []
     rclpy.init(context=context, args=[])
     executor = SingleThreadedExecutor(context=context)

@@ -25,7 +25,7 @@ if not NANO.is_dir():
     pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)
 
 SEED = 900_011
-"""Of the validation split: one sub-goal."""
+"""A seed of the validation split: one sub-goal."""
 SIZE = 192
 """Not the checkpoints' own: what comes out has the camera's size."""
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -45,7 +45,7 @@ def node():
 
 
 def latest(kind: type, topic: str) -> object:
-    """What one who joins late gets on a latched topic."""
+    """Give what one who joins late gets on a latched topic."""
     with rclpy.init():
         joiner = rclpy.create_node("joiner")
         heard = []

@@ -1,4 +1,4 @@
-"""What the node is for: storyboards and tasks over actions, services and a topic."""
+"""Check what the node is for: storyboards and tasks over actions, services and a topic."""
 
 import contextlib
 import time

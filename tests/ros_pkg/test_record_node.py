@@ -1,4 +1,4 @@
-"""What a real goalreel node publishes, recorded by the recorder, becomes a dataset with its goal images."""
+"""Record a real goalreel node: what it publishes becomes a dataset with its goal images."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What a real node streams, recorded for Rerun by a process of its own and read with Rerun's reader."""
+"""Check what a real node streams, recorded for Rerun by a process of its own and read with Rerun's reader."""
 
 import signal
 import socket
@@ -36,7 +36,7 @@ def said(process: Other, words: str) -> bool:
 
 
 def newest(path: Path, what: tuple[str, str, str]) -> Any:
-    """What the file, which is being written, has of that; None as long as it has nothing."""
+    """Give what the file, which is being written, has of that; None as long as it has nothing."""
     found = so_far(path, *what)
     return found[-1][1] if found else None
 

@@ -28,7 +28,7 @@ from goalreel_ros.parameters import NodeOptions
 
 CONFIG = ROOT / "launch" / "goalreel.rviz"
 PLUGINS = {"Axes", "FocusCamera", "Image", "MarkerArray", "Measure", "MoveCamera", "Orbit", "TF"}
-"""Of rviz_default_plugins' plugins_description.xml and transformer_plugins_description.xml."""
+"""Classes of rviz_default_plugins' plugins_description.xml and transformer_plugins_description.xml."""
 TYPES = {"Image": "sensor_msgs/msg/Image", "MarkerArray": "visualization_msgs/msg/MarkerArray"}
 
 
@@ -51,7 +51,7 @@ def classes(part: object) -> list[str]:
 
 
 def profile(topic: dict) -> QoSProfile:
-    """As RViz's QosProfileProperty reads it; a word it does not know would be a KeyError here."""
+    """Read it like RViz's QosProfileProperty; a word it does not know would be a KeyError here."""
     return QoSProfile(
         depth=topic["Depth"],
         durability=DurabilityPolicy[topic["Durability Policy"].upper().replace(" ", "_")],
@@ -98,7 +98,7 @@ def test_every_display_finds_what_the_node_publishes(config):
 
 
 def test_the_view_looks_along_the_camera_at_the_strip(config):
-    """As Orbit computes it: right is x, down is y, forward is z of the optical frame."""
+    """Computed like Orbit's: right is x, down is y, forward is z of the optical frame."""
     manager = config["Visualization Manager"]
     assert manager["Global Options"]["Fixed Frame"] == FRAME
     view = manager["Views"]["Current"]

@@ -39,7 +39,7 @@ def drawing(colour: str) -> Image:
 
 
 def shows(goal: SubGoal | StepMessage, colour: str) -> bool:
-    """Whether the picture of a sub-goal or step is that drawing, but for what JPEG loses."""
+    """True if the picture of a sub-goal or step is that drawing, but for what JPEG loses."""
     pixels = decode(goal.goal_image).pixels
     marked = pixels[3:5, -5:-3].min() > 200
     return bool(marked and np.abs(seen(pixels).astype(int) - rgb(colour)).max() < 40)
@@ -177,7 +177,7 @@ def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client, scri
 
 
 def test_a_node_plans_the_rest_of_it_anew(robot, client):
-    """What is done stays as it was sent; the rest is the node's own, in words and picture."""
+    """Give what is done stays as it was sent; the rest is the node's own, in words and picture."""
     sent = plan(checked(), pictured(GREEN, Verdict(success=True)), source=False)
     task = client.execute(storyboard=sent)
     first = client.wait_for_subgoal(60)

@@ -1,4 +1,4 @@
-"""What a spin that is broken off says, and that it goes on."""
+"""Check what a spin that is broken off says, and that it goes on."""
 
 import threading
 import time

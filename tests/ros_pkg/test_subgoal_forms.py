@@ -64,7 +64,7 @@ def filming(node):
 
 
 def coarse(picture: np.ndarray) -> np.ndarray:
-    """What two codecs leave of the noise in the pictures: the means of 4x4 pixels."""
+    """Give what two codecs leave of the noise in the pictures: the means of 4x4 pixels."""
     return cv2.resize(picture.astype(np.float32), (12, 12), interpolation=cv2.INTER_AREA)
 
 

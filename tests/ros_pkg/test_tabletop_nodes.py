@@ -172,7 +172,7 @@ def test_the_follower_declines_words_and_holds_without_a_sub_goal():
         here.spin_until(lambda: goals.get_subscription_count() and states.get_subscription_count())
 
         def moves() -> int:
-            """How many actions it answers ten states with, far from home."""
+            """Count the actions with which it answers ten states, far from home."""
             here.heard["alone__action"].clear()
             for _ in range(10):
                 states.publish(numbers([0.0] * 12))

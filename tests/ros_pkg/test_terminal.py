@@ -1,4 +1,4 @@
-"""What the client prints of a step."""
+"""Check what the client prints of a step."""
 
 import math
 

@@ -35,7 +35,7 @@ def said(part: Other, words: str) -> bool:
 
 
 def terminal(folder: Path, *command: str) -> str:
-    """What a command that ends says in its terminal."""
+    """Give what a command that ends says in its terminal."""
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=300
     )

@@ -13,7 +13,7 @@ from support.wait import until
 from goalreel_ros.client import GoalreelClient
 
 NAMES = {f"/{side}/goalreel: {part}" for side in ("left", "right") for part in ("camera", "models", "task")}
-"""Of the statuses in /diagnostics: an aggregator merges those of one name."""
+"""Names of the statuses in /diagnostics: an aggregator merges those of one name."""
 
 pytestmark = pytest.mark.process
 
@@ -36,7 +36,7 @@ def two(served):
 
 
 def follows(side: SimpleNamespace, colour: str) -> bool:
-    """Whether its policy is told of that colour, in words and in the picture."""
+    """True if its policy is told of that colour, in words and in the picture."""
     goal, picture = side.client.subgoal(), side.client.goal_image
     if goal is None or not goal.active or goal.instruction != colour or picture is None:
         return False

@@ -1,4 +1,4 @@
-"""What the tests of the engine share."""
+"""Fixtures of the engine's tests."""
 
 from collections.abc import Callable, Iterator
 

@@ -14,7 +14,7 @@ GENERATE = TaskRequest("move it", kind="generate")
 
 
 def prompts(world: World) -> list[str]:
-    """What was asked for, the critic's questions in brackets."""
+    """Give what was asked for, the critic's questions in brackets."""
     return [
         request.prompt if isinstance(request, Edit) else f"({request.prompt})"
         for _, request in world.calls

@@ -70,7 +70,7 @@ class Bench:
 
     @property
     def tasks(self) -> list[str]:
-        """What the policy read as its task, without repetitions."""
+        """Give what the policy read as its task, without repetitions."""
         lines = (json.loads(line) for line in self.read.read_text().splitlines())
         return [task for task, _ in itertools.groupby(t[0] if isinstance(t, list) else t for t in lines)]
 
@@ -97,7 +97,7 @@ def bench(policies, tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def signals():
-    """As they were: lerobot's rollout keeps them."""
+    """Restore them: lerobot's rollout keeps its own."""
     names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     before = {name: signal.getsignal(name) for name in names}
     yield

@@ -1,4 +1,4 @@
-"""What ROS tests share: a domain of their own, and other processes that end when the test does."""
+"""Helpers of the ROS tests: a domain of their own, and other processes that end when the test does."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ ENV = {
     "FASTDDS_DEFAULT_PROFILES_FILE": str(Path(__file__).with_name("fastdds_udp.xml")),
     "ROS_DOMAIN_ID": str(own_domain()),
 }
-"""Where its own tests' processes hear one another and nobody else does."""
+"""The environment in which the processes of these tests hear one another and nobody else."""
 
 
 class Other:

@@ -1,4 +1,4 @@
-"""What tests of the node share: scripted models behind a real server, the node's process, and a robot's side.
+"""Helpers of the node's tests: scripted models behind a real server, the node's process, and a robot's side.
 
 The models' world is a picture whose left third is the state. An instruction names colours, `#rrggbb`; the
 planner makes one step of each, the editor paints the third, the critic accepts the right colour there. The
@@ -161,7 +161,7 @@ def models() -> Iterator[tuple[Scripted, str]]:
 def command(
     *arguments: str, url: str = "", module: Sequence[str] = ("goalreel_ros.main",), **parameters: object
 ) -> tuple[str, ...]:
-    """How the node is started. `arguments` follow --ros-args, `module` is what runs it."""
+    """Give the command that starts the node. `arguments` follow --ros-args, `module` is what runs it."""
     if url:
         parameters = dict.fromkeys(("planner", "editor", "critic"), f"server:{url}") | parameters
     values = {"preset": "server", "critic_period": 0.1, "track_rate": 20.0} | parameters
@@ -217,7 +217,7 @@ class Robot:
             self.beside.run(lambda: self.node.destroy_timer(timer))
 
     def watchers(self) -> int:
-        """How many the raw camera reaches: each is found by itself, whatever else of it was found already."""
+        """Count whom the raw camera reaches: each is found by itself, whatever else was found."""
         return self._raw.get_subscription_count()
 
     def frame(self, encoding: str = "rgb8", size: tuple[int, int] = (64, 48), **fields: Any) -> RawImage:
@@ -265,7 +265,7 @@ class Robot:
         return self._done(full, lambda: client.call_async(kind.Request(**fields)))
 
     def change(self, transition: str) -> bool:
-        """Whether the node makes a transition. Configuring lasts as long as models load."""
+        """True if the node makes a transition. Configuring lasts as long as models load."""
         if self._lifecycle is None:
             calls = self.beside.run(lambda: Calls(self.beside, self.name, SERVICES, 60))
             self._lifecycle = Lifecycle(calls)
@@ -309,7 +309,7 @@ class Robot:
         return client
 
     def _done(self, what: str, start: Callable[[], Any], again: bool = True) -> Any:
-        """What `start`, once more if need be, has as its answer."""
+        """Give the answer of `start`, called once more if need be."""
         finished = threading.Event()
         future = self.beside.run(start)
         future.add_done_callback(lambda _: finished.set())

@@ -41,7 +41,7 @@ class World:
         self.refuse: set[str] = set()
         """Prompts whose pictures the critic rejects."""
         self.whole = True
-        """What the critic says of a task as a whole."""
+        """Give what the critic says of a task as a whole."""
         self.calls: list[tuple[str, object]] = []
         self.busy = 0
         self.retry = 0

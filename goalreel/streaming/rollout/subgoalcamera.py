@@ -74,7 +74,7 @@ class SubgoalCamera(Camera):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the robot has connected it."""
+        """True once the robot has connected it."""
         return self._connected
 
     @staticmethod
@@ -104,11 +104,11 @@ class SubgoalCamera(Camera):
         return in_form(self._form, fit(picture.pixels, self._size)).copy()
 
     def read(self) -> NDArray[np.uint8]:
-        """As `read_latest`."""
+        """Do the same as `read_latest`."""
         return self.read_latest()
 
     def async_read(self, timeout_ms: float = 200) -> NDArray[np.uint8]:
-        """As `read_latest`."""
+        """Do the same as `read_latest`."""
         return self.read_latest()
 
     @check_if_not_connected

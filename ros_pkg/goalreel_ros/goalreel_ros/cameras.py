@@ -66,7 +66,7 @@ def _image_topics(node: Node, silent: str) -> list[tuple[str, str]]:
 
 
 def _list(topics: list[tuple[str, str]]) -> str:
-    """What to write for each of the topics, of which some are named."""
+    """Say what to write for each of the topics, of which some are named."""
     lines = [f"{topic} (give {_arguments(topic, kind)})" for topic, kind in topics[:_OTHERS]]
     more = len(topics) - len(lines)
     return ", ".join(lines) + (f" and {more} more" if more else "")

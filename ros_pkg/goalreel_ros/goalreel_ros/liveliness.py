@@ -51,9 +51,9 @@ class LiveSubscription:
         self.changed = threading.Condition()
         self.alive = False
         self.losses = 0
-        """How often a publisher ended or fell silent."""
+        """Number of times that a publisher ended or fell silent."""
         self.last_sign = time.monotonic()
-        """When a publisher that is lost gave its last sign of life, in `time.monotonic`."""
+        """Time of the last sign of life of a publisher that is lost, in `time.monotonic`."""
         self._node, self._kind, self._topic, self._depth = node, kind, topic, depth
         self._on_message, self._on_loss = on_message, on_loss
         self._renewed: Any = None
@@ -72,7 +72,7 @@ class LiveSubscription:
 
     @property
     def gone(self) -> bool:
-        """Whether there was a publisher, and there is none now."""
+        """True if there was a publisher, and there is none now."""
         return self.losses > 0 and not self.alive
 
     def _on_first(self, message: Any) -> None:

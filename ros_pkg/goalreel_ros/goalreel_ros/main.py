@@ -36,7 +36,7 @@ class StopSignal:
 
     @property
     def requested(self) -> bool:
-        """Whether the process is to stop."""
+        """True once the process is to stop."""
         return bool(select.select([self._reader], [], [], 0)[0])
 
     def request(self) -> None:

@@ -265,7 +265,7 @@ class _Drawing:
             yield self._text("claims", number, text, x, y + line * _SMALL * leading, _MUTED, _SMALL)
 
     def _claims(self, panel: StepPanel) -> list[str]:
-        """Who made what a step claims and who checked it, and whether that is in doubt."""
+        """Name the maker and the checker of what a step claims, and if that is in doubt."""
         sentences = claim_lines(panel.claims(self._board.models))
         width = int(self._line_length / _SMALL)
         lines = [

@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -27,45 +27,34 @@ from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 class NodeOptions(Settings):
     """The node's parameters that concern ROS alone."""
 
-    image_transport: Annotated[
-        Literal["raw", "compressed"],
-        Field(description="Type of the camera topic.", json_schema_extra=READ_ONLY),
-    ] = "raw"
-    frame_id: Annotated[
-        str, Field(description="Optical frame of the camera, instead of the one its messages name.")
-    ] = ""
-    progress_rate: Annotated[
-        float, Field(ge=2, le=5, description="Rate of ~/progress in Hz.", json_schema_extra=READ_ONLY)
-    ] = 4.0
-    jpeg_quality: Annotated[
-        int, Field(ge=1, le=100, description="Quality of every JPEG that is published.")
-    ] = 90
-    subgoal_form: Annotated[
-        SubGoalForm,
-        Field(
-            description="How ~/subgoal/image shows a goal: as the dataset that the policy was trained on. "
-            "difference and beside follow the camera, at its rate.",
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = DEFAULT_FORM
-    contact_sheet_width: Annotated[
-        int, Field(ge=160, le=4096, description="Width of ~/storyboard/image in pixels.")
-    ] = 1280
-    publish_markers: Annotated[bool, Field(description="Publish ~/markers.", json_schema_extra=READ_ONLY)] = (
-        True
+    image_transport: Literal["raw", "compressed"] = Field(
+        "raw", description="Type of the camera topic.", json_schema_extra=READ_ONLY
     )
-    film_strip: Annotated[bool, Field(description="Also show goal images among the markers.")] = False
-    server_timeout: Annotated[
-        float,
-        Field(
-            ge=0,
-            le=3600,
-            description="Seconds that activation waits for models' servers to answer, before it fails.",
-        ),
-    ] = 3.0
-    autostart: Annotated[
-        bool, Field(description="Configure and activate on start.", json_schema_extra=READ_ONLY)
-    ] = True
+    frame_id: str = Field(
+        "", description="Optical frame of the camera, instead of the one its messages name."
+    )
+    progress_rate: float = Field(
+        4.0, ge=2, le=5, description="Rate of ~/progress in Hz.", json_schema_extra=READ_ONLY
+    )
+    jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of every JPEG that is published.")
+    subgoal_form: SubGoalForm = Field(
+        DEFAULT_FORM,
+        description="How ~/subgoal/image shows a goal: as the dataset that the policy was trained on. "
+        "difference and beside follow the camera, at its rate.",
+        json_schema_extra=READ_ONLY,
+    )
+    contact_sheet_width: int = Field(
+        1280, ge=160, le=4096, description="Width of ~/storyboard/image in pixels."
+    )
+    publish_markers: bool = Field(True, description="Publish ~/markers.", json_schema_extra=READ_ONLY)
+    film_strip: bool = Field(False, description="Also show goal images among the markers.")
+    server_timeout: float = Field(
+        3.0,
+        ge=0,
+        le=3600,
+        description="Seconds that activation waits for models' servers to answer, before it fails.",
+    )
+    autostart: bool = Field(True, description="Configure and activate on start.", json_schema_extra=READ_ONLY)
 
 
 ENGINE: Mapping[str, FlatParameter] = engine_parameters()

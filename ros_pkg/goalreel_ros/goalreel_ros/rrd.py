@@ -87,7 +87,7 @@ class RrdFile:
         self._file = file
         self._source, self._sink = os.pipe()
         self.error: OSError | None = None
-        """Why nothing is written any more."""
+        """The reason why nothing is written any more."""
         self._thread = threading.Thread(target=self._copy, name="rrd", daemon=True)
         self._thread.start()
 

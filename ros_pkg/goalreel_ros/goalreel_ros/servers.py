@@ -59,34 +59,30 @@ class Actions:
         # Goals of both actions are accepted one after the other. The newest wins, and a client may send it as
         # soon as the previous one is accepted.
         group = MutuallyExclusiveCallbackGroup()
-
-        def server(
-            kind: type[Any],
-            name: str,
-            submit: Callable[[ServerGoalHandle], Ticket],
-            execute: Callable[..., Any],
-        ) -> ActionServer:
-            return ActionServer(
+        self._servers = [
+            ActionServer(
                 node,
                 kind,
                 name,
-                execute,
+                partial(self._carry_out, result),
                 callback_group=group,
-                handle_accepted_callback=partial(self._on_accepted, submit),
+                handle_accepted_callback=partial(self._on_accepted, to_request),
                 # rclpy declares a request there but passes a handle.
                 cancel_callback=self._cancel,
                 result_timeout=RESULT_TIMEOUT,
             )
-
-        self._servers = [
-            server(GenerateStoryboard, "~/generate_storyboard", self._submit_generate, self._generate),
-            server(ExecuteTask, "~/execute_task", self._submit_execute, self._execute),
+            for kind, name, to_request, result in (
+                (GenerateStoryboard, "~/generate_storyboard", convert.generate_request, self._generated),
+                (ExecuteTask, "~/execute_task", convert.execute_request, self._executed),
+            )
         ]
 
     def publish_progress(self, progress: BoardProgress) -> None:
         """Publish feedback for the goals that execute this storyboard."""
         message = ExecuteTask.Feedback(progress=convert.progress(progress, self._now()))
-        for goal in self._active_goals():
+        with self._changed:
+            goals = list(self._goals.values())
+        for goal in goals:
             executes, ticket = isinstance(goal.handle.request, ExecuteTask.Goal), goal.submission
             if executes and isinstance(ticket, Ticket) and ticket.id == progress.board.id:
                 _publish(goal.handle, message)
@@ -103,9 +99,16 @@ class Actions:
 
     # -- callbacks of the servers
 
-    def _on_accepted(self, submit: Callable[[ServerGoalHandle], Ticket], handle: ServerGoalHandle) -> None:
+    def _on_accepted(self, to_request: Callable[[Any], TaskRequest], handle: ServerGoalHandle) -> None:
+        def publish(phase: Phase) -> None:
+            feedback = partial(convert.phase, phase)
+            self._outputs.call(
+                lambda: _publish(handle, feedback(self._outputs.frame_id, self._outputs.jpegs))
+            )
+
+        generates = isinstance(handle.request, GenerateStoryboard.Goal)
         try:
-            submission = submit(handle)
+            submission = self._submit(to_request(handle.request), publish if generates else None)
         except RequestRefusedError as e:
             submission = e
         with self._changed:
@@ -120,96 +123,67 @@ class Actions:
         goal.cancel()
         return CancelResponse.ACCEPT
 
-    def _submit_generate(self, handle: ServerGoalHandle) -> Ticket:
-        def feedback(phase: Phase) -> GenerateStoryboard.Feedback:
-            return convert.phase(phase, self._outputs.frame_id, self._outputs.jpegs)
-
-        def publish(phase: Phase) -> None:
-            self._outputs.call(lambda: _publish(handle, feedback(phase)))
-
-        return self._submit(convert.generate_request(handle.request), publish)
-
-    def _submit_execute(self, handle: ServerGoalHandle) -> Ticket:
-        return self._submit(convert.execute_request(handle.request), None)
-
-    async def _generate(self, handle: ServerGoalHandle) -> GenerateStoryboard.Result:
-        def result(outcome: TaskOutcome) -> GenerateStoryboard.Result:
-            return GenerateStoryboard.Result(
-                storyboard=convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
-                planning_time=to_duration(outcome.planning_time),
-                degraded=list(outcome.board.degraded_lines),
-                error_code=outcome.error,
-                error_msg=outcome.message,
-            )
-
-        return await self._carry_out(handle, result, GenerateStoryboard.Result)
-
-    async def _execute(self, handle: ServerGoalHandle) -> ExecuteTask.Result:
-        def result(outcome: TaskOutcome) -> ExecuteTask.Result:
-            return ExecuteTask.Result(
-                storyboard=convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
-                verdict=convert.verdict(outcome.verdict),
-                replans=outcome.replans,
-                total_elapsed_time=to_duration(outcome.elapsed),
-                degraded=list(outcome.board.degraded_lines),
-                error_code=outcome.error,
-                error_msg=outcome.message,
-            )
-
-        return await self._carry_out(handle, result, ExecuteTask.Result)
-
-    # -- internals
-
-    async def _carry_out[Result](
-        self,
-        handle: ServerGoalHandle,
-        result_of: Callable[[TaskOutcome], Result],
-        kind: Callable[..., Result],
-    ) -> Result:
+    async def _carry_out(self, result: Callable[[TaskOutcome | None], Any], handle: ServerGoalHandle) -> Any:
         """Wait for one goal's end, set its final state, and give its result."""
         name = bytes(handle.goal_id.uuid)
         goal = self._goals[name]
         if isinstance(goal.submission, RequestRefusedError):
-            code = goal.submission.code
-            result = kind(error_code=code, error_msg=str(goal.submission))
+            message = result(None)
+            message.error_code, message.error_msg = goal.submission.code, str(goal.submission)
         else:
-            code, result = await self._wait_for_end(goal.submission, result_of)
+            message = await self._wait_for_end(goal.submission, result)
         # The engine may be faster than rclpy, which records a cancellation only after its callback.
         while goal.cancel_requested and not handle.is_cancel_requested:
             await _Yield()
-        if code is ErrorCode.NONE:
+        if message.error_code == ErrorCode.NONE:
             handle.succeed()
-        elif code is ErrorCode.CANCELED and handle.is_cancel_requested:
+        elif message.error_code == ErrorCode.CANCELED and handle.is_cancel_requested:
             handle.canceled()
         else:
             handle.abort()
         with self._changed:
             del self._goals[name]
             self._changed.notify_all()
-        return result
+        return message
 
-    async def _wait_for_end[Result](
-        self, ticket: Ticket, result_of: Callable[[TaskOutcome], Result]
-    ) -> tuple[ErrorCode, Result]:
+    async def _wait_for_end(self, ticket: Ticket, result: Callable[[TaskOutcome | None], Any]) -> Any:
         """Wait for the engine. The publishing thread makes the result."""
-        future: Future[tuple[ErrorCode, Result]] = Future(executor=self._node.executor)
+        future: Future[Any] = Future(executor=self._node.executor)
         future.add_done_callback(_wake)
 
-        def finish(outcome: TaskOutcome) -> None:
-            future.set_result((outcome.error, result_of(outcome)))
-
         def on_outcome(outcome: ConcurrentFuture[TaskOutcome]) -> None:
-            self._outputs.call(lambda: finish(outcome.result()))
+            self._outputs.call(lambda: future.set_result(result(outcome.result())))
 
         ticket.outcome.add_done_callback(on_outcome)
-        result = await future
-        if result is None:
+        if (message := await future) is None:
             raise RuntimeError("the executor cancelled this goal's future")
-        return result
+        return message
 
-    def _active_goals(self) -> list[_ActiveGoal]:
-        with self._changed:
-            return list(self._goals.values())
+    # -- results; None stands for a request that was refused
+
+    def _generated(self, outcome: TaskOutcome | None) -> GenerateStoryboard.Result:
+        if outcome is None:
+            return GenerateStoryboard.Result()
+        planning_time = to_duration(outcome.planning_time)
+        return GenerateStoryboard.Result(planning_time=planning_time, **self._common(outcome))
+
+    def _executed(self, outcome: TaskOutcome | None) -> ExecuteTask.Result:
+        if outcome is None:
+            return ExecuteTask.Result()
+        return ExecuteTask.Result(
+            verdict=convert.verdict(outcome.verdict),
+            replans=outcome.replans,
+            total_elapsed_time=to_duration(outcome.elapsed),
+            **self._common(outcome),
+        )
+
+    def _common(self, outcome: TaskOutcome) -> dict[str, Any]:
+        return {
+            "storyboard": convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
+            "degraded": list(outcome.board.degraded_lines),
+            "error_code": outcome.error,
+            "error_msg": outcome.message,
+        }
 
 
 class _Yield:
@@ -285,12 +259,12 @@ class Services:
     def _get(
         self, request: GetStoryboard.Request, response: GetStoryboard.Response
     ) -> GetStoryboard.Response:
-        jpegs = self._jpegs if request.include_images else None
-        return self._answer(response, partial(self._snapshot, response, jpegs))
+        def snapshot() -> CodedText:
+            jpegs = self._jpegs if request.include_images else None
+            response.storyboard = convert.storyboard(self._active_engine().board, jpegs, self._now())
+            return ErrorCode.NONE, ""
 
-    def _snapshot(self, response: GetStoryboard.Response, jpegs: Jpegs | None) -> CodedText:
-        response.storyboard = convert.storyboard(self._active_engine().board, jpegs, self._now())
-        return ErrorCode.NONE, ""
+        return _answer(response, snapshot)
 
     def _set_step(
         self, request: SetActiveStep.Request, response: SetActiveStep.Response
@@ -301,29 +275,30 @@ class Services:
                 return ErrorCode.INVALID_REQUEST, f"a step cannot be given status {request.status}"
             return engine.set_step(request.index, status)
 
-        return self._answer(response, set_step)
+        return _answer(response, set_step)
 
     def _command(
         self, command: TaskCommand, request: Command.Request, response: Command.Response
     ) -> Command.Response:
-        return self._answer(response, lambda: self._active_engine().command(command, request.reason))
+        return _answer(response, lambda: self._active_engine().command(command, request.reason))
 
     def _start[Response: StartResponse](
-        self, parse: Callable[[Any], TaskRequest], request: Any, response: Response
+        self, to_request: Callable[[Any], TaskRequest], request: Any, response: Response
     ) -> Response:
         def start() -> CodedText:
-            ticket = self._submit(parse(request))
+            ticket = self._submit(to_request(request))
             response.storyboard_id = convert.to_uuid(ticket.id)
             if not ticket.done:
                 return ErrorCode.NONE, ""
             outcome = ticket.outcome.result()
             return outcome.error, outcome.message
 
-        return self._answer(response, start)
+        return _answer(response, start)
 
-    def _answer[Response: CodedResponse](self, response: Response, act: Callable[[], CodedText]) -> Response:
-        try:
-            response.error_code, response.error_msg = act()
-        except RequestRefusedError as e:
-            response.error_code, response.error_msg = e.code, str(e)
-        return response
+
+def _answer[Response: CodedResponse](response: Response, act: Callable[[], CodedText]) -> Response:
+    try:
+        response.error_code, response.error_msg = act()
+    except RequestRefusedError as e:
+        response.error_code, response.error_msg = e.code, str(e)
+    return response

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .config_goalreel import GoalreelCameraConfig
 
 READ_TIMEOUT_MS = 10_000
-"""As in lerobot's OpenCVCamera."""
+"""The same as in lerobot's OpenCVCamera."""
 LOG = logging.getLogger(__name__)
 
 
@@ -156,7 +156,7 @@ class Subscriber:
             self._changed.notify_all()
 
     def _fits(self) -> bool:
-        """Whether the picture is that of a goal that is not refused. The two come in no fixed order."""
+        """Tell if the picture is that of a goal that is not refused. The two come in no fixed order."""
         if not self._config.goal_topic:
             return True
         # A picture that follows the camera has the stamp of its frame, any other one that of its goal.
@@ -164,7 +164,7 @@ class Subscriber:
         return self._goal is not None and self._goal.active and not self._refusal(self._goal) and not is_late
 
     def _refusal(self, goal: Any) -> str:
-        """Why the settings refuse the goal, or nothing."""
+        """Say why the settings refuse the goal, or nothing."""
         if not goal.active:
             return ""
         if self._config.require_verified and goal.image_status != self._verified:
@@ -204,7 +204,7 @@ class GoalreelCamera(Camera):
 
     @property
     def is_connected(self) -> bool:
-        """Whether `connect` was called. Whether the node is alive shows in reading."""
+        """True once `connect` was called. Only reading shows if the node is alive."""
         return self._subscriber is not None
 
     @staticmethod

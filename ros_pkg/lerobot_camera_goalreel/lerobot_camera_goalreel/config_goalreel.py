@@ -18,12 +18,12 @@ class GoalreelCameraConfig(CameraConfig):
 
     topic: str = "/goalreel/subgoal/image/compressed"
     fps: int | None = 30
-    """How often an unchanged goal counts as a new frame, for `read` and `async_read`."""
+    """Rate at which an unchanged goal counts as a new frame, for `read` and `async_read`."""
     color_mode: ColorMode = ColorMode.RGB
     timeout_s: float = 5.0
-    """How long `connect` waits for the node."""
+    """Seconds that `connect` waits for the node."""
     warmup_s: float = 1.0
-    """How long `connect` waits for a first goal; without one the picture is black."""
+    """Seconds that `connect` waits for a first goal; without one the picture is black."""
     require_verified: bool = False
     """Show no goal image that a critic has not accepted: black in its place."""
     refuse_degraded: bool = False

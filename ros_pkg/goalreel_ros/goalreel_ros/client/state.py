@@ -29,7 +29,7 @@ class TaskRun:
 
     @property
     def done(self) -> bool:
-        """Whether the task has ended, well or not."""
+        """True once the task has ended, well or not."""
         return self._end.done()
 
     def result(self) -> ExecuteTask.Result:

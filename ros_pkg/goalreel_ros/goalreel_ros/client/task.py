@@ -148,12 +148,12 @@ class TaskHandle[Result, Feedback]:
 
     @property
     def done(self) -> bool:
-        """Whether the task, or its node, has ended; `result` tells which."""
+        """True once the task, or its node, has ended; `result` tells which."""
         return self._outcome is not None or self._node_lost
 
     @property
     def _node_lost(self) -> bool:
-        """Whether the node ended or hung since. If it goes on with the task, its goals are not trusted."""
+        """True if the node ended or hung since. If it goes on with the task, its goals are not trusted."""
         return self._liveliness.losses != self._losses
 
     @property

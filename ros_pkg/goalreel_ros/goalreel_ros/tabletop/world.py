@@ -35,7 +35,7 @@ class TableSnapshot:
     arm_home: bool
 
     def holds(self, goal: SubGoal) -> bool:
-        """Whether the sub-goal is true and the hand has released the block."""
+        """True if the sub-goal is true and the hand has released the block."""
         return shows(self.layout, goal) and goal.object not in self.held_blocks
 
 
