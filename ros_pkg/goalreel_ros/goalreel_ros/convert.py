@@ -105,17 +105,18 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
 
 def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None, models: ModelNames) -> StoryboardStep:
     """Make one step's message; `frame_id` is the source camera's, and `models` have their published names."""
+    attempt = panel.attempt
     message = StoryboardStep(
         index=panel.index,
         name=panel.step.name,
         instruction=panel.step.instruction,
         auxiliary_text=panel.step.auxiliary_text or "",
-        prompt=panel.attempt.prompt if panel.attempt is not None else panel.step.prompt or "",
+        prompt=attempt.prompt if attempt is not None else panel.step.prompt or "",
         status=getattr(StoryboardStep, f"STATUS_{panel.status.upper()}"),
         image_status=_image_status(panel),
         attempts=panel.attempts,
         max_attempts=panel.max_attempts,
-        critic=_critic(panel.attempt),
+        critic=verdict(attempt.verdict, attempt.failure) if attempt is not None else verdict(None),
         created_stamp=to_time(panel.created),
         start_stamp=to_time(panel.started),
         end_stamp=to_time(panel.ended),
@@ -208,37 +209,21 @@ def _image_status(panel: StepPanel) -> int:
     return getattr(StoryboardStep, f"IMAGE_{panel.image_status.upper()}")
 
 
-def _critic(attempt: Attempt | None) -> CriticVerdict:
-    if attempt is not None and attempt.failure is not None:
-        return _critic_verdict(CriticVerdict.ERROR, reasoning=attempt.failure.message)
-    if attempt is None or attempt.verdict is None:
-        return _critic_verdict(CriticVerdict.NOT_EVALUATED)
-    return _verdict_message(attempt.verdict)
-
-
-def verdict(value: Verdict | None) -> CriticVerdict:
-    """Make the message of the verdict on a task as a whole; NOT_EVALUATED where there is none."""
-    return _critic_verdict(CriticVerdict.NOT_EVALUATED) if value is None else _verdict_message(value)
-
-
-def _critic_verdict(verdict: int, reasoning: str = "") -> CriticVerdict:
-    return CriticVerdict(verdict=verdict, score=math.nan, probability=math.nan, reasoning=reasoning)
-
-
-def _verdict_message(verdict: Verdict) -> CriticVerdict:
+def verdict(value: Verdict | None, failure: Failure | None = None) -> CriticVerdict:
+    """Make the message of a verdict, or of a failure in its place; NOT_EVALUATED where there is neither."""
+    if value is None:
+        kind = CriticVerdict.NOT_EVALUATED if failure is None else CriticVerdict.ERROR
+        reason = "" if failure is None else failure.message
+        return CriticVerdict(verdict=kind, score=math.nan, probability=math.nan, reasoning=reason)
+    scores = {"semantics": value.semantics, "quality": value.quality}
     return CriticVerdict(
-        verdict=CriticVerdict.ACCEPTED if verdict.success else CriticVerdict.REJECTED,
-        score=math.nan if verdict.score is None else verdict.score,
-        scores=_scores(verdict),
-        probability=math.nan if verdict.probability is None else verdict.probability,
-        reasoning=verdict.reasoning,
-        refined_prompt=verdict.refined_prompt or "",
+        verdict=CriticVerdict.ACCEPTED if value.success else CriticVerdict.REJECTED,
+        score=math.nan if value.score is None else value.score,
+        scores=[CriticScore(criterion=name, score=s) for name, s in scores.items() if s is not None],
+        probability=math.nan if value.probability is None else value.probability,
+        reasoning=value.reasoning,
+        refined_prompt=value.refined_prompt or "",
     )
-
-
-def _scores(verdict: Verdict) -> list[CriticScore]:
-    scores = {"semantics": verdict.semantics, "quality": verdict.quality}
-    return [CriticScore(criterion=name, score=score) for name, score in scores.items() if score is not None]
 
 
 MAX_STEPS = 1000
