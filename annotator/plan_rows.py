@@ -1,10 +1,8 @@
-"""The rows of a JSONL file of prompts: what `goalreel corpus prompts` writes, or a person.
-
-Plan many prompts: a storyboard for each row of a JSONL file, by the batch driver.
+"""Plan many prompts: a storyboard for each row of a JSONL file, by the batch driver.
 
 OUT/settings.json        the settings, which must be the same in a second run
 OUT/storyboards/ID/      a row's storyboard, and row.json: the row, and the editor that drew it
-OUT/answers/             what models said of unfinished rows, so that a killed run goes on where it stopped
+OUT/answers/             answers about unfinished rows, so that a killed run goes on where it stopped
 OUT/report.json          numbers, and OUT/index.html shows the storyboards; written by a run without a shard
 """
 
@@ -57,7 +55,7 @@ class PromptRow:
     """One prompt to plan."""
 
     number: int
-    """Of its line, from 0."""
+    """Its line, from 0."""
     id: str
     prompt: str
     picture: Path | None
@@ -65,7 +63,7 @@ class PromptRow:
     """The row as it was read."""
 
     def task(self, seed: int) -> Task:
-        """What is asked of the models.
+        """Make the task for the models.
 
         Raises:
             InputError: the picture cannot be read, or does not fit the marks in the prompt.
@@ -156,14 +154,14 @@ class PlanConfig:
 
 @dataclass
 class PlanSummary:
-    """What a run did."""
+    """Counts of a run."""
 
     rows: int = 0
-    """That could be read."""
+    """Rows that could be read."""
     planned: int = 0
     """In this run."""
     resumed: int = 0
-    """That had a storyboard already."""
+    """Rows that had a storyboard already."""
     bad_lines: dict[int, str] = field(default_factory=dict)
     """Line -> why it was left out."""
     failures: dict[str, str] = field(default_factory=dict)
@@ -176,7 +174,7 @@ class PlanSummary:
     claims: ClaimTotals = field(default_factory=dict)
     """The steps' claims by maker and by checker (`goalreel.claims.count`)."""
     end_checked: Counter[str] = field(default_factory=Counter)
-    """Who compared the end with the whole instruction (`Storyboard.end_checked`) -> storyboards."""
+    """`Storyboard.end_checked` -> storyboards."""
     stopped: str | None = None
 
     def as_json(self) -> str:
@@ -192,7 +190,7 @@ class PlanSummary:
 
 
 def plan_rows(
-    order: PlanConfig,
+    config: PlanConfig,
     out: Path,
     progress: OnProgress = lambda stage, done, total: None,
     workers: "Workers | None" = None,
@@ -205,13 +203,13 @@ def plan_rows(
         DatasetError: another run is writing there, with other settings, or the disk is full.
         UserError, OSError: a model cannot be loaded.
     """
-    local, summary = out / "answers", PlanSummary(bad_lines=dict(order.bad_lines))
-    shard = order.shard
+    local, summary = out / "answers", PlanSummary(bad_lines=dict(config.bad_lines))
+    shard = config.shard
     with shard.lock(local, out) if shard else exclusive(local, out):
-        job = _Job(order, out, summary)
+        job = _Job(config, out, summary)
         check_settings(out, job.settings())
-        rows = shard.of(range(len(order.rows))) if shard else range(len(order.rows))
-        selected = [order.rows[i] for i in rows]
+        rows = shard.of(range(len(config.rows))) if shard else range(len(config.rows))
+        selected = [config.rows[i] for i in rows]
         todo = [row for row in selected if not job.has(row)]
         summary.rows, summary.resumed = len(selected), len(selected) - len(todo)
         if todo and workers:
@@ -219,21 +217,21 @@ def plan_rows(
         else:
             job.run(todo, progress)
         if shard is None:
-            _report(order, out, summary, progress)
+            _report(config, out, summary, progress)
     return summary
 
 
 class _Job:
-    """Plans rows of an order in this process, and counts them in `summary`."""
+    """Plans rows of a configuration in this process, and counts them in `summary`."""
 
-    def __init__(self, order: PlanConfig, out: Path, summary: PlanSummary) -> None:
-        self.order, self.out, self.summary = order, out, summary
+    def __init__(self, config: PlanConfig, out: Path, summary: PlanSummary) -> None:
+        self.config, self.out, self.summary = config, out, summary
         self._journal = Journal(out / "answers")
 
     @cached_property
     def _model_sets(self) -> list[ModelSet]:
         """The models by preset; they share the planner and the critic."""
-        first, *others = (load(preset, roles=()) for preset in self.order.presets)
+        first, *others = (load(preset, roles=()) for preset in self.config.presets)
         return [
             first,
             *(replace(model_set, planner=first.planner, critic=first.critic) for model_set in others),
@@ -245,14 +243,14 @@ class _Job:
 
     def settings(self) -> dict[str, Any]:
         """All that decides the storyboards."""
-        order = self.order
-        rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in order.rows)
+        config = self.config
+        rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in config.rows)
         return {
             "prompts": digest(*rows),
             "models": [model_set.provenance.identified().settings() for model_set in self._model_sets],
-            "shares": list(order.shares),
-            "seed": order.seed,
-            "on_unverified": order.on_unverified,
+            "shares": list(config.shares),
+            "seed": config.seed,
+            "on_unverified": config.on_unverified,
         }
 
     def run(self, rows: Sequence[PromptRow], progress: OnProgress) -> None:
@@ -263,7 +261,7 @@ class _Job:
             if rows and self._model_sets[0].plans_first:
                 rows = self._plan_first(rows, progress)
             for number, model_set in enumerate(self._model_sets):
-                own = {row.id: row for row in rows if self.order.preset_of(row) == number}
+                own = {row.id: row for row in rows if self.config.preset_of(row) == number}
                 if own:
                     model_set.prepare(roles=("editor", "critic") if model_set.plans_first else ROLES)
                 for _ in self._boards(model_set, own):
@@ -274,7 +272,7 @@ class _Job:
     def _tasks(self, rows: Sequence[PromptRow]) -> Iterator[Task]:
         for row in rows:
             try:
-                yield row.task(self.order.seed)
+                yield row.task(self.config.seed)
             except UserError as e:
                 self.summary.failures[row.id] = str(e)
 
@@ -285,7 +283,7 @@ class _Job:
             CircuitBreaker(rule_roles(model_set)),
             self._journal.middleware(model_set.provenance.identified().keys()),
         ).planner
-        for tasks in batched(self._tasks(rows), self.order.limits.batch_size):
+        for tasks in batched(self._tasks(rows), self.config.limits.batch_size):
             try:
                 for task, plan in zip(tasks, planner.plan(tasks), strict=True):
                     if isinstance(plan, Failure):
@@ -307,12 +305,12 @@ class _Job:
             self._journal.middleware(model_set.provenance.identified().keys()),
         )
         preset = model_set.provenance.preset
-        loop: LoopArguments = {**preset.loop_arguments, "on_unverified": self.order.on_unverified}
+        loop: LoopArguments = {**preset.loop_arguments, "on_unverified": self.config.on_unverified}
         parts = (models.planner, models.editor, models.critic)
         for board in run(
             self._tasks(list(rows.values())),
             *parts,
-            limits=self.order.limits,
+            limits=self.config.limits,
             remote=model_set.remote,
             **loop,
         ):
@@ -338,10 +336,10 @@ def _plan_in_workers(workers: "Workers", job: _Job, rows: Sequence[PromptRow], p
     Raises:
         DatasetError: workers die again and again.
     """
-    order, summary = job.order, job.summary
-    numbers = {row.id: number for number, row in enumerate(order.rows)}
+    config, summary = job.config, job.summary
+    numbers = {row.id: number for number, row in enumerate(config.rows)}
     items = [{"row": numbers[row.id]} for row in rows]
-    for text in workers.summaries(_PlanWorker, (order, job.out.resolve()), items, order.limits):
+    for text in workers.summaries(_PlanWorker, (config, job.out.resolve()), items, config.limits):
         summary.add(text)
         progress("plan", summary.planned + len(summary.failures), len(rows))
         if summary.stopped:
@@ -367,9 +365,9 @@ class _PlanWorker:
         return {"summary": [part.as_json()]}
 
 
-def _report(order: PlanConfig, out: Path, summary: PlanSummary, progress: OnProgress) -> None:
+def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnProgress) -> None:
     def views() -> Iterator[EpisodeView]:
-        for done, row in enumerate(order.rows):
+        for done, row in enumerate(config.rows):
             folder = out / "storyboards" / row.id
             if (folder / "storyboard.json").is_file():
                 board = load_storyboard(folder)
@@ -380,8 +378,8 @@ def _report(order: PlanConfig, out: Path, summary: PlanSummary, progress: OnProg
                 summary.end_checked[board.end_checked] += 1
                 add_counts(summary.claims, count(board.steps))
                 yield EpisodeView(row.number, f"{row.id}, drawn by {editor}", row.prompt, board)
-            progress("report", done + 1, len(order.rows))
+            progress("report", done + 1, len(config.rows))
 
-    counts = {"rows": str(len(order.rows)), "failed": str(len(summary.failures))}
+    counts = {"rows": str(len(config.rows)), "failed": str(len(summary.failures))}
     write_report(views(), out, title="Storyboards of prompts", summary=counts, sheets=False)
     write_bytes(out / "report.json", (json.dumps(vars(summary), indent=1) + "\n").encode())

@@ -1,4 +1,4 @@
-"""What the recipe made of storyboards: numbers in report.json, and a page that shows them."""
+"""The report of a corpus from storyboards: numbers in report.json, and a page that shows them."""
 
 import json
 from collections import Counter

@@ -13,9 +13,8 @@ sub_categories:
 A slot is a name in the vocabulary; `{food 2}` is another phrase of the same list. A phrase has to fit each
 slot of its name, so templates write the articles.
 
-Have a chat model extend banks: sub-categories for a domain, then templates and phrases for each.
-
-Answers are in a journal, so that a second run asks only what is missing.
+A chat model may extend banks: sub-categories for a domain, then templates and phrases for each. Its answers
+are in a journal, so that a second run asks only what is missing.
 """
 
 import re
@@ -94,7 +93,7 @@ class PromptBank(_Part):
 
 
 def slot_problem(template: str, names: set[str]) -> str | None:
-    """Why a template cannot be filled in from vocabularies of these names; None if it can."""
+    """Say why a template cannot be filled in from vocabularies of these names; None if it can."""
     if re.search(r"[{}<>]", SLOT.sub("", template)):
         return f"{template!r}: a slot is a name in braces, such as {{object}} or {{object 2}}"
     missing = [slot for slot in SLOT.findall(template) if slot not in names]
@@ -139,7 +138,7 @@ _NAME = 80
 
 
 class _Asked(BaseModel):
-    """What is asked about a domain, or about one of its sub-categories."""
+    """A question about a domain, or about one of its sub-categories."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -1,11 +1,9 @@
-"""Write prompts from banks: balanced, without duplicates, the same for the same seed.
+"""Make a folder of prompts from banks: balanced, without duplicates, the same for the same seed.
 
 Domains take turns, in each its sub-categories, and in each of these its templates. One that has nothing new
-to say any more leaves its turns to the others.
+to say any more leaves its turns to the others. A second run asks the model only what is missing.
 
-Make a folder of prompts. A second run asks the model only what is missing, and ends with the same files.
-
-OUT/prompts.jsonl    a row a prompt: see `goalreel.annotator.prompts.make.Prompt`
+OUT/prompts.jsonl    a row a prompt: see `Prompt`
 OUT/banks/           the banks that they were written from, to be edited
 OUT/report.json      numbers, and OUT/index.html shows them
 """
@@ -37,12 +35,12 @@ from goalreel.progress import OnProgress
 _TRIES = 300
 """Duplicates in a row after which a template has nothing new to say."""
 _COMBINATIONS = 50_000
-"""Of a template, those that may be tried."""
+"""Combinations of a template that may be tried."""
 _PERMUTATIONS = 128
 _WEIGHTS = (0.02, 0.98)
-"""Of false positives and false negatives."""
+"""Weights of false positives and false negatives."""
 _MARGIN = 0.85
-"""Of 6,000 prompts, that leaves none undetected."""
+"""Low enough to leave none of 6,000 prompts undetected."""
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeio]|u(?!n[iv]|s[aeu]))")
 """An "a" that has to be "an"; words in capitals are left alone."""
 
@@ -86,7 +84,7 @@ class Duplicates:
         self._empty = MinHash(num_perm=_PERMUTATIONS, hashfunc=crc32)
 
     def admit(self, text: str) -> bool:
-        """Whether nothing like it was admitted before; remembers it then."""
+        """Tell if nothing like it was admitted before, and remember it then."""
         words = re.findall(r"[\w'-]+", text.casefold())
         key = " ".join(words)
         if key in self._parts:
@@ -199,7 +197,7 @@ _SHOWN = 2
 
 @dataclass(frozen=True)
 class PromptConfig:
-    """What is asked for."""
+    """The prompts to write."""
 
     banks: Mapping[str, PromptBank]
     count: int = 40_000
@@ -207,12 +205,12 @@ class PromptConfig:
     similarity: float = 0.75
     """From which prompts are near-duplicates."""
     sub_categories: int = 8
-    """Of each domain, where a model extends the banks."""
+    """The least number in each domain, where a model extends the banks."""
 
 
 @dataclass(frozen=True)
 class PromptReport:
-    """What was written, and what was left out."""
+    """Counts of what was written, and of what was left out."""
 
     prompts: int
     asked_for: int
@@ -220,9 +218,9 @@ class PromptReport:
     sub_categories: dict[str, int]
     """DOMAIN/SUB-CATEGORY -> prompts."""
     templates: int
-    """Of which there is a prompt."""
+    """Templates with a prompt."""
     phrases: int
-    """That are in a prompt."""
+    """Phrases in a prompt."""
     words: dict[int, int]
     """Words of a prompt -> prompts."""
     duplicates: dict[str, int]
@@ -230,13 +228,13 @@ class PromptReport:
     seed: int
     model: str | None
     failures: dict[str, str]
-    """What the model gave no usable answer to, and why."""
+    """Questions without a usable answer of the model, and why."""
 
     @classmethod
     def of(
         cls,
         prompts: Sequence[Prompt],
-        order: PromptConfig,
+        config: PromptConfig,
         duplicates: Duplicates,
         model: str | None,
         failures: dict[str, str],
@@ -244,25 +242,25 @@ class PromptReport:
         """Count."""
         words = Counter(len(each.prompt.split()) for each in prompts)
         names = {
-            f"{domain}/{name}": 0 for domain, bank in order.banks.items() for name in bank.sub_categories
+            f"{domain}/{name}": 0 for domain, bank in config.banks.items() for name in bank.sub_categories
         }
         return cls(
             prompts=len(prompts),
-            asked_for=order.count,
-            domains=dict.fromkeys(order.banks, 0) | Counter(each.domain for each in prompts),
+            asked_for=config.count,
+            domains=dict.fromkeys(config.banks, 0) | Counter(each.domain for each in prompts),
             sub_categories=names | Counter(f"{each.domain}/{each.sub_category}" for each in prompts),
             templates=len({each.template for each in prompts}),
             phrases=len({phrase for each in prompts for phrase in each.vocabulary.values()}),
             words=dict(sorted(words.items())),
             duplicates={kind: duplicates.counts[kind] for kind in ("exact", "near")},
-            seed=order.seed,
+            seed=config.seed,
             model=model,
             failures=failures,
         )
 
 
 def make_prompts(
-    order: PromptConfig,
+    config: PromptConfig,
     out: Path,
     *,
     chat: tuple[str, Chat] | None = None,
@@ -275,26 +273,26 @@ def make_prompts(
         DatasetError: `out` holds other prompts or other files, another run writes there, or the disk is full.
         UserError: the model cannot be called; a second run resumes.
     """
-    if not any(bank.sub_categories for bank in order.banks.values()) and chat is None:
+    if not any(bank.sub_categories for bank in config.banks.values()) and chat is None:
         raise InputError("the banks hold no sub-category: add some, or name a --model that writes them")
     check_empty(out)
     with exclusive(out / ".lock", out):
         sweep(out)
-        check_settings(out, _settings(order, chat))
+        check_settings(out, _settings(config, chat))
         failures: dict[str, str] = {}
-        banks, journal = order.banks, Journal(out / "answers")
+        banks, journal = config.banks, Journal(out / "answers")
         if chat is not None:
             banks, failures = extend_banks(
-                banks, order.sub_categories, Writer(chat[1], chat[0], journal), progress
+                banks, config.sub_categories, Writer(chat[1], chat[0], journal), progress
             )
-            order = replace(order, banks=banks)
-        duplicates = Duplicates(order.similarity)
+            config = replace(config, banks=banks)
+        duplicates = Duplicates(config.similarity)
         prompts: list[Prompt] = []
-        for prompt in write_prompts(banks, order.count, order.seed, duplicates):
+        for prompt in write_prompts(banks, config.count, config.seed, duplicates):
             prompts.append(prompt)
             if not len(prompts) % 500:
-                progress("prompts", len(prompts), order.count)
-        report = PromptReport.of(prompts, order, duplicates, chat[0] if chat else None, failures)
+                progress("prompts", len(prompts), config.count)
+        report = PromptReport.of(prompts, config, duplicates, chat[0] if chat else None, failures)
         for domain, bank in banks.items():
             write_bank(bank, out / "banks" / f"{domain}.yaml")
         lines = (each.model_dump_json(exclude_none=True) + "\n" for each in prompts)
@@ -303,9 +301,9 @@ def make_prompts(
     return report
 
 
-def _settings(order: PromptConfig, chat: tuple[str, Chat] | None) -> dict[str, Any]:
-    banks = (f"{domain}\n{bank.model_dump_json()}" for domain, bank in order.banks.items())
-    settings = {name: value for name, value in vars(order).items() if name != "banks"}
+def _settings(config: PromptConfig, chat: tuple[str, Chat] | None) -> dict[str, Any]:
+    banks = (f"{domain}\n{bank.model_dump_json()}" for domain, bank in config.banks.items())
+    settings = {name: value for name, value in vars(config).items() if name != "banks"}
     return {**settings, "banks": digest(*banks), "model": chat[0] if chat else None}
 
 

@@ -51,7 +51,7 @@ class CritiqueRow:
     trust: int = 0
     """0: scored by a model or the simulator. 1: said by a person."""
     correction: str = ""
-    """That person's correction: accepted, chosen or wrong_picture."""
+    """The person's correction: accepted, chosen or wrong_picture."""
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def _training(out: Path, json_output: bool) -> Iterator[dict[str, object]]:
 
 
 def _is_local(editor: "ModelName") -> bool:
-    """Whether no part of an editor is behind a server."""
+    """Tell if no part of an editor is behind a server."""
     from goalreel.models.registry import is_remote
 
     if editor.parts:

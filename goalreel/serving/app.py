@@ -6,9 +6,8 @@ its script from a CDN, which a robot's network may not reach.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -122,91 +121,19 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-
 _TEMPLATE = Path(__file__).with_name("docs_page.html.j2")
 
 
-@dataclass(frozen=True)
-class DocsField:
-    """One field of a body, or one parameter of a route."""
-
-    name: str
-    type: str
-    note: str
-    """Whether it is required, or its default, and what it is for."""
-
-
-@dataclass(frozen=True)
-class DocsRoute:
-    """One route: how it is called, what it takes, and the name of the type that it answers with."""
-
-    method: str
-    path: str
-    description: str
-    parameters: tuple[DocsField, ...]
-    body: str | None
-    """The name of the type of its body."""
-    answer: str | None
-
-
-def render(description: Mapping[str, Any]) -> str:
+def render_docs(description: Mapping[str, Any]) -> str:
     """Render an OpenAPI description, such as `FastAPI.openapi()` gives, as an HTML page."""
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     schemas = description.get("components", {}).get("schemas", {})
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
-        info=description["info"],
-        routes=list(_routes(description)),
-        types={name: (schema.get("description", ""), _fields(schema)) for name, schema in schemas.items()},
-    )
-
-
-def _routes(description: Mapping[str, Any]) -> Iterator[DocsRoute]:
-    for path, methods in description["paths"].items():
-        for method, operation in methods.items():
-            success = next(a for code, a in operation["responses"].items() if code.startswith("2"))
-            yield DocsRoute(
-                method.upper(),
-                path,
-                operation.get("description", ""),
-                tuple(_field(p["name"], p["schema"], p["required"]) for p in operation.get("parameters", ())),
-                _content_type(operation.get("requestBody", {})),
-                _content_type(success),
-            )
-
-
-def _content_type(message: Mapping[str, Any]) -> str | None:
-    """The name of the type of a body or an answer; None where it has none."""
-    schema = next((content.get("schema") for content in message.get("content", {}).values()), None)
-    return _type(schema) if schema else None
-
-
-def _fields(schema: Mapping[str, Any]) -> list[DocsField]:
-    required = schema.get("required", ())
-    return [_field(name, field, name in required) for name, field in schema.get("properties", {}).items()]
-
-
-def _field(name: str, schema: Mapping[str, Any], required: bool) -> DocsField:
-    status = "required" if required else f"default {schema.get('default')!r}" if "default" in schema else ""
-    return DocsField(name, _type(schema), ". ".join(filter(None, (status, schema.get("description", "")))))
-
-
-def _type(schema: Mapping[str, Any]) -> str:
-    """The type of a JSON schema in words, such as `array of ChatMessage` or `string or null`."""
-    if "$ref" in schema:
-        return schema["$ref"].rpartition("/")[2]
-    if "const" in schema:
-        return repr(schema["const"])
-    if "enum" in schema:
-        return " or ".join(map(repr, schema["enum"]))
-    for choice in ("anyOf", "oneOf"):
-        if choice in schema:
-            return " or ".join(map(_type, schema[choice]))
-    if schema.get("type") == "array":
-        return f"array of {_type(schema.get('items', {}))}"
-    return schema.get("type", "any")
+    return template.render(info=description["info"], paths=description["paths"], schemas=schemas)
 
 
 router = APIRouter(tags=["operation"])
 
 
 class ModelHealth(BaseModel):
-    """How the worker of one role does."""
+    """The state of one role's worker."""
 
     alive: bool
     waiting: Annotated[int, Field(description="Requests in its queue.")]
@@ -223,7 +150,7 @@ class Health(BaseModel):
 
 @router.get("/health", response_model=Health, responses={503: {"model": Health}})
 async def health(service: Here) -> JSONResponse:
-    """Whether new work is taken: 503 when a model is dead or stuck, or while shutting down."""
+    """Report if new work is taken: 503 when a model fails or is stuck, or while shutting down."""
     if service.draining:
         status = "Draining"
     else:
@@ -252,11 +179,11 @@ async def metrics(request: Request, service: Here) -> Response:
 async def docs(request: Request) -> HTMLResponse:
     """Every route and type, on a page that works offline."""
     headers = {"Content-Security-Policy": POLICY}
-    return HTMLResponse(render(request.app.openapi()), headers=headers)
+    return HTMLResponse(render_docs(request.app.openapi()), headers=headers)
 
 
 class BoardKeeper(Protocol):
-    """What has the storyboards of a server."""
+    """The keeper of a server's storyboards."""
 
     @property
     def busy(self) -> bool: ...

@@ -1,6 +1,6 @@
-"""A reply as server-sent events in OpenAI's form, while it is written.
+"""OpenAI's chat completions, for the part that vision-language agents use: text and images in, text out.
 
-OpenAI's chat completions, for the part that vision-language agents use: text and images in, text out.
+A reply comes whole, or as server-sent events while it is written.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class ModelCard(BaseModel):
     created: int = 0
     owned_by: str = "goalreel"
     trained_steps: int | None = None
-    """Of a planner: the number of steps in all questions that it was trained on."""
+    """A planner's: the number of steps in all questions that it was trained on."""
 
 
 class ModelList(BaseModel):
@@ -155,7 +155,7 @@ class ModelList(BaseModel):
 
 @router.get("/models", responses=responses())
 def models(service: Here) -> ModelList:
-    """What is served: the roles, and the models' own names."""
+    """List what is served: the roles, and the models' own names."""
     return ModelList(data=[_card(name, service) for name in service.names()])
 
 

@@ -1,6 +1,6 @@
-"""What a chat completion may ask: OpenAI's fields, each of which is honoured, the model's own, or refused.
+"""OpenAI's format of chat completions: bodies, answers and chunks.
 
-OpenAI's form of a reply: whole, and its pieces.
+Each field of a body is honoured, the model's own, or refused.
 """
 
 import math
@@ -16,7 +16,7 @@ from goalreel.chat.conversation import NoReply, Token, TokenReply, Usage
 from goalreel.serving.errors import Utf8, Wording, unanswered
 
 _ALIASES = {"input_text": "text", "output_text": "text", "input_image": "image_url"}
-"""How OpenAI's Responses API and its clients name the same parts."""
+"""Names of the same parts in OpenAI's Responses API and its clients."""
 
 ModelOwn = Annotated[Any, Field(description="The served model's own: taken, and not used.")]
 
@@ -86,7 +86,7 @@ class ResponseFormat(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """What a stream holds besides the reply."""
+    """Contents of a stream besides the reply."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -110,7 +110,7 @@ class ChatBody(BaseModel):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Where the reply is cut, if the model's own limit does not cut it before."""
+    """The number of tokens at which the reply is cut, if the model's own limit does not cut it before."""
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     """The newer name of `max_tokens`; it counts where both are there."""
     stop: Annotated[
@@ -195,7 +195,7 @@ class CompletionChoice(BaseModel):
 
 
 class ChatUsage(BaseModel):
-    """How many tokens the request and the reply have."""
+    """Numbers of tokens that the request and the reply have."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -215,7 +215,7 @@ class ChatAnswer(BaseModel):
 
 
 class Delta(BaseModel):
-    """What a chunk adds to the reply."""
+    """Addition of a chunk to the reply."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
@@ -276,7 +276,7 @@ def end_reply(reply: TokenReply | NoReply, stop: Sequence[str]) -> Ended:
 
 
 def find_stop(text: str, stop: Sequence[str], start: int = 0) -> int | None:
-    """Where the first text that stops a reply begins, from `start` on; None where there is none."""
+    """Find the first text that stops a reply, from `start` on; None where there is none."""
     return min((at for s in stop if (at := text.find(s, start)) >= 0), default=None)
 
 
@@ -296,7 +296,7 @@ def answer(body: ChatBody, reply: TokenReply | NoReply) -> ChatAnswer:
 
 
 def new_head(body: ChatBody) -> dict[str, Any]:
-    """What an answer and each of its chunks begin with."""
+    """Make the beginning of an answer and of each of its chunks."""
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": body.model}
 
 
@@ -309,7 +309,7 @@ def usage_of(ended: Ended) -> ChatUsage | None:
 
 
 def logprobs_of(ended: Ended, top: int) -> ChoiceLogprobs | None:
-    """How likely the tokens were; None where the model behind does not tell."""
+    """List the tokens' probabilities; None where the model behind does not tell."""
     chosen = [_chosen(token, top) for token in ended.tokens]
     return ChoiceLogprobs(content=chosen) if chosen else None
 

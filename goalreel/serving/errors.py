@@ -1,6 +1,6 @@
 """Every refusal as one line of JSON, in the shape OpenAI's clients read: `{"error": {"message": ...}}`.
 
-What every stream of server-sent events has: its headers, and its description in OpenAPI.
+Also the headers and the description of streams of server-sent events.
 """
 
 import json
@@ -27,10 +27,10 @@ _WORDS = {
     "model_attributes_type": "should be a JSON object, sent as application/json",
     "union_tag_not_found": "should have a type, text or image_url",
 }
-"""What the common mistakes are called here."""
+"""Our words for the common mistakes."""
 _INVALID = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}
 _SUBJECT = re.compile(r"^(Value error, |\w+ (?=should ))")
-"""What begins pydantic's messages in place of the field's name."""
+"""The beginning of pydantic's messages in place of the field's name."""
 
 
 def _encodable(text: str) -> str:
@@ -47,7 +47,7 @@ Wording = Annotated[str, Field(min_length=1, max_length=20_000, pattern=r"\S"), 
 
 
 class ErrorDetail(BaseModel):
-    """What was wrong, and what to do."""
+    """The mistake, and what to do."""
 
     message: str
     type: str
@@ -72,13 +72,13 @@ class ApiError(HTTPException):
 
 
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides success, for its OpenAPI description."""
+    """Describe what a route may answer besides success, for its OpenAPI description."""
     always = (400, 401, 403, 413, 422, 429, 503)
     return {code: {"model": ErrorBody} for code in sorted({*always, *codes})}
 
 
 def unanswered(message: str, *, refused: bool) -> HTTPException:
-    """What a request without an answer is told: 422 that it is to blame, 424 that the model is."""
+    """Make the error of a request without an answer: 422 that it is to blame, 424 that the model is."""
     return HTTPException(422 if refused else UNANSWERED, message)
 
 

@@ -1,6 +1,6 @@
-"""Pictures in requests: base64 or data URLs, weighed before they are decoded. Nothing is ever fetched.
+"""Image editing as OpenAI's clients and as InterleaveThinker's training code ask for it.
 
-Image editing as OpenAI's clients and as InterleaveThinker's training code ask for it.
+Pictures are base64 or data URLs, weighed before they are decoded. Nothing is ever fetched.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class ImageData(BaseModel):
 
 
 class InputTokens(BaseModel):
-    """What a request has, by kind."""
+    """Tokens of a request by kind."""
 
     image_tokens: int
     text_tokens: int
@@ -127,7 +127,7 @@ class ImagesAnswer(BaseModel):
 
 
 class ImageOptions(BaseModel):
-    """What pictures may be asked to be. The size is the served model's own, and the form is PNG."""
+    """Wishes for a picture. The size is the served model's own, and the form is PNG."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -171,7 +171,7 @@ class EditForm(ImageOptions):
 
 
 class InterleaveThinkerEdit(BaseModel):
-    """What InterleaveThinker's training code asks. Sampling parameters are left to the served model."""
+    """A request of InterleaveThinker's training code. Sampling parameters are left to the served model."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -181,7 +181,7 @@ class InterleaveThinkerEdit(BaseModel):
 
 
 class InterleaveThinkerAnswer(BaseModel):
-    """What InterleaveThinker's training code reads, without an echo of the original image."""
+    """The answer that InterleaveThinker's training code reads, without an echo of the original image."""
 
     success: bool = True
     task_id: str

@@ -1,6 +1,6 @@
 """The models of a server by their names (see `goalreel.models.load`).
 
-Models of this process that are loaded while the server already answers.
+Those of this process may be loaded while the server already answers.
 """
 
 import logging
@@ -136,7 +136,7 @@ class LoadingModel[M]:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is there."""
+        """True once it is loaded."""
         return self._model is not None
 
     def load(self) -> M:
@@ -230,7 +230,7 @@ class _LoadingDecoder:
 
 
 def is_loaded(model: object) -> bool:
-    """Whether a model is there; one that was never to be loaded later is."""
+    """Tell if a model is loaded; one that was never to be loaded later is."""
     return not isinstance(model, LoadingModel) or model.is_loaded
 
 

@@ -1,7 +1,4 @@
-"""Queues of models: requests that come close together share one call, and clients take turns.
-
-The engine of a model that answers a whole batch at once.
-"""
+"""Queues of models: requests that come close together share one call, and clients take turns."""
 
 import asyncio
 import logging
@@ -10,7 +7,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from goalreel.engine import BatchEngine, WorkItem
@@ -20,11 +18,11 @@ log = logging.getLogger(__name__)
 
 
 class WorkerDead(BackendError):
-    """The thread that runs the model is gone, or going."""
+    """The model's threads are gone, or going."""
 
 
 class QueueFull(Exception):
-    """As many requests wait as may wait. `retry_after`: seconds, at least 1."""
+    """The queue is full. `retry_after`: seconds, at least 1."""
 
     def __init__(self, name: str, retry_after: int) -> None:
         super().__init__(f"too many requests wait for the {name}: try again in {retry_after} s")
@@ -33,25 +31,22 @@ class QueueFull(Exception):
 
 @dataclass(eq=False)
 class Work[Q, A]:
-    """One request, and whoever waits for its answer."""
+    """One request, and the future of its answer."""
 
     request: Q
     client: Hashable
     key: Hashable
     arrived: float
     future: Future[A] = field(default_factory=Future)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody waits any more."""
+        """True if nobody waits any more."""
         return self.future.done()
 
     def answer(self, answer: A | BackendError) -> None:
         """Hand over the answer, if somebody still waits for it."""
-        with self._lock:  # the worker and `close` may both try
-            if self.future.done() or not self.future.set_running_or_notify_cancel():
-                return
+        with suppress(InvalidStateError):  # it was cancelled, or answered by `Batcher.close`
             if isinstance(answer, BackendError):
                 self.future.set_exception(answer)
             else:
@@ -73,46 +68,45 @@ class Batcher[Q, A]:
     One engine is the rule. Several answer side by side, so that a long request holds up its own engine alone:
     for models behind servers, which lose nothing by it. A batch goes out when there are as many requests as
     the engine has room for, or when the first has waited `bounds.wait` seconds. Requests of different `key`
-    never go out together. Clients take turns: one with many requests does not hold up one with few. A
-    BackendError fails its batch and the thread goes on; any other error is a bug in the model: the threads
-    end, `alive` turns False and every waiting and later request gets WorkerDead.
+    never go out together. Clients take turns: one with many requests does not hold up one with few.
+
+    A BackendError fails its batch. Any other error is a bug in the model: all that its engine holds fails,
+    the engine is made anew, and `alive` is False until the model answers again.
     """
 
     def __init__(
         self,
         name: str,
-        engines: Sequence[BatchEngine[Q, A]],
+        engines: Sequence[Callable[[], BatchEngine[Q, A]]],
         bounds: BatchBounds,
         *,
         key: Callable[[Q], Hashable] = lambda _: None,
         observe: Callable[[int, float], None] = lambda _size, _seconds: None,
     ) -> None:
         self.name = name
-        self._bounds = bounds
-        self._key = key
-        self._observe = observe
+        self._bounds, self._key, self._observe = bounds, key, observe
         self._queue: list[Work[Q, A]] = []
         self._under_way: list[Work[Q, A]] = []
         self._changed = threading.Condition()
-        self._closing = False
+        self._closing = self._broken = False
         self._turn = 0
         self._turns: dict[Hashable, int] = {}
-        """When each client that is here had its last turn."""
+        """The last turn of each client that is here."""
         self._pace = 0.0
         """Seconds a request, lately."""
         self._moved = self._answered = time.monotonic()
-        """When the engine last took a turn or had nothing to do."""
+        """The last time that an engine took a turn or had nothing to do."""
         self._threads = [
-            threading.Thread(target=self._work, args=(engine,), name=f"goalreel-{name}", daemon=True)
-            for engine in engines
+            threading.Thread(target=self._work, args=(make, make()), name=f"goalreel-{name}", daemon=True)
+            for make in engines
         ]
         for thread in self._threads:
             thread.start()
 
     @property
     def alive(self) -> bool:
-        """Whether the model's threads take requests and answer them."""
-        return all(thread.is_alive() for thread in self._threads) and not self._closing
+        """True if the model takes requests, and its last turn did not end in a bug."""
+        return not self._closing and not self._broken
 
     @property
     def waiting(self) -> int:
@@ -126,7 +120,7 @@ class Batcher[Q, A]:
 
     @property
     def silent_seconds(self) -> float:
-        """How long requests are under way without a token, or for an engine of calls without an answer."""
+        """Seconds that requests are under way without a token or, for an engine of calls, an answer."""
         return time.monotonic() - self._moved if self._under_way else 0.0
 
     def check_room(self, client: Hashable = None) -> None:
@@ -136,7 +130,7 @@ class Batcher[Q, A]:
             QueueFull: no room, and no client has more requests in the queue than this one.
             WorkerDead: nobody will answer.
         """
-        if not self.alive:
+        if self._closing:
             raise WorkerDead(f"the {self.name} model is not running")
         if len(self._queue) >= self._bounds.queue:
             waiting = Counter(work.client for work in list(self._queue))
@@ -153,20 +147,19 @@ class Batcher[Q, A]:
             WorkerDead: nobody will answer.
         """
         work: Work[Q, A] = Work(request, client, self._key(request), time.monotonic())
-        refused = None
         with self._changed:
             if bounded:
                 self.check_room(client)
-                if len(self._queue) >= self._bounds.queue:
-                    busiest, _ = Counter(work.client for work in self._queue).most_common(1)[0]
-                    refused = next(work for work in reversed(self._queue) if work.client == busiest)
-                    self._queue.remove(refused)
-            elif not self.alive:
+            elif self._closing:
                 raise WorkerDead(f"the {self.name} model is not running")
+            if bounded and len(self._queue) >= self._bounds.queue:
+                busiest, _ = Counter(work.client for work in self._queue).most_common(1)[0]
+                refused = next(work for work in reversed(self._queue) if work.client == busiest)
+                self._queue.remove(refused)
+                with suppress(InvalidStateError):
+                    refused.future.set_exception(self._full())
             self._queue.append(work)
             self._changed.notify()
-        if refused is not None and refused.future.set_running_or_notify_cancel():
-            refused.future.set_exception(self._full())
         work.future.add_done_callback(lambda f: self._forget(work) if f.cancelled() else None)
         return work.future
 
@@ -183,12 +176,13 @@ class Batcher[Q, A]:
         """Fail what waits, and after `timeout` seconds also what the model has not answered by then."""
         with self._changed:
             self._closing = True
+            waiting, self._queue = self._queue, []
             self._changed.notify_all()
-        self._fail(self._take_queue(), "the server is stopping")
+        _fail(waiting, WorkerDead("the server is stopping"))
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        self._fail(self._under_way, "the server is stopping")
+        _fail(self._under_way, WorkerDead("the server is stopping"))
 
     def _full(self) -> QueueFull:
         return QueueFull(self.name, min(60, max(1, math.ceil(len(self._queue) * self._pace))))
@@ -198,62 +192,49 @@ class Batcher[Q, A]:
             if work in self._queue:
                 self._queue.remove(work)
 
-    def _take_queue(self) -> list[Work[Q, A]]:
-        with self._changed:
-            waiting, self._queue = self._queue, []
-        return waiting
-
-    @staticmethod
-    def _fail(works: Sequence[Work[Q, A]], reason: str) -> None:
-        for work in works:
-            work.answer(WorkerDead(reason))
-
-    def _work(self, engine: BatchEngine[Q, A]) -> None:
+    def _work(self, make: Callable[[], BatchEngine[Q, A]], engine: BatchEngine[Q, A]) -> None:
+        held: list[Work[Q, A]] = []
         try:
-            while self._collect(engine):
-                self._step(engine)
-        finally:
-            with self._changed:
-                died, self._closing = not self._closing, True
-                self._changed.notify_all()
-            if died:
-                self._fail(self._under_way, f"the {self.name} model died: see the server's log")
-            self._fail(self._take_queue(), f"the {self.name} model is not running")
+            while True:
+                started, size = time.monotonic(), 0
+                try:
+                    if (batch := self._next_batch(engine)) is None:
+                        return
+                    held = [work for work in held if not work.abandoned] + batch
+                    started = time.monotonic()
+                    if batch:
+                        engine.start(batch)
+                    size = engine.step()
+                    self._broken = False
+                except Exception:
+                    log.exception("the %s model failed", self.name)
+                    self._broken = True
+                    _fail(held, BackendError(f"the {self.name} model failed: see the server's log"))
+                    engine = make()
+                self._note(size, started)
+        finally:  # at the end of the server, or where no engine can be made
+            self._closing = True
+            _fail([*held, *self._queue], WorkerDead(f"the {self.name} model is not running"))
 
-    def _collect(self, engine: BatchEngine[Q, A]) -> bool:
-        """Give the engine what it has room for; wait while there is nothing to do. False when closing."""
+    def _next_batch(self, engine: BatchEngine[Q, A]) -> list[Work[Q, A]] | None:
+        """Take what the engine has room for; wait while there is nothing to do. None when closing."""
         while True:
             # Without the lock: it may copy a cache.
             room = engine.room(self._bounds.size) if self._queue else 0
             with self._changed:
                 if self._closing:
-                    return False
+                    return None
                 batch = self._first(room) if room and self._queue else []
                 remaining = batch[0].arrived + self._bounds.wait - time.monotonic() if batch else 0.0
                 if batch and (len(batch) >= room or remaining <= 0):
                     self._take(batch)
-                    break
+                    return batch
                 if engine.busy:
-                    return True
+                    return []
                 self._changed.wait(remaining if self._queue else None)
-        engine.start(batch)
-        return True
-
-    def _take(self, batch: Sequence[Work[Q, A]]) -> None:
-        self._queue = [work for work in self._queue if work not in batch]
-        if not self._under_way:
-            self._moved = self._answered = time.monotonic()
-        self._under_way += batch
-        self._note_turns(batch)
-
-    def _note_turns(self, batch: Sequence[Work[Q, A]]) -> None:
-        self._turn += 1
-        self._turns |= {work.client: self._turn for work in batch}
-        present = {work.client for work in (*self._queue, *self._under_way)}
-        self._turns = {client: turn for client, turn in self._turns.items() if client in present}
 
     def _first(self, room: int) -> list[Work[Q, A]]:
-        """The next batch. Of two requests, that goes first whose client has fewer before it or under way.
+        """Choose the next batch. That request goes first whose client has fewer before it or under way.
 
         Where they have as many, the client goes first whose last turn was longer ago.
         """
@@ -265,9 +246,17 @@ class Batcher[Q, A]:
         ordered = [work for *_, work in sorted(ranked, key=lambda rank: rank[:2])]
         return [work for work in ordered if work.key == ordered[0].key][:room]
 
-    def _step(self, engine: BatchEngine[Q, A]) -> None:
-        started = time.monotonic()
-        size = engine.step()
+    def _take(self, batch: Sequence[Work[Q, A]]) -> None:
+        self._queue = [work for work in self._queue if work not in batch]
+        if not self._under_way:
+            self._moved = self._answered = time.monotonic()
+        self._under_way += batch
+        self._turn += 1
+        self._turns |= {work.client: self._turn for work in batch}
+        present = {work.client for work in (*self._queue, *self._under_way)}
+        self._turns = {client: turn for client, turn in self._turns.items() if client in present}
+
+    def _note(self, size: int, started: float) -> None:
         with self._changed:
             self._moved = time.monotonic()
             if size:
@@ -279,7 +268,9 @@ class Batcher[Q, A]:
             self._under_way = under_way
 
 
-log = logging.getLogger(__name__)
+def _fail(works: Sequence[Work], reason: BackendError) -> None:
+    for work in works:
+        work.answer(reason)
 
 
 class CallEngine[Q, A]:
@@ -291,18 +282,16 @@ class CallEngine[Q, A]:
         call: Callable[[Sequence[Q]], Sequence[A]],
         observe: Callable[[int, float], None] = lambda _size, _seconds: None,
     ) -> None:
-        self._name = name
-        self._call = call
-        self._observe = observe
+        self._name, self._call, self._observe = name, call, observe
         self._works: Sequence[WorkItem[Q, A]] = ()
 
     @property
     def busy(self) -> bool:
-        """Whether a batch is to be answered."""
+        """True if a batch is to be answered."""
         return bool(self._works)
 
     def room(self, limit: int) -> int:
-        """One batch at a time."""
+        """Take one batch at a time."""
         return 0 if self._works else limit
 
     def start(self, works: Sequence[WorkItem[Q, A]]) -> None:
@@ -311,8 +300,7 @@ class CallEngine[Q, A]:
 
     def step(self) -> int:
         """Call the model with the batch."""
-        works = [work for work in self._works if not work.abandoned]
-        self._works = ()
+        works, self._works = [work for work in self._works if not work.abandoned], ()
         if not works:
             return 0
         started = time.monotonic()

@@ -32,7 +32,7 @@ class DrainingServer(BoundedServer):
         self._deadline = time.monotonic() + self._drain_seconds
 
     async def on_tick(self, counter: int) -> bool:
-        """As `BoundedServer.on_tick`; it goes on while work is under way."""
+        """Tick as `BoundedServer` does; go on while work is under way."""
         if self._service.draining:
             busy = self._service.under_way or self._jobs.busy
             self.should_exit = self.should_exit or not busy or time.monotonic() >= self._deadline

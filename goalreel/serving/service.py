@@ -1,9 +1,4 @@
-"""What the routes share: the models behind their batchers, the bounds, the counters, the storyboards.
-
-The counters, gauges and histograms that `/metrics` shows Prometheus.
-
-The models of a server as one storyboard asks them: its requests join the server's batches.
-"""
+"""The state that the routes share: models behind their queues, bounds and counters."""
 
 import asyncio
 import functools
@@ -55,7 +50,7 @@ class Service:
         self.metrics = Metrics()
         self.draining = False
         self.under_way = 0
-        """How many POST requests are being answered now."""
+        """The number of POST requests that are being answered now."""
         self.batchers: dict[str, Batcher] = {}
         """By role: planner, critic, editor."""
         self._bounds = BatchBounds(settings.batch_size, settings.batch_wait_ms / 1000, settings.queue_size)
@@ -71,7 +66,7 @@ class Service:
     def _chat(self, role: Role, chat: Chat) -> ChatBatcher:
         if isinstance(chat, DecodingChat):
             observe = functools.partial(self.metrics.called, role)
-            return Batcher(role, [chat.decoder()], self._bounds, observe=observe)
+            return Batcher(role, [chat.decoder], self._bounds, observe=observe)
 
         def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
             conversations, schema = [r.conversation for r in requests], requests[0].schema
@@ -98,11 +93,12 @@ class Service:
         if role in self.models.remote:
             lanes, bounds = bounds.size, replace(bounds, size=1)
         observe = functools.partial(self.metrics.called, role)
-        return Batcher(role, [CallEngine(role, call, observe) for _ in range(lanes)], bounds, key=key)
+        engine = functools.partial(CallEngine, role, call, observe)
+        return Batcher(role, [engine] * lanes, bounds, key=key)
 
     @property
     def healthy(self) -> bool:
-        """Whether every model's worker is alive and at work."""
+        """True if every model's worker is alive and at work."""
         return all(batcher.alive for batcher in self.batchers.values()) and not self.stuck
 
     @property
@@ -358,12 +354,12 @@ class ServedModels:
             "critic": models.critic_name,
         }
         self.makers = makers(names.get)
-        """How claims name the models."""
+        """The models' names in claims."""
         self.loop: LoopArguments = {
             **loop.loop_arguments,
             "editors": ModelName.parse(models.editor_name).labels,
         }
-        """How the server's storyboards are made."""
+        """Arguments of the loop for the server's storyboards."""
 
     async def ask(self, request: ModelRequest) -> Answer:
         """Ask the model that answers such a request; one that cannot be called is a Failure."""

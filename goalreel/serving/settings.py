@@ -73,7 +73,7 @@ class ServeSettings(Settings):
     max_pixels: int = setting(16_000_000, ge=1)
     """Pixels of all images of one request together."""
     loop: LoopOptions = LoopOptions(max_attempts=3)
-    """How storyboards are made; a request may name its own number of attempts."""
+    """Arguments of the loop; a request may name its own number of attempts."""
     max_running: int = setting(16, ge=1)
     """Storyboards in progress at once."""
     max_stored: int = setting(256, ge=0)

@@ -1,8 +1,6 @@
-"""One storyboard as a job: its requests join the server's batches; clients can follow and cancel it.
+"""Whole storyboards over HTTP: submit, watch, fetch, cancel.
 
-All storyboards of a server, with limits for those in progress and for those stored.
-
-Whole storyboards over HTTP: submit, watch, fetch, cancel.
+Each is a job, whose requests join the server's batches. Those in progress and those stored have limits.
 """
 
 import asyncio
@@ -46,7 +44,7 @@ class Job:
         self.body = b""
         """The finished storyboard as JSON."""
         self.complete, self.degraded, self.end_checked = False, "", NOBODY
-        """As the finished storyboard's."""
+        """The finished storyboard's."""
         self.owed = False
         """It finished while the server shut down, and nobody has fetched it yet."""
         self.running: asyncio.Task[None] | None = None
@@ -133,7 +131,7 @@ class Jobs:
 
     @property
     def busy(self) -> bool:
-        """Whether a client still waits for a job to finish, or may fetch one that has finished."""
+        """True if a client still waits for a job to finish, or may fetch one that has finished."""
         return any(job.status == "running" or job.owed for job in self._jobs.values())
 
     def counts(self) -> dict[str, int]:
@@ -239,7 +237,7 @@ class DoneBody(BaseModel):
 
 
 class Submission(BaseModel):
-    """What to make a storyboard of. Pictures are base64 or data URLs.
+    """The task of a storyboard. Pictures are base64 or data URLs.
 
     `image` is the scene as it is now, and without it the last picture there is; none: from text alone.
     `images` belong to the `<image>` marks of the instruction, in order. `done`: the plan goes on after these.
@@ -285,7 +283,7 @@ async def submit(body: Submission, request: Request, response: Response, service
 
 @router.get("/{job_id}", response_model=JobState, responses=responses(404))
 async def fetch(job_id: JobId, request: Request) -> Response:
-    """How it stands, and the storyboard when it is done."""
+    """Report how it stands, and give the storyboard when it is done."""
     job = _jobs(request).find(job_id)
     job.owed = False
     head = _state(job).model_dump_json(exclude={"storyboard"}).encode()
@@ -328,7 +326,7 @@ async def submitted_task(body: Submission, max_pixels: int) -> Task:
 
 
 def _state(job: Job) -> JobState:
-    """How a job stands, without the record."""
+    """Report how a job stands, without the record."""
     return JobState(
         id=job.id,
         status=job.status,

@@ -68,7 +68,7 @@ class Card:
     corpora: tuple[FileFacts, ...] = ()
     numbers: Mapping[str, float | str] = field(default_factory=dict)
     curve: str = ""
-    """How training went, as a table."""
+    """The course of training, as a table."""
     tags: tuple[str, ...] = ()
     """More tags for the hub, such as the dialect that the model was trained on, unless it is `own`."""
 

@@ -218,7 +218,7 @@ class GrpoConfig(AgentConfig):
     scorer: str | None = None
     """Name of the scorer of its pictures (`models.scorers`)."""
     dialect: DialectName = "own"
-    """As the checkpoint was fine-tuned with."""
+    """The dialect that the checkpoint was fine-tuned with."""
     prompts: Path | None = None
     """A clone of InterleaveThinker, for that dialect."""
     mode: Mode = "strict"

@@ -1,13 +1,9 @@
-"""What an image editor's network is given for an edit, and how far its answer is from the target.
-
-The pipeline itself says what it gives its network beside the noisy picture: one call is begun for each edit,
-and broken off at the network. So a prompt and a source are encoded exactly as they are when the editor is
-used. The network learns velocities (flow matching, arXiv 2403.03206).
-
-Low-rank adapters for an image editor, trained on edits: FLUX.2-klein, Qwen-Image-Edit, FLUX.1-Kontext.
+"""Low-rank adapters for an image editor, trained on edits: FLUX.2-klein, Qwen-Image-Edit, FLUX.1-Kontext.
 
 The recipe: adapters (arXiv 2106.09685) on the attention layers of the editor's network, which learns the
-velocity from the picture after a step to noise (`goalreel.training.editor_lora`).
+velocity from the picture after a step to noise (flow matching, arXiv 2403.03206). The pipeline itself says
+what it gives its network beside the noisy picture: one call is begun for each edit, and broken off at the
+network. So a prompt and a source are encoded exactly as they are when the editor is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +34,7 @@ from goalreel.training.run import begin
 
 @dataclass(frozen=True)
 class NetworkInputs:
-    """What the network is given for one edit, without the noisy picture: `arguments`, and the source's
+    """Inputs of the network for one edit, without the noisy picture: `arguments`, and the source's
     latents (1, n, channels) where there is one picture."""
 
     arguments: Mapping[str, Any]
@@ -135,7 +131,7 @@ CHECKPOINT = "checkpoint.pt"
 
 
 class EditorLoraConfig(TrainingConfig):
-    """How adapters of an editor are trained, on one device."""
+    """Settings by which adapters of an editor are trained, on one device."""
 
     method: Literal["lora"]
     editor: Annotated[str, Field(min_length=1)]

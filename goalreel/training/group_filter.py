@@ -30,11 +30,11 @@ SHARD = 100
 
 @dataclass(frozen=True)
 class GroupSampling:
-    """How a Critic is asked about each row. `chat` samples; what is greedy says the same every time."""
+    """A Critic, and how it is asked about each row. `chat` samples; a greedy one says the same every time."""
 
     chat: Chat
     name: str
-    """What the corpus calls the Critic; another one does not go on with it."""
+    """The Critic's name in the corpus; another one does not go on with it."""
     replies: int = 8
     dialect: Dialect = OWN
     mode: Mode = "strict"

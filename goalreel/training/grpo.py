@@ -48,8 +48,8 @@ DEFAULTS = {
     "scale_rewards": "batch",
     "top_k": 0,
 }
-"""Of TRL's settings, those whose defaults differ here. `scale_rewards`: divided by the spread of their own
-group,
+"""Our defaults of TRL's settings that differ from its own. `scale_rewards`: divided by the spread of their
+own group,
 a single dissent among equal replies is blown up to as much as the largest of differences."""
 _PICTURES = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 THOUGHTS = ("reasoning", "reasoning_content", "thinking")
@@ -65,7 +65,8 @@ class RunCost:
     rollouts: int
     completions: int
     edits: int
-    """Of rows whose candidate is wrong, one a row for the control (`rewards.Marks`) among them; a remembered
+    """Edits of rows whose candidate is wrong, one a row for the control (`rewards.Marks`) among them; a
+    remembered
     one is not asked for again."""
 
     def __str__(self) -> str:

@@ -1,16 +1,13 @@
-"""The two published forms of the Critic's reward. They are different objectives, not two notations of one.
-
-`paper` (arXiv 2606.13679, section 3.3): accuracy is -|verdict - J|, and step is the change of the overall
-score, 0-10. One point more is worth 0.4, a right verdict 0.1, the form 0.5.
-`repository` (its `interleave_thinker_reward.py`): accuracy is 0 or 1, step is 0.6 semantics + 0.2 quality,
-each change brought to 0-1. One point of semantics is worth 0.015, a right verdict 0.1. It is the default,
-since the published weights presumably came from it.
-
-The reward of a Critic's reply: its form, its verdict, and what its prompt did to the picture.
+"""The reward of a Critic's reply: its form, its verdict, and what its prompt did to the picture.
 
 R = 1/2 format + 1/2 (0.2 accuracy + 0.8 step) (InterleaveThinker, arXiv 2606.13679, section 3.3). It depends
 on no trainer: rows and replies go in, marks come out. A reply whose marks depend on a service that failed has
-none.
+none. Two forms are published, which are different objectives, not two notations of one:
+
+`paper` (section 3.3): accuracy is -|verdict - J|, and step is the change of the overall score, 0-10. One
+point more is worth 0.4, a right verdict 0.1, the form 0.5. `repository` (its `interleave_thinker_reward.py`):
+accuracy is 0 or 1, step is 0.6 semantics + 0.2 quality, each change brought to 0-1. One point of semantics is
+worth 0.015, a right verdict 0.1. It is the default, since the published weights presumably came from it.
 """
 
 import asyncio
@@ -35,12 +32,12 @@ from goalreel.training.config import FormName
 from goalreel.types import Candidate, Edit, Editor, Failure, Verdict
 
 _SEMANTICS = 0.75
-"""Of the step: 0.6 of 0.8; the rest is quality's."""
+"""The share in the step, 0.6 of 0.8; the rest is quality's."""
 
 
 @dataclass(frozen=True)
 class RewardForm:
-    """What a verdict and a step earn. `unchanged`: nothing was edited, or nothing came of it."""
+    """Marks of a verdict and a step. `unchanged`: nothing was edited, or nothing came of it."""
 
     right: float
     wrong: float
@@ -88,7 +85,7 @@ class RewardWeights:
 
 @dataclass(frozen=True)
 class Marks:
-    """What one reply earns. `success` is its verdict, None where it cannot be read."""
+    """Marks of one reply. `success` is its verdict, None where it cannot be read."""
 
     format: float
     accuracy: float
@@ -99,7 +96,8 @@ class Marks:
     refused: bool = False
     """Its prompt was not drawn: too long, or the editor will not."""
     control: float | None = None
-    """What the row's own order would earn as a step, drawn again with the same new seed: what is better by
+    """The marks that the row's own prompt would earn as a step, drawn again with the same new seed: what is
+    better by
     the seed alone. None where the reply's prompt was not drawn, or the control's scores are not known."""
 
     def total(self, weights: RewardWeights) -> float:

@@ -1,14 +1,9 @@
-"""Training rows as conversations: read from ShareGPT files, and made into tensors as `HfChat` makes them.
+"""Training rows: conversations from ShareGPT files, as tensors as `HfChat` makes them; critiques for GRPO.
 
 A file is a JSON list, or JSON Lines, of `{"messages": [{"role": ..., "content": ...}], "images": [...]}`,
 as LLaMA-Factory reads them. Each `<image>` in a content stands for the next of `images`, which are paths
-relative to the file. The last message is the assistant's reply, and the only text that is learned.
-
-Critiques as GRPO reads them: from disk, one at a time; validation and test seeds are refused.
-
-Rows of a corpus on disk, by number; a row's pictures are decoded when it is read.
-
-The order of training rows: random, but with rows of one length together, so that little is padded.
+relative to the file. The last message is the assistant's reply, and the only text that is learned. Critiques
+are read from disk one at a time; validation and test seeds are refused.
 """
 
 import json

@@ -30,7 +30,7 @@ def replicated(monkeypatch):
     monkeypatch.setattr(
         cluster, "serve_cluster", lambda build, settings, *_, **__: deployed.append((build, settings))
     )
-    monkeypatch.setattr("goalreel.http.listen", lambda *_: nullcontext())
+    monkeypatch.setattr("goalreel.http.access.listen", lambda *_: nullcontext())
 
     def models(*options: str) -> tuple[Models, ServeSettings]:
         CliRunner().invoke(app, [*options, "--ray", "--port", "4321"], catch_exceptions=False)
