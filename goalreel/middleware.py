@@ -5,7 +5,7 @@ journal or a circuit breaker is a middleware: it takes such a function and retur
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from goalreel.image import Image
 from goalreel.types import (
@@ -37,8 +37,14 @@ def ask_model(
 
 def ask_models(planner: Planner, editor: Editor, critic: Critic) -> Ask:
     """Return the function that asks each of three models for its stage."""
+    if isinstance(planner, AskAdapter) and planner is editor is critic:
+        return planner.ask
     models: Mapping[Stage, Planner | Editor | Critic] = {"plan": planner, "edit": editor, "judge": critic}
-    return lambda stage, requests: ask_model(models[stage], stage, requests)
+
+    def ask(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+        return ask_model(models[stage], stage, requests)
+
+    return ask
 
 
 def ask_in_groups[Q, K, A](
@@ -83,16 +89,13 @@ class AskAdapter:
         self.ask = ask
 
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
-        """Answer i plans task i."""
-        return self._typed("plan", tasks)
+        """Plan each task."""
+        return cast(Any, self.ask("plan", tasks))
 
     def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        """Answer i is the picture of edit i."""
-        return self._typed("edit", edits)
+        """Draw each edit."""
+        return cast(Any, self.ask("edit", edits))
 
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
-        """Answer i judges candidate i."""
-        return self._typed("judge", candidates)
-
-    def _typed(self, stage: Stage, requests: Sequence[Request]) -> Any:
-        return self.ask(stage, requests)  # which type the answers have depends on the stage
+        """Judge each candidate."""
+        return cast(Any, self.ask("judge", candidates))

@@ -6,7 +6,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +103,7 @@ def _provenance(cuts: dict[Path, Cut], request: TopicRequest) -> dict[str, Any]:
     content = {
         "goalreel": __version__,
         "bags": fingerprint(cuts),
-        "request": asdict(request),
+        "request": request.model_dump(),
         "fps": next(iter(cuts.values())).fps,
         "episodes": episodes,
     }

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -151,7 +150,7 @@ def write_goals(
     camera = cameras_of(cuts)[0]
     source = Source.open(recorded)
     provenance = {"use_unverified": use_unverified, "subgoal_form": form, "goalreel": __version__}
-    settings = {**asdict(request), **provenance}
+    settings = {**request.model_dump(), **provenance}
     boards = []
     with Records.open(out, settings, source.fingerprint()) as records:
         done = records.done()

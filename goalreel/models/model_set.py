@@ -3,15 +3,30 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
-from goalreel.http.probe import probe
+from goalreel.image import Image
 from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
 from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.torch_support import free_memory, has_gpu
-from goalreel.types import ROLES, STAGE_OF_ROLE, Ask, Critic, Editor, Planner, Role, Stage
+from goalreel.types import (
+    ROLES,
+    STAGE_OF_ROLE,
+    Ask,
+    Candidate,
+    Critic,
+    Edit,
+    Editor,
+    Failure,
+    Plan,
+    Planner,
+    Role,
+    Stage,
+    Task,
+    Verdict,
+)
 
 
 @dataclass(frozen=True)
@@ -101,12 +116,11 @@ def display_names(names: Mapping[str, str], notes: Mapping[str, str]) -> dict[st
     return {role: f"{name} ({notes[role]})" if role in notes else name for role, name in public.items()}
 
 
-class Lazy[M: Planner | Editor | Critic](AskAdapter):
+class Lazy[M: Planner | Editor | Critic]:
     """A model that is loaded when it is first asked; it answers for the stages that the model has."""
 
     def __init__(self, build: Callable[[], M], release: Callable[[], None] = lambda: None) -> None:
         """`release` drops what else holds the model, when it is freed."""
-        super().__init__(lambda stage, requests: ask_model(self.model, stage, requests))
         self._build, self._release = build, release
 
     @cached_property
@@ -114,12 +128,26 @@ class Lazy[M: Planner | Editor | Critic](AskAdapter):
         """The model itself, loaded now if it has not been asked yet."""
         return self._build()
 
+    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
+        """Let the model plan."""
+        return cast(Planner, self.model).plan(tasks)
+
+    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
+        """Let the model draw."""
+        return cast(Editor, self.model).edit(edits)
+
+    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
+        """Let the model judge."""
+        return cast(Critic, self.model).judge(candidates)
+
     def probe(self) -> str | None:
-        """Ask the model's server whether it is there, as `goalreel.http.probe.ServerModel` says."""
+        """Ask the model's server whether it is there (`goalreel.http.probe.ServerModel`)."""
+        from goalreel.http.probe import probe
+
         return probe(self.model)
 
     def free(self) -> None:
-        """Give back the model's memory. It is loaded anew if it is asked again."""
+        """Give back the model's memory. It is loaded again when it is asked again."""
         self.__dict__.pop("model", None)
         self._release()
         free_memory()
@@ -151,7 +179,7 @@ class ModelSet:
 
     @property
     def ask(self) -> Ask:
-        """The three models as one function."""
+        """Return the three models as one function."""
         return ask_models(self.planner, self.editor, self.critic)
 
     def with_models(self, models: Mapping[Role, Any]) -> "ModelSet":
