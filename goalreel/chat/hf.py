@@ -26,9 +26,8 @@ from goalreel.chat.conversation import (
     cut_off,
     token_reply,
 )
-from goalreel.chat.decoding import OUT_OF_MEMORY, Lane, LocalWork, RecordScores, ReplyRow
+from goalreel.chat.decoding import OUT_OF_MEMORY, Lane, LocalWork, RecordScores, ReplyRow, row_tokens
 from goalreel.chat.hf_model import ChatTemplate, load_checkpoint, sampling
-from goalreel.chat.hf_tokens import row_tokens
 from goalreel.errors import BackendError, InputError, first_line
 from goalreel.progress import begin_reply
 from goalreel.torch_support import free_memory, threads_for

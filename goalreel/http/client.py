@@ -6,6 +6,7 @@ loop, so that connections stay open between calls, and a call works in a noteboo
 
 import asyncio
 import json
+import os
 import re
 import ssl
 import threading
@@ -236,6 +237,9 @@ def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="goalreel-http", daemon=True).start()
     return loop
+
+
+os.register_at_fork(after_in_child=_loop.cache_clear)  # no thread goes along
 
 
 def _close(client: httpx2.AsyncClient) -> None:
