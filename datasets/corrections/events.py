@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from goalreel.boards.changes import ChooseAttempt, DeleteStep, RedoChange, UndoChange
 from goalreel.boards.words import StepId, Words
 from goalreel.details import Aspect
 from goalreel.settings import Frozen
@@ -75,13 +76,6 @@ class InsertStep(Frozen):
     name: Words
 
 
-class DeleteStep(Frozen):
-    """Remove a step; its frames are of none."""
-
-    kind: Literal["delete"] = "delete"
-    step: StepId
-
-
 class RenameStep(Frozen):
     """Other words; None leaves them."""
 
@@ -110,14 +104,6 @@ class DescribeStep(Frozen):
     """None removes it."""
     restorable: bool | None = None
     """The robot could still mend the failure."""
-
-
-class ChooseAttempt(Frozen):
-    """Take another attempt's picture as the goal image."""
-
-    kind: Literal["choose"] = "choose"
-    step: StepId
-    attempt: Annotated[int, Field(ge=0)]
 
 
 class TakeFrame(Frozen):
@@ -158,18 +144,6 @@ class GiveVerdict(Frozen):
 
     kind: Literal["verdict"] = "verdict"
     verdict: Opinion
-
-
-class UndoChange(Frozen):
-    """Take back the last change that was not taken back."""
-
-    kind: Literal["undo"] = "undo"
-
-
-class RedoChange(Frozen):
-    """Make the change again that was taken back last."""
-
-    kind: Literal["redo"] = "redo"
 
 
 type StepEdit = (

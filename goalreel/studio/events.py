@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from goalreel.boards.changes import ChooseAttempt, DeleteStep, RedoChange, UndoChange
 from goalreel.boards.words import Phrase, StepId
 from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
@@ -41,13 +42,6 @@ class AddEdit(Frozen):
     before: StepId | None = None
 
 
-class DeleteEdit(Frozen):
-    """Remove a step."""
-
-    kind: Literal["delete"] = "delete"
-    step: StepId
-
-
 class MoveEdit(Frozen):
     """Put a step before another; None: at the end."""
 
@@ -69,14 +63,6 @@ class DrawEdit(Frozen):
     variants: Annotated[int, Field(ge=0, le=MAX_VARIANTS)] = 0
 
 
-class ChooseEdit(Frozen):
-    """Take an attempt's picture as the goal image. It stays as verified as the Critic left it."""
-
-    kind: Literal["choose"] = "choose"
-    step: StepId
-    attempt: AttemptNumber
-
-
 class JudgeEdit(Frozen):
     """Accept or refuse an attempt's picture, whatever the Critic said; to accept also chooses it."""
 
@@ -95,33 +81,21 @@ class ContinueEdit(Frozen):
     done: Annotated[int, Field(ge=0, lt=1000)]
 
 
-class UndoEdit(Frozen):
-    """Take back the last change that stands."""
-
-    kind: Literal["undo"] = "undo"
-
-
-class RedoEdit(Frozen):
-    """Make the change again that was taken back last."""
-
-    kind: Literal["redo"] = "redo"
-
-
 type StepChange = (
-    WordsEdit | AddEdit | DeleteEdit | MoveEdit | DrawEdit | ChooseEdit | JudgeEdit | ContinueEdit
+    WordsEdit | AddEdit | DeleteStep | MoveEdit | DrawEdit | ChooseAttempt | JudgeEdit | ContinueEdit
 )
 """A change of what a storyboard is."""
 type BoardEdit = Annotated[
     WordsEdit
     | AddEdit
-    | DeleteEdit
+    | DeleteStep
     | MoveEdit
     | DrawEdit
-    | ChooseEdit
+    | ChooseAttempt
     | JudgeEdit
     | ContinueEdit
-    | UndoEdit
-    | RedoEdit,
+    | UndoChange
+    | RedoChange,
     Field(discriminator="kind"),
 ]
 """Everything that a person can do. (With an alias among its members pydantic names no field at fault.)"""

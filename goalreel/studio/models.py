@@ -6,7 +6,7 @@ The page shows which presets cannot be used here, and why. Nothing is loaded, fe
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -157,7 +157,7 @@ class ModelSets:
             return self._started
         if _is_local(models):
             self._make_room(name, at_work)
-        settings = replace(self._started.settings, loop=loop)
+        settings = self._started.settings.model_copy(update={"loop": loop})
         service = self._services[name] = Service(models, settings)
         return service
 

@@ -63,7 +63,7 @@ def change_words(edit: events.BoardEdit) -> str:
             return f"changed the {' and the '.join(name.replace('_', ' ') for name in words)}"
         case events.AddEdit():
             return f"added “{edit.name}”"
-        case events.DeleteEdit():
+        case events.DeleteStep():
             return "removed a step"
         case events.MoveEdit():
             return "moved a step"
@@ -72,15 +72,15 @@ def change_words(edit: events.BoardEdit) -> str:
             return f"{text}, and those after it" if edit.rest else text
         case events.DrawEdit():
             return f"drew {edit.variants} variants of a step"
-        case events.ChooseEdit():
+        case events.ChooseAttempt():
             return f"chose picture {edit.attempt + 1}"
         case events.JudgeEdit():
             return f"{'accepted' if edit.accept else 'refused'} picture {edit.attempt + 1}"
         case events.ContinueEdit():
             return f"went on from a later picture, after {edit.done} steps"
-        case events.UndoEdit():
+        case events.UndoChange():
             return "took back a change"
-        case events.RedoEdit():
+        case events.RedoChange():
             return "made a change again"
     assert_never(edit)
 

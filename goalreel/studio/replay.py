@@ -62,7 +62,7 @@ def _changed(state: StudioState, event: events.BoardEvent) -> StudioState:
         case events.PlanFailed():
             return state.model_copy(update={"failure": what.failure}) if _waits(state, what) else state
         case events.PersonsChange(edit=edit):
-            if isinstance(edit, events.UndoEdit | events.RedoEdit):
+            if isinstance(edit, events.UndoChange | events.RedoChange):
                 return state
             return _with_change(state, edit, event.number)
         case events.DrawnPicture() | events.AttemptEnded() | events.StepEnded():
@@ -179,7 +179,7 @@ def _with_change(state: StudioState, edit: events.StepChange, number: int) -> St
     match edit:
         case events.WordsEdit():
             return state.replaced(place, _worded(step, edit, number))
-        case events.DeleteEdit():
+        case events.DeleteStep():
             if len(state.steps) == 1:
                 raise InputError("it is the only step: change its words instead")
             return state.replaced(place)
@@ -187,7 +187,7 @@ def _with_change(state: StudioState, edit: events.StepChange, number: int) -> St
             return _moved(state, place, edit)
         case events.DrawEdit():
             return _drawn(state, place, edit, number)
-        case events.ChooseEdit():
+        case events.ChooseAttempt():
             _check_picture(step, edit.attempt)
             return state.replaced(place, step.model_copy(update={"chosen": edit.attempt}))
         case events.JudgeEdit():
