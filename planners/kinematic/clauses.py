@@ -50,9 +50,9 @@ class Clause:
     With `tool` it names what the hand takes for it ("wipe the table with the sponge"): that is the `object`.
     """
     means: Means = "grasp"
-    """What the hand does to the object: "wipe the table" needs a tool, "open the door" only a push."""
+    """The hand's way with the object: "wipe the table" needs a tool, "open the door" only a push."""
     way: Way = ""
-    """Where the words say that the hand takes the object to."""
+    """The direction in which the hand takes the object, by the words."""
     understood: bool = True
     """A rule has read every word of it."""
     unordered: bool = False
@@ -60,17 +60,17 @@ class Clause:
 
     @property
     def grasps(self) -> bool:
-        """Whether the hand must close on the object."""
+        """The hand must close on the object."""
         return self.kind != "act" or self.means == "grasp" or self.picked
 
     @property
     def takes_tool(self) -> bool:
-        """Whether it names what the hand takes to do it."""
+        """It names what the hand takes to do it."""
         return self.picked and self.means == "tool"
 
     @property
     def pulls(self) -> bool:
-        """Whether the hand may as well hook on the object."""
+        """The hand may as well hook on the object."""
         return self.means in ("pull", "lift")
 
     @property
@@ -242,19 +242,19 @@ def _complete(first: str, second: str) -> list[tuple[str, bool]]:
 PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
 _LAST_PRONOUN = re.compile(r"\b(?:it|them)$", re.IGNORECASE)
 _SOURCE = re.compile(r"^(?:out of|off|from|away from)\b|^to the (?:left|right)$")
-"""What follows a thing and names no other place for it."""
+"""Words that follow a thing and name no other place for it."""
 _EACH = re.compile(rf"^(?!between\b).*\b(?:each|every|both|all|{'|'.join(NUMBERS)}|\d+ )\b")
 _TOOLS = words(
     "bat broom brush chopsticks cloth fork hammer key knife ladle paddle pen pencil pole rag rake rod ruler "
     "scissors scoop scraper screwdriver shovel spatula sponge spoon squeegee stick tongs tool towel tweezers "
     "wrench it"
 )
-"""What one pushes or opens another thing with; "the box with the red lid" is a box."""
+"""Things with which one pushes or opens another; "the box with the red lid" is a box."""
 _GRASPS = words("grasp grab seize pick")
 _OBJECTLESS = words("load set lay")
 """Without a place they mean something else: "set the table", "load the dishwasher"."""
 _RESHAPES = words("fold cut slice chop")
-"""What follows "into" is no place, but what becomes of the thing."""
+"""Verbs whose "into" names no place, but a new form of the thing."""
 _RANK = re.compile(
     r"\b(?:second|third|fourth|fifth|\dnd|\drd|\dth)\b.* from the (?:left|right|top|bottom|front|back|end)\b"
     r"|\b\w+est\b.* to "
@@ -270,7 +270,7 @@ class _Antecedent:
     thing: str = ""
     several: bool = False
     is_object: bool = True
-    """As the object of a clause it can mean nothing else: "put it in the box"."""
+    """It can mean nothing else as the object of a clause: "put it in the box"."""
     is_place: bool = True
     """Nor can it at the end: "put the cup in it"."""
 
@@ -360,7 +360,7 @@ _ALONG = words("push slide drag shove nudge sweep roll")
 _DIRECTED = words("push pull slide drag shove nudge tug")
 """Verbs with which "up" and "down" say where a thing goes; one may roll up a towel on a table."""
 _PART = re.compile(r"on the |to the \w+ side", re.IGNORECASE)
-"""Of what is a surface: "on the left of the table" is not beside it."""
+"""A side, which on a surface is a place: "on the left of the table" is not beside it."""
 _ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
 _PARTICIPLES = {
     **dict.fromkeys(("put", "hit", "cut", "spread"), ""),
@@ -502,7 +502,7 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
 
 
 def _way(word: str, means: Means, rest: str, direction: str) -> Way:
-    """Where the words say that the hand takes the thing to."""
+    """Tell the direction in which the hand takes the thing, by the words."""
     if word in _DIRECTED and direction in _UPWARDS | _DOWNWARDS:
         return "up" if direction in _UPWARDS else "down"
     if means in ("push", "pull"):

@@ -249,7 +249,7 @@ class _Frames:
     episodes: int
 
     def stops(self) -> tuple[Curve, Curve]:
-        """Where the hand stands under either of two commands: the one that moves it low, and the other."""
+        """The hand's values under either of two commands: the one that moves it low, and the other."""
         is_less = self.commands < (self.commands.min() + self.commands.max()) / 2
         less, more = self.hands[is_less], self.hands[~is_less]
         return (less, more) if less.mean() < more.mean() else (more, less)

@@ -93,7 +93,7 @@ class HandContacts:
     explained: bool
     """The motion or the camera shows these contacts; otherwise they are guesses."""
     tool_touch: Touch | None = None
-    """Where the tool of the only clause meets its thing, if that is seen."""
+    """The contact at which the tool of the only clause meets its thing, if that is seen."""
 
 
 def find_contacts(

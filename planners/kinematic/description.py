@@ -33,16 +33,16 @@ class MotionDescription:
         self._hands = [(hand, read_motion(recording, hand)) for hand in layout.hands]
 
     def motion(self, segment: Segment) -> str:
-        """How the robot moves."""
+        """Describe how the robot moves."""
         parts = [", ".join(_moves(hand, m, segment, self._side(hand))) for hand, m in self._hands]
         return "; ".join(parts)
 
     def pose(self, segment: Segment) -> str:
-        """Where the robot is at the last frame."""
+        """Describe where the robot is at the last frame."""
         return "; ".join(self._pose(hand, m, segment.end - 1) for hand, m in self._hands)
 
     def failure(self, segment: Segment) -> str | None:
-        """Why a step failed; None where the motion does not tell."""
+        """Say why a step failed; None where the motion does not tell."""
         for hand, motion in self._hands:
             for cycle in motion.cycles if hand.closed else ():
                 meets = cycle.grasp < segment.end and motion.holds(cycle, max(segment.start, cycle.grasp))
@@ -85,7 +85,7 @@ def _rises(motion: ArmMotion, rise: float) -> bool:
 
 
 def _hand(motion: ArmMotion, segment: Segment) -> str:
-    """What the hand does: each closing and opening in turn, else how it stays."""
+    """Describe the hand: each closing and opening in turn, else how it stays."""
     events = [(c.contact, "closes") for c in motion.cycles]
     events += [(c.let_go, "opens") for c in motion.cycles if c.let_go is not None]
     event_names = [word for frame, word in sorted(events) if segment.start <= frame < segment.end]
@@ -114,15 +114,15 @@ def hand_phases(motion: ArmMotion) -> list[MotionPhase]:
     if motion.closed is None or not motion.cycles:
         return []
     minimum = min(float(motion.closed[c.contact : c.release].min()) for c in motion.cycles)
-    phases: list[MotionPhase] = []
-    for name, start, end in _spans(motion, minimum):
-        if end > start:
-            phases.append(MotionPhase(name=name, segment=Segment(start=start, end=end)))
-    return phases
+    return [
+        MotionPhase(name=name, segment=Segment(start=start, end=end))
+        for name, start, end in _spans(motion, minimum)
+        if end > start
+    ]
 
 
 def _spans(motion: ArmMotion, minimum: float) -> Iterator[tuple[str, int, int]]:
-    """(name, first frame, end); a hand closed by less than `least` holds nothing."""
+    """(name, first frame, end); a hand closed by less than `minimum` holds nothing."""
     assert motion.closed is not None
     n, free = len(motion), 0
     for cycle in motion.cycles:
@@ -130,7 +130,7 @@ def _spans(motion: ArmMotion, minimum: float) -> Iterator[tuple[str, int, int]]:
         if motion.closed[free:grasp].max(initial=0.0) < minimum:
             yield _arm(motion, free, grasp, "open"), free, grasp
         yield CLOSES, grasp, contact
-        release = n if cycle.release is None else cycle.release
+        release = motion.release(cycle)
         yield _arm(motion, contact, release, "closed"), contact, release
         free = n if cycle.free is None else cycle.free
         yield OPENS, release, free
@@ -184,6 +184,6 @@ def _cues(motion: ArmMotion) -> Iterator[Proposal]:
 def _slow(motion: ArmMotion) -> list[int]:
     """Frames below half of the arm's usual speed that are the slowest within half a second on either side."""
     speed, reach = motion.speed, max(1, round(0.5 * motion.fps))
-    slow = np.flatnonzero(speed < 0.5 * np.percentile(speed, 80))
+    slow = np.flatnonzero(speed < 0.5 * motion.usual_speed)
     windows = [(int(i), speed[max(0, i - reach) : i + reach + 1]) for i in slow]
     return [i for i, window in windows if speed[i] == window.min()]

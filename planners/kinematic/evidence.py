@@ -31,13 +31,13 @@ _ELSEWHERE = 0.2
 """A thing is not where the hand let go of it."""
 # Other shares:
 _UPRIGHT = 0.5
-"""Of its way sideways, what a hand that takes a thing up or down does so at least, and the reverse."""
+"""The least way up or down of a hand that takes a thing there, by its way sideways; and the reverse."""
 _DRAG = 0.15
-"""Of the height's range, what a hand rises at most with a thing that goes along what it lies on."""
+"""The greatest rise, by the height's range, with a thing that goes along what it lies on."""
 _STANDS = 0.4
-"""Of the arm's usual speed: below it the arm rests."""
+"""The arm rests below it, by its usual speed."""
 _AS_CLOSED = 0.1
-"""Of the hand's range, by which two holds of one thing may differ."""
+"""The difference of two holds of one thing, by the hand's range."""
 
 
 def gripper_warnings(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterator[str]:

@@ -18,14 +18,14 @@ class Unsegmentable(ValueError):
 
 
 class Finding(BaseModel):
-    """What was understood of one field, how sure it is, and why."""
+    """One field as the data show it, how sure that is, and why."""
 
     model_config = ConfigDict(frozen=True)
 
     field: str
     """Such as `gripper`, or `left gripper` where there are two."""
     value: str | None
-    """As `--layout` writes it; None where there is none, or it is unknown."""
+    """Written as in `--layout`; None where there is none, or it is unknown."""
     confidence: Confidence
     reason: str
 
@@ -70,7 +70,7 @@ class Layout(BaseModel):
     other: "Layout | None" = None
     """The second hand, where there are two."""
     complete: bool = False
-    """Whether an empty field says that there is none: nothing is left to find."""
+    """An empty field says that there is none: nothing is left to find."""
 
     @property
     def hands(self) -> "tuple[Layout, ...]":

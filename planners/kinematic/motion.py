@@ -38,11 +38,11 @@ _RISEN, _LOW = 0.15, 0.05
 """An open hand above the first has left the object, below the second is back."""
 # Shares of what is usual:
 _SLOW = 0.4
-"""Of the arm's speed: below it the arm stands."""
+"""The arm stands below this share of its speed."""
 _STRAIN = 0.5
-"""Of the command: from it on an arm that stands is held back by something."""
+"""Something holds an arm back that stands and is told to go on by this share of the command."""
 _IN_THE_WAY, _CLEARLY = 0.3, 5.0
-"""Of a step, and times the usual miss: so much a step misses where something is in the arm's way."""
+"""A step misses this share of itself, and so many usual misses, where something is in the way."""
 _SETTLES_S = 1.0
 """Seconds of a recording before which is not known how the arm was told to move."""
 # Of a mobile base:
@@ -63,10 +63,10 @@ class ArmMotion:
     speed: Curve
     height: Curve | None
     closed: Curve | None
-    """How closed the hand is, 0-1; None where there is no hand or it never moves."""
+    """Closure of the hand, 0-1; None where there is no hand or it never moves."""
     cycles: tuple[Cycle, ...]
     command: ArmCommand | None = None
-    """How the arm is told to go on; None without such a command."""
+    """The place or speed that the arm is told; None without such a command."""
     drives: tuple[tuple[int, int], ...] = ()
     """Frames [start, end) in which a mobile base drives and the arm stands."""
     is_still: bool = False
@@ -116,7 +116,7 @@ class ArmMotion:
         return any(start < b and a < end for a, b in self.drives)
 
     def closure(self, cycle: Cycle) -> Curve:
-        """How closed the hand is from contact to release, 0-1; never empty."""
+        """Closure of the hand from contact to release, 0-1; never empty."""
         if self.closed is None:
             raise ValueError("no hand, no cycle")
         return self.closed[cycle.contact : cycle.release]
@@ -346,7 +346,7 @@ def _find_drives(recording: Recording, layout: Layout, arm_speed: Curve) -> list
 
 
 def _base_speed(values: NDArray[np.floating], rate: bool, fps: float) -> Curve:
-    """How fast one dimension goes, (n,); 0 throughout for noise."""
+    """The speed of one dimension, (n,); 0 throughout for noise."""
     curve, width = values.astype(np.float64) if rate else unwrap(values), round(0.2 * fps)
     if not moves(curve):
         return np.zeros(len(curve))

@@ -52,7 +52,7 @@ _PICTURES = 9
 
 
 class OpenClause(NamedTuple):
-    """What a clause leaves open. Nouns are in the singular, "" where unknown."""
+    """The open parts of a clause. Nouns are in the singular, "" where unknown."""
 
     thing: str
     place: str
@@ -84,7 +84,7 @@ class OpenClause(NamedTuple):
 
 
 def open_clause(clause: Clause) -> OpenClause | None:
-    """What a clause leaves open; None where it names its object, or has a form that no rule knows.
+    """Find what a clause leaves open; None where it names its object, or has a form that no rule knows.
 
     >>> open_clause(read("clear the red bowl")[0])
     OpenClause(thing='', place='bowl', relation='out of', place_name='the red bowl', own_colour=False)

@@ -25,7 +25,7 @@ _RELATIONS = {
 }
 _LEADS = ("", "please ")
 _SIDE = re.compile(r" (?:left|right|side|top|bottom|middle|cent(?:er|re)|edge|corner|end)\b")
-"""Of a thing: one puts nothing into or on top of the left."""
+"""Sides of a thing: one puts nothing into or on top of the left."""
 _PLAIN_WORDS = {word for text in (*VERBS, *RELATIONS) for word in text.split()} - {*RELEASES, "left", "right"}
 _OTHER_WORDS = (
     "a an the it them and then please first next now finally lastly last also after that afterwards followed "
@@ -79,6 +79,6 @@ def _other(name: str) -> list[str]:
 
 
 def _same(first: list[Clause], second: list[Clause]) -> bool:
-    """Whether names and states agree; the number of grasps does not depend on the wording."""
+    """Tell whether names and states agree; the number of grasps does not depend on the wording."""
     texts, others = ([(c.name, c.state, c.understood) for c in clauses] for clauses in (first, second))
     return texts == others

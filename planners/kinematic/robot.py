@@ -39,7 +39,7 @@ _SECOND_HAND = 1 / 3
 _TOGETHER, _APART = 0.95, 0.8
 """Correlation from which two dimensions are fingers of one hand, and below which hands of two arms."""
 _ENOUGH, _CERTAIN = 2, 5
-"""How far the evidence for a closed end must outweigh the rest, and what it takes to be certain."""
+"""The least lead of the evidence for a closed end, and its weight from which it is certain."""
 _FEW = 0.1
 """Share of the episodes up to which their commands may tell another end than those of the rest."""
 # Of the arm:
@@ -71,12 +71,12 @@ class Robot(BaseModel):
         return self.layout.hands
 
     def settings(self) -> dict[str, object]:
-        """As JSON: the layout as `--layout` writes it, and each finding."""
+        """Give as JSON the layout as `--layout` writes it, and each finding."""
         return {"layout": str(self.layout), "findings": [f.model_dump(mode="json") for f in self.findings]}
 
     @property
     def unknown(self) -> tuple[Finding, ...]:
-        """What the run needs and the data do not tell."""
+        """Fields that the run needs and the data do not tell."""
         return tuple(f for f in self.findings if f.confidence == "unknown")
 
 
@@ -223,7 +223,7 @@ def _moving_hands(recordings: Sequence[Recording], hint: Layout, sample: str) ->
 
 
 def _two_levels(columns: Sequence[NDArray[np.floating]]) -> float:
-    """How much of a dimension's variance two levels explain, over the episodes in which it moves."""
+    """The share of a dimension's variance that two levels explain, over the episodes in which it moves."""
     scores = [two_levels(column) for column in columns if moves(unwrap(column))]
     return float(np.mean(scores)) if 3 * len(scores) >= len(columns) and scores else 0.0
 

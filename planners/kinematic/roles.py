@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from goalreel.planners.kinematic.layout import names_of, values_of
+from goalreel.planners.kinematic.words import words as word_set
 from goalreel.types import Recording
 
 _GRIPPER = re.compile(
@@ -15,30 +17,26 @@ _DIGIT = re.compile(r"finger|thumb|pinky|index|middle|ring|little|knuckle|jaw|cl
 _RATE = re.compile(
     r"vel|force|torque|effort|current|temperature|voltage|load|pressure|tactile|touch|contact", re.IGNORECASE
 )
-"""Of what is measured beside the place of a joint."""
+"""Measures other than the place of a joint."""
 _BODY = re.compile(r"wrist|shoulder|elbow|waist|hip|knee|ankle|head|neck|torso", re.IGNORECASE)
 _JOINT = re.compile(rf"{_BODY.pattern}|joint_?pos", re.IGNORECASE)
 
 
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_TURNS = _word_set(
+_TURNS = word_set(
     "rot rotation rotvec quat quaternion q ori orient orientation angle euler rpy axisangle aa roll pitch "
     "yaw rx ry rz qx qy qz qw w"
 )
-_NOT_A_PLACE = _TURNS | _word_set(
+_NOT_A_PLACE = _TURNS | word_set(
     "vel velocity speed rate linear angular twist omega force torque wrench ft acc accel acceleration imu "
     "gyro mag delta error"
 )
 """Words before x, y and z of what is no place."""
-_THINGS = _word_set(
+_THINGS = word_set(
     "object obj cube block ball target goal camera cam marker tag base torso head odom chassis"
 )
 """Whose place is not the hand's."""
-_HAND = _word_set("ee eef tcp tool end effector hand gripper wrist arm palm flange")
-_PLAIN = _word_set(
+_HAND = word_set("ee eef tcp tool end effector hand gripper wrist arm palm flange")
+_PLAIN = word_set(
     "pos position place pose translation trans xyz cartesian state observation robot current actual measured "
     "left right l r follower motors"
 )
@@ -66,7 +64,7 @@ def named_hands(names: Sequence[str], dims: int) -> list[list[int]]:
 
 
 def is_of_arm(name: str) -> bool:
-    """Whether a dimension is a joint of the arm, or tells where the hand is, by its name.
+    """Tell whether a dimension is a joint of the arm, or tells where the hand is, by its name.
 
     >>> is_of_arm("wrist_roll"), is_of_arm("eef_x"), is_of_arm("motor_6")
     (True, True, False)
@@ -144,27 +142,28 @@ def _is_hand(name: str) -> bool:
 
 
 def _tells_place(name: str) -> bool:
-    """Whether a name tells where a thing is or how it is turned; a finger's roll is a joint of its own."""
+    """Tell whether a name is of a place or an orientation; a finger's roll is a joint of its own."""
     words = _words(name)
     if words and words[-1] in ("x", "y", "z"):
         return True
-    return bool(_TURNS.union(("pose",)).intersection(words)) and not _DIGIT.search(name)
+    return not (_TURNS | {"pose"}).isdisjoint(words) and not _DIGIT.search(name)
 
 
 def _words(name: str) -> list[str]:
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    return [word for word in re.split(r"[^a-z0-9]+", parted) if word]
+    return re.findall("[a-z0-9]+", _parted(name))
 
 
-_BASE = frozenset(("base", "chassis", "odom", "odometry", "wheel", "wheels"))
-_ALONG = frozenset(("x", "y", "vx", "vy", "linear", "forward", "lateral"))
-_TURN = frozenset(("theta", "yaw", "heading", "vtheta", "omega", "wz", "angular"))
-_RATE_WORDS = "vel velocity speed linear angular vx vy vz vtheta omega wx wy wz"
-_RATE_WORDS_OF_BASE = frozenset(_RATE_WORDS.split())
-_FREE = frozenset(("z", "vz", "roll", "pitch", "rx", "ry", "wx", "wy"))
-"""What a hand's velocity has and a base's has not."""
-_ARM_WORDS = "ee eef tcp tool end effector arm hand wrist gripper finger joint head camera object target"
-_ARM = frozenset(_ARM_WORDS.split())
+def _parted(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+_BASE = word_set("base chassis odom odometry wheel wheels")
+_ALONG = word_set("x y vx vy linear forward lateral")
+_TURN = word_set("theta yaw heading vtheta omega wz angular")
+_VELOCITY = word_set("vel velocity speed linear angular vx vy vz vtheta omega wx wy wz")
+_FREE = word_set("z vz roll pitch rx ry wx wy")
+"""Axes that occur in the velocity of a hand, and not of a base."""
+_ARM = word_set("ee eef tcp tool end effector arm hand wrist gripper finger joint head camera object target")
 """No base, but the place of something as the base sees it: `base_ee_x`."""
 _ROBOTS = ((r"lekiwi", 9, 3), (r"aloha", 16, 2))
 """A robot type, the dimensions of its state or action, and how many of them, the last, are the base's.
@@ -180,11 +179,9 @@ def find_base(
 
     A state that holds a base is preferred to an action that does.
     """
-    for source, names, values in (
-        ("state", recording.state_names, recording.state),
-        ("action", recording.action_names, recording.action),
-    ):
-        dims = values.shape[1]
+    sources: tuple[Literal["state", "action"], ...] = ("state", "action")
+    for source in sources:
+        names, dims = names_of(recording, source), values_of(recording, source).shape[1]
         if len(names) == dims and (found := named_base(names)):
             return found, source, f"named {', '.join(names[i] for i in found)}"
         if names:
@@ -207,7 +204,7 @@ def named_base(names: Sequence[str]) -> tuple[int, ...]:
     marked = [i for i, w in enumerate(words) if w & _BASE and not w & _ARM]
     if any(words[i] & (_ALONG | {"wheel", "wheels"}) for i in marked):
         return tuple(marked)
-    rates = [i for i, w in enumerate(words) if w & _RATE_WORDS_OF_BASE and not w & (_ARM | _BASE)]
+    rates = [i for i, w in enumerate(words) if w & _VELOCITY and not w & (_ARM | _BASE)]
     plane = [i for i in rates if words[i] - {"vel", "velocity", "speed"} <= _ALONG | _TURN]
     plane = [i for i in plane if words[i] & (_ALONG | _TURN)]
     both = any(words[i] & _ALONG for i in plane) and any(words[i] & _TURN for i in plane)
@@ -215,10 +212,9 @@ def named_base(names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _letters(name: str) -> frozenset[str]:
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    return frozenset(filter(None, re.split(r"[^a-z]+", parted)))
+    return frozenset(re.findall("[a-z]+", _parted(name)))
 
 
 def is_rate(name: str) -> bool:
-    """Whether a base's dimension is a velocity, by its name."""
-    return bool(_letters(name) & _RATE_WORDS_OF_BASE)
+    """Tell whether a base's dimension is a velocity, by its name."""
+    return bool(_letters(name) & _VELOCITY)

@@ -53,23 +53,8 @@ NAMES = ("", "black", "grey", "white", "brown", "pink", "red", "orange", "yellow
 HUED = range(NAMES.index("brown"), len(NAMES))
 """Indices of the names that are no shade of grey."""
 
-_HUES = (
-    (12, "red"),
-    (16, ""),
-    (38, "orange"),
-    (44, ""),
-    (66, "yellow"),
-    (78, ""),
-    (160, "green"),
-    (195, ""),
-    (252, "blue"),
-    (264, ""),
-    (312, "purple"),
-    (322, ""),
-    (340, "pink"),
-    (348, ""),
-    (361, "red"),
-)
+_HUES = ["red", "", "orange", "", "yellow", "", "green", "", "blue", "", "purple", "", "pink", "", "red"]
+_HUE_ENDS = (12, 16, 38, 44, 66, 78, 160, 195, 252, 264, 312, 322, 340, 348, 361)
 """Upper ends in degrees. The gaps without a name are where words overlap: turquoise, amber, crimson."""
 _BLACK, _WHITE = 0.18, 0.8
 """Value (0-1) below which everything is black, and above which a pixel without a hue is white."""
@@ -89,9 +74,8 @@ def name_colours(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """
     hsv = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2HSV)
     hue, saturation, value = hsv[..., 0], hsv[..., 1], hsv[..., 2]
-    ends = np.array([end for end, _ in _HUES])
-    by_hue = np.array([NAMES.index(name) for _, name in _HUES], np.uint8)
-    code = by_hue[np.searchsorted(ends, hue, side="right")]
+    by_hue = np.array([NAMES.index(name) for name in _HUES], np.uint8)
+    code = by_hue[np.searchsorted(_HUE_ENDS, hue, side="right")]
     faint = saturation < _VIVID
     warm = (hue < 66) | (hue >= 340)
     code[faint & warm] = UNSURE
@@ -113,7 +97,7 @@ _SAME = 30
 """Levels (of 255) by which pixels of the same object may differ: video noise and soft shadow."""
 _CHANGED = 45
 _MOST = 0.3
-"""If more than this share of the picture changes, not one object has moved."""
+"""Share of the picture that may change where one object has moved."""
 _SMALLEST = 12
 """A smaller region, in pixels, has no reliable colour."""
 _SMALLEST_SHARE = 0.0005
@@ -121,7 +105,7 @@ _SMALLEST_SHARE = 0.0005
 _PLAIN = 0.5
 """An object is named by a colour that covers at least this share of it."""
 _ABOUT = 3.0
-"""How many times a thing may be larger or smaller than another of about its size."""
+"""Factor by which a thing may be larger or smaller than another of about its size."""
 _SECTORS = 12
 _NEAR, _BEYOND = 2.5, 4.0
 """The radius of a place's surroundings, and of the area beyond them, in edges of the object."""
@@ -234,7 +218,7 @@ def _largest(mask: PixelMask) -> PixelMask:
 
 
 def _has_thing(mask: PixelMask, size: int) -> bool:
-    """Whether a mask, (h, w), has a connected region of about `size` pixels."""
+    """Tell whether a mask, (h, w), has a connected region of about `size` pixels."""
     _, _, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
     sizes = stats[1:, cv2.CC_STAT_AREA]
     return bool(((sizes > size / _ABOUT) & (sizes < size * _ABOUT)).any())
@@ -263,7 +247,7 @@ _UNSTEADY = 0.2
 _SMALLEST_CHANGE = 0.003
 """Share of the picture that changes, at least."""
 _CAMERA_MOVED = 0.3
-"""If more than this share changes, the camera has moved."""
+"""Share of the picture that changes at most, unless the camera has moved."""
 _APART_S = 0.8
 """Seconds without a change that part two movements."""
 _AT = 0.04
@@ -279,7 +263,7 @@ class SceneChange:
     end: int
     share: float
     at_arm: bool
-    """Whether the arm was at it when it began to move."""
+    """The arm was at it when it began to move."""
 
 
 def find_changes(recording: Recording, camera: str, motion: ArmMotion) -> list[SceneChange]:
@@ -290,7 +274,8 @@ def find_changes(recording: Recording, camera: str, motion: ArmMotion) -> list[S
     Raises:
         DatasetError: the pictures cannot be read.
     """
-    indices = _sample(motion)
+    step = max(1, round(motion.fps / _RATE), -(-len(motion) // _LONGEST))
+    indices = np.arange(0, len(motion), step)
     if len(indices) <= _SOON:
         return []
     pictures = np.stack(list(_pictures(recording, camera, indices)))
@@ -308,11 +293,6 @@ def find_changes(recording: Recording, camera: str, motion: ArmMotion) -> list[S
     return sorted(found, key=lambda change: change.start)
 
 
-def _sample(motion: ArmMotion) -> NDArray[np.int64]:
-    step = max(1, round(motion.fps / _RATE), -(-len(motion) // _LONGEST))
-    return np.arange(0, len(motion), step)
-
-
 def _pictures(recording: Recording, camera: str, indices: NDArray[np.int64]) -> Iterator[NDArray[np.uint8]]:
     for batch in itertools.batched(indices.tolist(), 32):
         for image in recording.frames(camera, batch):
@@ -327,11 +307,11 @@ def _mask_arm(pictures: FrameStack, soon: int) -> NDArray[np.bool_]:
     """Mark what has the colours of the arm, (n, h, w): of what moves in the first `soon` pictures."""
     middle = median_picture(pictures)
     first = pictures[: soon + 1]
-    moving = np.any([_is_other(a, b) for a, b in itertools.pairwise(first)], axis=0)
+    moving = np.any([_differ(a, b) > _LEVELS for a, b in itertools.pairwise(first)], axis=0)
     moving = _widen(moving)
     arm, rest = np.zeros(_BINS**3), np.zeros(_BINS**3)
     for picture in first:
-        arm += np.bincount(_code(picture[moving & _is_other(picture, middle)]), minlength=_BINS**3)
+        arm += np.bincount(_code(picture[moving & (_differ(picture, middle) > _LEVELS)]), minlength=_BINS**3)
         rest += np.bincount(_code(picture[~moving]), minlength=_BINS**3)
     arm, rest = (_spread(counts) / max(counts.sum(), 1.0) for counts in (arm, rest))
     of_arm = arm > rest + 1e-4
@@ -380,10 +360,6 @@ def _movements(
             len(part) / region.size,
             bool((began & (reach > 0)).any()),
         )
-
-
-def _is_other(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> PixelMask:
-    return _most(np.asarray(cv2.absdiff(a, b))) > _LEVELS
 
 
 def _most[Level: np.generic](levels: NDArray[Level]) -> NDArray[Level]:

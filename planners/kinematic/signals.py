@@ -117,7 +117,7 @@ def two_levels(values: NDArray[np.floating]) -> float:
 
 
 def moves(values: Curve) -> bool:
-    """Whether a gripper's curve shows a movement rather than noise."""
+    """Tell whether a gripper's curve shows a movement rather than noise."""
     if len(values) < 2:
         return False
     span = float(np.ptp(values))
@@ -126,8 +126,7 @@ def moves(values: Curve) -> bool:
 
 
 def arm_moves(position: NDArray[np.floating]) -> bool:
-    """Whether some dimension of an arm, (n, dims), shows a movement rather than noise: it goes further than
-    its steps differ from each other."""
+    """Tell whether some dimension of an arm, (n, dims), goes further than its steps differ."""
     values = unwrap(position)
     if len(values) < 3 or not values.shape[1]:
         return False
@@ -255,7 +254,7 @@ _OUTSIDE = 4.0
 
 @dataclass(frozen=True, slots=True)
 class ArmCommand:
-    """Where an arm is in n frames, and how it is told to go on from there."""
+    """The places of an arm in n frames, and how it is told to go on from there."""
 
     place: NDArray[np.float64]
     """(n, dims)."""
@@ -264,11 +263,11 @@ class ArmCommand:
 
     @property
     def effort(self) -> Curve:
-        """How far or how fast the arm is told to go on, (n,)."""
+        """The distance or speed that the arm is told, (n,)."""
         return np.linalg.norm(self.lead, axis=1)
 
     def resistance(self, fps: float) -> Curve | None:
-        """How far each step misses what the commands make expect, in the arm's usual steps: (n,).
+        """Compute how far each step misses what the commands make expect, in the arm's usual steps: (n,).
 
         A frame has the miss of the step, of a tenth of a second at least, that it lies in; zero where the arm
         goes on further than expected, as one that something lets go. None where the arm does not follow the

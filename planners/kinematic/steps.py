@@ -22,7 +22,7 @@ _LIFT = 0.1
 """Share of the height's range by which a lift, of three frames at least, raises the object."""
 _OF_ALL = {"all": "one of the", "both": "one of the two", "some": "one of the", "each": "one", "every": "one"}
 _ALL = re.compile(rf"^({'|'.join(_OF_ALL)})(?: of)?(?: the)?(?= )", re.IGNORECASE)
-"""What a hand takes at a time: one of all the cups, or of both, or one of "each cup"."""
+"""The part that a hand takes at a time: one of all the cups, or of both, or one of "each cup"."""
 
 type StepOutcome = Literal["done", "failed"]
 
@@ -39,9 +39,9 @@ class ClauseSpan:
     touch: Touch | None = None
     """The contact without a grasp that belongs to it."""
     note: str | None = None
-    """What else is known of it (`Step.auxiliary_text`)."""
+    """A remark about it (`Step.auxiliary_text`)."""
     warnings: tuple[str, ...] = ()
-    """Why its words may be untrue, where the motion says so of it alone."""
+    """Reasons why its words may be untrue, where the motion says so of it alone."""
 
 
 # Parts of clauses: a sub-task is one clause; for putting things, one grasp, its release and the retreat.

@@ -24,7 +24,7 @@ class Verb(NamedTuple):
     imperative: str
     state: str
     means: Means = "grasp"
-    """What the hand does to `{o}`.
+    """The hand's way with `{o}`.
 
     - `grasp`: it closes on it.
     - `pull`: it closes or hooks on it.
@@ -104,7 +104,7 @@ DIRECTIONS = words(
     "open shut closed in out up down back away aside sideways forward forwards backward backwards left right "
     "inward inwards outward outwards upward upwards downward downwards over"
 )
-"""Where a thing is pushed or pulled, without a preposition."""
+"""Ways to push or pull a thing, without a preposition."""
 FIXTURES = words(
     "lever handle door drawer window switch faucet tap knob valve crank blind blinds shutter gate flap hinge "
     "latch slider joystick dial"
@@ -149,7 +149,7 @@ _DETERMINERS = words(
     + _NUMBERS
 )
 DETERMINER = re.compile(rf"^(?:{'|'.join(sorted(_DETERMINERS))}|it|them|\d+(?=\s))\b", re.IGNORECASE)
-"""What a noun begins with that needs no article."""
+"""The beginning of a noun that needs no article."""
 _ARTICLES = words("the a my your")
 _SINGLE = words("the a an my your its their our his her this that these those another")
 """Determiners of which a noun has one at most."""

@@ -5,7 +5,7 @@ segment of a window is watched again at the beginning of the next, so that no cu
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from goalreel.chat.ask import Question, ask
 from goalreel.chat.conversation import Chat, Message
@@ -18,9 +18,8 @@ from goalreel.errors import BackendError, DatasetError
 from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.watch.contact_sheet import CONTACTS, TILES, contact_sheet, moments
-from goalreel.planners.watch.details import PlannedRecording, describe
 from goalreel.planners.watch.exemplars import Exemplar, likest
-from goalreel.planners.watch.parsing import parse_watch_reply, snap, watch_schema
+from goalreel.planners.watch.reply import PlannedRecording, describe, parse_watch_reply, snap, watch_schema
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
 MOMENTS = 3 * TILES
@@ -42,7 +41,7 @@ class WatchPlanner:
     step, cover the episode without a gap. A step that the pictures show to fail has the `outcome` `failed`;
     one that contradicts the instruction says so in its `auxiliary_text`. `task.id` names the recording. A
     model gives at most `replies` replies to a window (`goalreel.chat.ask`). Its prompt has the most similar
-    `exemplars` as examples. With `details` it is asked once more about each step (`watch.details`).
+    `exemplars` as examples. With `details` it is asked once more about each step (`watch.reply`).
 
     Raises:
         ValueError: there is no camera, or `replies` is less than 1.
@@ -128,15 +127,11 @@ class WatchCost:
     """An estimate: four characters of a prompt make one."""
 
     def __add__(self, other: "WatchCost") -> "WatchCost":
-        return WatchCost(
-            self.calls + other.calls, self.pictures + other.pictures, self.text_tokens + other.text_tokens
-        )
+        return WatchCost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def times(self, factor: float) -> "WatchCost":
         """Multiply the cost by `factor`, as for more episodes."""
-        return WatchCost(
-            round(self.calls * factor), round(self.pictures * factor), round(self.text_tokens * factor)
-        )
+        return WatchCost(*(round(value * factor) for value in astuple(self)))
 
 
 def watch_cost(
@@ -187,7 +182,7 @@ class _Watch:
     steps: list[Step] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     cut_off: bool = False
-    """Whether the last of `segments` ends only because its window ends."""
+    """The last of `segments` ends only because its window ends."""
 
     def __post_init__(self) -> None:
         self.length = len(self.recording.timestamps)

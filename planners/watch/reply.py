@@ -1,0 +1,279 @@
+"""Read a watching model's replies: the segments of an episode, and the details of each step.
+
+Faults of form are tolerated and a meaning is never guessed: segments that leave frames out or overlap are a
+Problem that the model can correct, and so is one that contradicts the instruction without saying how, or does
+not say whether it was done and whether it agrees.
+"""
+
+import json
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+
+from goalreel.chat.ask import Question, ask
+from goalreel.chat.conversation import Chat, Message
+from goalreel.chat.interleave import interleave, plain
+from goalreel.chat.json_reply import Problem, ReplyModel, clean, read_model
+from goalreel.chat.plan import MAX_STEPS
+from goalreel.chat.prompts import render
+from goalreel.details import Detail, DetailName, Details, FailureDetail
+from goalreel.errors import BackendError, DatasetError
+from goalreel.planners.kinematic.description import Proposal
+from goalreel.planners.watch.contact_sheet import CONTACTS, contact_sheet
+from goalreel.types import Failure, Plan, Recording, Segment, Step, Text
+
+log = logging.getLogger(__name__)
+FRAMES = 10
+"""Frames of a segment that are shown, of each camera."""
+
+
+def _clean(value: object) -> object:
+    return clean(value).strip() if isinstance(value, str) else value
+
+
+def _has_words(text: str) -> bool:
+    """Tell whether there is a letter or a digit; the dots of the example in the prompt have none."""
+    return any(map(str.isalnum, text))
+
+
+def _require_words(text: str) -> str:
+    if not _has_words(text):
+        raise ValueError("it holds no words")
+    return text
+
+
+def _nullable(value: object) -> object:
+    """Clean a text; None for a word such as "none" or "n/a"."""
+    value = _clean(value)
+    empty = isinstance(value, str) and (value.casefold() in ("none", "null", "n/a") or not _has_words(value))
+    return None if empty else value
+
+
+_Words = Annotated[Text, BeforeValidator(_clean), AfterValidator(_require_words)]
+_Frame = Annotated[int, Field(ge=0, lt=10**9)]
+
+
+class _Segment(ReplyModel):
+    model_config = ConfigDict(strict=False)
+
+    start: _Frame
+    end: _Frame
+    name: _Words
+    state: _Words
+    outcome: Literal["done", "failed"]
+    agrees: bool
+    seen: Annotated[Text | None, BeforeValidator(_nullable)] = None
+
+
+class _Reply(ReplyModel):
+    model_config = ConfigDict(strict=False)
+
+    segments: Annotated[list[_Segment], Field(min_length=1, max_length=MAX_STEPS)]
+
+
+_FIELDS = frozenset({*_Reply.model_fields, *_Segment.model_fields})
+
+
+def watch_schema() -> dict[str, Any]:
+    """The JSON schema of a watching model's answer, for back ends that can enforce one."""
+    return _Reply.model_json_schema(mode="serialization")
+
+
+def parse_watch_reply(reply: str, span: Segment, instruction: str) -> Plan | Problem:
+    """Read the events in the frames `span`: a plan whose segments cover them without a gap.
+
+    The `auxiliary_text` of a step that contradicts the instruction says what the pictures show.
+    """
+    answer = read_model(_Reply, reply, "segments", _FIELDS)
+    if isinstance(answer, Problem):
+        return answer
+    replies = answer[0].segments
+    edges = _edges(replies, span)
+    if isinstance(edges, Problem):
+        return edges
+    for number, reply_segment in enumerate(replies):
+        if not reply_segment.agrees and reply_segment.seen is None:
+            return Problem(f'segments.{number}: "agrees" is false, but "seen" does not say what was seen')
+        if reply_segment.agrees and reply_segment.seen is not None:
+            return Problem(f'segments.{number}: "agrees" is true, but "seen" says what was seen instead')
+        name = reply_segment.name.casefold().strip(". ")
+        if not reply_segment.agrees and name == instruction.casefold().strip(". "):
+            return Problem(
+                f"segments.{number}: the name repeats the instruction that the pictures contradict"
+            )
+    segments = tuple(Segment(start=a, end=b) for a, b in pairwise(edges))
+    return Plan(steps=tuple(map(_step, replies)), segments=segments)
+
+
+def _edges(segments: Sequence[_Segment], span: Segment) -> list[int] | Problem:
+    """The first frame of each segment, and the end. A segment's end may be its own last frame."""
+    edges = [span.start]
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].start if number + 1 < len(segments) else span.end
+        if number == 0 and segment.start != span.start:
+            return Problem(f"segments.0: it starts at frame {segment.start}, not at {span.start}")
+        if following - segment.end not in (0, 1):
+            return Problem(
+                f"segments.{number}: it ends at frame {segment.end}, but what follows starts at {following}: "
+                "cover every frame, and none twice"
+            )
+        if following <= edges[-1]:
+            return Problem(f"segments.{number}: it holds no frame")
+        edges.append(following)
+    return edges
+
+
+def _step(segment: _Segment) -> Step:
+    """The step of a segment. An editor that renders the goal, rather than take a frame, uses its prompt."""
+    order, state = segment.name.rstrip(". "), segment.state.rstrip(". ")
+    return Step(
+        name=segment.name,
+        instruction=segment.state,
+        prompt=f"{order[:1].upper()}{order[1:]}, so that: {state}. Keep everything else unchanged.",
+        auxiliary_text=None if segment.agrees else f"not as instructed: {segment.seen}",
+        outcome=segment.outcome,
+    )
+
+
+def snap(plan: Plan, span: Segment, proposals: Sequence[Proposal], reach: float) -> Plan:
+    """Move each inner boundary to a proposal at most `reach` frames away, preferably a contact.
+
+    A boundary at a proposal stays, and so does one that would meet another boundary.
+    """
+    segments = plan.segments or ()
+    cuts = [segment.start for segment in segments] + [span.end]
+    proposed_frames = {proposal.frame for proposal in proposals}
+    for i in range(1, len(cuts) - 1):
+        near = [p for p in proposals if abs(p.frame - cuts[i]) <= reach]
+        near = [p for p in near if cuts[i - 1] < p.frame < cuts[i + 1]]
+        if near and cuts[i] not in proposed_frames:
+            cuts[i] = min(near, key=lambda p: (p.cue not in CONTACTS, abs(p.frame - cuts[i]))).frame
+    spans = tuple(Segment(start=a, end=b) for a, b in pairwise(cuts))
+    return plan.model_copy(update={"segments": spans})
+
+
+_Text = Annotated[str | None, Field(max_length=2000), BeforeValidator(_nullable)]
+
+
+class _DetailsReply(ReplyModel):
+    model_config = ConfigDict(strict=False)
+
+    scene: _Text = None
+    reasoning: _Text = None
+    error_cause: _Text = None
+    restorable: bool | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRecording:
+    """A plan and the recording that it was read off."""
+
+    recording: Recording
+    instruction: str
+    plan: Plan
+
+
+def describe(
+    chat: Chat,
+    watched: Sequence[PlannedRecording],
+    cameras: Sequence[str],
+    names: Collection[DetailName],
+    replies: int,
+) -> list[Plan]:
+    """The plans with the details `names` of their steps, as far as the model tells them.
+
+    A step about which it gives no usable answer stays without, and the log says so: no plan is lost.
+    """
+    places = [
+        (number, at, keys)
+        for number, episode in enumerate(watched)
+        for at, step in enumerate(episode.plan.steps)
+        if (keys := tuple(_keys(step, names)))
+    ]
+    questions = [_question(watched[number], at, keys, cameras) for number, at, keys in places]
+    steps = [list(episode.plan.steps) for episode in watched]
+    for (number, at, _), answer in zip(places, _ask(chat, questions, replies), strict=True):
+        if isinstance(answer, Failure):
+            where = f"{watched[number].recording.id}, step {at + 1}"
+            log.warning("%s: the model gave no details: %s", where, answer.line)
+        elif answer != Details():
+            steps[number][at] = steps[number][at].model_copy(update={"details": answer})
+    return [
+        episode.plan.model_copy(update={"steps": tuple(new)})
+        for episode, new in zip(watched, steps, strict=True)
+    ]
+
+
+def _keys(step: Step, names: Collection[DetailName]) -> Iterator[str]:
+    """The keys of the answer about a step."""
+    yield from (name for name in ("scene", "reasoning") if name in names)
+    if "failure" in names and step.outcome == "failed":
+        yield from ("error_cause", "restorable")
+
+
+def _ask(
+    chat: Chat, questions: Sequence[Question[Details] | Failure], replies: int
+) -> list[Details | Failure]:
+    if not questions:
+        return []
+    try:
+        return ask(
+            chat,
+            questions,
+            stage="plan",
+            replies=replies,
+            schema=_DetailsReply.model_json_schema(mode="serialization"),
+        )
+    except BackendError as e:
+        return [Failure(stage="plan", message=str(e))] * len(questions)
+
+
+def _question(
+    watched: PlannedRecording, at: int, keys: Sequence[str], cameras: Sequence[str]
+) -> Question[Details] | Failure:
+    step, segment = watched.plan.steps[at], (watched.plan.segments or ())[at]
+    try:
+        sheet = contact_sheet(watched.recording, cameras, _frames(segment))
+    except DatasetError as e:
+        return Failure(stage="plan", message=str(e))
+    form = json.dumps({key: True if key == "restorable" else "..." for key in keys})
+    values = {
+        "keys": keys,
+        "instruction": plain(watched.instruction),
+        "name": plain(step.name),
+        "start": segment.start,
+        "end": segment.end,
+        "fps": f"{watched.recording.fps:g}",
+        "cameras": [camera.removeprefix("observation.images.") for camera in cameras],
+        "form": form,
+    }
+    message = Message("user", interleave(render("watcher/details", values), [sheet]))
+
+    def correction(problem: Problem) -> str:
+        return plain(render("watcher/details_again", {"problem": problem.message, "form": form}))
+
+    return Question((message,), lambda reply: parse_details_reply(reply, keys), correction)
+
+
+def _frames(segment: Segment) -> list[int]:
+    """The first frame, the last, and some evenly between."""
+    return np.unique(np.linspace(segment.start, segment.end - 1, FRAMES).round().astype(int)).tolist()
+
+
+def parse_details_reply(reply: str, keys: Sequence[str]) -> Details | Problem:
+    """Read the details from a reply that has these `keys`; only the cause of a failure may be null."""
+    answer = read_model(_DetailsReply, reply, keys[0], _DetailsReply.model_fields)
+    if isinstance(answer, Problem):
+        return answer
+    values = answer[0]
+    texts = {name: getattr(values, name) for name in ("scene", "reasoning") if name in keys}
+    if missing := [name for name, text in texts.items() if text is None]:
+        return Problem(f'"{missing[0]}" holds no words')
+    cause = values.error_cause if "error_cause" in keys else None
+    failure = FailureDetail(text=cause, restorable=values.restorable) if cause else None
+    return Details(**{name: Detail(text=text) for name, text in texts.items()}, failure=failure)
