@@ -30,22 +30,22 @@ _NO_NUMBERS = frozenset(("data_file", "columns"))
 
 
 class CheckReport(BaseModel):
-    """What `goalreel.check` found."""
+    """Findings of `goalreel.check`."""
 
     model_config = ConfigDict(frozen=True)
 
     dataset: str
     robot_type: str | None = None
     episodes: int = 0
-    """How many episodes were checked."""
+    """Number of checked episodes."""
     fps: float | None = None
     """Frames per second."""
     camera: str | None = None
     """The camera whose frames become goal images."""
     robot: tuple[Finding, ...] = ()
-    """What was inferred about the robot, how certain it is, and why."""
+    """Inferences about the robot, each with its certainty and reason."""
     issues: tuple[HealthIssue, ...] = ()
-    """What is wrong, the worst first."""
+    """Problems, the worst first."""
     sampled: int = 0
     """Episodes whose instruction was compared with their motion."""
     named: int = 0
@@ -53,7 +53,7 @@ class CheckReport(BaseModel):
     silent: int = 0
     """Sampled episodes that would keep their instruction."""
     reasons: dict[str, int] = {}
-    """Why an episode keeps its instruction -> number of episodes; the most frequent first."""
+    """Reasons to keep the instruction -> number of episodes; the most frequent first."""
 
     def count(self, level: Literal["broken", "warning", "note"]) -> int:
         """Count the issues of one level."""
@@ -152,7 +152,7 @@ def _read(source: Source, selected: Sequence[int]) -> tuple[list[Episode], dict[
 
 
 def _plans(recordings: Sequence[Episode], robot: Robot, progress: OnProgress) -> list[Plan | Failure]:
-    """What the words and the motion of each episode tell of each other; no picture is read."""
+    """Compare the words and the motion of each episode; no picture is read."""
     planner = KinematicPlanner({r.id: r for r in recordings}, layout=robot.layout)
     plans: list[Plan | Failure] = []
     for recording in recordings:
@@ -162,7 +162,7 @@ def _plans(recordings: Sequence[Episode], robot: Robot, progress: OnProgress) ->
 
 
 def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:
-    """How many episodes each reason keeps silent."""
+    """Count the episodes that each reason keeps silent."""
     reasons: Counter[str] = Counter()
     for plan in plans:
         if isinstance(plan, Failure):
@@ -179,7 +179,7 @@ def _is_silent(plan: Plan | Failure) -> bool:
 def _motion_issues(
     recordings: Sequence[Episode], robot: Robot, plans: Sequence[Plan | Failure], episodes: int
 ) -> Iterator[HealthIssue]:
-    """What the motions say: unknown ends of grippers, hands that start closed, words without a motion."""
+    """Report what motions show: unknown ends of grippers, hands that start closed, words without a motion."""
     if line := missing_robot_info(robot):
         yield warning("robot", f"annotate would stop and ask: {line}")
     of = f" (of {len(recordings)} that were looked at)" if episodes > len(recordings) else ""
@@ -195,7 +195,7 @@ def _motion_issues(
 
 
 def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:
-    """Whether a hand is closed in the first frames of each recording."""
+    """True if a hand is closed in the first frames of each recording."""
     starts = np.zeros(len(recordings), bool)
     for hand in robot.hands if recordings else ():
         if not hand.gripper or hand.closed is None:

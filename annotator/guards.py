@@ -55,7 +55,7 @@ def spoiled(board: Storyboard, rules: Collection[Role]) -> str | None:
 
 
 def to_retry(board: Storyboard, retry: Retry, rules: Collection[Role]) -> bool:
-    """Whether a recorded episode is to be tried again.
+    """True if a recorded episode is to be tried again.
 
     `failed` are those where a step has no picture or a model failed, `unverified` also those where a step has
     no accepted picture.
@@ -69,7 +69,7 @@ class FailureWave:
     """Calls that overlapped in time and brought no answer: one hiccup of a server fails them all."""
 
     start: int
-    """How many calls had ended when the first of them had."""
+    """Number of calls that had ended when the first of them had."""
     calls: int = 0
     tasks: set[str] = field(default_factory=set)
     refused: bool = True
@@ -78,7 +78,7 @@ class FailureWave:
 
 @dataclass
 class _Health:
-    """How many calls of a model have ended, and its waves of failures since its last answer."""
+    """Number of ended calls of a model, and its waves of failures since its last answer."""
 
     ended: int = 0
     waves: list[FailureWave] = field(default_factory=list)
@@ -158,7 +158,7 @@ class CircuitBreaker:
 
 
 def _many(waves: Sequence[FailureWave], minimum: int) -> bool:
-    """Whether there are so many waves and tasks: one odd episode that is asked about again is no outage."""
+    """True if there are so many waves and tasks: one odd episode that is asked about again is no outage."""
     return len(waves) >= minimum and len(set[str]().union(*(wave.tasks for wave in waves))) >= minimum
 
 

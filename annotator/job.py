@@ -92,7 +92,7 @@ def log_cost_estimate(
 log = logging.getLogger(__name__)
 
 THREADS = 2
-"""That align and keep; each decodes an episode's frames."""
+"""Threads that align and keep; each decodes an episode's frames."""
 AHEAD = BEHIND = 16
 """Episodes that are read before they are begun with, and that wait to be aligned and kept."""
 
@@ -151,7 +151,7 @@ class AnnotationJob:
         keep: OnFinished[Kept],
         on_planned: OnCount = lambda done, total: None,
     ) -> Iterator[Kept]:
-        """What `keep` gives for each storyboard, as they are finished, until all are or a model is out.
+        """Yield what `keep` gives for each storyboard as it is finished, until all are or a model is out.
 
         An episode that cannot be read, planned, rendered or aligned is a failure, and so are those under way
         when a model is out. What `keep` raises is raised here. Where all plans are made first

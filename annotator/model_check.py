@@ -54,7 +54,7 @@ class ReplyHeard(Frozen):
     text: str
     read_as: str | None = None
     problem: str | None = None
-    """Why it could not be read."""
+    """Reason why it could not be read."""
 
 
 class RoleTrial(Frozen):
@@ -63,7 +63,7 @@ class RoleTrial(Frozen):
     role: Role
     model: str
     how: str = ""
-    """How a chat model was asked: dialect, sampling, and what else decides its answer."""
+    """Way in which a chat model was asked: dialect, sampling, and what else decides its answer."""
     note: str | None = None
     load_s: float | None = None
     ask_s: float | None = None

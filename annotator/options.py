@@ -44,7 +44,7 @@ class Options(Settings):
         "How the sub-goal camera shows a goal; not plain for ACT (docs/explanation/subgoal-forms.md).",
         panel=DATASET,
     )
-    """As `goalreel.subgoal_camera.in_form`."""
+    """One of the forms of `goalreel.subgoal_camera.in_form`."""
     granularity: Granularity = setting(
         "event",
         "What a step is: from one grasp or release to the next (event), a sub-task, or a phase of motion.",
@@ -52,7 +52,7 @@ class Options(Settings):
     last_retreat: bool = setting(
         False, "With event: also make the retreat after the last release a step.", panel=DATASET
     )
-    """If False, the retreat belongs to the step before it: the goal is seen best once the arm is away."""
+    """False: the retreat belongs to the step before it: the goal is seen best once the arm is away."""
     layout: str | None = setting(
         None,
         "Which numbers of the state are what, if not found: gripper=6,position=0:3,closed=low.",
@@ -78,14 +78,14 @@ class Options(Settings):
     task_aug: bool = setting(False, "Also write the instruction in other words.", panel=DATASET)
     """Rows of style `task_aug`."""
     task_per_frame: bool = setting(False, "Make each frame's task its sub-task (task_index).", panel=DATASET)
-    """If False, it tells the instruction."""
+    """False: it tells the instruction."""
     details: str | None = setting(
         None,
         "More to say of each step, with commas between: motion, pose, "
         "scene, reasoning, failure, progress (docs/how-to/annotate.md).",
         panel=DATASET,
     )
-    """As `goalreel.details.parse_details` reads it."""
+    """Read by `goalreel.details.parse_details`."""
     follow_links: bool = setting(
         False, "Copy files from outside the dataset that links lead to. They become part of OUT.", panel=RUN
     )

@@ -29,7 +29,7 @@ from goalreel.storyboard_io import save_storyboard
 from goalreel.types import ROLES, Critic, DoneStep, Editor, Failure, Plan, Planner, Role, Storyboard, Task
 
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
-"""How the names of pictures end."""
+"""Suffixes of picture files."""
 
 
 def check_instruction(instruction: object) -> None:
@@ -121,7 +121,7 @@ def continue_task(
 
 
 def accepted(board: Storyboard) -> int:
-    """How many steps from the start need nothing more: their picture is accepted, or they are words alone."""
+    """Count the steps from the start that need nothing more: accepted, or in words alone."""
     open_steps = (i for i, step in enumerate(board.steps) if not step.usable)
     return next(open_steps, len(board.steps))
 

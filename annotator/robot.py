@@ -1,4 +1,4 @@
-"""What a run understands of the robot before it begins: one reading for all that it does."""
+"""The robot as a run understands it before it begins: one reading for all that it does."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -64,7 +64,7 @@ def goal_camera(robot: Robot, source: Source) -> str:
 
 
 def stored_layout(source: Source, settings: Mapping[str, Any]) -> Layout | None:
-    """How a run read the robot, by the settings that OUT keeps; None finds it for each episode alone.
+    """Restore the layout that a run read, from OUT's settings; None finds it for each episode alone.
 
     From now on the source reads the features that the layout names.
 

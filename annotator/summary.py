@@ -1,4 +1,4 @@
-"""What came of a run of `annotate`."""
+"""The summary of a run of `annotate`."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ from goalreel.types import Status, Storyboard
 
 @dataclass
 class Summary:
-    """What a run did. `steps` counts the steps of the episodes annotated in this run by status."""
+    """Summary of a run. `steps` counts the steps of the episodes annotated in this run by status."""
 
     out: Path
     camera: str
@@ -33,7 +33,7 @@ class Summary:
     Empty where no dataset was written. A picture that a person took away is no failure.
     """
     end_checked: Counter[str] = field(default_factory=Counter)
-    """Who compared the end with the whole instruction (`Storyboard.end_checked`) -> episodes."""
+    """Checkers of the end against the whole instruction (`Storyboard.end_checked`) -> episodes."""
     doubtful: int = 0
     """Steps whose words may be untrue: their frames keep the instruction."""
     claims: ClaimTotals = field(default_factory=dict)
@@ -45,11 +45,11 @@ class Summary:
     failures: dict[int, str] = field(default_factory=dict)
     """Episode -> why it was not recorded. The same call tries it again."""
     stopped: str | None = None
-    """Why the run ended early; None where it went through."""
+    """Reason why the run ended early; None where it went through."""
     shard: str | None = None
     """Such as "2/3" where the run was a part of one: then the dataset is not written yet."""
     robot: Robot | None = None
-    """What was understood of the robot."""
+    """The robot as it was understood."""
     labels: Mapping[LabelForm, int] = field(default_factory=dict)
     """The form of existing labels that the planner takes -> episodes."""
 

@@ -38,7 +38,7 @@ INIT_DEATHS = 3
 
 
 class Workers(Settings):
-    """How many processes, each with models of its own, and where.
+    """Processes with models of their own, and where they run.
 
     Folders and the models' addresses must be the same on every machine.
     """
@@ -46,7 +46,7 @@ class Workers(Settings):
     preset: Preset
     count: int = setting(1, ge=1)
     gpus: float = setting(0.0, ge=0)
-    """Of each."""
+    """GPUs of each."""
     address: str | None = None
     """The Ray cluster's; None: RAY_ADDRESS, or else Ray is started here."""
 
@@ -123,7 +123,7 @@ class Workers(Settings):
 
 @dataclass(frozen=True)
 class _Order:
-    """What every worker is told."""
+    """Settings that every worker gets."""
 
     root: Path
     records: Path

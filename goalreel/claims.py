@@ -1,4 +1,4 @@
-"""What a step claims, who made each claim, and who checked it.
+"""The claims of a step, each with its maker and its checker.
 
 A step claims when it happened, what happened, how that looks, and that it came off. Pictures are facts and
 words are guesses, so each claim names its maker and its checker.
@@ -28,11 +28,11 @@ NOBODY, PICTURE_CHECKS, UNKNOWN = "nobody", "picture checks", "unknown"
 _NO_MODELS = {"kinematic": RULE, "rows": ROWS, "hindsight": RECORDING, "difference": PICTURE_CHECKS}
 """The names that stand for no model."""
 type Makers = Mapping[Role, str]
-"""How claims name the planner, the editor and the critic."""
+"""Names of the planner, the editor and the critic."""
 
 
 class Claim(Frozen):
-    """Who made a claim, who checked it, and why it may be untrue."""
+    """The maker and the checker of a claim, and reasons for doubt."""
 
     by: str = UNKNOWN
     """`rule`, `rows` (labels of the data), `recording` (a frame), `model NAME`, `person`, `unknown`,
@@ -40,7 +40,7 @@ class Claim(Frozen):
     checked: str = NOBODY
     """`nobody`, `picture checks`, `model NAME`, `person`, `operator` or `unknown`."""
     doubts: tuple[str, ...] = ()
-    """Why it may be untrue, in one line each; what a checker objected to is among them."""
+    """Reasons for doubt, one line each; what a checker objected to is among them."""
 
     @property
     def line(self) -> str:
@@ -49,7 +49,7 @@ class Claim(Frozen):
 
     @property
     def doubt_note(self) -> str:
-        """What a line on it ends with."""
+        """End of a line on it."""
         return ", in doubt" if self.doubts else ""
 
 
@@ -128,7 +128,7 @@ def claims_of(step: "StoryboardStep") -> Claims:
 
 
 def makers(name_of: Callable[[Role], object]) -> Makers:
-    """How claims name the models: by role, from their names; a role without a name is left out."""
+    """Name the models for claims: by role, from their names; a role without a name is left out."""
     labels: dict[Role, str] = {}
     for role in ROLES:
         if isinstance(name := name_of(role), str) and name:
@@ -153,7 +153,7 @@ def _with_named_details(step: "StoryboardStep", names: Makers) -> "Step":
 
 
 def has_unknown(board: "Storyboard") -> bool:
-    """Whether a claim of the storyboard does not name its maker or its checker."""
+    """True if a claim of the storyboard does not name its maker or its checker."""
     claims = (claim for step in board.steps for _, claim in step.claims.items())
     return any(UNKNOWN in (claim.by, claim.checked) for claim in claims)
 

@@ -47,7 +47,7 @@ type Observer = Callable[[Request, Answer], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """How many requests go into one call, and how many storyboards are under way at once.
+    """Sizes of batches, and the number of storyboards under way at once.
 
     Raises:
         InputError: a number is below 1.
@@ -107,11 +107,11 @@ class _Run:
     trajectory: Trajectory[Storyboard]
     request: Request
     steps: int = 0
-    """Of its plan; 0 before it has one."""
+    """Number of steps of its plan; 0 before it has one."""
 
     @property
     def remaining(self) -> int:
-        """How many steps are not done."""
+        """Number of steps that are not done."""
         return 0 if isinstance(self.request, Task) else self.steps - self.request.step
 
 
@@ -138,7 +138,7 @@ class _Driver:
         self._running = 0
         self._answers: SimpleQueue[tuple[_Batch, Sequence[Answer] | BaseException]] = SimpleQueue()
         self._load: dict[Stage, int] = {stage: 0 for stage in ROLE_OF_STAGE if stage in remote}
-        """How many requests each remote model has."""
+        """Requests that each remote model has."""
 
     def boards(self) -> Iterator[Storyboard]:
         while self._running or self._finished or self._admit():

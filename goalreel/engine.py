@@ -1,4 +1,4 @@
-"""How a model answers the requests of many callers: what the servers' queues and the chat models share."""
+"""Protocols of models that answer many callers: what the servers' queues and the chat models share."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,12 +11,12 @@ class WorkItem[Q, A](Protocol):
 
     @property
     def request(self) -> Q:
-        """What is asked."""
+        """The request."""
         ...
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody waits any more."""
+        """True if nobody waits any more."""
         ...
 
     def answer(self, answer: A | BackendError) -> None:
@@ -25,15 +25,15 @@ class WorkItem[Q, A](Protocol):
 
 
 class BatchEngine[Q, A](Protocol):
-    """What answers requests, in turns; a model that writes tokens writes one in each. One thread uses it."""
+    """An engine that answers requests in turns, one token in each; one thread uses it."""
 
     @property
     def busy(self) -> bool:
-        """Whether there is a turn to take."""
+        """True if there is a turn to take."""
         ...
 
     def room(self, limit: int) -> int:
-        """How many more requests to take, where `limit` may be under way."""
+        """Return how many more requests to take, where `limit` may be under way."""
         ...
 
     def start(self, works: Sequence[WorkItem[Q, A]]) -> None:

@@ -24,5 +24,5 @@ class BackendError(UserError):
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line; the name of its type where it says nothing."""
+    """Return an error's message in one line; the name of its type where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

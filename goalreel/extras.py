@@ -1,4 +1,4 @@
-"""What goalreel's extras bring and require, compared with what is installed. Nothing is imported for it."""
+"""The extras of goalreel, compared with what is installed. Nothing is imported for it."""
 
 import importlib.util
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Extra:
-    """What `goalreel[NAME]` is for, and the modules that it brings and goalreel imports."""
+    """The purpose of `goalreel[NAME]`, and the modules that it brings and goalreel imports."""
 
     purpose: str
     modules: tuple[str, ...]
@@ -46,7 +46,7 @@ EXTRAS = {
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
 }
 ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")
-"""What comes from a ROS 2 workspace, or from an extra and two folders."""
+"""Packages of a ROS 2 workspace, or from an extra and two folders."""
 
 
 def absent(error: ModuleNotFoundError) -> str | None:
@@ -69,7 +69,7 @@ def version(package: str) -> str | None:
 
 
 def requirements(package: str, extra: str = "") -> "list[Requirement]":
-    """What `package` requires for `extra` on this machine (`""`: without one); empty if not installed."""
+    """List what `package` requires for `extra` on this machine (`""`: none); empty if not installed."""
     from packaging.requirements import Requirement
 
     try:
@@ -96,7 +96,7 @@ def unmet(requirement: "Requirement", checked: frozenset[str] = frozenset()) -> 
 
 
 def is_installed(module: str) -> bool:
-    """Whether a top-level module could be imported."""
+    """True if a top-level module could be imported."""
     return importlib.util.find_spec(module) is not None
 
 

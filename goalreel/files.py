@@ -196,7 +196,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def digest_all(parts: Iterable[str | bytes]) -> str:
-    """As `digest`, of parts that need not be in memory together."""
+    """Compute `digest` of parts that need not be in memory together."""
     sha = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

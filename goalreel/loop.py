@@ -34,13 +34,13 @@ type Trajectory[Result] = Generator[Request, Answer, Result]
 
 
 KEEP_STILL = "Keep the camera and the background exactly where they are."
-"""What is added to a prompt after an edit that moved them too far."""
+"""Sentence added to a prompt after an edit that moved them too far."""
 MAX_REFERENCES = 13
 """The most pictures that an edit carries beside its source: Gemini's image models take 14, OpenAI's 16."""
 
 
 class LoopArguments(TypedDict, total=False):
-    """How the loop runs: the keywords of `storyboard`, and of the drivers."""
+    """Settings of the loop: the keywords of `storyboard`, and of the drivers."""
 
     max_attempts: Required[int]
     """Pictures of a step, at most, by each editor (the paper's T)."""

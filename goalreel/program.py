@@ -1,4 +1,4 @@
-"""What a program of goalreel sets for its whole process, before it imports more."""
+"""Settings of a program of goalreel for its whole process, before it imports more."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""How the background of an edited picture lies over that of its source: measured, corrected or refused.
+"""The background of an edited picture against its source's: measured, corrected or refused.
 
 Corners of the source are followed into the picture and back (OpenCV's Lucas-Kanade optical flow). The
 largest and widest group that moves alike is the background, where it spreads over more of the picture than a
@@ -115,7 +115,7 @@ def _simplest(
 
 
 def _displacement(transform: NDArray[np.float64], size: tuple[int, int]) -> float:
-    """How far the corner that moves most moves, as a share of the longer side."""
+    """Displacement of the corner that moves most, as a share of the longer side."""
     width, height = size
     ends = np.array([(x, y) for x in (0, width - 1) for y in (0, height - 1)], np.float64)
     moved = ends @ transform[:, :2].T + transform[:, 2] - ends

@@ -10,7 +10,7 @@ from goalreel.types import Candidate
 
 @dataclass(frozen=True)
 class PictureScores:
-    """How well a picture follows its prompt, and how good it looks; each 0-10, the lower of two marks."""
+    """Scores for following the prompt and for looking good; each 0-10, the lower of two marks."""
 
     semantics: float
     quality: float

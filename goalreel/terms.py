@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Literal
 
 type Stage = Literal["plan", "edit", "judge"]
-"""What a model is asked to do; the name of its method."""
+"""Task of a model; the name of its method."""
 type Role = Literal["planner", "editor", "critic"]
-"""Who is asked."""
+"""Role of a model."""
 ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
 STAGE_OF_ROLE: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
 ROLE_OF_STAGE: Mapping[Stage, Role] = {stage: role for role, stage in STAGE_OF_ROLE.items()}
 
 type OnUnverified = Literal["stop", "continue"]
-"""Whether the loop goes on after a step without an accepted picture."""
+"""Reaction of the loop: go on or stop after a step without an accepted picture."""
 Keep = Literal["best", "last"]
 """Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
 of success, else the last. `last`: always the last, as in the paper."""
@@ -21,7 +21,7 @@ Mode = Literal["strict", "fast"]
 """Which of its two prompts a Critic gets."""
 
 Background = Literal["correct", "measure", "ignore"]
-"""What is done where an edit moved the background. `correct`: a little is warped back, a lot rejected.
+"""Reaction to an edit that moved the background. `correct`: a little is warped back, a lot rejected.
 `measure`: it is measured and recorded. `ignore`: nothing."""
 
 References = Literal["none", "first", "all"]
@@ -38,8 +38,8 @@ LabelForm = Literal["rows", "annotations", "subtask_index", "tasks", "stages"]
 SUBGOAL = "observation.images.subgoal"
 """The feature that the sub-goal camera is, unless it is given another name."""
 SubGoalForm = Literal["plain", "bordered", "difference", "beside"]
-"""How the sub-goal camera shows a goal (`goalreel.subgoal_camera.in_form`)."""
+"""Form in which the sub-goal camera shows a goal (`goalreel.subgoal_camera.in_form`)."""
 DEFAULT_FORM: SubGoalForm = "bordered"
-"""Of those that every policy can use, the one that needs no live frame."""
+"""Among the forms that every policy can use, the one that needs no live frame."""
 LIVE_FORMS: frozenset[SubGoalForm] = frozenset({"difference", "beside"})
 """The forms that change with every frame of the camera."""

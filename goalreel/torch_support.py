@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def has_gpu() -> bool:
-    """Whether torch is installed and has a GPU to compute on."""
+    """True if torch is installed and has a GPU to compute on."""
     if importlib.util.find_spec("torch") is None:
         return False
     import torch
@@ -65,7 +65,7 @@ def _one_thread() -> Iterator[None]:
 Quantize = Literal["fp8", "int8", "nf4"]
 
 BYTES: dict[Quantize, float] = {"fp8": 1.0, "int8": 1.0, "nf4": 0.5}
-"""Of a quantised weight; scales come on top, and embeddings stay as they are."""
+"""Bytes of a quantised weight; scales come on top, and embeddings stay as they are."""
 
 
 def quantization_config(kind: str, library: Literal["transformers", "diffusers"], dtype: str) -> Any:

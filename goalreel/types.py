@@ -96,7 +96,7 @@ class Step(Frozen):
     name: Text
     """A short name, such as "put the red block in the bowl"."""
     instruction: Text
-    """What must become true, as a state that the camera can see."""
+    """State that must become true, as a state that the camera can see."""
     prompt: Text | None
     """The imperative edit for the image editor; None for a step in words alone, without a picture."""
     auxiliary_text: str | None = None
@@ -104,7 +104,7 @@ class Step(Frozen):
     outcome: Literal["done", "failed"] = "done"
     """`failed`: the recording shows an attempt without success, which is no example of the step."""
     doubts: tuple[Text, ...] = ()
-    """Why the words may be untrue, one line each. Such words are shown, but are no training data."""
+    """Reasons to doubt the words, one line each. Such words are shown, but are no training data."""
     details: Details | None = Field(default=None, exclude_if=lambda details: details is None)
     """Further information that was asked for (`Options.details`); left out of JSON if there is none."""
 
@@ -116,7 +116,7 @@ class Step(Frozen):
 
 
 class MotionPhase(Frozen):
-    """What the arm does in some frames of a step: reach, grasp, lift ..."""
+    """Motion of the arm in some frames of a step: reach, grasp, lift ..."""
 
     name: Text
     segment: Segment
@@ -177,7 +177,7 @@ class Candidate(Frozen):
     image: Image
     """The picture to judge."""
     instruction: Text
-    """What must be true in it."""
+    """State that must be true in it."""
     prompt: Text
     """The prompt that it was drawn by (the paper's r_i^t)."""
     first_prompt: Text | None = None
@@ -188,16 +188,16 @@ class Verdict(Frozen):
     """The Critic's answer to one picture."""
 
     success: bool
-    """Whether the picture is accepted."""
+    """True if the picture is accepted."""
     reasoning: str = ""
     refined_prompt: Text | None = None
     """The prompt for the next attempt; None keeps the prompt."""
     probability: Probability | None = None
     """The Critic's probability of success, 0-1; None if it gives none."""
     semantics: Score | None = None
-    """How well the picture shows what it should, 0-10; None if not scored."""
+    """Score for showing what it should, 0-10; None if not scored."""
     quality: Score | None = None
-    """How good the picture looks, 0-10; None if not scored."""
+    """Score for looking good, 0-10; None if not scored."""
     pictures_only: bool = False
     """Rules checked the picture alone; nobody compared it with the words."""
 
@@ -209,16 +209,16 @@ class Verdict(Frozen):
 
 
 class Registration(Frozen):
-    """How the background of an edit moved against its source, and what was done about it."""
+    """Motion of an edit's background against its source, and the reaction to it."""
 
     shift: tuple[Finite, Finite] | None = None
     """(right, down) at the picture's centre, in pixels of the source; None if it cannot be measured."""
     scale: Finite = 0.0
-    """How much the background grew, in per cent."""
+    """Growth of the background, in per cent."""
     rotation: Finite = 0.0
     """Degrees, clockwise."""
     reason: Text | None = None
-    """Why it cannot be measured."""
+    """Reason why it cannot be measured."""
     outcome: Literal["kept", "corrected", "rejected"] = "kept"
 
     @model_validator(mode="after")
@@ -229,7 +229,7 @@ class Registration(Frozen):
 
     @property
     def line(self) -> str:
-        """What was measured and done, in one line."""
+        """Measurement and reaction in one line."""
         if self.shift is None:
             return f"Background not measurable: {self.reason}."
         right, down = self.shift
@@ -249,7 +249,7 @@ class Attempt(Frozen):
     by: Annotated[Text | None, Field(exclude_if=lambda by: by is None)] = None
     """Which of several editors was asked, as `Claim.by` names it; None if there is only one."""
     registration: Annotated[Registration | None, Field(exclude_if=lambda measured: measured is None)] = None
-    """How the background moved; None if nobody measured. A correction is in `image`."""
+    """Motion of the background; None if nobody measured. A correction is in `image`."""
 
     @model_validator(mode="after")
     def _one_outcome(self) -> "Attempt":
@@ -261,12 +261,12 @@ class Attempt(Frozen):
 
     @property
     def accepted(self) -> bool:
-        """Whether the Critic accepted the picture."""
+        """True if the Critic accepted the picture."""
         return self.verdict is not None and self.verdict.success
 
     @property
     def rejected(self) -> bool:
-        """Whether the Critic rejected the picture, or the editor refused to draw it."""
+        """True if the Critic rejected the picture, or the editor refused to draw it."""
         if self.failure is not None:
             return self.failure.stage == "edit" and self.failure.refused
         return not self.accepted
@@ -284,13 +284,13 @@ class Attempt(Frozen):
 
 
 class Alignment(Frozen):
-    """How well a step of a predicted storyboard matches a recording, or why it does not."""
+    """Match of a predicted step with a recording, or the reason why there is none."""
 
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """How far the frame at the step's end is from the goal image: 0 is equal, 1 is as far as the picture that
-    the goal was made from; None if they were not compared."""
+    """Distance of the frame at the step's end from the goal image: 0 is equal, 1 is as far as the picture
+    that the goal was made from; None if they were not compared."""
     reason: Text | None = None
-    """Why the step has no segment; None if it has one."""
+    """Reason why the step has no segment; None if it has one."""
 
 
 type Status = Literal["observed", "verified", "unverified", "failed", "skipped", "text"]
@@ -322,11 +322,11 @@ class StoryboardStep(Frozen):
     """The result of searching a recording for the step; None without a recording, or if the plan gave the
     segment."""
     claims: Claims = Claims()
-    """Who made each claim of the step, and who checked it; by default derived from the other fields."""
+    """Makers and checkers of the step's claims; by default derived from the other fields."""
 
     @property
     def unaligned(self) -> bool:
-        """Whether a recording was searched for the step in vain: then it is no training data."""
+        """True if a recording was searched for the step in vain: then it is no training data."""
         return self.alignment is not None and self.alignment.reason is not None
 
     @model_validator(mode="after")
@@ -359,12 +359,12 @@ class StoryboardStep(Frozen):
 
     @property
     def accepted(self) -> bool:
-        """Whether the goal image was accepted, by picture checks, a model or a person."""
+        """True if the goal image was accepted, by picture checks, a model or a person."""
         return self.status in ACCEPTED
 
     @property
     def usable(self) -> bool:
-        """Whether the step has an accepted goal image, or is in words alone."""
+        """True if the step has an accepted goal image, or is in words alone."""
         return self.accepted or self.status == "text"
 
     @property
@@ -384,7 +384,7 @@ class Storyboard(Frozen):
     task: Task
     steps: tuple[StoryboardStep, ...] = ()
     failure: Failure | None = None
-    """Why there is no plan; None if there is one."""
+    """Reason why there is no plan; None if there is one."""
     phases: tuple[MotionPhase, ...] = ()
     """The motion phases of the plan."""
 
@@ -412,12 +412,12 @@ class Storyboard(Frozen):
 
     @property
     def complete(self) -> bool:
-        """Whether every step has an accepted goal image or is in words alone."""
+        """True if every step has an accepted goal image or is in words alone."""
         return bool(self.steps) and all(step.usable for step in self.steps)
 
     @property
     def end_checked(self) -> str:
-        """Who compared the end with the whole instruction, as in `Claim.checked`.
+        """Checker of the end against the whole instruction, as in `Claim.checked`.
 
         No model does, as each step is judged alone; a person does who accepts every step.
         """
@@ -452,8 +452,8 @@ def task_id_of(request: Request) -> str:
 
 
 type Ask = Callable[[Stage, Sequence[Request]], Sequence[Answer]]
-"""How models are called inside goalreel: requests of one stage go in, answer i to request i comes out. See
-`goalreel.middleware`."""
+"""Function that calls models inside goalreel: requests of one stage go in, answer i to request i comes
+out. See `goalreel.middleware`."""
 
 
 class Planner(Protocol):

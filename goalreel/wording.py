@@ -1,4 +1,4 @@
-"""What models say, as a page shows it to a reader. Records keep every word and every digit."""
+"""Words of models as a page shows them to a reader. Records keep every word and every digit."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ def reader_text(text: str) -> str:
 
 
 def verdict_text(verdict: Verdict, registration: Registration | None) -> str:
-    """What was said of a picture, and by whom if no Critic did, with what to know of its background.
+    """Return what was said of a picture, by whom if no Critic did, and a note on its background.
 
     >>> verdict_text(Verdict(success=True, reasoning="2.0% changed.", pictures_only=True), None)
     'Picture checks: 2.0% changed.'
@@ -52,7 +52,7 @@ def rounded(score: float) -> str:
 
 
 def background_note(registration: Registration | None, text: str = "") -> str:
-    """What a reader should know of an attempt's background; "" where it stayed, or where `text` says so."""
+    """Return a note on an attempt's background; "" where it stayed, or where `text` says so."""
     if registration is None or registration.line == text:
         return ""
     stayed = registration.shift is not None and registration.outcome == "kept"

@@ -90,7 +90,7 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress)
 
 
 def recorded_beside(out: Path) -> Path:
-    """Where the plain dataset goes that an annotated one is made from."""
+    """Return where the plain dataset goes that an annotated one is made from."""
     return out.with_name(out.name + "-recorded")
 
 

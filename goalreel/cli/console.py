@@ -1,4 +1,4 @@
-"""What the command line shows while it works and when it is done. Progress goes to stderr."""
+"""The display of the command line while it works and when it is done. Progress goes to stderr."""
 
 import json
 import re
@@ -171,7 +171,7 @@ class _Rate(ProgressColumn):
 
 
 class _Note(ProgressColumn):
-    """What is going on, behind the last bar."""
+    """A note on what is going on, behind the last bar."""
 
     max_refresh = 0.5
 

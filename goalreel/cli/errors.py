@@ -1,4 +1,4 @@
-"""What a person can mend becomes one line on stderr and an exit status; a bug shows itself as a traceback."""
+"""Errors that a person can mend end in one line on stderr and an exit status, bugs in a traceback."""
 
 import logging
 import traceback

@@ -111,7 +111,7 @@ def _remappings(camera: str, namespace: str | None) -> Iterator[str]:
 
 
 def _parameters(params_file: Path | None, values: dict[str, object]) -> Iterator[str]:
-    """Of two values for one parameter ROS takes the last: those of the command line."""
+    """Build the parameters: of two values ROS takes the last: those of the command line."""
     if params_file is not None:
         yield from ("--params-file", str(params_file))
     for name, value in values.items():

@@ -241,7 +241,7 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
 
 
 def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: Path, seed: int) -> "Task":
-    """What remains of the task of the storyboard in `folder`.
+    """Make the task that remains of the storyboard in `folder`.
 
     Raises:
         InputError: an instruction is given too, or the storyboard would be overwritten.

@@ -325,7 +325,7 @@ def _lazy_models(
 
 
 def planner_apart(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> bool:
-    """Whether the planner's model shares this process with others, and the critic asks another one."""
+    """True if the planner's model shares this process with others, and the critic asks another one."""
     chat = local_chat(preset.planner, "planner")
     editors = [find("editor", editor) for editor in _editors(preset)]
     others = any(kind.predicts and not kind.remote for kind in (role_kinds["critic"], *editors))
@@ -342,7 +342,7 @@ def _observed(dialect: "Dialect | None") -> "Dialect | None":
 
 
 def _takes_frames(preset: Preset) -> bool:
-    """Whether every goal image is a frame of a recording."""
+    """True if every goal image is a frame of a recording."""
     return all(find("editor", editor).needs_recording for editor in _editors(preset))
 
 
@@ -402,7 +402,7 @@ def check_references(references: References, editor: ModelName) -> None:
 
 
 def takes_references(editor: ModelName) -> bool:
-    """Whether an editor takes more pictures beside the one that it edits; several do where all do.
+    """True if an editor takes more pictures beside the one that it edits; several do where all do.
 
     Raises:
         InputError: there is no such editor.

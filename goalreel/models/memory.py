@@ -1,4 +1,4 @@
-"""Whether the models of a preset fit on a GPU, before any of them is loaded."""
+"""Estimates of whether the models of a preset fit on a GPU, before any of them is loaded."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -113,17 +113,17 @@ def _tensors(files: Iterable[Path]) -> Iterator[tuple[int, bool]]:
 PUBLISHED_GB = {"InterleaveThinker/": 17.5, "Qwen/Qwen3-VL-8B": 17.5, "Qwen/Qwen3-VL-4B": 8.9}
 """Weights of chat models in bfloat16, by the beginning of their names: facts for before a download."""
 CHAT_GB, EDIT_GB = 1.5, 3.5
-"""What one conversation, or one edit of a megapixel, takes beside the weights, with room: the critic took 1.0
-GB and FLUX.2-klein-4B 2.6 GB at 1024x768 (docs/results/models.md)."""
+"""GB that one conversation, or one edit of a megapixel, takes beside the weights, with room: the critic took
+1.0 GB and FLUX.2-klein-4B 2.6 GB at 1024x768 (docs/results/models.md)."""
 CONTEXT_GB = 0.6
-"""What CUDA takes."""
+"""GB that CUDA takes."""
 
 type SizeOrigin = Literal["its files", "published", "a server", "no GPU", "unknown"]
 
 
 @dataclass(frozen=True)
 class ModelMemory:
-    """What a role's model takes on the GPU, in GB of 10^9 bytes."""
+    """Memory of a role's model on the GPU, in GB of 10^9 bytes."""
 
     role: Role
     model: str
@@ -142,7 +142,7 @@ class ModelMemory:
 
 @dataclass(frozen=True)
 class PresetMemory:
-    """What the models of a preset take together."""
+    """Memory of the models of a preset together."""
 
     models: tuple[ModelMemory, ...]
     plans_first: bool
@@ -186,7 +186,7 @@ class PresetMemory:
         )
 
     def fits(self, gpu_gb: float) -> bool:
-        """Whether a GPU of so many GB holds it."""
+        """True if a GPU of so many GB holds it."""
         return self.needed_gb is not None and self.needed_gb <= gpu_gb
 
     def as_json(self, gpu_gb: float | None) -> dict[str, Any]:

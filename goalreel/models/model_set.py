@@ -35,11 +35,11 @@ class Provenance:
 
     preset: Preset
     notes: tuple[tuple[Role, str], ...] = ()
-    """What there is to know about how a model is asked (`goalreel.chat.dialects`)."""
+    """Notes on how a model is asked (`goalreel.chat.dialects`)."""
     uncached: frozenset[Role] = frozenset()
     """Roles whose answers no journal holds: fixed rules, and models that nothing tells from others."""
     exemplars: str | None = None
-    """What tells the accepted episodes that the planner is shown from others."""
+    """Digest of the accepted episodes that the planner is shown."""
 
     @classmethod
     def of_classes(cls, models: Mapping[Role, object]) -> "Provenance":
@@ -78,7 +78,7 @@ class Provenance:
         return {**fields, "preset": self.preset.name, "notes": self.notes, "exemplars": self.exemplars}
 
     def key(self, role: Role) -> str:
-        """What decides a model's answers: its name, how it is asked, and its weights.
+        """Return what decides a model's answers: its name, how it is asked, and its weights.
 
         At another address it is the same model, if it has a name.
         """
@@ -161,18 +161,18 @@ class ModelSet:
     editor: Editor
     critic: Critic
     names: Provenance | None = None
-    """Where the answers come from; None for objects of your own, which have no names."""
+    """Provenance of the answers; None for objects of your own, which have no names."""
     remote: frozenset[Stage] = frozenset()
     """The stages whose models answer from servers. They are called from several threads, while other models
     work."""
     live_critic: Critic | None = None
     """Judges what a camera sees while a robot works; None leaves that to `critic`."""
     planner_apart: bool = False
-    """Whether the planner's model shares this process with others, and no other role asks it."""
+    """True if the planner's model shares this process with others, and no other role asks it."""
 
     @property
     def provenance(self) -> Provenance:
-        """Where the answers come from. Models without names go by their classes; no journal keeps their
+        """Provenance of the answers. Models without names go by their classes; no journal keeps their
         answers."""
         models: dict[Role, object] = {"planner": self.planner, "editor": self.editor, "critic": self.critic}
         return self.names or Provenance.of_classes(models)
@@ -194,7 +194,7 @@ class ModelSet:
 
     @property
     def plans_first(self) -> bool:
-        """Whether to make all plans first and then free the planner, which takes GPU memory from the others.
+        """True to make all plans first and then free the planner, which takes GPU memory from the others.
         It never sees a generated picture."""
         return self.planner_apart and isinstance(self.planner, Lazy) and has_gpu()
 

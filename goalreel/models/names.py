@@ -51,7 +51,7 @@ class ModelOptions(Frozen):
 
 
 class DialectOptions(ModelOptions):
-    """How a chat model is asked (see `chat.dialects`): the base of every chat kind's options."""
+    """Wording in which a chat model is asked (see `chat.dialects`): the base of every chat kind's options."""
 
     dialect: Literal["own", "interleavethinker"] | None = None
     """The words in which it is asked: `own` or `interleavethinker`. Default: by the model's name."""
@@ -68,22 +68,22 @@ class DialectOptions(ModelOptions):
 
 
 class HfOptions(DialectOptions):
-    """What may follow `hf:DIR?`; see `goalreel.chat.hf.HfChat.load`."""
+    """Options that may follow `hf:DIR?`; see `goalreel.chat.hf.HfChat.load`."""
 
     device: Annotated[str | None, Runtime] = None
-    """Where it computes, such as `cuda:1`. Default: a GPU if there is one."""
+    """Device that it computes on, such as `cuda:1`. Default: a GPU if there is one."""
     dtype: str | None = None
     """Such as `bfloat16`. Default: bfloat16 on a GPU, else float32."""
     batch_size: Annotated[int | None, Runtime] = None
     """Questions in one call, at most. Default: 8."""
     max_new_tokens: int | None = None
-    """Where a reply is cut, in tokens. Default: 4096."""
+    """Longest reply, in tokens. Default: 4096."""
     temperature: float | Literal["checkpoint"] | None = None
     """0 is greedy; above it the model samples; `checkpoint` takes the settings stored there. Default: 0."""
     top_p: float | None = None
-    """When sampling: the probability mass to draw from."""
+    """For sampling: the probability mass to draw from."""
     top_k: int | None = None
-    """When sampling: the number of tokens to draw from."""
+    """For sampling: the number of tokens to draw from."""
     system_role: bool | None = None
     """`0` puts system text before the user's. Default: 1, and 0 where the chat template refuses the role."""
     processor: str | None = None
@@ -93,22 +93,22 @@ class HfOptions(DialectOptions):
     offload: Annotated[Literal["model"] | None, Runtime] = None
     """`model` keeps the weights in the machine's memory between calls."""
     variant: str | None = None
-    """Of the weights' files, such as `fp16`."""
+    """Variant of the weights' files, such as `fp16`."""
 
 
 class HttpOptions(DialectOptions):
-    """What may follow `openai:MODEL@URL?` and `server:URL?`; see `chat.openai.OpenAIChat`."""
+    """Options that may follow `openai:MODEL@URL?` and `server:URL?`; see `chat.openai.OpenAIChat`."""
 
     temperature: Annotated[float, Field(ge=0, le=100)] | Literal["checkpoint"] | None = None
     """0 is greedy; above it the model samples; `checkpoint` sends none. Default: 0."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Where a reply is cut, in tokens. Default: 4096."""
+    """Longest reply, in tokens. Default: 4096."""
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     """The same limit by its newer name. A server that refuses one name is sent the other."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """When sampling: the probability mass to draw from."""
+    """For sampling: the probability mass to draw from."""
     top_k: Annotated[int, Field(ge=0)] | None = None
-    """When sampling: the number of tokens to draw from. OpenAI itself has none."""
+    """For sampling: the number of tokens to draw from. OpenAI itself has none."""
     system_role: bool | None = None
     """`0` puts system text before the user's. Default: 1, and 0 where the server refuses the role."""
     concurrency: Annotated[int | None, Runtime] = None
@@ -116,13 +116,13 @@ class HttpOptions(DialectOptions):
     timeout_s: Annotated[float | None, Runtime] = None
     """Seconds that one try may take. Default: 120."""
     retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
-    """How often a server that is busy or out of reach is asked again. Default: 5."""
+    """Number of times that a server that is busy or out of reach is asked again. Default: 5."""
     jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
     """1 to 100 sends pictures as JPEG. Default: PNG."""
     extra: Json[dict[str, Any]] | None = None
     """More fields of each request, as JSON: `{"reasoning_effort":"low"}`."""
     api_version: Annotated[str | None, Runtime] = None
-    """Of a classic Azure address, such as `2024-10-21`."""
+    """API version of a classic Azure address, such as `2024-10-21`."""
     header: Headers = None
     """A header of each request, `NAME:$VARIABLE`; may stand more than once."""
 
@@ -134,10 +134,10 @@ class HttpOptions(DialectOptions):
 
 
 class EditorOptions(ModelOptions):
-    """What may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
+    """Options that may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
 
     device: Annotated[str | None, Runtime] = None
-    """Where it computes, such as `cuda:1`. Default: a GPU if there is one."""
+    """Device that it computes on, such as `cuda:1`. Default: a GPU if there is one."""
     dtype: str | None = None
     """Such as `bfloat16`. Default: bfloat16 on a GPU, else float32."""
     batch_size: Annotated[int | None, Runtime] = None
@@ -149,39 +149,39 @@ class EditorOptions(ModelOptions):
     quantize: Quantize | None = None
     """Store weights as `fp8`, `int8` or `nf4`; needs `goalreel[quantize]`, and `nf4` a GPU."""
     variant: str | None = None
-    """Of the weights' files, such as `fp16`."""
+    """Variant of the weights' files, such as `fp16`."""
     lora: str | None = None
     """A folder with adapters that `goalreel train editor` wrote."""
 
 
 class RemoteEditorOptions(ModelOptions):
-    """What may follow any editor's address; see `goalreel.editors.remote.RemoteEditor`."""
+    """Options that may follow any editor's address; see `goalreel.editors.remote.RemoteEditor`."""
 
     concurrency: Annotated[Annotated[int, Field(ge=1)] | None, Runtime] = None
     """Requests in progress at once. Default: 8."""
     timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
     """Seconds that one try may take. Default: 300."""
     retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
-    """How often a server that is busy or out of reach is asked again. Default: 4."""
+    """Number of times that a server that is busy or out of reach is asked again. Default: 4."""
     picture_host: Annotated[str | None, Runtime] = None
     """Another host that the server may store its pictures at."""
     api_version: Annotated[str | None, Runtime] = None
-    """Of a classic Azure address, such as `2024-10-21`."""
+    """API version of a classic Azure address, such as `2024-10-21`."""
     header: Headers = None
     """A header of each request, `NAME:$VARIABLE`; may stand more than once."""
 
 
 class OpenAIEditorOptions(RemoteEditorOptions):
-    """What may follow `openai:MODEL@URL?` of an editor."""
+    """Options that may follow `openai:MODEL@URL?` of an editor."""
 
     size: Annotated[str, Field(pattern=r"^([1-9]\d{1,3}x[1-9]\d{1,3}|auto)$")] | None = None
-    """Of the pictures, such as `1536x1024`, or `auto`. Default: the size nearest to the source's shape."""
+    """Size of the pictures, such as `1536x1024`, or `auto`. Default: nearest to the source's shape."""
     extra: Json[dict[str, Any]] | None = None
     """More fields of each request, as JSON: `{"quality":"low"}`."""
 
 
 class GeminiEditorOptions(RemoteEditorOptions):
-    """What may follow `gemini:MODEL@URL?`."""
+    """Options that may follow `gemini:MODEL@URL?`."""
 
     aspect: Annotated[str, Field(pattern=r"^([1-9]\d?:[1-9]\d?|auto)$")] | None = None
     """The pictures' aspect ratio, such as `16:9`, or `auto`. Default: the nearest to the source's."""
@@ -239,15 +239,15 @@ class ModelName:
 
     text: str
     kind: str
-    """What stands before the colon; empty without one."""
+    """Text before the colon; empty without one."""
     target: str
-    """What follows the colon, without the options: a folder, a model, an address."""
+    """Text after the colon, without the options: a folder, a model, an address."""
     query: str = ""
     """The options as they were written, `key=value&key=value`."""
     parts: "tuple[ModelName, ...] | None" = None
     """The two editors of `DRAW+EDIT`, or those of `EDITOR else EDITOR`."""
     separator: str = "+"
-    """What stands between the parts."""
+    """Separator of the parts."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -336,7 +336,7 @@ class ModelName:
         return f"{self.plain()}?{options}" if options else self.plain()
 
     def identity(self) -> str:
-        """What decides the answers: the kind, the model and the options that count, but no address.
+        """Return what decides the answers: the kind, the model and the options that count, but no address.
 
         A digest stands for the value of an option that might be a secret. A model that only its address tells
         from others is its kind alone.
@@ -392,7 +392,7 @@ class ModelName:
                 raise InputError(f"{name.plain()}: no folder {path}; a repository is written OWNER/NAME")
 
     def fingerprint(self) -> str:
-        """What tells these weights from others of the same name: goalreel's version, and the folder's files.
+        """Tell these weights from others of the same name: goalreel's version, and the folder's files.
 
         A journal's keys are made from it.
         """

@@ -58,15 +58,15 @@ class RecordingContext:
     with_phases: bool = False
     """Let the planner that reads motion name the phases below its steps too."""
     exemplars: "tuple[Exemplar, ...]" = ()
-    """What people have accepted, for a planner that watches to be shown."""
+    """Accepted episodes that a planner which watches is shown."""
     robot: "Robot | None" = None
-    """How `layout` and `camera` were found."""
+    """The robot, from which `layout` and `camera` were found."""
     last_retreat: bool = False
     """Let the planner that reads motion cut at the last release too."""
     labels: LabelForm | None = None
     """Which labels of the recordings the planner `rows` takes; None takes the first that one has."""
     details: "tuple[DetailName, ...]" = ()
-    """What a planner that watches is to tell of each step besides."""
+    """More details that a planner which watches is to tell of each step."""
 
     @property
     def watched(self) -> tuple[str, ...]:
@@ -83,13 +83,13 @@ _SECRET = re.compile(r"(key|token|secret|auth|bearer|passw.*|credentials?|signat
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec[O: ModelOptions]:
-    """What a kind builds a model from."""
+    """Input from which a kind builds a model."""
 
     name: ModelName
     options: O
     role: Role
     recordings: "RecordingContext | None" = None
-    """What a model that reads recordings looks at; None where there are none."""
+    """Recordings for a model that reads them; None where there are none."""
     chat: "Chat | None" = None
     """The chat model whose name follows the kind's, where the kind asks one."""
     editors: "tuple[Editor, ...]" = ()
@@ -123,13 +123,13 @@ class Kind[M]:
     """One kind of model: how it is written, what it is, and how one is built."""
 
     name: str
-    """What stands before the colon, or the whole name."""
+    """Text before the colon, or the whole name."""
     form: str
-    """How it is written, such as `hf:DIR`."""
+    """Form of its names, such as `hf:DIR`."""
     help: str
     options: type[ModelOptions]
     make: Callable[[ModelSpec[Any]], M]
-    """What was registered: makes a model from its checked options."""
+    """The registered function: makes a model from its checked options."""
     extra: str | None = None
     """The extra of goalreel that it needs (see `goalreel.extras.EXTRAS`)."""
     needs_recording: bool = False
@@ -144,7 +144,7 @@ class Kind[M]:
     asks_chat: bool = False
     """A planner whose name goes on with that of the chat model it asks, options and all: `KIND:hf:DIR`."""
     references: Callable[[ModelName], bool] = lambda name: False
-    """Whether the editor of a name takes more pictures beside the one that it edits (`Edit.references`)."""
+    """True if the editor of a name takes more pictures beside the one that it edits (`Edit.references`)."""
 
     def build(
         self,
@@ -295,7 +295,7 @@ def kinds(role: Role, *, plugins: bool = True) -> list[AnyKind]:
 
 
 def forms(role: Role, *, recordings: bool = False, plugins: bool = False) -> list[str]:
-    """How the names of a role's models are written; with `recordings` also of those that read recordings."""
+    """List the forms of names of a role's models; with `recordings` also of those that read recordings."""
     role_kinds = kinds(role, plugins=plugins)
     return [kind.form for kind in role_kinds if recordings or not kind.needs_recording]
 

@@ -1,4 +1,4 @@
-"""What scores pictures, by name: a registry that packages fill, and chat models as judges.
+"""Scorers of pictures, by name: a registry that packages fill, and chat models as judges.
 
 A package adds a scorer as it adds a kind of model (see `goalreel.models.registry`): its pyproject.toml names
 a module,
@@ -36,7 +36,7 @@ class ScorerKind:
     name: str
     build: BuildScorer
     success_of: SuccessOf
-    """Whether a picture with its scores has succeeded."""
+    """True if a picture with its scores has succeeded."""
 
 
 _kinds: dict[str, ScorerKind] = {}

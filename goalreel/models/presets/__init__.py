@@ -116,14 +116,14 @@ class LoopOptions(Settings):
 
 
 PLACEHOLDER = "MODEL"
-"""What stands for the model in a name that is still to be filled in, such as `openai:MODEL`."""
+"""Placeholder for the model in a name that is still to be filled in, such as `openai:MODEL`."""
 _EXAMPLE = {
     "planner": "openai:Qwen/Qwen3-VL-8B-Instruct@http://127.0.0.1:8000/v1",
     "editor": "server:http://127.0.0.1:8001",
     "critic": "openai:Qwen/Qwen3-VL-8B-Instruct@http://127.0.0.1:8000/v1",
 }
 FIELDS = (*ROLES, *LoopOptions.model_fields)
-"""What a preset's file may say."""
+"""Fields of a preset's file."""
 _NAMES = "such as {} (docs/reference/model-names.md; `goalreel doctor` lists all)."
 
 
@@ -150,7 +150,7 @@ class Preset(LoopOptions):
         read_only=True,
     )
     name: str | None = Field(None, exclude=True)
-    """Of the preset, or of the file that it was read from, without its folder."""
+    """Name of the preset, or of the file that it was read from, without its folder."""
 
     def model_name(self, role: Role) -> ModelName:
         """The name of a role's model, taken apart."""
@@ -199,7 +199,7 @@ def load(name: str, replaced: Collection[str] = (), **overrides: object) -> Pres
 
 
 def _watching(name: str) -> str:
-    """What stands before the chat model's name in `watch:openai:MODEL`; else nothing."""
+    """Return what stands before the chat model's name in `watch:openai:MODEL`; else nothing."""
     parsed = ModelName.parse(name)
     return f"{parsed.kind}:" if parsed.inner.kind else ""
 
@@ -238,7 +238,7 @@ def file(name: str) -> Path:
 
 
 def place(name: str, field: str) -> str:
-    """Where a preset's file sets a field, to be changed there: `FILE, line N`.
+    """Return where a preset's file sets a field, to be changed there: `FILE, line N`.
 
     Raises:
         InputError: as `file`.
@@ -250,7 +250,7 @@ def place(name: str, field: str) -> str:
 
 
 def _fields(path: Path) -> dict[str, Any]:
-    """What a file says.
+    """Read the fields of a file.
 
     Raises:
         InputError: it is too large, no YAML, or has a field that presets do not have.
