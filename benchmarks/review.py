@@ -1,4 +1,4 @@
-"""How long a person waits for the review page of a large dataset.
+"""Time a person waits for the review page of a large dataset.
 
     python benchmarks/review.py [--episodes N] [--json]
 

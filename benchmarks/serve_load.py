@@ -1,4 +1,4 @@
-"""Whether `goalreel serve` stays fair under load: one client in twenty asks for what runs away.
+"""Fairness of `goalreel serve` under load: one client in twenty asks for what runs away.
 
     python benchmarks/serve_load.py --json
 

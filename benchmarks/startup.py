@@ -1,4 +1,4 @@
-"""What `goalreel annotate` takes beyond its pictures: its wall time over that of a bare PyAV script.
+"""Cost of `goalreel annotate` beyond its pictures: its wall time over that of a bare PyAV script.
 
     python benchmarks/startup.py --json
 

@@ -1,4 +1,4 @@
-"""How soon a visitor of `goalreel studio` sees something: nano, on this CPU, in headless Chromium.
+"""Time until a visitor of `goalreel studio` sees something: nano, on this CPU, in headless Chromium.
 
     python benchmarks/studio.py [--storyboards N] [--json]
 

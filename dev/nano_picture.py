@@ -46,7 +46,7 @@ STEPS: Final = (2, 3)
 WIDTH: Final = 1360
 CELL: Final = 240
 KEPT: Final = 0.75
-"""Of the area that a colour has in the true picture, an accepted one shows at least this: what fades or frays
+"""Least share of a colour's area in the true picture that an accepted one shows: what fades or frays
 still reads as in its place."""
 HIDES: Final = 3.0
 """Degrees, from the camera, within which one block hides half of another that it does not stand on."""

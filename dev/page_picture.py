@@ -1,4 +1,4 @@
-"""What the scripts that picture a page share: a browser, a wait, and a small file."""
+"""Helpers of the scripts that picture a page: a browser, a wait, and a small file."""
 
 import io
 import shutil

@@ -24,7 +24,7 @@ CRUISE = 0.21
 SPEED, TURN = 0.035, 0.30
 """Largest step of the fingertip (m) and of the yaw (rad) in one action."""
 PALM, FINGERS = 0.085, 0.050
-"""How far the palm, and the open fingers, reach to either side (m)."""
+"""Reach of the palm, and of the open fingers, to either side (m)."""
 LONGEST = 40
 """No leg of a phase takes longer than this many actions."""
 

@@ -298,7 +298,7 @@ STATES = {
     "behind": "the {object} is behind the {target}",
     "out_of": "the {object} is out of the {target}",
 }
-"""What is true once a sub-goal is reached."""
+"""State that holds once a sub-goal is reached."""
 
 _JOINTS = re.compile(r"first|then|and|finally|[\s,;.]+", re.IGNORECASE)
 _THING = r"[a-z]+ (?:block|bowl)"

@@ -166,7 +166,7 @@ def _hand() -> str:
 
 WALLS = 20
 TILT = 0.30
-"""How far a bowl's walls lean outward (rad)."""
+"""Outward lean of a bowl's walls (rad)."""
 
 
 def build_xml(scene: TabletopScene, shadows: bool = False) -> str:

@@ -44,7 +44,7 @@ _YAW = STATE_NAMES.index("yaw")
 
 @dataclass(frozen=True)
 class SceneReading:
-    """What a picture shows: where the things are (m), and how the blocks are turned (rad)."""
+    """Contents of a picture: places of the things (m), and turns of the blocks (rad)."""
 
     layout: SceneLayout
     turns: dict[str, float]

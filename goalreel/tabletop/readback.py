@@ -43,7 +43,7 @@ LEAST = 0.15
 """A block is missing when less than this share of its outline shows its colour."""
 
 STILL, MOVED = 0.012, 0.035
-"""What seems to have shifted by less stayed, by more moved; between them a picture cannot tell (m)."""
+"""Largest shift of what stayed, and least of what moved; between them a picture cannot tell (m)."""
 UNSURE = 0.008
 """A block may be so far from where it is read (m)."""
 _CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
@@ -316,7 +316,7 @@ def outline(at: NDArray[np.float64], turn: float, camera: PinholeCamera, size: i
 SOFT = 1.2, 1.7
 """The pictures are blurred by the first, the sharp paintings by the second, to be alike (px at 128)."""
 SHADE = 0.85
-"""What light leaves of a paint, on average over a block's faces."""
+"""Share of a paint that light leaves, on average over a block's faces."""
 DIM = 90
 """In a pixel darker than this (of 255) a colour counts for less."""
 EDGE = 5
@@ -324,7 +324,7 @@ EDGE = 5
 STEPS = (0.01, 0.005, 0.0025)
 """By these the moved block is shifted to where it explains the picture best (m)."""
 STACKED = 0.05
-"""How far off its base's middle a block may be seen and still be tried on top of it (m)."""
+"""Largest distance from its base's middle at which a block is still tried on top of it (m)."""
 
 type Chroma = NDArray[np.float32]
 """(size, size, 2): hue as a direction, saturation as length; shading leaves it as it is."""

@@ -14,9 +14,9 @@ BOWL_RADIUS = 0.072
 BOWL_HEIGHT = 0.04
 BOWL_FLOOR = 0.008
 BOWL_LIP = 0.009
-"""How far down the inside the rim's colour reaches (m)."""
+"""Depth to which the rim's colour reaches inside (m)."""
 WORKSPACE = ((0.37, 0.67), (-0.27, 0.27))
-"""Where objects may stand, ((x_min, x_max), (y_min, y_max)) in m."""
+"""Area in which objects may stand, ((x_min, x_max), (y_min, y_max)) in m."""
 
 COLOURS: dict[str, tuple[float, float, float]] = {
     "red": (0.86, 0.10, 0.10),
@@ -254,7 +254,7 @@ BLOCK_CLEARANCE = 0.090
 """Least distance between centres, so that open fingers fit beside a neighbour (m)."""
 BOWL_CLEARANCE = BOWL_RADIUS + 0.043
 REACH = 0.03
-"""How far beyond the starting area a block may be set down (m)."""
+"""Margin around the starting area in which a block may be set down (m)."""
 
 
 def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], float]:

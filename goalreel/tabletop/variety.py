@@ -1,4 +1,4 @@
-"""How an episode may look: shades of its colours, tables, light, and the camera. What happens in it stays."""
+"""Looks of an episode: shades of its colours, tables, light, and the camera. Its events stay the same."""
 
 import colorsys
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ training shows."""
 
 @dataclass(frozen=True)
 class View:
-    """How an episode is seen: its colours and light, and the fixed camera."""
+    """View of an episode: its colours and light, and the fixed camera."""
 
     look: Style = "plain"
     camera: str = "front"
@@ -29,16 +29,16 @@ type Variety = float | View
 
 @dataclass(frozen=True)
 class _Range:
-    """How far a style goes. Hues are in turns; all others are factors, or shares from 0 to 1."""
+    """Extent of a style. Hues are in turns; all others are factors, or shares from 0 to 1."""
 
     hue: tuple[float, float]
     saturation: tuple[float, float]
     value: tuple[float, float]
     light: tuple[float, float]
     tint: tuple[float, float]
-    """How much warmer or cooler than white."""
+    """Largest difference from white, warmer or cooler."""
     glaze: tuple[float, float]
-    """How dark bowls are inside."""
+    """Darkness of bowls inside."""
     tables: tuple[tuple[Paint, Paint], ...]
 
 

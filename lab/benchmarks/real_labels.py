@@ -1,4 +1,4 @@
-"""Where the kinematic planner cuts real episodes, against labels made by eye (tests/data/real/*.json).
+"""Cuts of the kinematic planner in real episodes, against labels made by eye (tests/data/real/*.json).
 
     python lab/benchmarks/real_labels.py --json
 

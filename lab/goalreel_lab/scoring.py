@@ -1,4 +1,4 @@
-"""What a picture of the tabletop is worth, read off it: no model is asked, so none can be talked into it.
+"""Scores of a picture of the tabletop, read off it: no model is asked, so none can be talked into it.
 
 Graded, so that pictures that miss differ by how far they miss; `success_of` makes of it what is true.
 """
@@ -50,11 +50,11 @@ NEAREST = 0.9
 LEAST_WAY = 0.05
 """A block that started nearer than this to its place is marked as if it had come from here (m)."""
 POOR, WHOLE = 0.4, 0.8
-"""How well a block fits its cube (`_fits`): at most POOR earns nothing, from WHOLE on all marks."""
+"""Fit of a block to its cube (`_fits`): at most POOR earns nothing, from WHOLE on all marks."""
 SURE_QUALITY = (4.0, 7.5)
 """Up to the first a block is misshapen, from the second on it is not."""
 IN_SIGHT = 0.4
-"""Of a block that is hidden but for less of its outline the shape cannot be told."""
+"""Least visible share of a block's outline from which its shape can be told."""
 FRINGE = 0.05
 """So much of a cube's area may have its colour outside the outline, as where an editor draws it blurred."""
 

@@ -16,7 +16,7 @@ from goalreel.types import Segment
 type Untruth = Literal[
     "nothing touched", "another object", "not held", "relation", "touched", "no such object"
 ]
-"""Why a name is untrue.
+"""Reason why a name is untrue.
 
 - `nothing touched`: its verb needs a contact, and there is none.
 - `another object`: what is touched is not what it names.
@@ -38,7 +38,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class NameClaim:
-    """What a name says that the hand does in its segment."""
+    """Claim of a name about what the hand does in its segment."""
 
     objects: frozenset[str] | None
     """Objects any of which the name may mean; None: it leaves that open. Empty: there is no such object."""
@@ -47,7 +47,7 @@ class NameClaim:
     held: bool = False
     """It says that the object is in the hand at the segment's end."""
     holds: Callable[[int], bool] | None = None
-    """Whether the relation that it states holds at a frame; None: it states none.
+    """True if the relation that it states holds at a frame; None: it states none.
 
     It may be asked about frames beyond the episode's end, which are like the last one.
     """

@@ -44,7 +44,7 @@ def edits():
 
 @pytest.fixture(scope="module")
 def unmoved():
-    """What an editor that gives back its source was asked, and the rows on its pictures."""
+    """Edits that an editor that gives back its source was asked for, and the rows on its pictures."""
     asked = []
 
     def lazy(images, prompts):

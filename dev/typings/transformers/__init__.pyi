@@ -1,4 +1,4 @@
-"""What this project uses of transformers, each from where it is defined.
+"""The names of transformers that this project uses, each from where it is defined.
 
 transformers' own `__init__` names the modules of all its models, which take a checker half a minute to read.
 """

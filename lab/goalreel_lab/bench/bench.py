@@ -1,4 +1,4 @@
-"""What a run of the bench found, as a table or as one line of JSON."""
+"""Results of a run of the bench, as a table or as one line of JSON."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +54,7 @@ HEADLINES = (
 
 
 class BenchReport(BaseModel):
-    """What was measured of which models, on which episodes.
+    """Report on models, measured on episodes.
 
     `values` maps PART.MEASURE to a value with its interval over episodes; `first` is the first seed, `look`
     and `camera` say how the scenes were seen (`variety.View`).
@@ -105,7 +105,7 @@ ORDERS: tuple[Register, ...] = ("explicit", "terse")
 
 @dataclass(frozen=True)
 class BenchConfig:
-    """What is to be measured. `preset` names the models; answers and recordings are kept in `out`."""
+    """Settings of a measurement. `preset` names the models; answers and recordings are kept in `out`."""
 
     preset: Preset
     split: Split
@@ -114,11 +114,11 @@ class BenchConfig:
     parts: Sequence[BenchPart]
     out: Path
     asks: Asks
-    """When the ROS node would ask about a live view, for the part `live`."""
+    """Frames at which the ROS node would ask about a live view, for the part `live`."""
     orders: Sequence[Register] = ORDERS
-    """How the steps' first orders speak in the parts WITH_ORDERS."""
+    """Registers of the steps' first orders in the parts WITH_ORDERS."""
     view: View = PLAIN
-    """How all scenes are seen."""
+    """View of all scenes."""
 
 
 def evaluate(order: BenchConfig, progress: OnProgress) -> BenchReport:

@@ -34,7 +34,7 @@ FOLLOWER = "follower, a block a goal"
 
 
 class Course(BaseModel):
-    """What a follower is asked to do: these goal images, one after the other, in the scene of a seed.
+    """Task of a follower: these goal images, one after the other, in the scene of a seed.
 
     The images, and what the follower sees, are of the view's camera.
     """

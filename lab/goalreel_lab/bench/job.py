@@ -1,4 +1,4 @@
-"""How often a status is untrue: what was observed or verified, and the simulator says otherwise."""
+"""Share of untrue statuses: what was observed or verified, and the simulator says otherwise."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -37,7 +37,7 @@ type Counts = Mapping[str, tuple[float, float]]
 
 
 class SegmentationReport(BaseModel):
-    """What `goalreel eval segmentation` prints.
+    """Report of `goalreel eval segmentation`.
 
     Every failed plan counts as one segment without a name.
     """

@@ -48,7 +48,7 @@ _STREAM = 12
 
 @dataclass(frozen=True)
 class LiveAnswer:
-    """What was said of one frame, and what is true."""
+    """Answer about one frame, and the truth."""
 
     seed: int
     reached: bool
@@ -65,7 +65,7 @@ class LiveCourse:
     """There is a goal image; else the step is one in words alone."""
     candidates: tuple[Candidate, ...]
     reached: tuple[bool, ...]
-    """Whether each frame shows the sub-goal reached."""
+    """True for each frame that shows the sub-goal reached."""
     ends_well: bool
     """It is reached at the end."""
 

@@ -1,4 +1,4 @@
-"""What the loop is worth: right steps and storyboards after T attempts, between no Critic and a perfect one.
+"""Worth of the loop: right steps and storyboards after T attempts, between no Critic and a perfect one.
 
 All arms get the true sub-goals, so that only editor and Critic count, with orders of one register:
 - ours: the Critic under test accepts, or rewrites the prompt;

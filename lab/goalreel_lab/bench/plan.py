@@ -112,14 +112,14 @@ def in_batches[Q, A](
 
 @dataclass(frozen=True)
 class PlanScore:
-    """How good one episode's plan is. `pair`: (2 x sub-goals in both plans, sub-goals of both together)."""
+    """Scores of one episode's plan. `pair`: (2 x sub-goals in both plans, sub-goals of both together)."""
 
     walk: Walk
     exact: bool
     reaches: bool
     pair: tuple[int, int]
     places: tuple[tuple[GoalKind, bool], ...]
-    """Of the steps of an exact plan whose order says where the block goes: whether it is the true place.
+    """Steps of an exact plan whose order says where the block goes: True where it is the true place.
     Out of a bowl that is any zone with room; what is then put beside or onto that block does not count."""
 
 

@@ -40,7 +40,7 @@ class Walk:
     episode: TabletopEpisode
     moments: tuple[SceneMoment, ...]
     view: View = PLAIN
-    """How the episode is seen."""
+    """View of the episode."""
 
     @property
     def seed(self) -> int:
@@ -110,7 +110,7 @@ def _moment(env: Tabletop, state: TabletopState) -> SceneMoment:
 
 @dataclass(frozen=True)
 class GoalOutcome:
-    """What a goal picture shows: the goal reached, and everything else where it was."""
+    """Tell if a goal picture shows the goal reached, and everything else where it was."""
 
     reached: bool
     untouched: bool

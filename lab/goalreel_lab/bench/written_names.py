@@ -1,4 +1,4 @@
-"""What the names of tabletop sub-tasks claim, and what the simulator knows of the same episode."""
+"""Claims of the names of tabletop sub-tasks, and the simulator's truth of the same episode."""
 
 import itertools
 import re
@@ -44,7 +44,7 @@ class EpisodeTruth:
     """Blocks and bowls on the table."""
     goals: tuple[SubGoal, ...]
     holds: NDArray[np.bool_]
-    """Whether each sub-goal holds at each frame, (n, goals)."""
+    """True for each sub-goal that holds at a frame, (n, goals)."""
     contacts: tuple[Contact, ...]
     """Grasps: both fingers on a block."""
 

@@ -1,4 +1,4 @@
-"""What training never shows: colour and place pairs, and kinds of sub-goal right after certain others.
+"""Held-out compositions: colour and place pairs, and kinds of sub-goal right after certain others.
 
 Fixed for ever, as the splits are. A training seed whose episode has any of these gives no rows; a row of
 another split carries their names, so that results on them are reported apart.

@@ -52,7 +52,7 @@ OF_EDITORS: Mapping[CorpusKind, RowKind[Any]] = {"critiques": CRITIQUES}
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """What to make. `first` counts seeds from the split's start; `shard` is episodes a file.
+    """Settings of a corpus. `first` counts seeds from the split's start; `shard` is episodes a file.
 
     Raises:
         InputError: no such kind or split, seeds it does not have, or a size or shard out of range.
@@ -69,7 +69,7 @@ class CorpusConfig:
     relabelled: float = 0.0
     """Share of the wrong candidates that are the true target of another sub-goal."""
     source: str = SIMULATOR
-    """Where the rows come from, such as the editor whose mistakes they show."""
+    """Source of the rows, such as the editor whose mistakes they show."""
 
     def __post_init__(self) -> None:
         if self.kind not in (*LESSONS, *OF_EDITORS):

@@ -77,9 +77,9 @@ def _row(done: Done, register: Register, prompt: str) -> EditRow:
 
 
 SURE = 0.015
-"""How far from the predicate's limit a place is chosen (m): more than a picture's reading is off."""
+"""Distance of a chosen place from the predicate's limit (m): more than a picture's reading is off."""
 BEYOND = 0.045
-"""How far outside the limit a near miss may be (m)."""
+"""Largest distance of a near miss outside the limit (m)."""
 
 type BlockPlace = tuple[Floats, float]
 """A block's centre (3,) in m and its yaw in rad."""
@@ -147,9 +147,9 @@ def _on_table(spot: Floats) -> bool:
 
 TRIES = 4
 SAME = 0.004
-"""What was to stay may have shifted by this much (m)."""
+"""Largest shift of a thing that was to stay (m)."""
 CLEARLY = 0.05
-"""What is said to have moved has moved by at least this much (m)."""
+"""Least shift of a thing that is said to have moved (m)."""
 SEEN = 20
 """Pixels that must differ from the target by more than FAINT (of 255) at 128 px, in proportion at others."""
 FAINT = 40

@@ -1,4 +1,4 @@
-"""What changed between two layouts, and how a Critic says so: places first, then faults, then a better order.
+"""Changes between two layouts, and a Critic's words for them: places first, then faults, then a better order.
 
 A place is a cell of 3 cm: `c0` .. from the left, `r0` .. from the back, as the front camera sees the table.
 """
@@ -25,7 +25,7 @@ from goalreel.types import Verdict
 from goalreel_lab.corpora.prompts import explicit, sentence, zone
 
 DISTURBED = 0.02
-"""What moved by more than this has moved (m)."""
+"""Least shift of a thing that has moved (m)."""
 CELL = 0.03
 COLUMNS, ROWS = 22, 14
 AT_WORK = "The arm is not away."
@@ -36,7 +36,7 @@ _CLOSE = 0.14
 
 @dataclass(frozen=True)
 class Change:
-    """What a picture shows against the one before. Names are in the order of the layout before."""
+    """Changes that a picture shows against the one before. Names are in the order of the layout before."""
 
     reached: bool
     """The sub-goal holds."""
@@ -45,7 +45,7 @@ class Change:
     misshapen: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
-    """What the arm hides."""
+    """Things that the arm hides."""
     away: bool = True
     """The arm is out of the way, and its hand is empty."""
 

@@ -1,4 +1,4 @@
-"""How a robot carries a sub-goal out, or fails to: the scripted expert, and what goes wrong with it.
+"""Ways in which a robot carries a sub-goal out, or fails to: the expert, and what goes wrong with it.
 
 What came of an execution is what the simulator says of its frames, whatever it was meant to be.
 """
@@ -33,7 +33,7 @@ HOME = 0.05
 """Nearer to its home than this the arm is out of the way (m): the next step begins with this very frame, its
 goal image is drawn from it, and no nano model knows a table with an arm over it."""
 SHOVE = (CLEARLY + 0.005, 0.09)
-"""How far a neighbour is shoved (m)."""
+"""Distance by which a neighbour is shoved (m)."""
 STAGES: Mapping[str, LiveStage] = {
     "reach": "waiting",
     "grasp": "waiting",
@@ -246,14 +246,14 @@ EXPERT = 0.2
 WORKING = 0.08
 """Share of the wrong ends at which the arm is still at work."""
 KEPT, CHANGED, CALLED = 0.45, 0.4, 0.2
-"""Of the sub-goals of a relabelled end: the share that stays, that has another place for its block; and how
+"""Shares of the sub-goals of a relabelled end that stay, or have another place for the block; and how
 often one is added for a block that stayed."""
 _WHOLE_STREAM = 10
 
 
 @dataclass(frozen=True)
 class TaskCompletion:
-    """What is asked about: the task in its words, its sub-goals in order, and the layout that they want."""
+    """A whole task: its words, its sub-goals in order, and the layout that they want."""
 
     task: str
     goals: tuple[SubGoal, ...]

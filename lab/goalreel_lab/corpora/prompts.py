@@ -1,4 +1,4 @@
-"""What is said of a sub-goal: the state it brings about, and the order to the editor in two registers.
+"""Words for a sub-goal: the state it brings about, and the order to the editor in two registers.
 
 Left, right, front and back are as the front camera sees the table.
 """
@@ -90,7 +90,7 @@ TERSE: dict[str, tuple[str, ...]] = {
 """Kind -> orders as they are first said: the first is plain, the others leave something out."""
 
 UNMOVED = "table, the camera and the light"
-"""What no order moves."""
+"""Things that no order moves."""
 COLUMNS = ("far left", "left", "centre", "right", "far right")
 ROWS = ("back", "middle", "front")
 _AROUND = 0.01 * np.array([[1, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]])

@@ -1,4 +1,4 @@
-"""What a corpus is made of: one row a question to an agent, with the true answer and where it came from."""
+"""Rows of a corpus: each a question to an agent, with the true answer and where it came from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import Candidate, Failure, Plan, Task, Verdict
 
 type Register = Literal["terse", "explicit"]
-"""How a prompt speaks: as a Planner first says it, or with colour, place and what must stay."""
+"""Register of a prompt: as a Planner first says it, or with colour, place and what must stay."""
 type Mistake = Literal[
     "nothing_moved",
     "wrong_object",
@@ -45,7 +45,7 @@ type Mistake = Literal[
     "released",
     "undone",
 ]
-"""What is wrong with a candidate; `relabelled`: it is the true target of another sub-goal than is asked for;
+"""Fault of a candidate; `relabelled`: it is the true target of another sub-goal than is asked for;
 `editor`: a real mistake of a trained editor. The last six are a robot's: a block that it lost, what it was
 about when it was not done yet, and a sub-goal that it undid again."""
 
@@ -60,7 +60,7 @@ class Origin:
     held_out: tuple[str, ...] = ()
     """Names of the compositions in the row that training never shows; empty in a training row."""
     view: View = PLAIN
-    """How the episode is seen."""
+    """View of the episode."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class PlanRow:
     instruction: str
     plan: Plan
     thinking: str
-    """What is said before the plan."""
+    """Reasoning before the plan."""
     goals: tuple[SubGoal, ...]
     origin: Origin
 
@@ -85,7 +85,7 @@ class ContinuationRow:
 
     lesson: Lesson
     goals: tuple[SubGoal, ...]
-    """Of the whole episode."""
+    """Goals of the whole episode."""
     origin: Origin
 
 
@@ -97,7 +97,7 @@ class EditRow:
     prompt: str
     register: Register
     instruction: str
-    """What must become true, as the step says it."""
+    """State that must become true, as the step says it."""
     goal: SubGoal
     target: Image
     origin: Origin

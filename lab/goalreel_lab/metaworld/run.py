@@ -27,7 +27,7 @@ from goalreel_lab.written_names import written_names
 
 
 def cache_folder() -> Path:
-    """Where recordings are kept, unless told otherwise."""
+    """Folder of recordings, unless told otherwise."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "goalreel" / "metaworld"
 
 

@@ -1,4 +1,4 @@
-"""What the name of a step claims, and whether the simulator contradicts it.
+"""Claims of a step's name, and the simulator's judgement of them.
 
 The benchmark reads names by rules of its own, not by the planner's. A name that the rules cannot read counts
 as contradicted, since nothing confirms it. So does a noun that the task does not have.
@@ -73,10 +73,10 @@ class NamedStep:
 
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """What the simulator says of a name."""
+    """Judgement of the simulator on a name."""
 
     contradiction: str
-    """Why it is untrue; empty where nothing contradicts it."""
+    """Reason why it is untrue; empty where nothing contradicts it."""
     bodies: frozenset[str]
     """The bodies that it is about."""
 
@@ -91,7 +91,7 @@ class _Claim:
 
 
 def can_read(name: str, spec: TaskSpec) -> bool:
-    """Whether the benchmark's rules read every clause of a name."""
+    """True if the benchmark's rules read every clause of a name."""
     return not any(isinstance(_read(part, spec), str) for part in _parts(name))
 
 
@@ -226,7 +226,7 @@ TOLERANCE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What `annotate` made of one recording."""
+    """Result of `annotate` on one recording."""
 
     cuts: tuple[int, ...]
     """The frames at which another step begins, without the first."""
@@ -274,7 +274,7 @@ class EpisodeScore:
 
 
 class MetaWorldReport(BaseModel):
-    """What `goalreel eval metaworld` prints."""
+    """Report of `goalreel eval metaworld`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -377,7 +377,7 @@ def _count_observed(
 
 
 def _is_named(touch: Contact, true: Sequence[tuple[NamedStep, frozenset[str]]], slack: float) -> bool:
-    """Whether a true name speaks of the body, on frames that overlap the contact or lead to it."""
+    """Tell if a true name speaks of the body, on frames that overlap the contact or lead to it."""
     return any(
         touch.object in bodies and step.start < touch.end and touch.start < step.end + slack
         for step, bodies in true

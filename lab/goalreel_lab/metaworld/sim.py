@@ -55,7 +55,7 @@ type Steer = Callable[[Observation, Callable[[], NDArray[np.uint8]]], Action]
 
 @dataclass(frozen=True)
 class BodyState:
-    """What happens to a body at one moment (see `BodyTruth`)."""
+    """State of a body at one moment (see `BodyTruth`)."""
 
     touched: bool
     held: bool
@@ -70,7 +70,7 @@ class SimulatedMoment:
     picture: NDArray[np.uint8]
     observation: Observation
     action: Action
-    """What the expert wants to do next."""
+    """Next action of the expert."""
     success: bool
     bodies: dict[str, BodyState]
 
@@ -108,7 +108,7 @@ class Workbench:
         self._joints = {name: self._coordinates(geoms) for name, geoms in self._bodies.items()}
         self._hand = self._geoms(self._model.body("right_hand").id)
         self._touched: set[str] = set()
-        """What the hand has touched since the last frame: contact may flicker."""
+        """Bodies that the hand has touched since the last frame: contact may flicker."""
         self._fingers = [self._geoms(self._model.body(f"{side}claw").id) for side in ("left", "right")]
 
     @property
@@ -245,7 +245,7 @@ class Workbench:
         return frozenset(g for g in range(self._model.ngeom) if below(int(self._model.geom_bodyid[g])))
 
     def _coordinates(self, geoms: frozenset[int]) -> NDArray[np.int64]:
-        """Where the positions of the bodies with these geoms are in qpos, without the turns of a free one."""
+        """Places in qpos of the positions of the bodies with these geoms, without the turns of a free one."""
         bodies = {int(self._model.geom_bodyid[g]) for g in geoms}
         bodies |= {int(self._model.body_parentid[b]) for b in bodies} - {0}
         model = self._model
@@ -267,7 +267,7 @@ def _meet(pairs: list[_Pair], some: frozenset[int], others: frozenset[int]) -> b
 def _squeezed(
     pairs: list[_Pair], body: frozenset[int], finger: frozenset[int], inwards: NDArray[np.float64]
 ) -> bool:
-    """Whether a finger presses on a body in the direction of the other finger."""
+    """Tell if a finger presses on a body in the direction of the other finger."""
     for a, b, normal in pairs:  # which points from geom a to geom b
         if (a in finger and b in body and normal @ inwards > _OPPOSITE) or (
             b in finger and a in body and -normal @ inwards > _OPPOSITE
@@ -277,7 +277,7 @@ def _squeezed(
 
 
 _TRIES = 6
-"""How many starts an expert is given for one recording."""
+"""Number of starts that an expert is given for one recording."""
 _STATE = ("x", "y", "z", "gripper")
 _ACTION = ("dx", "dy", "dz", "gripper")
 

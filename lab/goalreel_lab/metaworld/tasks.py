@@ -15,11 +15,11 @@ from pydantic import BaseModel, ConfigDict
 type TaskKind = Literal["grasp", "push", "articulated"]
 type TaskSplit = Literal["develop", "choose", "report"]
 type Ending = Literal["stay", "retreat", "home"]
-"""What the arm does once the task is done: nothing, let go and rise, or that and go to where it began."""
+"""Ending of a recording: the arm stays, lets go and rises, or does so and goes to where it began."""
 
 _SEED = 42
 _SHARE = 0.2
-"""Of each kind, what goes to `choose`, and what to `report`."""
+"""Tasks of each kind that go to `choose`, and to `report`."""
 
 
 class TaskSpec(BaseModel):

@@ -1,4 +1,4 @@
-"""What the simulator knows of a recording: contacts, poses and success, frame by frame."""
+"""Ground truth of a recording: contacts, poses and success, frame by frame."""
 
 import itertools
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class BodyTruth(_Frozen):
     met: tuple[bool, ...]
     """Touched by another body that the hand touches, such as a stick."""
     pose: tuple[tuple[float, ...], ...]
-    """Where it is, in metres or, of a hinge, radians; empty where it stands."""
+    """Position in metres or, of a hinge, radians; empty where it stands."""
 
 
 class RecordingTruth(_Frozen):
@@ -47,9 +47,9 @@ class RecordingTruth(_Frozen):
     hand: tuple[tuple[float, float, float], ...]
     """Its position in metres."""
     opening: tuple[float, ...]
-    """Of the gripper: 1 is open."""
+    """Gripper: 1 is open."""
     success: tuple[bool, ...]
-    """Whether the task is done in this frame."""
+    """True if the task is done in this frame."""
     bodies: dict[str, BodyTruth]
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ def contacts(episode: RecordingTruth, fps: float) -> list[Contact]:
 
 
 def contact_cuts(contacts: Sequence[Contact], frames: int) -> list[int]:
-    """Where contact begins or ends inside the episode; the last retreat belongs to what it follows."""
+    """List the frames at which contact begins or ends; the last retreat belongs to what it follows."""
     if not contacts:
         return []
     last = max(contact.start for contact in contacts)
@@ -87,7 +87,7 @@ def contact_cuts(contacts: Sequence[Contact], frames: int) -> list[int]:
 
 
 def moved(body: BodyTruth, start: int, end: int) -> float:
-    """How far a body comes away, within the frames [start, end), from where it was at first."""
+    """Distance of a body, within the frames [start, end), from where it was at first."""
     if not body.movable:
         return 0.0
     poses: NDArray[np.float64] = np.array(body.pose[start:end])

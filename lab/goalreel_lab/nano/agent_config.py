@@ -1,4 +1,4 @@
-"""What a nano Planner or Critic is and how it is trained, read from YAML."""
+"""Configuration of a nano Planner's or Critic's training, read from YAML."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -66,7 +66,7 @@ class EditorShape(TrainingConfig):
 
 
 class VaeTraining(Schedule):
-    """How the VAE is trained: reconstruction, L1 + L2."""
+    """Training of the VAE: reconstruction, L1 + L2."""
 
     steps: Count = 6_000
     batch: Count = 128
@@ -85,7 +85,7 @@ class VaeTraining(Schedule):
 
 
 class DenoiserTraining(Schedule):
-    """How the denoiser and the text encoder are trained, on latents."""
+    """Training of the denoiser and the text encoder, on latents."""
 
     steps: Count = 10_000
     batch: Count = 256
@@ -97,13 +97,13 @@ class DenoiserTraining(Schedule):
     explicit: Portion = 0.5
     """Share of explicit rows in a batch, where the data has rows of both registers."""
     balance: Portion = 0.0
-    """How far rare kinds of goals are drawn more often: 0 as they come, 1 all kinds equally often."""
+    """Balance of rare kinds of goals: 0 as they come, 1 all kinds equally often."""
     change_weight: Annotated[float, Field(ge=1)] = 5.0
     """Weight of the cells that an explicit edit changes; terse rows have none (see `Edits.weights`)."""
 
 
 class EditorConfig(TrainingConfig):
-    """What `goalreel train editor` makes, of what, and how."""
+    """Configuration of `goalreel train editor` for the nano editor."""
 
     data: Path | None = None
     """A folder made by `goalreel corpus`: Hugging Face shards data/train-*.parquet of edits."""

@@ -36,7 +36,7 @@ from goalreel_lab.nano.training_loop import CHECKPOINT, Batch, MakeBatch, fit
 
 COLUMNS = ("source", "target", "prompt")
 MORE_COLUMNS = ("register", "goal")
-"""What rows of the tabletop have beside. Rows of storyboards are explicit, and of one kind."""
+"""Columns that rows of the tabletop have beside. Rows of storyboards are explicit, and of one kind."""
 BATCH = 16
 """Pictures at a time that go through the VAE."""
 VISIBLE = 24

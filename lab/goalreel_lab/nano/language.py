@@ -1,4 +1,4 @@
-"""What the nano tokenizers hold as one token each: the tabletop's names and places, and the words between."""
+"""Passages that are one token each for nano models: names, places, and the words between."""
 
 import re
 from collections import Counter
@@ -71,7 +71,7 @@ CHAT_TEMPLATE = """{%- for message in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
 PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
-"""What the chat template writes for a picture."""
+"""Mark that the chat template writes for a picture."""
 PATCH, MERGE = 8, 2
 SHORTEST = 8
 """Characters from which on a constant passage is worth a token."""

@@ -22,7 +22,7 @@ CHECKPOINT = "checkpoint.pt"
 
 
 class Schedule(TrainingConfig):
-    """How long and how fast one trainer runs."""
+    """Length and pace of one trainer's run."""
 
     steps: Count
     batch: Count
@@ -105,7 +105,7 @@ def fit(
 
 
 class _TrainingState:
-    """What a checkpoint holds: the model, its moving average and the optimizers."""
+    """Contents of a checkpoint: the model, its moving average and the optimizers."""
 
     def __init__(self, model: nn.Module, optimizers: list[Any], schedule: Schedule, path: Path) -> None:
         self.model, self.optimizers, self.schedule, self.path = model, optimizers, schedule, path

@@ -1,4 +1,4 @@
-"""What a policy is told of its sub-goals, by arm."""
+"""Arms of a study: what a policy is told of its sub-goals."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args

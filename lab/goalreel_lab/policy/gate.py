@@ -37,7 +37,7 @@ REPLANS = 1
 
 
 class GateEnd(PolicyEnd):
-    """How a task ended that was carried out by its storyboard."""
+    """End of a task that was carried out by its storyboard."""
 
     measures: ClassVar[tuple[str, ...]] = (
         *PolicyEnd.measures,
@@ -65,7 +65,7 @@ class GateEnd(PolicyEnd):
 
 @dataclass(frozen=True)
 class GateRules:
-    """Who looks, and what a policy may do."""
+    """Judge of a task under way, and limits of the policy."""
 
     arm: GateArm
     model_set: ModelSet
@@ -75,7 +75,7 @@ class GateRules:
     critic: Critic
     """Looks at live views."""
     words: bool
-    """Whether the policy is told a step's words beside its goal image."""
+    """True if the policy is told a step's words beside its goal image."""
     bounds: Bounds
 
 
@@ -93,7 +93,7 @@ class _GatedTask:
         self._walk, self._rules, self._actor, self._env = walk, rules, actor, env
         self._hand = PolicyHand(env, GoalCue("", SILENT), on_step)
         self._picture = walk.moments[0].picture
-        """What a step without a goal image shows: the one before, or at first the scene."""
+        """Picture for a step without a goal image: the one before, or at first the scene."""
         self._looks: list[tuple[bool, bool]] = []
         """(said to be reached, reached)."""
         self._unanswered = 0

@@ -11,7 +11,7 @@ from goalreel_lab.policy.arms import ARMS, GoalArm
 from goalreel_lab.policy.rollout import PolicyEnd
 
 type SeedEnds = Sequence[Sequence[PolicyEnd]]
-"""How tasks ended: by training seed, then by task."""
+"""Ends of tasks: by training seed, then by task."""
 type SeedCounts = NDArray[np.float64]
 """Hits and how many there could be, (seeds, tasks, 2)."""
 
@@ -20,7 +20,7 @@ _TOTALS = {
     **dict.fromkeys(("reached", "exact"), "goals"),
     **dict.fromkeys(("false_stops", "false_passes", "unanswered"), "looks"),
 }
-"""What a measure is a share of; 1 a task for all others."""
+"""Denominator of a measure; 1 a task for all others."""
 
 
 def measure_seeds(ends: SeedEnds, measure: str) -> Measurement:
@@ -105,7 +105,7 @@ PAIRS: Mapping[str, tuple[GoalArm, GoalArm]] = {
     "gate_minus_open": ("gate", "open"),
     "truth_minus_gate": ("truth", "gate"),
 }
-"""What is compared, in points of success and, with `_reached` and `_exact`, of sub-goals."""
+"""Comparisons, in points of success and, with `_reached` and `_exact`, of sub-goals."""
 
 HEADLINES = ("true_minus_text", "predicted_minus_true", "placebo_minus_text", "gate_minus_open")
 

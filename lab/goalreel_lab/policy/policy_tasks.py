@@ -1,4 +1,4 @@
-"""What policies are asked to do, by condition, and the same in words as a vector."""
+"""Tasks of policies, by condition, and their words as a vector."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args

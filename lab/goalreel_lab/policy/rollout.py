@@ -33,12 +33,12 @@ from goalreel_lab.policy.keyposes import KEY_POSE_NAMES, approach
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
 
 type Acts = Literal["steps", "key_poses"]
-"""Whether an action is a control step of `Tabletop.step` or a key pose (`keyposes.py`)."""
+"""Form of an action: a control step of `Tabletop.step` or a key pose (`keyposes.py`)."""
 
 
 @dataclass(frozen=True)
 class GoalCue:
-    """What a policy is told of the present sub-goal."""
+    """Cue of a policy: the present sub-goal as it is told."""
 
     text: str
     words: NDArray[np.float32]
@@ -46,7 +46,7 @@ class GoalCue:
     picture: Image | None = None
     """The goal image; None: the sub-goal camera is black."""
     spot: tuple[float, float] | None = None
-    """Where to let go, x and y in m (world), for a policy of key poses: it overrules the policy."""
+    """Place to let go, x and y in m (world), for a policy of key poses: it overrules the policy."""
 
 
 class LeRobotActor:
@@ -158,7 +158,7 @@ MOST_POSES = 4
 
 
 class Actor(Protocol):
-    """What acts: `LeRobotActor`, or a script."""
+    """Actor: `LeRobotActor`, or a script."""
 
     acts: Acts
 
@@ -169,25 +169,25 @@ class Actor(Protocol):
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long a policy may take for a sub-goal: tries of key poses, or control steps."""
+    """Limits of a policy for a sub-goal: tries of key poses, or control steps."""
 
     tries: int = 3
     steps: int = 150
 
 
 class PolicyEnd(BaseModel):
-    """How a task ended."""
+    """End of a task."""
 
     model_config = ConfigDict(frozen=True)
 
     measures: ClassVar[tuple[str, ...]] = ("success",)
-    """What is measured of such ends (`intervals.measure_seeds`)."""
+    """Measures of such ends (`intervals.measure_seeds`)."""
     success: bool
     """All sub-goals of the instruction hold at the end."""
 
 
 class Rolled(PolicyEnd):
-    """How a task ended in which the simulator said when a sub-goal was reached."""
+    """End of a task in which the simulator said when a sub-goal was reached."""
 
     measures: ClassVar[tuple[str, ...]] = ("success", "reached", "exact", "length", "first_right")
     reached: int

@@ -63,7 +63,7 @@ class PolicyEntry:
 
 @dataclass(frozen=True)
 class PolicyConfig:
-    """What is to be measured."""
+    """Settings of a measurement."""
 
     entries: Sequence[PolicyEntry]
     """Their names are unique, and all have as many training seeds."""
@@ -75,15 +75,15 @@ class PolicyConfig:
     """Its editor and Critic predict."""
     form: SubGoalForm
     words: bool
-    """Whether arms with a picture are told the sub-task in words too."""
+    """True if arms with a picture are told the sub-task in words too."""
     bounds: Bounds
     out: Path
     films: Path | None = None
-    """Where one success and one failure of every arm are filmed."""
+    """Folder for films of one success and one failure of every arm."""
 
 
 class PolicyReport(BaseModel):
-    """What was found. `values`: NAME.MEASURE and differences, with intervals over tasks and seeds."""
+    """Report of a study. `values`: NAME.MEASURE and differences, with intervals over tasks and seeds."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -28,7 +28,7 @@ class Sample:
     group: str
     """The column of the paper's table that it counts in."""
     instruction: str
-    """What the Planner is asked, with an `<image>` mark for each of `images`."""
+    """Instruction to the Planner, with an `<image>` mark for each of `images`."""
     images: Sequence[Image] = ()
     """May read them when they are asked for, as `done` may."""
     done: Sequence[DoneStep] = ()
@@ -60,7 +60,7 @@ class AnswerPart:
 
 @dataclass(frozen=True)
 class BenchAnswer:
-    """What the models made of a sample: interleaved text and pictures."""
+    """Answer of the models to a sample: interleaved text and pictures."""
 
     parts: tuple[AnswerPart, ...]
 
@@ -113,7 +113,7 @@ class Marked:
 
 @dataclass(frozen=True)
 class JudgeFacts:
-    """How the paper's judge was asked."""
+    """Settings of the paper's judge."""
 
     model: str
     temperature: float
@@ -161,7 +161,7 @@ class Benchmark(Protocol):
 
 @dataclass(frozen=True)
 class Clone:
-    """Where the repository lies, None where the user has not said, and where it is to be had."""
+    """Folder of the repository, None where the user has not said, and its address."""
 
     folder: Path | None
     url: str

@@ -40,7 +40,7 @@ from goalreel_lab.published.benchmark import (
 FILE = "test_data.pth"
 DATA = "https://huggingface.co/datasets/weisuxi/CoMM"
 MAX_IMAGES = 10
-"""What the judge is shown of one sample, given pictures included."""
+"""Pictures of one sample that the judge is shown, given ones included."""
 STORED_SIDE = 1024
 """Pixels; photographs from the web are many times larger than what any model here is given."""
 
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Wording:
-    """How a topic is asked about (Task 4), and how a beginning is introduced and handed over (Task 3)."""
+    """Words that ask about a topic (Task 4), and that introduce a beginning and hand it over (Task 3)."""
 
     question: tuple[str, str] = ("Write step-by-step instructions, with pictures, about ", ".")
     start: tuple[str, str] = ("The first steps of illustrated instructions about ", ": ")

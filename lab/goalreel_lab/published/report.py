@@ -114,7 +114,7 @@ class PublishedReport(BaseModel):
     row: str | None
     """The paper's row to compare with."""
     notes: tuple[str, ...]
-    """What makes the two not comparable, or must be known to compare them."""
+    """Notes on what makes the two not comparable, or must be known to compare them."""
 
     def paper(self) -> dict[str, tuple[float, int]]:
         """Measure -> (the paper's number, the number of its table)."""

@@ -48,7 +48,7 @@ _PROBE = BenchAnswer((AnswerPart("text", Image(np.zeros((8, 8, 3), np.uint8))),)
 
 @dataclass(frozen=True)
 class PublishedConfig:
-    """What is to be run: a benchmark on the data that the user has in `data`, with all results in `out`."""
+    """Settings of a run: a benchmark on the data that the user has in `data`, with all results in `out`."""
 
     benchmark: Benchmark
     data: Path
@@ -59,7 +59,7 @@ class PublishedConfig:
     only: Only | None = None
     """Stop before judging, or judge what is there."""
     task: int | None = None
-    """Of CoMM: which half of the paper's table."""
+    """CoMM's task: the half of the paper's table."""
     paper_row: str | None = None
     """None is the row of the paper's system with the same editor."""
     concurrency: int = 16

@@ -89,7 +89,7 @@ def published_values(benchmark: str) -> Published:
 
 
 class VideoBenchReport(BaseModel):
-    """What was measured on a benchmark of videos."""
+    """Report on a benchmark of videos."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -99,7 +99,7 @@ class VideoBenchReport(BaseModel):
     counts: dict[str, int]
     values: dict[str, Measurement]
     notes: tuple[str, ...]
-    """What makes the numbers not comparable with the published ones, or must be known to compare them."""
+    """Notes on what must be known to compare the numbers with the published ones, or forbids it."""
 
     def as_json(self) -> str:
         """Write one line: values as KEY, KEY_low and KEY_high, and `published` by system."""

@@ -194,14 +194,14 @@ def _won(a: JudgedRollout, b: JudgedRollout) -> float:
 
 
 ROLLOUTS, SUBSETS = 2831, 23
-"""Of the whole benchmark."""
+"""Counts of the whole benchmark."""
 BATCH = 8
 """Rollouts that are judged at once."""
 
 
 @dataclass(frozen=True)
 class RoboRewardConfig:
-    """What is to be run."""
+    """Settings of a run."""
 
     data: Path
     out: Path

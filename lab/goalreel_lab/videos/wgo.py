@@ -58,7 +58,7 @@ class WgoEpisode:
     recording: VideoRecording
     segments: tuple[WgoSegment, ...]
     digest: str
-    """Of the video's bytes."""
+    """Digest of the video's bytes."""
 
 
 def read_wgo(data: Path, videos: Path, limit: int | None = None) -> list[WgoEpisode]:
@@ -252,7 +252,7 @@ def _three(name: str, counts: Sequence[tuple[int, int, int]]) -> dict[str, Measu
 
 
 EPISODES, SEGMENTS = 100, 743
-"""Of the whole benchmark."""
+"""Counts of the whole benchmark."""
 BATCH = 4
 """Episodes that are planned at once."""
 BLIND = ("kinematic", "rows")
@@ -261,7 +261,7 @@ BLIND = ("kinematic", "rows")
 
 @dataclass(frozen=True)
 class WgoConfig:
-    """What is to be run."""
+    """Settings of a run."""
 
     data: Path
     out: Path

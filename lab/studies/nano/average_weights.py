@@ -26,7 +26,7 @@ from goalreel.training.card import MADE, TABLE, file_facts
 
 CARD = "README.md"
 RESUMING = ("checkpoints", "logs", "training.yaml")
-"""What only a run of training needs."""
+"""Files that only a run of training needs."""
 
 
 def main(

@@ -43,7 +43,7 @@ ARMS: dict[str, tuple[str, dict[str, float]]] = {
 }
 """Arm -> its name in the table, and what its reward has other than the preset's."""
 ATTEMPTS = 5
-"""Of a step, whose first order is terse: explicit ones leave a Critic little to mend."""
+"""Attempts of a step whose first order is terse: explicit ones leave a Critic little to mend."""
 DONE = "README.md"
 """A checkpoint's or a corpus's card, which is written last."""
 

@@ -44,7 +44,7 @@ OWN_FIRST, OWN, OFTEN = 12_000, 1_850, 6
 """Episodes on whose edits the editor is judged, none that it was trained on; how often each row is shown for
 once of a made one."""
 RARE = "misshapen"
-"""What few made rows show: theirs are shown three times."""
+"""Fault that few made rows show: such rows are shown three times."""
 HARD = "out of the"
 """Plans with such orders, whose block may go to any free place, are shown twice."""
 DONE = "README.md"

@@ -25,7 +25,7 @@ MEAN, STD = 0.5, 0.25
 """Pictures are brought to about zero mean and unit variance by these, 0-1, as a dataset's statistics say."""
 CELL_SCALE = torch.tensor([0.1, 0.15, 0.03, 0.7, 0.7])
 CELL_MEAN = torch.tensor([0.52, 0.0, 0.03, 0.0, 0.0])
-"""Of x, y, z, cos and sin, so that all weigh alike in the loss."""
+"""Scales of x, y, z, cos and sin, so that all weigh alike in the loss."""
 
 
 def device() -> torch.device:
@@ -110,7 +110,7 @@ def as_input(pictures: NDArray[np.uint8]) -> Tensor:
 
 
 def loss_of(reader: Reader, lesson: ReaderBatch) -> Tensor:
-    """What the reader has wrong."""
+    """Errors of the reader."""
     presence, where, goals = (t.float() for t in reader(lesson.pictures))
     truth = lesson.poses
     present = truth[..., 0]

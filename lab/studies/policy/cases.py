@@ -1,4 +1,4 @@
-"""When are goal images worth it? The table and the figure of lab/docs/policy-study.md, case by case.
+"""Cases in which goal images are worth it: the table and the figure of lab/docs/policy-study.md.
 
     python lab/studies/policy/cases.py
 
@@ -44,7 +44,7 @@ class PolicyCase(BaseModel):
 
 @dataclass(frozen=True)
 class CaseGain:
-    """What was measured in a case: a difference in points (0-100) with its 95 % interval."""
+    """Measurement of a case: a difference in points (0-100) with its 95 % interval."""
 
     value: float
     low: float

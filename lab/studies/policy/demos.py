@@ -33,7 +33,7 @@ CHAINS = 20
 """Chains tried in a scene."""
 THINGS = (*(f"{c} block" for c in COLOURS), *(f"{c} bowl" for c in COLOURS))
 POSE = 6
-"""Of a thing: 1 where there is one, x, y, z (m), cos and sin of four times its turn, a cube's symmetry."""
+"""State of a thing: 1 where there is one, x, y, z (m), cos and sin of four times its turn."""
 
 
 @dataclass(frozen=True)

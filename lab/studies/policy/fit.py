@@ -33,7 +33,7 @@ from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
 
 type TrainedArm = Literal["instruction", "text", "picture"]
 ARMS: tuple[TrainedArm, ...] = get_args(TrainedArm.__value__)
-"""What a policy is told of its sub-goal: the whole instruction in words; the present sub-task in words; that
+"""Cue of a policy about its sub-goal: the whole instruction in words; the present sub-task in words; that
 and the goal image, where now and then one of the two is missing."""
 MISSING = torch.tensor([0.5, 0.15])
 """Shares of the samples of `picture` without words, without a picture: so it leans on neither alone."""
@@ -175,7 +175,7 @@ class Scale:
 
 
 class TrainingExamples(Protocol):
-    """What a policy is trained on."""
+    """Training examples of a policy."""
 
     @property
     def data(self) -> Bank: ...

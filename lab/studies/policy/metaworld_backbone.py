@@ -22,7 +22,7 @@ CHANNELS = 128
 BATCH = 64
 """Pictures whose features are computed at once."""
 _MEAN, _SCALE = torch.tensor([0.0, 0.65, 0.15]), torch.tensor([0.15, 0.12, 0.1])
-"""Of x, y and z (m), so that all weigh alike in the loss."""
+"""Centres and scales of x, y and z (m), so that all weigh alike in the loss."""
 
 
 class SmallReader(nn.Module):
@@ -101,7 +101,7 @@ def _columns(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def places_loss(reader: SmallReader, lesson: MetaWorldBatch) -> Tensor:
-    """What the reader has wrong."""
+    """Errors of the reader."""
     where, goals = (t.float() for t in reader(lesson.pictures))
     where = where.gather(1, lesson.columns[:, :, None].expand(-1, -1, 3))
     truth = (lesson.places - _MEAN.to(where.device)) / _SCALE.to(where.device)

@@ -1,4 +1,4 @@
-"""What each kind of piece costs, and what a whole study would: processor seconds, kept beside the pieces."""
+"""Costs of each kind of piece, and of a whole study: processor seconds, kept beside the pieces."""
 
 import json
 import time
@@ -15,7 +15,7 @@ _FOLDER = "costs"
 
 @dataclass
 class PieceCost:
-    """How much of a stage a piece is: episodes, steps, tries."""
+    """Size of a piece of a stage: episodes, steps, tries."""
 
     units: int = 0
 

@@ -23,7 +23,7 @@ POSITIONS, UNSEEN_FIRST = 50, 25
 CHUNK = 10
 """Frames of actions that a policy predicts."""
 THINGS = 4
-"""Of a frame: the hand, the task's first and second thing, its goal."""
+"""Things of a frame: the hand, the task's first and second thing, its goal."""
 NOISE = 0.3
 """Spread of what is added to the expert's three directions, in shares of its greatest step. The expert's own
 answer is what is learnt, so a policy sees how to come back from small mistakes (as in DART, 1703.09327)."""

@@ -40,7 +40,7 @@ LONGEST = 250
 
 @dataclass(frozen=True)
 class Study:
-    """What is trained, and where it is kept."""
+    """A study's trained pieces, and their folder."""
 
     out: Path
     training_tasks: tuple[str, ...]

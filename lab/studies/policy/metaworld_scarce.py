@@ -49,7 +49,7 @@ from goalreel_lab.policy.intervals import SeedCounts, difference_of_counts, meas
 type HeldOutTasks = Literal["choose", "report", "none"]
 HEADLINES = ("g_minus_a1_mix.unseen_positions", "g_minus_a1_mix.heldout_tasks")
 EPISODES, POSITIONS, SEEDS, BACKBONE_STEPS, STEPS = 20, 25, 3, 3000, 6000
-"""Of the study as it is fixed."""
+"""Numbers of the study as it is fixed."""
 
 
 def main(

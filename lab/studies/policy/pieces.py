@@ -26,7 +26,7 @@ from goalreel.progress import OnProgress
 from goalreel.tabletop.splits import seeds
 
 BATCH, RATE = 64, 1.5e-3
-"""Of the backbone."""
+"""Rows and learning rate of a step of the backbone."""
 KEEP_EVERY = 50
 """Steps of the backbone between two checkpoints."""
 PICTURES, FORMS = 128, {"plain": False, "bordered": True}

@@ -43,7 +43,7 @@ from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure
 
 @dataclass(frozen=True)
 class ScarceRun:
-    """What one arm of the table is: who is trained on what, and what is shown to it when tested."""
+    """One arm of the table: its training data, and what is shown to it when tested."""
 
     trained: ScarceArm
     shown: GoalArm

@@ -1,4 +1,4 @@
-"""What the arms of scarce words are trained on: all demonstrations, of which the first have words.
+"""Training examples of scarce words: all demonstrations, of which the first have words.
 
 lab/docs/policy-experiments.md fixes the arms.
 """

@@ -34,7 +34,7 @@ from goalreel_lab.policy.rollout import Bounds
 from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure
 
 type StudyRun = tuple[TrainedArm, tuple[GoalArm, ...], bool]
-"""Of a measurement: the policy that acts, its arms, and whether words come with a picture."""
+"""Settings of a measurement: the policy that acts, its arms, and whether words come with a picture."""
 RUNS: dict[str, StudyRun] = {
     "text": ("text", ("text",), True),
     "picture": ("picture", ("true",), True),
