@@ -600,10 +600,3 @@ def test_a_bad_name_is_one_clear_line(kind, rest, said, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(InputError, match=said):
         remote_editor(kind, rest)
-
-
-def test_the_old_name_of_interleavethinkers_server_works_and_names_the_new_one(server, caplog):
-    server.reply = lambda path, fields: (200, {"edited_image": encoded(picture(1024, 1024))}, {})
-    (drawn,) = build_editor(f"seed:{server.url}").edit([edit()])
-    assert drawn.size == (1024, 1024)
-    assert "is now called interleavethinker:" in caplog.text

@@ -57,7 +57,7 @@ def test_the_models_are_the_replicas(replicated):
         assert isinstance(chat, OpenAIChat)
         assert (chat.model, chat.base_url) == (role, url)
     assert isinstance(models.editor, RemoteEditor)
-    assert models.editor._protocol.url == url
+    assert models.editor._client.endpoint.address == url
 
 
 def test_a_role_that_is_not_named_is_missing(replicated):
