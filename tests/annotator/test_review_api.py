@@ -512,6 +512,9 @@ def test_a_token_logs_a_browser_in_once(out):
     assert "secret" not in cookie
     assert page.get("http://127.0.0.1:8090//evil.example?token=secret").headers["location"] == "/evil.example"
     kept = {"Cookie": cookie.partition(";")[0]}
+    for foreign in ('x={"a":1}', "theme=dark mode", "x=[1,2]"):
+        beside = {"Cookie": f"{foreign}; {kept['Cookie']}"}
+        assert page.get("/api/dataset", headers=elsewhere | beside).status_code == 200
     assert page.get("/api/dataset", headers=elsewhere | kept).status_code == 200
     own = elsewhere | kept | {"Origin": "http://lab.example:8090"}
     assert page.post("/api/episodes/0/events", json=BODY, headers=own).status_code == 422
