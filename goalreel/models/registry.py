@@ -182,23 +182,16 @@ class Registry[M]:
         self._kinds: dict[str, Kind[M]] = {}
 
     def kind[O: ModelOptions](
-        self,
-        form: str,
-        help: str,
-        options: type[O],
-        *,
-        extra: str | None = None,
-        needs_recording: bool = False,
-        predicts: bool = True,
-        shared: bool = False,
-        remote: bool = False,
-        asks_chat: bool = False,
-        references: Callable[[ModelName], bool] = lambda name: False,
+        self, form: str, help: str, options: type[O], *, predicts: bool = True, **facts: Any
     ) -> Callable[[Callable[[ModelSpec[O]], M]], Callable[[ModelSpec[O]], M]]:
-        """Register the decorated function as what builds the models of a kind; see `Kind` for the rest.
+        """Register the decorated function as what builds the models of a kind.
 
-        `form` is how a name is written: `KIND:` and something in capitals, or one word. The options are
-        checked before the function is called.
+        Args:
+            form: how a name is written: `KIND:` and something in capitals, or one word.
+            help: one line on the kind.
+            options: class of the options, which are checked before the function is called.
+            predicts: False for fixed rules, whose answers cost nothing.
+            facts: the other fields of `Kind`, from `extra` on.
 
         Raises:
             ValueError: there is such a kind already.
@@ -208,21 +201,9 @@ class Registry[M]:
             name = form.partition(":")[0]
             if name in self._kinds:
                 raise ValueError(f"there is a kind {name!r} already, of {self._kinds[name].module}")
-            costs = asks_chat or (predicts and not needs_recording)
-            self._kinds[name] = Kind(
-                name,
-                form,
-                help,
-                options,
-                make,
-                extra,
-                needs_recording,
-                costs,
-                shared,
-                remote,
-                asks_chat,
-                references,
-            )
+            kind = Kind(name, form, help, options, make, **facts)
+            costs = kind.asks_chat or (predicts and not kind.needs_recording)
+            self._kinds[name] = replace(kind, predicts=costs)
             return make
 
         return register
