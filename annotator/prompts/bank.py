@@ -58,6 +58,12 @@ type Template = Annotated[str, StringConstraints(strip_whitespace=True, min_leng
 type Vocabulary = Mapping[str, Annotated[tuple[_Phrase, ...], Field(min_length=1)]]
 
 
+_BATCH = 16
+"""Questions in one call: what a killed run may have to ask again."""
+_REPLIES = 3
+_NAME = 80
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -129,12 +135,6 @@ def write_bank(bank: PromptBank, path: Path) -> None:
     values: dict[str, Any] = bank.model_dump(mode="json", exclude_defaults=True)
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
     write_bytes(path, text.encode())
-
-
-_BATCH = 16
-"""Questions in one call: what a killed run may have to ask again."""
-_REPLIES = 3
-_NAME = 80
 
 
 class _Asked(BaseModel):

@@ -45,6 +45,10 @@ _ARTICLE = re.compile(r"\b([Aa]) (?=[aeio]|u(?!n[iv]|s[aeu]))")
 """An "a" that has to be "an"; words in capitals are left alone."""
 
 
+_SHOWN = 2
+"""Prompts of a sub-category on the page."""
+
+
 class Prompt(BaseModel):
     """A row of prompts.jsonl: an instruction to plan, and where it comes from."""
 
@@ -191,8 +195,6 @@ def _fill(template: str, chosen: Mapping[str, str]) -> str | None:
 
 
 _HERE = Path(__file__).parent
-_SHOWN = 2
-"""Prompts of a sub-category on the page."""
 
 
 @dataclass(frozen=True)

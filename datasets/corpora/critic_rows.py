@@ -25,6 +25,9 @@ BETTER = 0.5
 """A better picture scores higher by this: less is a judge's noise. Ours, as the paper names none."""
 
 
+_NAMES = ("task_id", "step", "attempt", "success", "semantics", "quality", "trust", "correction")
+
+
 @dataclass(frozen=True)
 class CritiqueRow:
     """One attempt at one step as the Critic is asked about it, and its scores."""
@@ -86,7 +89,6 @@ def judgement_lesson(row: JudgementRow, dialect: Dialect = OWN) -> Lesson:
     return critique_lesson(row, dialect)[0], verdict_reply(verdict)
 
 
-_NAMES = ("task_id", "step", "attempt", "success", "semantics", "quality", "trust", "correction")
 CRITIQUES = dataclass_kind(CritiqueRow, "critiques", _NAMES, critique_lesson)
 JUDGEMENTS = dataclass_kind(JudgementRow, "judgements", _NAMES, judgement_lesson)
 

@@ -33,6 +33,10 @@ OPEN = frozenset({"/health"})
 TOO_MANY = "too many requests at once"
 
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
+"""The page's Content-Security-Policy: no script, no picture, no font."""
+
+
 class Gate:
     """ASGI middleware. It refuses by headers alone wherever they suffice, and counts the body as it comes.
 
@@ -116,8 +120,6 @@ class Gate:
             self._service.metrics.answered(route, status, time.monotonic() - started)
 
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
-"""The page's Content-Security-Policy: no script, no picture, no font."""
 _TEMPLATE = Path(__file__).with_name("docs_page.html.j2")
 
 

@@ -21,6 +21,10 @@ _ALIASES = {"input_text": "text", "output_text": "text", "input_image": "image_u
 ModelOwn = Annotated[Any, Field(description="The served model's own: taken, and not used.")]
 
 
+NEVER = -9999.0
+"""The logarithm of a chance of 0, as OpenAI gives it."""
+
+
 class TextPart(BaseModel):
     """A piece of text."""
 
@@ -151,10 +155,6 @@ class ChatBody(BaseModel):
         if self.stream_options is not None and not self.stream:
             raise ValueError("stream_options are for a stream: set stream, too")
         return self
-
-
-NEVER = -9999.0
-"""The logarithm of a chance of 0, as OpenAI gives it."""
 
 
 class AssistantMessage(BaseModel):

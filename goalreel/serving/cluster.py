@@ -29,6 +29,9 @@ _HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"te", b"t
 """Headers of one connection (RFC 9110, 7.6.1)."""
 
 
+HEALTH_SECONDS = 5
+
+
 class Front:
     """An ASGI application in front of an HTTP server at `address`; bodies have `max_body_bytes` at most."""
 
@@ -109,9 +112,6 @@ class FrontServer(BoundedServer):
         """End; the second signal ends at once. uvicorn would raise it again, before the cluster is ended."""
         self.force_exit = self.should_exit
         self.should_exit = True
-
-
-HEALTH_SECONDS = 5
 
 
 class BuildModels(Protocol):

@@ -33,6 +33,9 @@ _SUBJECT = re.compile(r"^(Value error, |\w+ (?=should ))")
 """The beginning of pydantic's messages in place of the field's name."""
 
 
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
 def _encodable(text: str) -> str:
     try:
         text.encode()
@@ -146,6 +149,5 @@ async def _unavailable(_: Request, error: BackendError) -> Response:
     return error_response(503, line, {"Retry-After": str(RETRY_SECONDS)})
 
 
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _EVENT = {"type": "object", "properties": {k: {"type": "string"} for k in ("id", "event", "data")}}
 EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}

@@ -30,6 +30,12 @@ from goalreel.types import Edit, Failure
 FORMATS = ("PNG", "JPEG", "WEBP")
 
 
+ANSWERS = responses(404, 424) | EVENTS
+PATCH = 16
+"""Pixels of a side that a token stands for, as in FLUX's transformers."""
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
 async def decode_all(pictures: Sequence[bytes], max_pixels: int) -> list[Image]:
     """Decode the pictures of one request, off the event loop.
 
@@ -88,11 +94,6 @@ def _pixels(data: bytes) -> int:
 
 
 router = APIRouter()
-ANSWERS = responses(404, 424) | EVENTS
-PATCH = 16
-"""Pixels of a side that a token stands for, as in FLUX's transformers."""
-
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class ImageData(BaseModel):

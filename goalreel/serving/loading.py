@@ -38,6 +38,13 @@ from goalreel.models.registry import is_remote
 from goalreel.serving.settings import Models
 from goalreel.types import Edit, Editor, Failure, Role
 
+log = logging.getLogger(__name__)
+
+
+_LOADS = threading.RLock()
+"""Held while a model is loaded: transformers and diffusers change global state then, and one of two models
+that are loaded at once may lack weights."""
+
 
 def build_models(
     planner: str | None,
@@ -117,13 +124,6 @@ def _brief(name: str | None) -> str:
 
 def _dialect(name: str | None, role: Literal["planner", "critic"]) -> Dialect:
     return (dialect_of(name, role) if name else None) or OWN
-
-
-log = logging.getLogger(__name__)
-
-_LOADS = threading.RLock()
-"""Held while a model is loaded: transformers and diffusers change global state then, and one of two models
-that are loaded at once may lack weights."""
 
 
 class LoadingModel[M]:

@@ -41,6 +41,10 @@ type ChatBatcher = Batcher[ChatRequest, TokenReply | NoReply]
 type EditBatcher = Batcher[Edit, Image | Failure]
 
 
+SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+
 class Service:
     """One application's state. Planner and Critic share a batcher where they are the same model."""
 
@@ -213,38 +217,33 @@ def service_of(request: Request) -> Service:
 Here = Annotated[Service, Depends(service_of)]
 
 
-SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
-SIZES = (1, 2, 4, 8, 16, 32, 64)
-
-
 class Metrics:
     """The counters of one application, in a registry of its own."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+        self._registry = registry = CollectorRegistry()
         self._requests = Counter(
-            "goalreel_requests", "HTTP requests answered", ["route", "code"], registry=self._registry
+            "goalreel_requests", "HTTP requests answered", ["route", "code"], registry=registry
         )
         self._latency = Histogram(
-            "goalreel_request_seconds", "Time to answer", ["route"], buckets=SECONDS, registry=self._registry
+            "goalreel_request_seconds", "Time to answer", ["route"], buckets=SECONDS, registry=registry
         )
         self._sizes = Histogram(
-            "goalreel_batch_size", "Requests a model call", ["model"], buckets=SIZES, registry=self._registry
+            "goalreel_batch_size", "Requests a model call", ["model"], buckets=SIZES, registry=registry
         )
         self._calls = Histogram(
-            "goalreel_model_seconds",
-            "Time in model calls",
-            ["model"],
-            buckets=SECONDS,
-            registry=self._registry,
+            "goalreel_model_seconds", "Time in model calls", ["model"], buckets=SECONDS, registry=registry
         )
         self._waiting = Gauge(
-            "goalreel_queue_length", "Requests waiting for a model", ["model"], registry=self._registry
+            "goalreel_queue_length", "Requests waiting for a model", ["model"], registry=registry
         )
         self._alive = Gauge(
-            "goalreel_model_alive", "1 while the model's worker lives", ["model"], registry=self._registry
+            "goalreel_model_alive",
+            "0 while the model's last call failed by a bug",
+            ["model"],
+            registry=registry,
         )
-        self._boards = Gauge("goalreel_storyboards", "Storyboards held", ["status"], registry=self._registry)
+        self._boards = Gauge("goalreel_storyboards", "Storyboards held", ["status"], registry=registry)
 
     def answered(self, route: str, code: int, seconds: float) -> None:
         """Count one HTTP request; `route` is the route's template, never what the client typed."""

@@ -31,8 +31,16 @@ from goalreel.serving.service import Here, ServedModels, Service
 from goalreel.types import Answer, DoneStep, Failure, Plan, Task, Verdict
 from goalreel.types import Request as ModelRequest
 
+log = logging.getLogger(__name__)
+
 type JobStatus = Literal["running", "done", "failed", "cancelled"]
 HEARTBEAT_SECONDS = 15
+
+
+RETRY_SECONDS = 10
+MAX_PICTURES, MAX_DONE = 32, 100
+"""In one request; the bounds on its bytes and pixels count all pictures together."""
+JobId = Annotated[str, PathParameter(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
 
 
 class Job:
@@ -113,11 +121,6 @@ class Job:
         self._events.append(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-log = logging.getLogger(__name__)
-
-RETRY_SECONDS = 10
 
 
 class Jobs:
@@ -221,10 +224,6 @@ def check_room(service: Service, running: int) -> None:
 
 
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
-
-MAX_PICTURES, MAX_DONE = 32, 100
-"""In one request; the bounds on its bytes and pixels count all pictures together."""
-JobId = Annotated[str, PathParameter(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
 
 
 class DoneBody(BaseModel):

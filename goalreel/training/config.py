@@ -22,6 +22,11 @@ Positive = Annotated[float, Field(gt=0)]
 Portion = Annotated[float, Field(ge=0, le=1)]
 
 
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class TrainingConfig(BaseModel):
     """Settings that cannot change, and that refuse a name they do not know."""
 
@@ -95,9 +100,6 @@ def config_file(source: str) -> Path:
     return Path(source)
 
 
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 type LongRows = Literal["refuse", "cut", "drop"]
 type FormName = Literal["repository", "paper"]
 

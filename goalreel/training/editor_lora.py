@@ -31,6 +31,8 @@ from goalreel.training.card import Card, write_card
 from goalreel.training.config import Count, LoraSettings, Positive, TrainingConfig
 from goalreel.training.run import begin
 
+CHECKPOINT = "checkpoint.pt"
+
 
 @dataclass(frozen=True)
 class NetworkInputs:
@@ -125,9 +127,6 @@ def velocity_error(
     timestep = torch.full((1,), float(level), device=hidden.device, dtype=hidden.dtype)
     velocity = network(hidden_states=hidden, timestep=timestep, **inputs.arguments)[0][:, : target.shape[1]]
     return torch.nn.functional.mse_loss(velocity.float(), (noise - target).float())
-
-
-CHECKPOINT = "checkpoint.pt"
 
 
 class EditorLoraConfig(TrainingConfig):

@@ -27,6 +27,11 @@ log = logging.getLogger(__name__)
 _SIDE, _ROUNDS, _FASTER = 256, 5, 0.75
 
 
+TOWERS = frozenset({"visual", "vision_tower", "vision_model"})
+PROJECTORS = frozenset({"merger", "deepstack_merger_list", "multi_modal_projector", "connector"})
+"""Names of the modules, in the Qwen-VL classes (where the projector lies within the tower) and elsewhere."""
+
+
 def computes_bf16() -> bool:
     """Tell whether this machine computes in bf16 faster than in float32: a GPU does; a CPU is measured, once.
 
@@ -77,11 +82,6 @@ def compile_parts(parts: Iterable[nn.Module], *, dynamic: bool | None = None) ->
         return
     for part in parts:
         part.compile(dynamic=dynamic)
-
-
-TOWERS = frozenset({"visual", "vision_tower", "vision_model"})
-PROJECTORS = frozenset({"merger", "deepstack_merger_list", "multi_modal_projector", "connector"})
-"""Names of the modules, in the Qwen-VL classes (where the projector lies within the tower) and elsewhere."""
 
 
 class _Patches(torch.nn.Conv3d):

@@ -35,6 +35,12 @@ _SEMANTICS = 0.75
 """The share in the step, 0.6 of 0.8; the rest is quality's."""
 
 
+KEPT = 8192
+"""Scores of re-edits that are remembered."""
+_OUT = Failure(stage="edit", message="the editor failed")
+_STRICT = re.compile(r"\s*(?:<think>)?.+?</think>\s*<answer>.*</answer>\s*", re.DOTALL)
+
+
 @dataclass(frozen=True)
 class RewardForm:
     """Marks of a verdict and a step. `unchanged`: nothing was edited, or nothing came of it."""
@@ -62,16 +68,11 @@ FORMS: Mapping[FormName, RewardForm] = {
     "paper": RewardForm(right=0.0, wrong=-1.0, unchanged=0.0, worst=-10.0, step=_raw),
 }
 
+log = logging.getLogger(__name__)
+
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
-
-log = logging.getLogger(__name__)
-
-KEPT = 8192
-"""Scores of re-edits that are remembered."""
-_OUT = Failure(stage="edit", message="the editor failed")
-_STRICT = re.compile(r"\s*(?:<think>)?.+?</think>\s*<answer>.*</answer>\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -355,6 +356,3 @@ def _count(tokenizer: Any, prompt: str) -> int:
         turn, tokenize=False, add_generation_prompt=True, enable_thinking=False
     )
     return len(tokenizer(text)["input_ids"])
-
-
-log = logging.getLogger(__name__)

@@ -44,6 +44,12 @@ type TrainingRow = Mapping[str, Any]
 """A row as `read_rows` gives it: `messages` and, as absolute paths, `images`."""
 
 
+_RECENT = 64
+"""Rows kept decoded: a rollout asks for each several times."""
+POOL = 8
+"""Steps whose rows are sorted among themselves: enough to pad little, few enough to stay a random order."""
+
+
 def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Read all rows of the files, their image paths made absolute.
 
@@ -210,9 +216,6 @@ def short_enough(
 type HeldOut = Callable[[str], str | None]
 """The split of a task that results are measured on, by its id; None for a task to train on."""
 
-_RECENT = 64
-"""Rows kept decoded: a rollout asks for each several times."""
-
 
 class Critiques:
     """The rows of some folders, by number.
@@ -285,9 +288,6 @@ def _refuse_held_out(task_ids: Sequence[str], held_out: HeldOut) -> None:
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
         raise InputError(f"the corpus has rows of held-out episodes ({splits}): make it of training seeds")
 
-
-POOL = 8
-"""Steps whose rows are sorted among themselves: enough to pad little, few enough to stay a random order."""
 
 type Length = tuple[int, int]
 """Pictures and characters: what decides how many tokens a row has."""

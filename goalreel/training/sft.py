@@ -37,6 +37,13 @@ from goalreel.training.run import (
 log = logging.getLogger(__name__)
 
 
+_LIMITS = (
+    "It knows only goalreel's simulated tabletop: blocks and bowls as its corpora show them, "
+    "and the instructions of its grammar. On any other picture or wording its answers mean nothing. It reads "
+    "goalreel's own prompts and understands no others."
+)
+
+
 class _Trainer(SFTTrainer):
     """Weighs the tokens of verdicts and phrases, shows rows of one length together, and knows Muon."""
 
@@ -174,10 +181,3 @@ def _card(config: SftConfig, *, rows_in: int, numbers: dict[str, float]) -> Card
         numbers=(went_on_from(weights_before) if weights_before.is_file() else {}) | numbers,
         limits=_LIMITS if nano else "What the base model cannot do, and whatever lies outside the corpus.",
     )
-
-
-_LIMITS = (
-    "It knows only goalreel's simulated tabletop: blocks and bowls as its corpora show them, "
-    "and the instructions of its grammar. On any other picture or wording its answers mean nothing. It reads "
-    "goalreel's own prompts and understands no others."
-)

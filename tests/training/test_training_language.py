@@ -505,7 +505,7 @@ def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, ver
     card = (tmp_path / "critic/README.md").read_text()
     assert "base_model" not in card
     assert "# goalreel nano critic" in card
-    assert "simulated tabletop alone" in card
+    assert "only goalreel's simulated tabletop" in card
     (tmp_path / "planner/training.yaml").unlink()  # now a model of somebody's
     assert CliRunner().invoke(app, ["critic", *second[:-1], str(tmp_path / "other"), *model]).exit_code == 0
     card = (tmp_path / "other/README.md").read_text()
