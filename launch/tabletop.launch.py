@@ -27,6 +27,7 @@ def generate_launch_description() -> LaunchDescription:
         PythonLaunchDescriptionSource(str(HERE / "goalreel.launch.py")),
         launch_arguments=[
             *models,
+            ("preset", "server"),  # whose critic, unlike nano's, can judge the end of several steps
             ("namespace", namespace),
             ("server_timeout", "60.0"),
             ("rviz", LaunchConfiguration("rviz")),

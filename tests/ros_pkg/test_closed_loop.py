@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.process]
 SEED = 950_000
 """Two sub-goals: one block onto another, one into a bowl."""
 EPISODE = sample_episode(SEED)
-TRACKING = {"track_rate": 10.0, "critic_period": 0.3, "gate": 0.3}
+TRACKING = {"preset": "server", "track_rate": 10.0, "critic_period": 0.3, "gate": 0.3}
 """For a robot five times as fast as real."""
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
