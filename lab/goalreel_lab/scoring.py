@@ -10,6 +10,7 @@ import numpy as np
 
 from goalreel.errors import InputError
 from goalreel.image import Image
+from goalreel.models.scorers import register_scorer
 from goalreel.scoring import PictureScores
 from goalreel.tabletop.grammar import TabletopEpisode, read_wanted, sample_episode
 from goalreel.tabletop.mjcf import FIXED
@@ -209,3 +210,6 @@ def _fit(painted: PixelMask, cube: PixelMask, counts: PixelMask) -> float:
 
 def _union(masks: Sequence[PixelMask]) -> PixelMask:
     return grown(np.logical_or.reduce(masks))
+
+
+register_scorer("simulator", success_of)(SimulatorScorer)

@@ -29,8 +29,14 @@ from goalreel_lab.bench.closed import (
     follow,
     measure_closed_loop,
 )
-from goalreel_lab.bench.critic import judge_all, measure_critic, measure_rewriting
-from goalreel_lab.bench.edit import edit_all, edit_cases, measure_edits
+from goalreel_lab.bench.edit import (
+    edit_all,
+    edit_cases,
+    judge_all,
+    measure_critic,
+    measure_edits,
+    measure_rewriting,
+)
 from goalreel_lab.bench.loop import (
     ATTEMPTS,
     OracleCritic,

@@ -11,7 +11,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.tabletop.env import REACH, Tabletop
 from goalreel.tabletop.grammar import sample_episode
-from goalreel_lab.policy.keyposes import KEY_POSE_NAMES, approach, key_poses
+from goalreel_lab.policy.policy_tasks import KEY_POSE_NAMES, approach, key_poses
 
 
 @pytest.mark.lab

@@ -27,10 +27,7 @@ from goalreel.models import presets
 from goalreel.tabletop.env import Tabletop
 from goalreel_lab.policy.arms import ARMS, SILENT, cues_of, pictures_of
 from goalreel_lab.policy.intervals import compare, difference_of_seeds, measure_seeds
-from goalreel_lab.policy.policy_tasks import (
-    CONDITIONS,
-    sub_task,
-)
+from goalreel_lab.policy.policy_tasks import CONDITIONS, sub_task
 from goalreel_lab.policy.rollout import Bounds, GoalCue, LeRobotActor, Rolled, roll
 from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure, tasks
 

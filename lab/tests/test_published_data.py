@@ -9,8 +9,8 @@ from goalreel.chat.dialects.source_strings import strings_under
 from goalreel.errors import InputError
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Marked, Sample
 from goalreel_lab.published.judging import build_judge
-from goalreel_lab.published.registry import BENCHMARKS, open_benchmark
 from goalreel_lab.published.report import KLEIN, QWEN, row_for, tables, tables_of
+from goalreel_lab.published.run import BENCHMARKS, open_benchmark
 from goalreel_lab.published.ueval import OURS, UEval, read_met
 from goalreel_lab.published.wise import WEIGHTS, Wise, read_scores
 

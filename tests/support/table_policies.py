@@ -9,8 +9,7 @@ from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
 
-from goalreel_lab.policy.keyposes import key_poses
-from goalreel_lab.policy.policy_tasks import WORDS
+from goalreel_lab.policy.policy_tasks import WORDS, key_poses
 from goalreel_lab.policy.rollout import Acts
 
 

@@ -24,8 +24,7 @@ from goalreel.tabletop.splits import Split, seeds
 from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import ROLES, Role
 from goalreel_lab.bench.closed import measure_closed_loop
-from goalreel_lab.bench.critic import judge_all, measure_critic, measure_rewriting
-from goalreel_lab.bench.edit import edit_all, measure_edits
+from goalreel_lab.bench.edit import edit_all, judge_all, measure_critic, measure_edits, measure_rewriting
 from goalreel_lab.bench.live import (
     Asks,
     judge_courses,

@@ -19,11 +19,6 @@ _Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes",
 """Not a `type`, of which Typer does not list the values."""
 
 
-@app.callback()
-def main() -> None:
-    """Make training data for planner, editor and critic."""
-
-
 @app.command(
     epilog="Examples:\n\n"
     "- `goalreel corpus make --kind plans --episodes 20000 --out corpora/plans --workers 8`\n\n"

@@ -65,8 +65,7 @@ def published(name: str) -> Callable[..., None]:
         json_output: Json = False,
     ) -> None:
         with one_line_errors(INTERRUPTED):
-            from goalreel_lab.published.registry import open_benchmark
-            from goalreel_lab.published.run import PublishedConfig
+            from goalreel_lab.published.run import PublishedConfig, open_benchmark
 
             preset = models.load()
             if task != 3 and name != "comm":

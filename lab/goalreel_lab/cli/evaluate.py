@@ -17,12 +17,7 @@ from goalreel_lab.cli.eval_videos import ROBOREWARD_EPILOG, WGO_EPILOG, roborewa
 if TYPE_CHECKING:
     from goalreel_lab.bench.kinematic import SegmentationReport
 
-app = typer.Typer(
-    name="eval",
-    help="Measure goalreel against ground truth.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = typer.Typer(name="eval")
 
 _ROWS = {
     "boundary_f1": "boundary F1",
@@ -54,11 +49,6 @@ app.command(epilog=WGO_EPILOG)(wgo)
 app.command(epilog=ROBOREWARD_EPILOG)(roboreward)
 for _name in HELP:
     app.command(_name, epilog=EPILOG.format(name=_name))(published(_name))
-
-
-@app.callback()
-def main() -> None:
-    """Measure goalreel against ground truth."""
 
 
 @app.command(

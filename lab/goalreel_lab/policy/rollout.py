@@ -29,8 +29,7 @@ from goalreel.tabletop.mjcf import CAMERAS
 from goalreel.tabletop.scene import SubGoal
 from goalreel_lab.bench.closed import go_home
 from goalreel_lab.bench.scenes import Walk
-from goalreel_lab.policy.keyposes import KEY_POSE_NAMES, approach
-from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
+from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, KEY_POSE_NAMES, STATE, WORDS, approach
 
 type Acts = Literal["steps", "key_poses"]
 """Form of an action: a control step of `Tabletop.step` or a key pose (`keyposes.py`)."""

@@ -10,7 +10,7 @@ OUT/report.md         the scores beside the paper's
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from goalreel.progress import OnProgress
 from goalreel.types import ROLES
 from goalreel_lab.published.answers import FOLDER, Answers, generate
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, Benchmark, Sample
+from goalreel_lab.published.comm import Comm
 from goalreel_lab.published.judging import Asker, BenchJudge, Estimate, estimate, judge_all
 from goalreel_lab.published.report import (
     KLEIN,
@@ -38,6 +39,9 @@ from goalreel_lab.published.report import (
     row_for,
     tables_of,
 )
+from goalreel_lab.published.rise import Rise
+from goalreel_lab.published.ueval import UEval
+from goalreel_lab.published.wise import Wise
 
 type Only = Literal["generate", "judge"]
 type Confirm = Callable[[Estimate], bool]
@@ -234,3 +238,31 @@ def _same_model(name: str, model: str) -> bool:
     """Tell whether a judge's name is the model, or a dated snapshot of it."""
     short_name = ModelName.parse(name).brief()
     return re.fullmatch(rf"{re.escape(model)}(-\d{{4}}-\d\d-\d\d)?", short_name) is not None
+
+
+type Opener = Callable[[Path | None, int], Benchmark]
+"""Makes a benchmark from the clone of its repository, if any, and the task of one that has two."""
+
+BENCHMARKS: Mapping[str, Opener] = {
+    "ueval": lambda clone, _: UEval(clone),
+    "wise": lambda clone, _: Wise(clone),
+    "comm": lambda clone, task: Comm(clone, task=4 if task == 4 else 3),
+    "rise": lambda clone, _: Rise(clone),
+}
+
+
+def open_benchmark(name: str, clone: Path | None = None, task: int = 3) -> Benchmark:
+    """Make the benchmark `name`.
+
+    Args:
+        clone: the user's clone of its repository, which the judge's prompts are read from.
+        task: of CoMM, 3 (continue a sequence) or 4 (answer a question).
+
+    Raises:
+        InputError: there is no such benchmark, or no such clone.
+    """
+    if name not in BENCHMARKS:
+        raise InputError(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
+    if clone is not None and not clone.is_dir():
+        raise InputError(f"{clone}: no such folder: --clone is where you cloned the benchmark's repository")
+    return BENCHMARKS[name](clone, task)

@@ -19,8 +19,7 @@ from goalreel.progress import OnProgress
 from goalreel.tabletop.env import Tabletop, teleport
 from goalreel.tabletop.grammar import Mission, sample_missions
 from goalreel.tabletop.scene import COLOURS, HALF, SubGoal, sample_scene
-from goalreel_lab.policy.keyposes import key_poses
-from goalreel_lab.policy.policy_tasks import LONGEST_TRAINED, instruction, sub_task, trained
+from goalreel_lab.policy.policy_tasks import LONGEST_TRAINED, instruction, key_poses, sub_task, trained
 
 CAMERA = "front"
 SIZE = 128

@@ -28,8 +28,7 @@ from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.env import STATE_NAMES, Tabletop
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.training.loading import half
-from goalreel_lab.policy.keyposes import KEY_POSE_NAMES
-from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
+from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, KEY_POSE_NAMES, STATE, WORDS
 
 type TrainedArm = Literal["instruction", "text", "picture"]
 ARMS: tuple[TrainedArm, ...] = get_args(TrainedArm.__value__)
