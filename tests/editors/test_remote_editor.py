@@ -169,6 +169,14 @@ def test_more_fields_go_with_each_request(server):
     assert (drawn["quality"], drawn["steps"], drawn["hd"]) == ("low", 4, True)
 
 
+def test_base64_as_various_servers_write_it(server):
+    data = picture(8, 8).png()
+    texts = [base64.encodebytes(data), base64.urlsafe_b64encode(data), base64.b64encode(data).rstrip(b"=")]
+    for text in texts:
+        server.reply = lambda path, fields, text=text: (200, {"data": [{"b64_json": text.decode()}]}, {})
+        assert openai(server).edit([edit()]) == [picture(8, 8)]
+
+
 def test_a_goalreel_server_gets_the_seed_and_the_picture_as_it_is(server):
     server.reply = echo
     editor = remote_editor("server", server.url + "/", **HASTE)
