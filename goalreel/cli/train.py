@@ -59,10 +59,12 @@ def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -
     Raises:
         UserError: a setting or a row that cannot be used.
     """
-    from goalreel.training.config import SftConfig, extension, read_config
+    from goalreel.training.config import SftConfig, extension, read_config, read_settings
 
-    kind = extension("agent") or SftConfig
-    settings = read_config(config, kind, **{k: v or None for k, v in overrides.items()})
+    kind, model = extension("agent"), overrides.get("model") or read_settings(config).get("model")
+    if kind is None and (overrides.get("words") or model == "nano"):
+        raise InputError(f"a model from scratch is made by goalreel-lab: {install_laboratory()}")
+    settings = read_config(config, kind or SftConfig, **{k: v or None for k, v in overrides.items()})
     if settings.role != role:
         raise InputError(f"{config} trains a {settings.role}, not a {role}")
     from goalreel.training.sft import train

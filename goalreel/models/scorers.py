@@ -21,6 +21,7 @@ from importlib import metadata
 
 from goalreel.datasets.corpora.trajectories import SuccessOf, succeeds
 from goalreel.errors import InputError
+from goalreel.extras import install_laboratory
 from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName
 from goalreel.scoring import Scorer
@@ -95,5 +96,7 @@ def build_scorer(name: str) -> Scorer:
     except InputError as e:
         if ModelName.parse(name).kind:
             raise
-        advice = ", ".join([*scorer_names(), "or a chat model such as openai:MODEL@URL"])
-        raise InputError(f"no scorer {name!r}: use {advice}") from e
+        if name == "simulator":
+            raise InputError(f"the scorer simulator comes with goalreel-lab: {install_laboratory()}") from e
+        names = f"{', '.join(scorer_names())}, or " if scorer_names() else ""
+        raise InputError(f"no scorer {name!r}: use {names}a chat model such as openai:MODEL@URL") from e

@@ -11,20 +11,46 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 import goalreel.training.presets as presets_package
 from goalreel.chat.dialects import DialectName, Mode
 from goalreel.errors import InputError
+from goalreel.extras import install_laboratory
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 Portion = Annotated[float, Field(ge=0, le=1)]
-
-
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_BOUNDS: dict[str, Any] = {
+    "max_steps": Count,
+    "num_train_epochs": Rate,
+    "per_device_train_batch_size": Count,
+    "gradient_accumulation_steps": Count,
+    "dataloader_num_workers": Annotated[int, Field(ge=0)],
+    "learning_rate": Rate,
+    "weight_decay": Factor,
+    "warmup_steps": Factor,
+    "adam_beta1": Share,
+    "adam_beta2": Share,
+    "max_grad_norm": Factor,
+    "logging_steps": Positive,
+    "save_steps": Positive,
+    "save_total_limit": Count | None,
+    "num_generations": Annotated[int, Field(ge=2)],
+    "temperature": Rate,
+    "top_p": Annotated[float, Field(gt=0, le=1)],
+    "max_completion_length": Count,
+    "beta": Factor,
+    "epsilon": Factor,
+    "epsilon_high": Factor | None,
+    "delta": Rate | None,
+    "scale_rewards": Literal["group", "batch", "none"],
+    "vllm_gpu_memory_utilization": Annotated[float, Field(gt=0, lt=1)],
+}
+"""Bounds of TRL's settings, which it does not check before it trains, if at all."""
 
 
 class TrainingConfig(BaseModel):
@@ -95,6 +121,8 @@ def config_file(source: str) -> Path:
     """
     if source in (files := _preset_files()):
         return files[source]
+    if not Path(source).is_file() and source.startswith("nano-"):
+        raise InputError(f"the configurations of nano models come with goalreel-lab: {install_laboratory()}")
     if not Path(source).is_file():
         raise InputError(f"no configuration {source}: give a YAML file or one of {', '.join(presets())}")
     return Path(source)
@@ -136,6 +164,18 @@ class AgentConfig(TrainingConfig):
     save_dtype: Literal["float32", "bfloat16", "float16"] | None = None
     """Type of the saved weights, where it is to differ from `dtype`; not for sharded runs."""
 
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        settings = self.model_extra or {}
+        if ("max_steps" in settings) == ("num_train_epochs" in settings):
+            raise ValueError("give either max_steps or num_train_epochs")
+        bounds: Any = {name: (_BOUNDS[name], ...) for name in settings if name in _BOUNDS}
+        try:
+            settings |= dict(create_model("Settings", **bounds).model_validate(settings))
+        except ValidationError as e:
+            raise ValueError(first_mistake(e)) from e
+        return self
+
     @property
     def trainer(self) -> dict[str, Any]:
         """The settings that are TRL's."""
@@ -151,16 +191,14 @@ class SftConfig(AgentConfig):
     """Tokens a row may have, prompt and pictures counted."""
     long_rows: LongRows = "refuse"
     """For a row of more than `max_length` tokens: end with an error, cut the end of its reply, or leave the
-    row
-    out. `cut` also leaves out a row whose prompt alone is that long."""
+    row out. `cut` also leaves out a row whose prompt alone is that long."""
     optimizer: Literal["adamw", "muon"] = "adamw"
     """`muon`: Muon for matrices and AdamW for the rest; on one device or with DDP, not sharded."""
     muon_learning_rate: Rate = 1.5e-2
     muon_weight_decay: Factor = 0.01
     phrase_weights: dict[re.Pattern[str], Rate] = Field(default_factory=dict)
     """Weight in the loss of the tokens that a regular expression finds in a reply, 1 elsewhere: rare words
-    that
-    decide much would be learnt last."""
+    that decide much would be learnt last."""
     compile: bool = False
     """Compile the layers of the decoder at their first step: half a minute, won back soon on a CPU. Without a
     C++ compiler they are not compiled."""

@@ -49,8 +49,10 @@ DEFAULTS = {
     "top_k": 0,
 }
 """Our defaults of TRL's settings that differ from its own. `scale_rewards`: divided by the spread of their
-own group,
-a single dissent among equal replies is blown up to as much as the largest of differences."""
+own group, a single dissent among equal replies is blown up to as much as the largest of differences."""
+ROLLOUT = 128
+"""Completions a rollout, unless one of `_SIZES` is given: then by TRL's rules."""
+_SIZES = {"generation_batch_size", "steps_per_generation", "gradient_accumulation_steps"}
 _PICTURES = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 THOUGHTS = ("reasoning", "reasoning_content", "thinking")
 """Keys under which a tokenizer with a response template puts what came before the answer."""
@@ -66,8 +68,7 @@ class RunCost:
     completions: int
     edits: int
     """Edits of rows whose candidate is wrong, one a row for the control (`rewards.Marks`) among them; a
-    remembered
-    one is not asked for again."""
+    remembered one is not asked for again."""
 
     def __str__(self) -> str:
         return (
@@ -98,10 +99,18 @@ def trl_arguments(config: GrpoConfig, out: Path) -> GRPOConfig:
     """Make TRL's arguments of a run, with checkpoints in `out`.
 
     Raises:
-        InputError: TRL does not know a setting, or refuses it.
+        InputError: TRL does not know a setting, or refuses it; updates do not divide a rollout.
     """
     schedule = "constant_with_warmup" if config.trainer.get("warmup_steps") else "constant"
-    return trainer_arguments(GRPOConfig, config, out, {**DEFAULTS, "lr_scheduler_type": schedule})
+    defaults: dict[str, Any] = {**DEFAULTS, "lr_scheduler_type": schedule}
+    if not _SIZES & config.trainer.keys():
+        together = config.trainer.get("per_device_train_batch_size", 8) * processes().num_processes
+        defaults["gradient_accumulation_steps"] = max(1, ROLLOUT // together)
+    arguments = trainer_arguments(GRPOConfig, config, out, defaults)
+    passes, step = int(arguments.steps_per_generation or 1), arguments.gradient_accumulation_steps
+    if passes % step:
+        raise InputError(f"gradient_accumulation_steps {step} does not divide a rollout's {passes} passes")
+    return arguments
 
 
 def _without_pictures(model: "PreTrainedModel", *, vllm: bool) -> dict[str, Any]:

@@ -97,9 +97,8 @@ class Marks:
     refused: bool = False
     """Its prompt was not drawn: too long, or the editor will not."""
     control: float | None = None
-    """The marks that the row's own prompt would earn as a step, drawn again with the same new seed: what is
-    better by
-    the seed alone. None where the reply's prompt was not drawn, or the control's scores are not known."""
+    """The step that the row's own prompt would earn, drawn again with the same new seed: the gain of the seed
+    alone. None where the reply's prompt was not drawn, or the control's scores are not known."""
 
     def total(self, weights: RewardWeights) -> float:
         """Compute the reward."""

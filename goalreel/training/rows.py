@@ -294,7 +294,7 @@ type Length = tuple[int, int]
 
 
 def length(row: Mapping[str, Any]) -> Length:
-    """Tell about how long a row of `training.conversations` is, without reading its pictures."""
+    """Tell about how long a row of `read_rows` is, without reading its pictures."""
     return len(row["images"]), sum(len(message["content"]) for message in row["messages"])
 
 

@@ -1,5 +1,4 @@
-"""A run of a Hugging Face trainer: its folder, TRL's settings, checkpoints to resume from, curves, and the
-model.
+"""A run of a Hugging Face trainer: its folder, TRL's settings, checkpoints, curves and model.
 
 A run is resumed only with the settings that it began with.
 """
@@ -49,8 +48,7 @@ def sharded() -> bool:
 
 
 def begin(config: BaseModel, out: Path, resume: bool) -> str | None:
-    """Write the settings into `out`, or with `resume` compare them with those there, and find the last
-    checkpoint.
+    """Write the settings into `out`, or with `resume` compare them, and find the last checkpoint.
 
     Raises:
         InputError: `out` holds another run, none to resume, or other settings; or one trains there now.
@@ -146,7 +144,8 @@ def trainer_arguments[T](
         InputError: a setting that TRL does not know, or refuses.
     """
     hints = get_type_hints(kind)
-    if unknown := sorted(config.trainer.keys() - hints.keys() | config.trainer.keys() & fixed.keys()):
+    ours = {"output_dir", "use_cpu", "report_to", *fixed}
+    if unknown := sorted(config.trainer.keys() - hints.keys() | config.trainer.keys() & ours):
         raise InputError(f"{unknown[0]}: no such setting, of goalreel or of TRL's {kind.__name__}")
     form: Any = {name: (hints[name], ...) for name in config.trainer}
     checked = create_model("Settings", __config__=ConfigDict(arbitrary_types_allowed=True), **form)

@@ -51,3 +51,9 @@ def test_an_unknown_scorer_names_those_there_are(monkeypatch):
     install(monkeypatch, "mine", "goalreel.nowhere")
     with pytest.raises(InputError, match="no scorer 'other': use mine, or a chat model"):
         build_scorer("other")
+
+
+def test_the_simulator_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(scorers.metadata, "entry_points", lambda **_: EntryPoints())
+    with pytest.raises(InputError, match=r"simulator comes with goalreel-lab: .*install"):
+        build_scorer("simulator")

@@ -17,6 +17,7 @@ SMALL = {
     "max_steps": 2,
     "num_generations": 3,
     "per_device_train_batch_size": 6,
+    "gradient_accumulation_steps": 1,
     "max_completion_length": 96,
     "learning_rate": 1e-4,
     "bf16": False,

@@ -61,7 +61,8 @@ def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_defa
             {"prompts_per_rollout": 4},
             "prompts_per_rollout: no such setting, of goalreel or of TRL's GRPOConfig",
         ),
-        ({"max_steps": "many"}, "max_steps: Input should be a valid integer"),
+        ({"report_to": "wandb"}, "report_to: no such setting"),
+        ({"gradient_accumulation_steps": 2, "steps_per_generation": 3}, "2 does not divide a rollout's 3"),
         ({"per_device_train_batch_size": 300}, "rows do not fill a rollout of 100"),
     ],
 )
@@ -71,9 +72,26 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_written(grpo, f
     assert not (folder / "out").exists()
 
 
-def test_a_reward_of_nothing_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="both 0"):
-        config(tmp_path, reward={"accuracy": 0, "step": 0})
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"reward": {"accuracy": 0, "step": 0}}, "both 0"),
+        ({"max_steps": "many"}, "max_steps: Input should be a valid integer"),
+        ({"num_train_epochs": 1}, "give either max_steps or num_train_epochs"),
+        ({"scale_rewards": "row"}, "scale_rewards: Input should be 'group', 'batch' or 'none'"),
+        ({"num_generations": 1}, "num_generations: Input should be greater than or equal to 2"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(tmp_path, change, said):
+    with pytest.raises(ValueError, match=said):
+        config(tmp_path, **change)
+
+
+def test_a_rollout_has_128_completions_unless_told_otherwise(grpo, tmp_path):
+    settings = {k: v for k, v in SMALL.items() if k != "gradient_accumulation_steps"}
+    settings |= {"num_generations": 8, "per_device_train_batch_size": 8}
+    told = grpo.trl_arguments(GrpoConfig.model_validate(settings), tmp_path)
+    assert (told.generation_batch_size, told.gradient_accumulation_steps) == (128, 16)
 
 
 def test_the_cost_is_told_before(grpo, tmp_path):

@@ -442,6 +442,9 @@ def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
     ("change", "said"),
     [
         ({"learning_rate": "fast"}, "learning_rate: Input should be a valid number"),
+        ({"learning_rate": -1}, "learning_rate: Input should be greater than 0"),
+        ({"dataloader_num_workers": "two"}, "dataloader_num_workers: Input should be a valid integer"),
+        ({"num_train_epochs": 1}, "give either max_steps or num_train_epochs"),
         ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
         ({"larning_rate": 1}, "larning_rate: no such setting, of goalreel or of TRL's SFTConfig"),
         ({"phrase_weights": {"(": 2}}, "phrase_weights.(.[key]: Input should be a valid regular expression"),
@@ -462,6 +465,17 @@ def test_a_bad_config_is_one_clear_line(tmp_path, verdicts, change, said):
     }
     path.write_text(yaml.safe_dump(settings | change))
     assert said in one_line(["critic", "--config", str(path), "--out", str(tmp_path / "out")])
+
+
+@pytest.mark.parametrize(
+    "words", [["--config", "nano-planner"], ["--config", "planner-8b", "--model", "nano"]]
+)
+def test_nano_models_say_what_trains_them(monkeypatch, tmp_path, words):
+    monkeypatch.setattr("goalreel.training.config.extension", lambda name: None)
+    result = CliRunner().invoke(app, ["planner", "--out", str(tmp_path / "out"), *words])
+    assert result.exit_code == 1
+    assert "goalreel-lab: " in result.stderr
+    assert "install" in result.stderr
 
 
 @pytest.mark.lab
