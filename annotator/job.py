@@ -89,8 +89,6 @@ def log_cost_estimate(
     )
 
 
-log = logging.getLogger(__name__)
-
 THREADS = 2
 """Threads that align and keep; each decodes an episode's frames."""
 AHEAD = BEHIND = 16

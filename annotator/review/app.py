@@ -196,7 +196,7 @@ def _respond(session: ReviewSession, index: int, query: ListQuery, work: Callabl
 
 
 def _json(answer: Json, status: int) -> Response:
-    return Response(to_json(answer), status, media_type="application/json")
+    return Response(to_json(answer, inf_nan_mode="null"), status, media_type="application/json")
 
 
 @pages.get("/frames/{index}/{camera}/{frame}.jpg")

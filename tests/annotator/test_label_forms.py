@@ -162,6 +162,13 @@ def test_labels_of_no_form_are_ignored_unasked(name, data):
     assert not (data.parent / "out").exists()
 
 
+def test_labels_of_which_some_name_no_text_are_no_less_the_owners(data):
+    subtask_index(data, (0,) * 5 + (7,) * 7)
+    line = fails("annotate", data, "--out", data.parent / "out")
+    assert "episode 0 has subtask_index and meta/subtasks.parquet already" in line
+    assert not (data.parent / "out").exists()
+
+
 def test_tasks_of_one_text_and_empty_ones_are_no_sub_tasks(data):
     """The index may differ: the words count. Frames without a task keep none, whatever is written."""
     both(named_tasks(TASK, "", f" {TASK}"), frames([1, 1, 0, 0, 2, 2, 2, 0, 0, 0, 0, 1]))(data)
