@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from support.rviz.texture_rules import points_of
 from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel.annotator.report.sheet import font_for
+from goalreel.annotator.report.sheet import Typeface
 from goalreel.image import Image
 
 type _Array = NDArray[np.floating]
@@ -145,7 +145,7 @@ def _line(canvas: _Canvas, m: Marker) -> None:
 
 def _text(canvas: _Canvas, m: Marker) -> None:
     x, y, z = canvas.project(_position(m))
-    font = font_for(m.text, max(1, round(_EM * m.scale.z * canvas.scale(z))))
+    font = Typeface.of(m.text, max(1, round(_EM * m.scale.z * canvas.scale(z)))).font
     height, width = canvas.depth.shape
     mask = PIL.Image.new("L", (width, height))
     PIL.ImageDraw.Draw(mask).text((x, y), m.text, fill=255, font=font, anchor="mm", align="left")
@@ -160,7 +160,7 @@ def _extent(m: Marker) -> _Array:
     """Points that are in the picture when the marker is, (n, 3)."""
     if m.type != Marker.TEXT_VIEW_FACING:
         return _placed(m)
-    half = np.array([font_for(m.text, 100).getlength(m.text) / 100 * _EM, 1.2, 0.0]) * m.scale.z / 2
+    half = np.array([Typeface.of(m.text, 100).getlength(m.text) / 100 * _EM, 1.2, 0.0]) * m.scale.z / 2
     return np.stack([_position(m) - half, _position(m) + half])
 
 

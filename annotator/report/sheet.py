@@ -47,22 +47,56 @@ CELL: Final = 300
 """Width, in pixels, that a picture gets at least where the sheet allows it."""
 
 
-def font_for(text: str, size: int) -> Font:
-    """Choose the font of this machine that draws most of `text`, at `size` pixels."""
-    characters = _visible(text[:_LONGEST])
-    return max(_fonts(characters, size), key=lambda font: sum(_draws(font, c) for c in characters))
+@dataclass(frozen=True, slots=True)
+class Typeface:
+    """The font that draws most of a text, and fonts with the characters that it lacks."""
+
+    font: Font
+    others: tuple[Font, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, size: int) -> "Typeface":
+        """Choose fonts of this machine for `text`, at `size` pixels."""
+        characters = _visible(text[:_LONGEST])
+        fonts = _fonts(characters, size)
+        best = max(fonts, key=lambda font: sum(_draws(font, c) for c in characters))
+        lacking = [c for c in characters if not _draws(best, c)]
+        return cls(best, tuple(font for font in fonts if any(_draws(font, c) for c in lacking)))
+
+    def runs(self, text: str) -> list[tuple[Font, str]]:
+        """Cut `text` where the font changes."""
+        runs: list[tuple[Font, str]] = []
+        for c in text:
+            # A mark stays with its letter: alone it is drawn on a dotted circle.
+            font = runs[-1][0] if runs and _is_mark(c) else self._font(c)
+            if runs and runs[-1][0] is font:
+                runs[-1] = font, runs[-1][1] + c
+            else:
+                runs.append((font, c))
+        return runs
+
+    def getlength(self, text: str) -> float:
+        """Measure the width of `text` in pixels."""
+        return sum(font.getlength(run) for font, run in self.runs(text))
+
+    def draws(self, character: str) -> bool:
+        """Tell if one of the fonts has a character."""
+        return any(_draws(font, character) for font in (self.font, *self.others))
+
+    def _font(self, character: str) -> Font:
+        return next((f for f in (self.font, *self.others) if _draws(f, character)), self.font)
 
 
 def drawable(text: str, size: int) -> str:
-    """Name in brackets what no one font can draw beside the rest: `[Cjk text]`, `[red apple]`.
+    """Name in brackets what no font here can draw: `[Cjk text]`, `[red apple]`.
 
     A warning names the missing scripts, once a process for the same ones.
     """
     text = text[:_LONGEST]
-    font = font_for(text, size)
+    face = Typeface.of(text, size)
 
     def missing(character: str) -> str:
-        if not _visible(character) or _draws(font, character):
+        if not _visible(character) or face.draws(character):
             return ""
         script = _script(character)
         if script == "Symbols":
@@ -91,8 +125,7 @@ def without_font(characters: Collection[str], size: int = 20) -> list[str]:
 @functools.cache
 def _warn(scripts: tuple[str, ...]) -> None:
     log.warning(
-        "no font here can draw %s beside the rest, so contact sheets name such text in brackets: "
-        "install %s (Debian's names)",
+        "no font here can draw %s, so contact sheets name such text in brackets: install %s (Debian's names)",
         ", ".join(scripts),
         ", ".join(PACKAGES),
     )
@@ -143,7 +176,7 @@ def rtl(text: str) -> bool:
     return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
-def wrap(text: str, font: Font, width: int, lines: int) -> list[str]:
+def wrap(text: str, font: Typeface, width: int, lines: int) -> list[str]:
     """Break `text` into at most `lines` lines of at most `width` pixels; `…` marks what was cut."""
     printable = "".join(c if c.isprintable() else " " for c in text[:_LONGEST])
     broken = _lines(printable.split(), font, width)
@@ -156,7 +189,7 @@ def wrap(text: str, font: Font, width: int, lines: int) -> list[str]:
     return visible
 
 
-def _lines(text_words: list[str], font: Font, width: int) -> Iterator[str]:
+def _lines(text_words: list[str], font: Typeface, width: int) -> Iterator[str]:
     line = ""
     for word in text_words:
         joined = f"{line} {word}" if line else word
@@ -174,7 +207,7 @@ def _lines(text_words: list[str], font: Font, width: int) -> Iterator[str]:
         yield line
 
 
-def _cut(word: str, font: Font, width: int) -> int:
+def _cut(word: str, font: Typeface, width: int) -> int:
     """The number of characters of a too long word that fit; at least one."""
     low, high = 1, len(word)
     while low < high - 1:
@@ -299,10 +332,10 @@ def _picture(cell: Cell, width: int, shape: tuple[int, int]) -> PIL.Image.Image:
 
 
 @functools.lru_cache(maxsize=1024)
-def _laid(line: Line, width: int) -> tuple[Font, tuple[str, ...]]:
+def _laid(line: Line, width: int) -> tuple[Typeface, tuple[str, ...]]:
     """The fonts for a paragraph and its wrapped lines."""
     text = drawable(line.text, line.size)
-    font = font_for(text, line.size)
+    font = Typeface.of(text, line.size)
     return font, tuple(wrap(text, font, width, line.most))
 
 
@@ -315,7 +348,10 @@ def _text(draw: PIL.ImageDraw.ImageDraw, line: Line, left: int, top: int, width:
     font, parts = _laid(line, width)
     for part in parts:
         x = left + width - font.getlength(part) if rtl("".join(parts)) else left
-        draw.text((x, top + font.getmetrics()[0]), part, fill=line.colour, font=font, anchor="ls")
+        for run_font, run in font.runs(part):
+            foot = top + font.font.getmetrics()[0]
+            draw.text((x, foot), run, fill=line.colour, font=run_font, anchor="ls")
+            x += run_font.getlength(run)
         top += round(line.size * 1.4)
     return top + 2
 

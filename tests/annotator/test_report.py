@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import PIL.ImageFont
 import pytest
 
 from goalreel.annotator.report import sheet as typeset
@@ -394,9 +395,19 @@ def test_text_without_a_font_is_named_in_its_place(text, latin_only, caplog):
     assert typeset.drawable(text, 20) == shown
     for _ in range(2):
         contact_sheet(episode(0, text))
-    assert [record.getMessage().split(" beside")[0] for record in caplog.records] == (
+    assert [record.getMessage().split(", so")[0] for record in caplog.records] == (
         [f"no font here can draw {scripts}"] if scripts else []
     )
+
+
+def test_a_line_is_cut_where_its_font_changes(latin_only, monkeypatch):
+    latin, thai = (PIL.ImageFont.load_default(size) for size in (20, 21))
+    monkeypatch.setattr(typeset, "_fonts", lambda characters, size: [latin, thai])
+    monkeypatch.setattr(typeset, "_draws", lambda font, c: (font is thai) == ("\u0e00" <= c <= "\u0e7f"))
+    assert typeset.drawable("1. ก็ได้ abc", 20) == "1. ก็ได้ abc"
+    face = typeset.Typeface.of("1. ก็ได้ abc", 20)
+    assert face.runs("1. ก็ได้ abc") == [(latin, "1. "), (thai, "ก็ได้"), (latin, " abc")]
+    assert face.getlength("1. ก็") == latin.getlength("1. ") + thai.getlength("ก็")
 
 
 def test_a_contact_sheet_keeps_proportions_and_wraps():
@@ -465,3 +476,9 @@ def test_a_reader_hears_of_a_background_only_where_it_moved(tmp_path):
         "moved by +4.0, +0.0 px, scaled by +0.0 %: corrected.",
         "not measurable: too few corners.",
     ]
+
+
+def test_pages_are_bounded_in_steps(tmp_path):
+    write_report(map(episode, range(11)), tmp_path, title="x", summary={}, sheets=False)
+    steps = [len(Reader(path).with_class("step")) for path in sorted(tmp_path.glob("page-*.html"))]
+    assert steps == [10 * 5, 5]  # with the first frames
