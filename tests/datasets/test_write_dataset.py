@@ -266,3 +266,13 @@ def test_real_episodes(real_dataset, annotated, tmp_path):
         item = dataset[last - 4]
         camera = Source.open(out).camera(None)
         assert np.abs(item[KEY].numpy() - item[camera].numpy()).mean() < 0.02
+
+
+def test_columns_have_exactly_lerobots_types_in_every_shard(pair):
+    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
+
+    _, out = pair
+    for table in data_tables(out):
+        assert table.schema.field("language_persistent").type == language_persistent_arrow_type()
+        assert table.schema.field("language_events").type == language_events_arrow_type()
+        assert table.schema.field(PAD).type == pa.bool_()

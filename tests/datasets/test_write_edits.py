@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from support.cli import fails, goalreel
 from support.killing import tree
 
 from goalreel.datasets.records import FOLDER
+from goalreel.datasets.writing.files import content_digest
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import DatasetError
 
@@ -177,3 +179,38 @@ def test_commands_say_so_before_models_are_asked(video_dataset, tmp_path):
     change_info(out)
     goalreel("build", out, "--overwrite")
     assert opened(out)[0]["task"]
+
+
+def test_an_output_without_marks_is_made_anew(video_dataset, annotated, tmp_path):
+    out = annotated(video_dataset, tmp_path / "out", {0: {}})
+    before = tree(out)
+    shutil.rmtree(out / FOLDER / "files")
+    change_info(out)
+    annotated(video_dataset, out, {})
+    assert tree(out) == before
+
+
+def test_a_second_pass_has_no_marks_of_the_first(video_dataset, annotated, tmp_path):
+    first = annotated(video_dataset, tmp_path / "first", {0: {}})
+    second = annotated(first, tmp_path / "second", {1: {}})
+    assert (second / FOLDER / "previous/episodes/chunk-000/episode_000000.json").is_file()
+    assert not (second / FOLDER / "previous/files").exists()
+
+
+def test_a_large_video_is_known_by_blocks_from_all_over_it(tmp_path):
+    data = np.random.default_rng(0).integers(0, 256, 3 << 20, np.uint8)
+    for name in ("a.mp4", "a.parquet"):
+        (tmp_path / name).write_bytes(data.tobytes())
+    video, table = (content_digest(tmp_path / name) for name in ("a.mp4", "a.parquet"))
+    for at in (0, len(data) // 3, len(data) - 1):
+        data[at] ^= 1
+        (tmp_path / "a.parquet").write_bytes(data.tobytes())
+        assert content_digest(tmp_path / "a.parquet") != table
+        data[at] ^= 1
+    for at in (0, len(data) - 1):
+        data[at] ^= 1
+        (tmp_path / "a.mp4").write_bytes(data.tobytes())
+        assert content_digest(tmp_path / "a.mp4") != video
+        data[at] ^= 1
+    (tmp_path / "a.mp4").write_bytes(data.tobytes()[:-1])
+    assert content_digest(tmp_path / "a.mp4") != video

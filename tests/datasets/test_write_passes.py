@@ -393,3 +393,42 @@ def test_long_files_are_split_and_every_timestamp_is_found(tmp_path):
         start = round(place.from_timestamp * 30)
         stored = ((start + np.arange(len(own))) / 30).astype(np.float32)
         assert np.abs(asked - stored).max() < 5e-5, episode
+
+
+def test_row_groups_of_in_and_out_do_not_change_the_rows(video_dataset, annotated, tmp_path, monkeypatch):
+    shutil.copytree(video_dataset, tmp_path / "in")
+    (path,) = (tmp_path / "in" / "data").glob("*/*.parquet")
+    pq.write_table(pq.read_table(path), path)
+    monkeypatch.setattr("goalreel.datasets.parquet._ROWS", 5)  # an episode does not fit into one read
+    outs = [
+        annotated(video_dataset, tmp_path / "many", {1: {}}),
+        annotated(path.parents[2], tmp_path / "one", {1: {}}),
+    ]
+    monkeypatch.setattr("goalreel.datasets.writing.shards.GROUPS", 2)
+    outs.append(annotated(video_dataset, tmp_path / "few", {1: {}}))
+    written = [next((out / "data").glob("*/*.parquet")) for out in outs]
+    assert [pq.ParquetFile(path).num_row_groups for path in written] == [3, 3, 2]
+    assert all(pq.read_table(path).equals(pq.read_table(written[0])) for path in written)
+
+
+def test_what_comes_before_the_first_accepted_step_has_no_words(video_dataset, annotated, tmp_path):
+    statuses = {0: {"statuses": ("unverified", "verified", "unverified")}}
+    out = annotated(video_dataset, tmp_path / "out", statuses)
+    assert subtasks(out) == [("grasp the block", 4), ("put the block in the bowl", 8)]
+
+
+def test_rows_of_others_are_kept_where_no_step_of_ours_was_accepted(spoken, annotated, tmp_path):
+    out = annotated(spoken, tmp_path / "out", {1: {"statuses": ("unverified",) * 3}})
+    said = [r["content"] for r in rows(out)[1][0]["language_persistent"] if r["style"] == "subtask"]
+    assert said == ["theirs"]
+
+
+def test_goals_of_another_shape_are_letterboxed():
+    from goalreel.subgoal_camera import fit
+
+    white = np.full((20, 40, 3), 255, np.uint8)
+    shown = fit(white, (64, 64))
+    assert shown.shape == (64, 64, 3)
+    assert shown[16:48].min() == 255
+    assert shown[:16].max() == shown[48:].max() == 0
+    assert fit(white, (80, 40)).min() == 255

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from goalreel.datasets.parquet import array
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.goals import read_goals
+from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
 from goalreel.datasets.writing.language import language_row
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import InputError
@@ -290,3 +291,20 @@ def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
 def contents(root):
     files = (p for p in root.rglob("*") if p.is_file() and ".cache" not in p.parts)
     return {str(p.relative_to(root)): p.read_bytes() for p in files}
+
+
+def test_a_subtask_ends_with_its_span():
+    """Steps not found in the recording have no span; the one before does not hold on through them."""
+    spans = (GoalSpan(0, 3, "a", None), GoalSpan(5, 7, "b", None), GoalSpan(7, 9, None, None))
+    goals = Goals(0, "do it", (), spans, (), (), "")
+    assert goals.edges(12) == [(0, "a"), (3, None), (5, "b"), (7, None)]
+    late = replace(goals, spans=(GoalSpan(2, 4, None, None), GoalSpan(4, 12, "c", None)))
+    assert late.edges(12) == [(4, "c")]
+    assert replace(goals, spans=()).edges(12) == []
+
+
+def test_a_mask_of_somebody_elses_does_not_change_the_instruction(several):
+    told = json.loads((several / "meta/info.json").read_text())
+    told["features"]["action_is_pad"] = {"dtype": "bool", "shape": [1], "names": None}
+    (several / "meta/info.json").write_text(json.dumps(told))
+    assert Source.open(several).episode(0).instruction == TASK

@@ -1,0 +1,96 @@
+"""Parquet files and Arrow columns without pandas, against pyarrow's own conversions."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from goalreel.datasets import parquet
+from goalreel.datasets.parquet import array, episode_tables, list_items, read_table, sort_rows, to_numpy
+from goalreel.datasets.writing.language import EVENTS, language_types
+from goalreel.datasets.writing.layout import row_times
+from goalreel.errors import DatasetError
+
+ROW = {
+    "role": "assistant",
+    "content": "größer 東",
+    "style": None,
+    "camera": None,
+    "tool_calls": ['{"a": 1}', "2"],
+}
+COLUMNS = {
+    "integers": (pa.int64(), [1, None, -3]),
+    "floats": (pa.float32(), [0.5, None, float("inf")]),
+    "flags": (pa.bool_(), [True, None, False] * 5),
+    "texts": (pa.string(), ["", None, "größer 東"]),
+    "lists": (pa.list_(pa.int64()), [[1, 2], None, [], [3]]),
+    "nested": (pa.list_(pa.list_(pa.float64())), [[[0.5], []], [], None]),
+    "structs": (pa.struct([("a", pa.int64()), ("b", pa.string())]), [{"a": 1, "b": None}, None]),
+    "nothing": (pa.list_(pa.string()), []),
+}
+
+
+@pytest.mark.parametrize(("kind", "values"), COLUMNS.values(), ids=COLUMNS)
+def test_an_array_is_pyarrows(kind, values):
+    result = array(values, kind)
+    result.validate(full=True)
+    assert result.equals(pa.array(values, kind))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "float32", "float64", "bool"])
+def test_an_array_of_numpy_values_is_pyarrows(dtype):
+    values = np.arange(11)[::-2].astype(dtype)
+    kind = pa.from_numpy_dtype(values.dtype)
+    assert array(values, kind).equals(pa.array(values))
+    assert np.array_equal(to_numpy(array(values, kind)[2:5]), values[2:5])
+
+
+def test_rows_with_json_can_be_written(tmp_path):
+    frames = [[ROW], [], [{**ROW, "tool_calls": None}, ROW]]
+    column = array(frames, language_types()[EVENTS])
+    column.validate(full=True)
+    pq.write_table(pa.table({EVENTS: column}), tmp_path / "x.parquet")
+    assert read_table(tmp_path / "x.parquet")[EVENTS].to_pylist() == frames
+
+
+def test_a_missing_column_is_an_error(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(pa.ArrowException, match="no column b"):
+        read_table(tmp_path / "x.parquet", ["a", "b"])
+
+
+@pytest.mark.parametrize("keys", [[], [1, 2, 2], [2, 1, 2, 0]])
+def test_rows_are_sorted_and_equal_ones_keep_their_order(keys):
+    table = pa.table({"key": pa.array(keys, pa.int64()), "row": pa.array(range(len(keys)), pa.int64())})
+    assert sort_rows(table, "key").to_pylist() == sorted(table.to_pylist(), key=lambda row: row["key"])
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 2)])
+@pytest.mark.parametrize("rows", [[[1, 2], [3, 4], [5, 6]], [[1, 2], None, [5, 6]]])
+def test_the_items_of_lists_are_those_that_flatten_gives(kind, rows):
+    column = pa.array(rows, kind)
+    for part in (column, column[1:], column[:2], column[3:]):
+        assert list_items(part).equals(part.flatten())
+
+
+def episodes_file(path, episodes, times):
+    columns = {"episode_index": pa.array(episodes, pa.int64()), "timestamp": pa.array(times, pa.float32())}
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize("rows", [1, 2, 512])
+def test_rows_of_an_episode_are_whole_however_the_file_is_cut(tmp_path, monkeypatch, rows):
+    monkeypatch.setattr(parquet, "_ROWS", rows)
+    path = episodes_file(tmp_path / "a.parquet", [4, 4, 4, 1, 1, 9], [0.2, 0.0, 0.1, 0.0, 0.5, 1.0])
+    found = [(episode, table) for episode, table in episode_tables(path)]
+    assert [(episode, len(table)) for episode, table in found] == [(4, 3), (1, 2), (9, 1)]
+    assert pa.concat_tables([table for _, table in found]).equals(pq.read_table(path))
+    assert all(column.num_chunks == 1 for _, table in found for column in table.columns)
+    assert next(row_times(path))[1].tolist() == np.float32([0.0, 0.1, 0.2]).tolist()
+
+
+def test_an_episode_whose_rows_are_apart_is_refused(tmp_path):
+    path = episodes_file(tmp_path / "a.parquet", [0, 1, 0], [0.0, 0.0, 0.1])
+    with pytest.raises(DatasetError, match="mixed up"):
+        list(row_times(path))
