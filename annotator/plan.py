@@ -145,7 +145,7 @@ def plan_task(
     """Plan, render and judge a task, and write everything into `out`; None writes nothing.
 
     Args:
-        task: the instruction with its pictures (`annotator.task_input`).
+        task: the instruction with its pictures (`make_task`).
         out: the folder; run again with the same arguments to resume.
         models: a preset's (`goalreel.load_models`), or your own.
         on_unverified: whether to go on after a step without an accepted picture.
