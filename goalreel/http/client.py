@@ -124,7 +124,8 @@ class HttpClient:
         try:
             self._client = httpx2.AsyncClient(
                 verify=_certificates(),
-                timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S)),
+                # Less than for the whole: a host that does not even connect is told from one that is late.
+                timeout=httpx2.Timeout(timeout_s, connect=min(0.9 * timeout_s, CONNECT_S)),
                 headers={"User-Agent": f"goalreel/{__version__}"},
                 limits=httpx2.Limits(
                     max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_S
@@ -232,14 +233,20 @@ def run[T](work: Coroutine[Any, Any, T]) -> T:
         future.cancel()  # on Ctrl-C
 
 
-@cache
 def _loop() -> asyncio.AbstractEventLoop:
+    with _starting:  # two first callers must not get a loop each: clients and their connections belong to one
+        return _started_loop()
+
+
+@cache
+def _started_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="goalreel-http", daemon=True).start()
     return loop
 
 
-os.register_at_fork(after_in_child=_loop.cache_clear)  # no thread goes along
+_starting = threading.RLock()
+os.register_at_fork(after_in_child=_started_loop.cache_clear)  # no thread goes along
 
 
 def _close(client: httpx2.AsyncClient) -> None:

@@ -1,12 +1,16 @@
 """Addresses, keys, proxies and errors, as the clients of chat and image servers share them."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Barrier
 
 import httpx2
 import pytest
 from support.image_server import Server
 
 from goalreel.errors import InputError
+from goalreel.http import client
 from goalreel.http.client import HttpClient, HttpError, error_text, refused_field, true_status
 from goalreel.http.endpoint import Endpoint, openai_endpoint, split_model
 
@@ -65,11 +69,11 @@ def test_a_proxy_is_used_but_for_this_machine(environment, variables, address, i
     with server.running():
         for name, value in variables.items():
             environment.setenv(name, value.format(server.url))
-        client = HttpClient(Endpoint(address, ()), timeout_s=5, retries=0)
+        caller = HttpClient(Endpoint(address, ()), timeout_s=5, retries=0)
         with pytest.raises(HttpError) as caught:
-            client.call("POST", "/x", json={})
+            caller.call("POST", "/x", json={})
     assert bool(server.requests) is is_proxied
-    assert "proxy" in client.explain(caught.value) or not is_proxied or caught.value.status == 404
+    assert "proxy" in caller.explain(caught.value) or not is_proxied or caught.value.status == 404
 
 
 @pytest.mark.parametrize(
@@ -82,6 +86,18 @@ def test_a_proxy_that_cannot_be_used_is_one_line(environment, value, says):
         HttpClient(Endpoint("http://there", ()), timeout_s=5, retries=0)
 
 
+def test_first_calls_at_once_share_one_loop(environment):
+    environment.setattr(client, "_started_loop", cache(client._started_loop.__wrapped__))
+    together = Barrier(8)
+
+    def first(_: int) -> object:
+        together.wait(60)
+        return client._loop()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(first, range(8)))) == 1
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [("7", 7), ("1.5", 1.5), ("-3", 0), ("soon", 0), ("nan", 0), ("inf", 0),
@@ -92,8 +108,7 @@ def test_the_pause_that_a_reply_asks_for(environment, retry_pauses, value, secon
     answers = iter([(429, {}, {"Retry-After": value})])
     server.reply = lambda path, fields: next(answers, (200, {}, {}))
     with server.running():
-        client = HttpClient(Endpoint(server.url, ()), timeout_s=5, retries=1)
-        client.call("POST", "/x", json={})
+        HttpClient(Endpoint(server.url, ()), timeout_s=5, retries=1).call("POST", "/x", json={})
     assert retry_pauses == [seconds] if seconds else 0.5 <= retry_pauses[0] <= 0.75
 
 
