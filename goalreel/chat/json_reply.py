@@ -35,6 +35,9 @@ _OPENING = re.compile(r"\s*[<\[◁](think|thinking|thought|reasoning)[>\]▷]", 
 _LEFT_OVER = re.compile(r'"\s*[}\]]')
 """The end of a text that contains a bracket, after an answer."""
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
+_ANSWERS = ("true", "false", "yes", "no")
+_WHOLE = r"""{key}\W{{0,3}}:\s*["']?\s*{word}\s*["']?\s*(?:,?\s*\}}|,\s*["']?\w+["']?\s*:|\Z)"""
+"""A yes or no that is all of its key's value."""
 _ESCAPED = 'write quotes within a text as \\"'
 
 
@@ -243,11 +246,18 @@ def _lost(text: str, value: object, fields: Collection[str]) -> str | None:
     """Find a word of a text that its reading lacks, or has in another place; None where nothing is lost."""
     plain = _ESCAPE.sub(_unescaped, text)
     words: list[str] = []
+    key = ""
     for inner, is_key in _parts(value):
         if is_key and inner not in fields:
             return str(inner)
         if isinstance(inner, str) and inner not in plain:  # its own quotes and marks belong to it
             return inner
+        if is_key:
+            key = re.escape(str(inner))
+        elif (word := str(inner).strip()).casefold() in _ANSWERS and not re.search(
+            _WHOLE.format(key=key, word=re.escape(word)), text, re.IGNORECASE
+        ):  # not `!true`, `true?` or "tr'ue": what is left out may turn it around
+            return word
         words += _words(str(inner))
     written = _words(plain)
     if words == written:

@@ -437,6 +437,12 @@ def test_true_and_false_in_one_value_are_never_an_acceptance(between, quote, tag
     assert isinstance(result, Problem) or not result.success, value
 
 
+@pytest.mark.parametrize("value", ["!true", "~yes", "true?", "<true>", "= true", "tr]ue", "(yes"])
+def test_a_mark_at_a_yes_is_not_lost(value):
+    for ending in (', "refine_prompt": null}', "}", ', refine_prompt: "",}'):
+        assert isinstance(parse_verdict(f'{{"previous_step_success": {value}{ending}'), Problem)
+
+
 @settings(max_examples=2 * settings.default.max_examples)
 @given(st.text(max_size=200))
 def test_any_text(text):
