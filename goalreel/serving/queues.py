@@ -213,8 +213,11 @@ class Batcher[Q, A]:
                     engine = make()
                 self._note(size, started)
         finally:  # at the end of the server, or where no engine can be made
-            self._closing = True
-            _fail([*held, *self._queue], WorkerDead(f"the {self.name} model is not running"))
+            with self._changed:
+                self._closing = True
+                waiting, self._queue = self._queue, []
+                self._changed.notify_all()
+            _fail([*held, *waiting], WorkerDead(f"the {self.name} model is not running"))
 
     def _next_batch(self, engine: BatchEngine[Q, A]) -> list[Work[Q, A]] | None:
         """Take what the engine has room for; wait while there is nothing to do. None when closing."""

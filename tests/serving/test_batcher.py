@@ -116,3 +116,32 @@ def test_a_bug_fails_its_own_batch_and_the_model_goes_on():
     batcher.close()
     with pytest.raises(WorkerDead):
         batcher.put("late")
+
+
+def test_a_model_that_cannot_be_made_anew_is_gone_and_leaves_nobody_waiting():
+    go, made = threading.Event(), []
+
+    def call(requests: list[str]) -> list[str]:
+        raise AssertionError(go.wait(60))
+
+    def make() -> CallEngine:
+        made.append(1)
+        if len(made) > 1:
+            raise MemoryError
+        return CallEngine("critic", call)
+
+    batcher = Batcher("critic", [make], BatchBounds(size=1, wait=0))
+    first, second = batcher.put("a"), batcher.put("b")
+    threading.excepthook, hook = lambda _: None, threading.excepthook
+    try:
+        go.set()
+        with pytest.raises(BackendError):
+            first.result(60)
+        with pytest.raises(WorkerDead):
+            second.result(60)
+        until(lambda: not batcher.alive and not batcher.waiting)
+        with pytest.raises(WorkerDead):
+            batcher.put("late")
+        batcher.close()
+    finally:
+        threading.excepthook = hook
