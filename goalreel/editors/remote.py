@@ -116,7 +116,10 @@ class RemoteEditor:
 
     async def _fetch(self, address: str) -> Image:
         """Get a picture that the server stores; the key stays here."""
-        request = httpx2.Request("GET", address)
+        try:
+            request = httpx2.Request("GET", address)
+        except httpx2.InvalidURL as e:
+            raise ValueError(f"its picture has no valid address: {e}") from e
         try:
             reply = await self._client.send(request)
         except HttpError as e:

@@ -389,6 +389,11 @@ def test_a_picture_is_fetched_by_http_alone(server, address):
     assert message(openai(server)) == "the server's reply is unusable: no b64_json in it"
 
 
+def test_a_picture_without_a_valid_address_fails_alone(server):
+    server.reply = lambda path, fields: (200, {"data": [{"url": "http://h:none/x"}]}, {})
+    assert "its picture has no valid address" in message(openai(server))
+
+
 def test_a_stored_picture_is_bounded_as_a_reply_is(server, monkeypatch):
     monkeypatch.setattr(client, "MAX_REPLY_BYTES", 2000)
     server.stored = b"x" * 3000

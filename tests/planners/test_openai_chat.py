@@ -204,6 +204,13 @@ def test_a_server_that_fails_every_call_is_dead(serve, status):
     assert len(server.requests) == 6
 
 
+def test_a_dead_server_is_given_up_after_one_wave(serve):
+    server = serve(lambda r: Reply(500))
+    with pytest.raises(BackendError):
+        OpenAIChat("m", server.url, retries=0, concurrency=3).complete(ask(*"abcdefghijklmnopqrstuvwxyz"))
+    assert len(server.requests) <= 6
+
+
 def test_one_conversation_that_breaks_the_server_breaks_alone(serve):
     server = serve(lambda r: error(500, "CUDA error") if r.text == "bad" else echo(r))
     first, bad, last = OpenAIChat("m", server.url, retries=1).complete(ask("a", "bad", "b"))
@@ -445,6 +452,17 @@ def test_ctrl_c_gets_through(serve):
     assert complaint.strip().endswith("KeyboardInterrupt")
 
 
+def test_inside_a_running_event_loop_as_in_a_notebook(serve):
+    import asyncio
+
+    server = serve(echo)
+
+    async def cell():
+        return OpenAIChat("m", server.url).complete(ask("a", "b"))
+
+    assert asyncio.run(cell()) == ["to a", "to b"]
+
+
 # The key, and what is refused before anything is sent.
 
 
@@ -525,6 +543,13 @@ def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(ser
 def test_a_bad_address_or_a_missing_key(url, words):
     with pytest.raises(InputError, match=words) as caught:
         OpenAIChat("m", url)
+    assert KEY not in str(caught.value)
+
+
+def test_a_broken_key_is_not_shown(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nx")
+    with pytest.raises(InputError, match="OPENAI_API_KEY holds a character") as caught:
+        OpenAIChat("m")
     assert KEY not in str(caught.value)
 
 

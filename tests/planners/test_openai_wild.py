@@ -68,6 +68,13 @@ def test_where_a_redirect_loses_the_request_the_address_to_give_is_named(serve):
             ask(OpenAIChat("m", server.url, retries=0))
 
 
+def test_a_redirect_in_a_circle_ends(serve):
+    server = serve(lambda r: Reply(307, b"", {"Location": r.path}))
+    with pytest.raises(BackendError, match="redirects"):
+        ask(OpenAIChat("m", server.url))
+    assert len(server.requests) == 6
+
+
 YES = said("yes").body
 
 
