@@ -93,3 +93,13 @@ def test_the_order_of_acceptance_is_kept(client):
             old.result(60)
         assert not new.done
         new.cancel(60)
+
+
+def test_what_the_node_refuses_says_why_in_one_line(client):
+    with pytest.raises(GoalreelError, match="INVALID_REQUEST"):
+        client.generate(" ")
+    with pytest.raises(GoalreelError, match="PLANNER_FAILED") as failed:
+        client.generate("nonsense")
+    assert "\n" not in str(failed.value)
+    with pytest.raises(GoalreelError, match="TIMEOUT"):
+        client.execute(RED, timeout=0.5).result(60)

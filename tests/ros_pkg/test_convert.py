@@ -279,3 +279,10 @@ def test_durations(seconds):
     assert 0 <= duration.nanosec < 10**9
     assert from_duration(duration) == pytest.approx(seconds)
     assert from_time(to_time(NOW)) == NOW
+
+
+def test_words_alone_have_no_picture(board, jpegs):
+    panel = replace(SHOWN, image_status="unverified", record=record(STEP))
+    message = wired(convert.subgoal(Goal(board, panel, "active", 9), jpegs, NOW))
+    assert message.image_status == StoryboardStep.IMAGE_UNVERIFIED
+    assert not message.goal_image.data

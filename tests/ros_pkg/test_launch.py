@@ -181,3 +181,12 @@ def test_the_profile_makes_room_for_raw_frames(profile, fits):
     largest = int(done.stdout.split()[-1])
     frame = 1920 * 1080 * 3
     assert (largest >= 5 * frame) if fits else (largest < frame)
+
+
+@pytest.mark.process
+def test_the_launched_tabletop_passes_declared_arguments_on():
+    ((_, keywords),) = calls(ROOT / "launch" / "tabletop.launch.py", "IncludeLaunchDescription")
+    pairs = [n for n in ast.walk(keywords["launch_arguments"]) if isinstance(n, ast.Tuple)]
+    assert {p.elts[0].value for p in pairs} | {"planner", "editor", "critic"} <= arguments(
+        ROOT / "launch" / "goalreel.launch.py"
+    )

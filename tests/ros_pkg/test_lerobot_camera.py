@@ -284,3 +284,21 @@ def test_lerobot_rollout_reads_the_live_goal(publisher, own_signals, tmp_path, m
     first, *_, last = lines()
     assert (shown(first), shown(last)) == ("red", "green")
     assert not np.allclose(first["action"], last["action"], atol=1e-4)
+
+
+@pytest.mark.process
+def test_without_a_publisher_connect_fails_and_leaves_nothing_behind():
+    camera = camera_of(**SIZE, topic="/nobody", timeout_s=0.2)
+    with pytest.raises(ConnectionError, match="nobody publishes it") as failed:
+        camera.connect()
+    assert "\n" not in str(failed.value)
+    assert not camera.is_connected
+
+
+@pytest.mark.process
+def test_before_the_first_goal_it_is_black():
+    with (
+        other(PUBLISHER, *remap("/quiet/goal")),
+        camera_of(**SIZE, topic="/quiet/goal", warmup_s=0.2) as camera,
+    ):
+        assert colour(camera.read()) == "black"

@@ -185,7 +185,9 @@ def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(
     [
         ("require_verified", {}, "goal"),
         ("require_verified", {"image_status": StoryboardStep.IMAGE_UNVERIFIED}, "black"),
+        ("require_verified", {"active": False}, "black"),
         ("refuse_degraded", {"degraded": ["the planner: 500"]}, "black"),
+        ("refuse_degraded", {"image_status": StoryboardStep.IMAGE_UNVERIFIED}, "goal"),
     ],
 )
 def test_the_camera_shows_no_goal_that_its_settings_refuse(setting, fields, expected):

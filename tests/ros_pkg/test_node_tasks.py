@@ -430,3 +430,23 @@ def test_a_text_of_any_length_is_refused_by_every_way_in_and_goes_whole_into_no_
 def test_nothing_was_logged_as_an_error(node):
     lines = node.lines
     assert not [line for line in lines if "ERROR" in line or "FATAL" in line or "Traceback" in line]
+
+
+def test_an_operator_cancels_what_a_client_began(robot):
+    handle = robot.send(ExecuteTask, "execute_task", task=RED)
+    until(lambda: state(robot).task == RED and state(robot).state == Storyboard.STATE_EXECUTING)
+    assert robot.call(Command, "cancel", reason="mind the cat").error_code == ErrorCode.NONE
+    status, result = robot.result(handle)
+    assert (status, result.error_code, result.error_msg) == (ABORTED, ErrorCode.CANCELED, "mind the cat")
+
+
+def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
+    status, result = robot.result(
+        robot.send(GenerateStoryboard, "generate_storyboard", task=f"never {RED}", max_attempts=2)
+    )
+    assert status == SUCCEEDED
+    [step] = result.storyboard.steps
+    assert (step.image_status, step.attempts, step.max_attempts) == (StoryboardStep.IMAGE_UNVERIFIED, 2, 2)
+    assert step.critic.verdict == CriticVerdict.REJECTED
+    assert step.critic.refined_prompt == f"carefully paint {RED}"
+    assert step.goal_image.data

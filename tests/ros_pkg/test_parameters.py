@@ -6,6 +6,7 @@ import pytest
 import rclpy
 from rclpy.context import Context
 from rclpy.parameter import Parameter
+from rclpy.qos import ReliabilityPolicy
 from support.places import ROOT
 
 from goalreel.errors import InputError
@@ -13,9 +14,11 @@ from goalreel.models.load import load
 from goalreel.models.presets import ModelChoice
 from goalreel.streaming.board import ErrorCode
 from goalreel_ros import parameters
+from goalreel_ros.cameras import NEWEST
 from goalreel_ros.client.commander import SERVICES
 from goalreel_ros.node import GoalreelNode
 from goalreel_ros.parameters import FIXED, PARAMETERS, NodeOptions, check_names
+from goalreel_ros.qos import subscription_qos
 
 INTERFACE = ROOT / "docs/reference/ros-interface.md"
 
@@ -150,3 +153,23 @@ def test_every_topic_action_and_service_is_documented():
     assert {"subgoal", "execute_task", "start/execute_task", "get_storyboard", "pause"} < names
     text = INTERFACE.read_text()
     assert sorted(name for name in names if f"`~/{name}`" not in text) == []
+
+
+def test_choices_are_named(node):
+    assert node.describe_parameter("on_model_failure").additional_constraints == "one of: text_only, fail"
+    assert (
+        node.describe_parameter("image_transport").additional_constraints
+        == f"one of: raw, compressed; {FIXED}"
+    )
+
+
+@pytest.mark.parametrize(("value", "problem"), [("Reliable", ""), ("fast", "'fast' is none of .*reliable")])
+def test_a_qos_policy_of_the_camera_is_checked(node, value, problem):
+    topic = f"/{value}"
+    name = f"qos_overrides.{topic}.subscription.reliability"
+    node.declare_parameter(name, value)
+    if problem:
+        with pytest.raises(InputError, match=f"{name}: {problem}"):
+            subscription_qos(node, topic, NEWEST)
+    else:
+        assert subscription_qos(node, topic, NEWEST).reliability is ReliabilityPolicy.RELIABLE

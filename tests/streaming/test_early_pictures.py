@@ -91,3 +91,10 @@ def test_a_picture_that_ends_the_task_does_not_hold_the_first_goal_for_ever(star
     until(lambda: heard.told == [0])
     world.scene = picture(1)
     assert result(ticket).error is ErrorCode.ATTEMPTS_EXHAUSTED
+
+
+def test_models_of_one_machine_work_one_after_the_other(start):
+    world = World()
+    engine, _ = start(world)
+    result(engine.submit(GENERATE))
+    assert prompts(world) == [f"{a}move to {i}{b}" for i in (1, 2, 3) for a, b in (("", ""), ("(", ")"))]

@@ -8,9 +8,11 @@ from support.wait import until
 
 from goalreel.critics.difference import DifferenceCritic
 from goalreel.critics.task_check import states_in, whole_state
+from goalreel.models import presets
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.model_caller import PICTURES_ALONE
 from goalreel.streaming.request import TaskRequest
+from goalreel.types import Failure
 
 
 def done(world: World, engine, heard, task: str = "move it"):
@@ -129,3 +131,56 @@ def test_a_storyboard_made_before_is_judged_from_the_scene_that_it_began_in(star
     world.scene = picture(1)
     assert result(ticket).error is ErrorCode.NONE
     assert wholes(world)[-1].source == picture(4)
+
+
+def test_a_no_is_asked_again_while_the_policy_still_has_its_goal(start):
+    world, active = World(1), []
+    engine, heard = start(world)
+    told = world.judge
+
+    def judge(candidates):
+        answers = told(candidates)
+        if wholes_in(candidates):
+            active.append(heard.goals[-1].active)
+            world.whole = True
+        return answers
+
+    world.whole, world.judge = False, judge
+    outcome = result(done(world, engine, heard))
+    assert (outcome.error, outcome.verdict.success) == (ErrorCode.NONE, True)
+    assert active == [True, True]
+
+
+def test_without_a_frame_nothing_is_confirmed(start):
+    world = World(1)
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.scene = None
+    engine.set_step(0, "completed")
+    outcome = result(ticket)
+    assert outcome.error is ErrorCode.UNVERIFIED
+    assert "no camera frame" in outcome.message
+
+
+def test_an_answer_that_cannot_be_read_is_no_confirmation(start):
+    world = World(1)
+    garbage = Failure(stage="judge", message="no verdict in the reply", reply="Sure!")
+    told = world.judge
+    world.judge = lambda cs: [garbage] if wholes_in(cs) else told(cs)
+    engine, heard = start(world)
+    outcome = result(done(world, engine, heard))
+    assert (outcome.error, outcome.verdict) == (ErrorCode.UNVERIFIED, None)
+    assert "no verdict in the reply" in outcome.message
+
+
+def wholes_in(candidates) -> bool:
+    return any(states_in(c.instruction) != c.instruction for c in candidates)
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_every_preset_asks_its_critic_about_as_much_as_it_knows(name):
+    preset = presets.read(name)
+    assert (preset.confirm, preset.confirm_steps) == (True, 1 if name == "nano" else None), (
+        "see docs/reference/ros-failures.md"
+    )

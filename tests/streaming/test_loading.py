@@ -136,3 +136,15 @@ def test_servers_are_waited_for_as_long_as_is_said(slow, engine, outcomes, secon
     assert engine.probe(seconds)
     assert engine.probes.answers.keys() == {"planner", "critic"}
     assert engine.probes.remarks == ["the planner: odd", "the critic: odd"]
+
+
+def test_it_takes_no_task_before_it_is_started_and_keeps_its_models_after_one(slow, engine):
+    for gate in slow.gates.values():
+        gate.set()
+    assert engine.load()
+    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
+    engine.start()
+    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
+    engine.end_task()
+    assert engine.loading[0] == "ready"
+    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE

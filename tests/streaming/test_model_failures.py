@@ -209,3 +209,55 @@ def test_what_is_held_back_is_planned_anew_and_ends_the_task_after_the_last_plan
     until(lambda: heard.told == [0])
     assert heard.goals[-1].panel.image_status == "verified"
     ticket.cancel()
+
+
+def test_a_plan_that_is_kept_for_want_of_a_better_one_is_degraded_still(start):
+    """Nobody planned the task in words, which stands in for a plan."""
+    world = World(1)
+    world.fails["plan"] = "server gone"
+    engine, heard = start(world, stall_timeout=0.2)
+    ticket = engine.submit(TaskRequest("at 7", max_replans=1))
+    assert result(ticket).error is ErrorCode.REPLANS_EXHAUSTED
+    assert [g.panel.image_status for g in heard.goals if g.active] == ["unverified"] * 2
+    assert all(g.board.degraded for g in heard.goals if g.active)
+
+
+def test_for_how_long_a_task_does_not_ask_a_dead_model_again_is_said(start):
+    world = World(2)
+    world.fails["edit"] = "server gone"
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    assert "the editor failed 0 s ago and is not asked again for 10 s" in engine.progress().message
+    ticket.cancel()
+    assert result(ticket).error is ErrorCode.CANCELED
+    assert engine.progress().message == "cancelled"
+
+
+def test_nobody_confirms_a_task_whose_critic_is_gone(start):
+    world = World(1)
+    engine, heard = start(world, confirm=False)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.fails["judge"] = "server gone"
+    world.scene = picture(1)
+    until(lambda: engine.board.degraded)
+    engine.set_step(0, "completed")
+    outcome = result(ticket)
+    assert (outcome.error, outcome.message) == (ErrorCode.UNVERIFIED, "the critic failed: server gone")
+
+
+def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_pictures(start):
+    world = World(2)
+    engine, heard = start(world, require_verified=True)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.fails["plan"] = "server gone"
+    engine.command("replan")
+    until(lambda: heard.goals[-1].reason == "holding")
+    assert engine.board.steps[0].image_status == "verified"
+    del world.fails["plan"]
+    world.plans = [world.plan_of(range(2))]
+    engine.command("replan")
+    until(lambda: heard.told == [0, 0])
+    ticket.cancel()

@@ -521,3 +521,110 @@ def test_a_retry_of_what_is_waited_for_is_said(start):
     finally:
         world.hold["edit"].set()
     assert result(ticket).error is ErrorCode.NONE
+
+
+def test_a_storyboard_that_was_looked_at_is_executed_as_it_is(start):
+    world = World()
+    engine, heard = start(world)
+    made = result(engine.submit(TaskRequest("move it", "generate")))
+    edits = len(world.calls)
+    ticket = engine.submit(TaskRequest("", storyboard_id=made.board.id))
+    play(world, heard)
+    outcome = result(ticket)
+    assert outcome.board.state == "succeeded"
+    assert outcome.board.id == made.board.id
+    assert all(kind == "judge" for kind, _ in world.calls[edits:])
+
+
+def test_the_newest_task_wins(start):
+    world = World(1)
+    world.plans.append(World.plan_of([0]))
+    engine, heard = start(world)
+    first = engine.submit(TaskRequest("the first"))
+    until(lambda: heard.told == [0])
+    second = engine.submit(TaskRequest("the second"))
+    assert result(first).error is ErrorCode.PREEMPTED
+    until(lambda: heard.told == [0, 0])
+    world.scene = picture(1)
+    assert result(second).error is ErrorCode.NONE
+
+
+def test_what_is_resumed_while_its_picture_is_drawn_is_no_longer_paused(start):
+    world = World(1)
+    world.hold["edit"] = threading.Event()
+    engine, heard = start(world)
+    engine.submit(TaskRequest("move it"))
+    until(lambda: engine.board.steps and engine.board.steps[0].status == "active")
+    engine.command("pause")
+    until(lambda: engine.board.state == "paused")
+    engine.command("resume")
+    until(lambda: engine.board.state == "executing")
+    assert not heard.told
+    world.hold["edit"].set()
+    until(lambda: heard.told == [0])
+
+
+def test_a_paused_task_can_jump_without_a_camera(start):
+    world = World()
+    engine, heard = start(world, image_timeout=0.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    engine.command("pause")
+    until(lambda: engine.board.state == "paused")
+    world.age = 99.0
+    assert engine.set_step(1, "active")[0] is ErrorCode.NONE
+    until(lambda: [p.status for p in engine.board.steps] == ["skipped", "active", "pending"])
+    assert engine.board.state == "paused"
+    assert not ticket.outcome.done()
+    ticket.cancel()
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"), [("edit", ErrorCode.EDITOR_FAILED), ("judge", ErrorCode.CRITIC_FAILED)]
+)
+def test_a_dead_model_ends_the_task_where_that_is_asked_for(start, stage, code):
+    world = World(1)
+    world.fails[stage] = "server gone"
+    engine, _ = start(world, on_model_failure="fail")
+    outcome = result(engine.submit(TaskRequest("move it")))
+    assert (outcome.error, outcome.message) == (code, "server gone")
+
+
+def test_a_plan_too_long_is_refused(start):
+    engine, _ = start(World(3), max_steps=2)
+    outcome = result(engine.submit(TaskRequest("move it")))
+    assert outcome.message == "the plan has 3 steps, 2 are allowed (max_steps)"
+
+
+def test_a_camera_that_comes_back_in_time_does_no_harm(start):
+    world = World(1)
+    engine, heard = start(world, image_timeout=60.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.age = 9.0
+    until(lambda: "camera stopped" in engine.progress().message)
+    world.age, world.scene = 0.0, picture(1)
+    assert result(ticket).error is ErrorCode.NONE
+
+
+def test_a_camera_lost_for_long_ends_the_task(start):
+    world = World(1)
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.age = 9.0
+    outcome = result(ticket)
+    assert outcome.error is ErrorCode.STALE_IMAGE
+    assert not heard.goals[-1].active
+
+
+def test_a_text_that_is_too_long_is_refused_whole(start):
+    world = World()
+    engine, heard = start(world, max_instruction_length=20)
+    for request in (TaskRequest("x" * 21), TaskRequest("move it", "generate", auxiliary_text="x" * 21)):
+        outcome = result(engine.submit(request))
+        assert outcome.error is ErrorCode.INVALID_REQUEST
+        assert "has 21 characters, 20 are allowed (max_instruction_length)" in outcome.message
+    assert not heard.boards
+    assert "the reason has 21 characters" in engine.command("cancel", "x" * 21)[1]
+    assert result(engine.submit(TaskRequest("x" * 20, "generate"))).error is ErrorCode.NONE

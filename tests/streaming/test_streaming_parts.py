@@ -13,6 +13,7 @@ from support.streaming_world import World, picture
 
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
+from goalreel.replan import ReplanContext
 from goalreel.streaming import camera
 from goalreel.streaming.board import Frame, ModelNames, StepPanel
 from goalreel.streaming.camera import FrameSlot, LiveCamera
@@ -20,7 +21,7 @@ from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import Closeness, Tracker, changed_share
-from goalreel.types import Attempt, Candidate, Failure, Plan, Step, StoryboardStep, Task, Verdict
+from goalreel.types import Attempt, Candidate, Failure, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 
 # -- the frame slot
 
@@ -325,3 +326,57 @@ def test_a_frame_that_only_picture_checks_accepted_is_an_unverified_goal_to_a_ro
     looks = panel.claims(ModelNames(editor="mine")).looks
     assert looks is not None
     assert looks.line == "by model mine, checked by picture checks"
+
+
+def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
+    t = tracker(critic_period=1.0)
+    assert [t.decide(now, math.nan) for now in (0.0, 0.5, 1.0, 1.5, 2.0)] == [
+        "ask",
+        "wait",
+        "ask",
+        "wait",
+        "ask",
+    ]
+
+
+def test_progress_puts_a_stall_off():
+    t = tracker(stall_timeout=2.0, gate=1.0)
+    for look in range(12):
+        assert t.decide(0.9 * look, 0.08 * look) == "wait"
+
+
+def test_leaving_must_last():
+    t = tracker(leave=-1.0, leave_timeout=5.0)
+    assert t.decide(0.0, -3.0) == "wait"
+    assert t.decide(4.0, -0.5) == "wait"
+    assert t.decide(8.9, -3.0) == "wait"
+    assert t.decide(9.1, -3.0) == "off_plan"
+    t.restart(20.0)
+    assert t.decide(20.0, -3.0) == "wait"
+
+
+def test_a_hanging_call_does_not_hold_up_the_next():
+    gone = threading.Event()
+
+    async def main() -> str:
+        worker = ModelThread("test")
+        with pytest.raises(TimeoutError):
+            await worker.call(lambda: gone.wait(120), timeout=0.05)
+        return await worker.call(lambda: "next", timeout=60)
+
+    assert asyncio.run(main()) == "next"
+    gone.set()
+
+
+def test_a_planner_that_can_go_on_is_told_what_was_done():
+    class Going(World):
+        def continue_plan(self, progress):
+            return self._call("plan", progress, lambda p: World.plan_of([p.done]))
+
+    world = Going()
+    plan = World.plan_of(range(2))
+    board = Storyboard(
+        task=Task(id="t", instruction="move it"), steps=tuple(StoryboardStep(step=s) for s in plan.steps)
+    )
+    caller = ModelCaller(ModelSet(world, world, world), timeout=60)
+    assert asyncio.run(caller.replan(ReplanContext(board, 1, picture(1)))) == World.plan_of([1])

@@ -7,6 +7,7 @@ from support.wait import until
 
 from goalreel.image import Image
 from goalreel.models import presets
+from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.request import TaskRequest, preset_of, preset_of_task
 from goalreel.streaming.settings import EngineSettings
@@ -271,3 +272,15 @@ def test_live_frames_go_to_the_one_who_observes_and_pictures_to_the_critic(start
     assert result(ticket).board.state == "succeeded"
     assert looking.asked
     assert looking.asked[-1].image == picture(1)
+
+
+def test_an_operator_says_when_a_step_in_words_is_done(worded, start):
+    engine, heard = start(worded, rerender=1.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    worded.scene = picture(1)
+    until(lambda: heard.told == [0, 1])
+    assert engine.set_step(1, "completed") == (ErrorCode.NONE, "")
+    until(lambda: heard.told == [0, 1, 2])
+    engine.command("cancel")
+    assert [p.status for p in result(ticket).board.steps][:2] == ["completed", "completed"]

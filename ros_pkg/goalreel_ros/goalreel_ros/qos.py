@@ -56,6 +56,9 @@ def subscription_qos(node: Node, topic: str, qos: QoSProfile) -> QoSProfile:
     """Give the QoS of a subscription to the resolved `topic`, as the parameters of `node` override it.
 
     For a subscription of another node, whose parameters nobody would look for.
+
+    Raises:
+        InputError: a parameter names no such policy.
     """
     qos = copy(qos)
     for policy, kind in {"history": HistoryPolicy, "depth": None, "reliability": ReliabilityPolicy}.items():
@@ -66,5 +69,12 @@ def subscription_qos(node: Node, topic: str, qos: QoSProfile) -> QoSProfile:
             )
             node.declare_parameter(name, value if kind is None else value.name.lower(), descriptor)
         value = node.get_parameter(name).value
-        setattr(qos, policy, value if kind is None else kind[str(value).upper()])
+        if kind is not None:
+            if str(value).lower() not in kind.short_keys():
+                # Here, as a policy's machine has this module without goalreel itself.
+                from goalreel.errors import InputError
+
+                raise InputError(f"{name}: {value!r} is none of {', '.join(kind.short_keys())}")
+            value = kind[value.upper()]
+        setattr(qos, policy, value)
     return qos
