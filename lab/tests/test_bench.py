@@ -67,7 +67,7 @@ def scenes():
 
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory):
-    """Results of the followers in this file: a simulated course takes seconds."""
+    """What followers have done in this file: a simulated course takes seconds."""
     return Journal(tmp_path_factory.mktemp("followed"))
 
 
@@ -158,7 +158,7 @@ def test_a_plan_in_another_order_has_the_same_set_and_counts_where_it_ends_alike
 
 @pytest.mark.lab
 def test_an_order_that_nothing_tells_is_a_guess():
-    """One of two blocks to sort is first, unless the instruction lists them."""
+    """Of two blocks to sort, one is first; unless the instruction lists them."""
     guessed = [e for e in map(sample_episode, seeds("validation", 300)) if len(e.missions) == 1]
     told = {e.instruction: (len(e.goals), chance_of_order(e)) for e in guessed}
     assert told["sort the blocks by colour"] == (2, 1 / 2)
@@ -176,6 +176,14 @@ def test_a_tower_built_from_the_top_is_not_accepted(scenes):
 
 def is_tower(goals):
     return [g.kind for g in goals] == ["on", "on"] and goals[1].target == goals[0].object
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("how", ["wrong", "mute"])
+def test_a_plan_of_something_else_does_not_count(scenes, how):
+    found = plans(scenes, how)
+    assert found["exact"] == found["reaches"] == 0
+    assert found["f1"] < 1
 
 
 @pytest.mark.lab
@@ -203,6 +211,14 @@ def test_an_edit_without_a_picture_is_wrong(scenes):
     found = edits(scenes, terse=1.0, how="fail")
     assert found["score_terse"] == found["untouched_terse"] == 0
     assert found["score"] == 1
+
+
+@pytest.mark.lab
+def test_errors_half_of_the_time_are_scored_in_between(scenes):
+    found = edits(scenes, explicit=0.5)
+    assert 0.2 < found["score"] < 0.8
+    kinds = {g.kind for w in scenes for g in w.goals}
+    assert {k for k in kinds if found[f"score_{k}"] is not None} == kinds
 
 
 @pytest.mark.lab
@@ -234,12 +250,26 @@ def test_the_critics_scores(scenes, made, how, balanced, area):
 
 
 @pytest.mark.lab
+def test_a_critic_that_guesses_is_near_one_half(scenes, made):
+    found = values(measure_critic(judged(scenes, made, models.Critic(scenes, made, "random"))))
+    assert 0.3 < found["balanced_accuracy"] < 0.7
+    assert 0.3 < found["auc"] < 0.7
+
+
+@pytest.mark.lab
 def test_a_rewritten_prompt_is_worth_what_the_editor_makes_of_it(scenes, made):
     for rewrites, worth in ((True, 1.0), (False, 0.0)):
         editor = models.Editor(scenes, terse=1.0)
         rows = judged(scenes, made, models.Critic(scenes, made, rewrites=rewrites), editor)
         found = values(measure_rewriting(rows, editor, quiet))
         assert found == {"rewrite": worth, "reseed": 0.0}
+
+
+@pytest.mark.lab
+def test_nothing_rejected_is_no_rewriting(scenes, made):
+    editor = models.Editor(scenes)
+    rows = judged(scenes, made, models.Critic(scenes, made), editor)
+    assert values(measure_rewriting(rows, editor, quiet)) == {"rewrite": None, "reseed": None}
 
 
 def loops(scenes, critic, register="terse", **errors):
@@ -272,6 +302,24 @@ def test_with_explicit_orders_a_critic_that_knows_has_only_bad_luck_to_mend(scen
     assert unlucky["steps_1"] < unlucky["steps_5"] == unlucky["steps_5_oracle"]
     assert unlucky["steps_5_reseed"] == unlucky["steps_5"], "the order said all already"
     assert unlucky["gap_closed"] == 1
+
+
+@pytest.mark.lab
+def test_without_errors_there_is_no_gap_to_close(scenes):
+    found = loops(scenes[:2], models.Critic(scenes))
+    assert found["steps_1"] == 1
+    assert found["gap_closed"] is None
+
+
+@pytest.mark.lab
+def test_some_arms_alone_measure_as_among_all(scenes):
+    few, editor, critic = scenes[:4], models.Editor(scenes, terse=0.7), models.Critic(scenes)
+    hits = run_loops(few, editor, critic, quiet, register="terse", arms=("ours", "oracle"), attempts=(1, 5))
+    found = values(measure_loops(few, hits))
+    every = loops(few, critic, terse=0.7)
+    assert found == {k: every[k] for k in found}
+    assert {"steps_5", "boards_5", "gap_closed", "gap_closed_5", "steps_5_oracle"} <= found.keys()
+    assert not [k for k in found if "control" in k or "reseed" in k]
 
 
 @pytest.mark.lab
@@ -326,6 +374,14 @@ def test_a_plan_said_tersely_wants_the_same(scenes):
 
 
 @pytest.mark.lab
+def test_terse_orders_are_what_the_editor_of_a_closed_loop_gets(scenes, journal):
+    few = scenes[:2]
+    model_set = ModelSet(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few))
+    for register, success in (("explicit", 1), ("terse", 0)):
+        assert values(measure_closed_loop(few, model_set, 1, journal, quiet, register))["success"] == success
+
+
+@pytest.mark.lab
 def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
     few = scenes[:3]
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
@@ -365,7 +421,7 @@ def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
 
 
 def unasked(*_: object) -> list[int]:
-    """Frames at which the node asks about a live view: none."""
+    """When the node asks about a live view: never."""
     return []
 
 
@@ -381,6 +437,15 @@ def test_all_parts_together_have_the_headlines(scenes, journal):
     assert found["loop.gap_closed"] is None
     assert found["loop_terse.boards_1"] == 0
     assert found["closed_loop_terse.gap"] == 0, "the Critic mends them"
+
+
+@pytest.mark.lab
+def test_one_register_is_measured_alone(scenes, journal):
+    few = scenes[:1]
+    model_set = ModelSet(models.Planner(few), models.Editor(few), models.Critic(few))
+    for register, name in (("explicit", "loop"), ("terse", "loop_terse")):
+        found = Bench(few, model_set, 2, journal, quiet, unasked, [register]).run(["loop"])
+        assert {key.split(".")[0] for key in found} == {name}
 
 
 @pytest.fixture(scope="module")
@@ -403,6 +468,13 @@ def test_under_another_view_the_truth_is_right_and_a_copy_wrong(others):
     assert edits(others, explicit=1.0)["score"] == 0
     found = loops(others, models.Critic(others), terse=0.7)
     assert found["steps_1"] < found["steps_5"] == found["steps_5_oracle"] == 1
+
+
+@pytest.mark.lab
+def test_candidates_are_made_under_the_benchs_view(others):
+    rows = list(verdict_rows([w.seed for w in others], SIZE, ASIDE))
+    assert {row.origin.view for row in rows} == {ASIDE}
+    assert {row.source for row in rows} <= {m.picture for w in others for m in w.moments}
 
 
 @pytest.mark.lab

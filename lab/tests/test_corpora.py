@@ -44,7 +44,7 @@ def edits():
 
 @pytest.fixture(scope="module")
 def unmoved():
-    """Edits that an editor that gives back its source was asked for, and the rows on its pictures."""
+    """What an editor that gives back its source was asked, and the rows on its pictures."""
     asked = []
 
     def lazy(images, prompts):

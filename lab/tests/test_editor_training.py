@@ -37,7 +37,7 @@ from goalreel_lab.corpora.rows import EDITS, EditRow, Origin
 from goalreel_lab.nano import editor_training as trainer
 from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor import NanoEditor
-from goalreel_lab.nano.editor_training import latents, read_edits
+from goalreel_lab.nano.editor_training import latents, read_edits, windows
 from goalreel_lab.nano.training_loop import Schedule, fit
 
 SIZE = 64
@@ -128,7 +128,7 @@ def error(a: Image, b: Image, where: np.ndarray | bool = True) -> float:
 
 
 def apart(a: Image, b: Image) -> np.ndarray:
-    """Pixels in which two pictures differ visibly."""
+    """Where two pictures differ visibly."""
     return np.abs(a.pixels.astype(int) - b.pixels).max(-1) > 24
 
 
@@ -340,6 +340,32 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
         trainer.train(config(), trained[1], rows=rows)
 
 
+@pytest.mark.lab
+def test_the_preset_is_valid_and_builds_small():
+    editor = NanoEditor.build(read_config("nano-editor", EditorConfig), ["put it there"])
+    parts = editor.pipeline.components.values()
+    models = [part for part in parts if isinstance(part, nn.Module)]
+    assert sum(p.numel() for model in models for p in model.parameters()) * 2 < 40e6
+
+
+def test_windows_show_objects(rows):
+    pictures = read_edits(rows, SIZE).pictures.float() / 127.5 - 1
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(8):
+        cut = windows(pictures, 16, generator)
+        assert cut.shape == (len(pictures), 3, 16, 16)
+        colourful = (cut.amax(1) - cut.amin(1)) / 2 > 0.25
+        assert colourful.flatten(1).any(1).all()
+    grey = torch.zeros(1, 3, SIZE, SIZE)
+    assert windows(grey, 16, generator).shape == (1, 3, 16, 16)
+
+
+def test_a_window_fits_the_picture_and_its_tokens():
+    for crop in (20, SIZE + 16):
+        with pytest.raises(ValueError, match=r"vae\.crop"):
+            config(vae={"crop": crop})
+
+
 def test_names_and_the_ending_are_one_token_each(rows):
     order = "Stack the red block on the blue block. Leave the blue block, the green bowl, the table, the "
     prompt = order + "camera and the light as they are."
@@ -351,7 +377,7 @@ def test_names_and_the_ending_are_one_token_each(rows):
 
 
 def test_edits_of_stored_storyboards_are_read_in_the_editors_size(tmp_path):
-    """Rows of a real camera: another size than the editor's, no register and no kind of goal."""
+    """Of a real camera: another size than the editor's, no register and no kind of goal."""
     pictures = [Image(np.full((30, 40, 3), value, np.uint8)) for value in (50, 200)]
     row = StoredEdit("lab/episode_000000", 0, *pictures, "lift the cup", "the cup is up", "observed", 0)
     corpus = Corpus(STORED_EDITS, "train", {"train-00000": range(1)}, lambda part: [row], {}, "edits")

@@ -39,7 +39,7 @@ SHIPPED = {".safetensors", ".json", ".jinja", ".md", ".txt"}
 SCENES = 10
 """Validation episodes that plans are asked for."""
 SHORT = 11
-"""First seed in the validation split of two episodes of one sub-goal."""
+"""Where in the validation split two episodes of one sub-goal begin."""
 # Floors, well below what was measured when the weights were shipped.
 MIN_PLANS = 7  # exact plans of SCENES
 MIN_JUDGED = 0.9  # share of attempts that the critic has a verdict on, not only words

@@ -1,4 +1,4 @@
-"""Questions that models leave unanswered are not scored as what they can do."""
+"""What models do not answer is not scored as what they can do."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -58,6 +58,12 @@ def test_a_model_that_answers_nobody_ends_the_evaluation():
     assert [editor.edit([edit(i)]) for i in (0, 1)] == [[SILENT]] * 2
     with pytest.raises(UserError, match="the editor answered none of its last 3 calls"):
         editor.edit([edit(2)])
+
+
+def test_what_cannot_be_read_is_an_answer_and_the_models_own():
+    garbage = Failure(stage="edit", message="no picture in the reply", reply="Sure!")
+    editor = strict(Models(lambda edit: garbage)).editor
+    assert [editor.edit([edit(i)]) for i in range(9)] == [[garbage]] * 9
 
 
 def test_a_model_that_cannot_be_called_ends_it_at_once(monkeypatch):

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+from PIL import Image as Picture
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
@@ -23,12 +24,16 @@ from goalreel.annotator.statistics import Measurement
 from goalreel.cli.main import app
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import exclusive
+from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.tabletop.env import Tabletop
 from goalreel_lab.policy.arms import ARMS, SILENT, cues_of, pictures_of
 from goalreel_lab.policy.intervals import compare, difference_of_seeds, measure_seeds
-from goalreel_lab.policy.policy_tasks import CONDITIONS, sub_task
-from goalreel_lab.policy.rollout import Bounds, GoalCue, LeRobotActor, Rolled, roll
+from goalreel_lab.policy.policy_tasks import (
+    CONDITIONS,
+    sub_task,
+)
+from goalreel_lab.policy.rollout import BANNER, SIDE, Bounds, GoalCue, LeRobotActor, Rolled, roll
 from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure, tasks
 
 pytestmark = pytest.mark.lab
@@ -126,7 +131,7 @@ class Sampling(Clumsy):
 
 
 def test_a_policy_that_samples_does_the_same_again(walks):
-    """The tasks filmed are those that were counted; random numbers of others stay what they were."""
+    """What is filmed is what was counted; and random numbers of others stay what they were."""
     walk, shown = walks[0], []
     for seed in (5, 6):
         torch.manual_seed(seed)
@@ -161,6 +166,14 @@ def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, policy):
         assert (actions(actor, env, told) == first).all()
         assert (actions(actor, env, replace(told, picture=None)) != first).any()
         assert (actions(actor, env, replace(told, words=sub_task(two))) != first).any()
+
+
+@pytest.mark.parametrize("form", ["difference", "beside"])
+def test_forms_that_follow_the_live_view_are_made_of_it(walks, policy, form):
+    plain, formed = (LeRobotActor.load(policy, f) for f in ("plain", form))
+    told = GoalCue("", SILENT, walks[0].moments[1].picture)
+    with Tabletop(walks[0].episode.scene) as env:
+        assert (actions(plain, env, told) != actions(formed, env, told)).any()
 
 
 def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
@@ -276,6 +289,19 @@ def test_a_policy_without_a_camera_for_goals_has_no_arm_with_a_picture(tmp_path)
     assert measure(order(tmp_path / "policy", tmp_path, arms=("text",)), quiet).episodes == 2
 
 
+def test_a_failure_is_filmed_from_the_first_step_to_the_last(policy, tmp_path):
+    measure(order(policy, tmp_path, arms=("text", "true"), episodes=1, films=tmp_path / "films"), quiet)
+    assert {p.name for p in (tmp_path / "films").iterdir()} == {"text-failure.gif", "true-failure.gif"}
+    shown = Picture.open(tmp_path / "films/true-failure.gif")
+    assert (shown.format, shown.size) == ("GIF", (2 * SIDE, SIDE + BANNER))
+    assert getattr(shown, "n_frames", 1) > 5
+
+
+def test_models_that_only_read_recordings_predict_nothing(policy, tmp_path):
+    with pytest.raises(InputError, match="it can predict no goal image"):
+        measure(order(policy, tmp_path, arms=("predicted",), preset=presets.load("hindsight")), quiet)
+
+
 def test_the_command_prints_what_the_issue_asks_for(tmp_path):
     step_policy(tmp_path / "policy")
     words = ("eval", "policy", "--policy", tmp_path / "policy", "--arms", "text,true,placebo")
@@ -308,6 +334,11 @@ def test_the_command_knows_all_arms_and_conditions():
     assert f"Of {', '.join(ARMS)};" in options["arms"].help
 
 
+def test_an_arm_that_is_none_is_named(tmp_path):
+    said = fails("eval", "policy", "--policy", "a", "--arms", "guess", "--out", tmp_path)
+    assert "no arm 'guess': choose from instruction, text" in said
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -321,6 +352,18 @@ def test_a_policy_that_is_missing_or_idle_is_named(tmp_path, given, why):
     assert why in fails("eval", "policy", *given, "--arms", "text,true", "--out", tmp_path)
 
 
+def test_one_task_has_no_other_whose_goals_could_be_shown(tmp_path):
+    words = ("eval", "policy", "--policy", "a", "--arms", "placebo", "--episodes", 1, "--out", tmp_path)
+    assert "it needs two tasks at least" in fails(*words)
+
+
 def test_two_measurements_in_one_folder_are_refused(policy, tmp_path):
     with exclusive(tmp_path / "out" / "answers", tmp_path / "out"), pytest.raises(DatasetError):
         measure(order(policy, tmp_path), quiet)
+
+
+def test_a_picture_of_another_size_is_brought_to_the_policys(walks, policy):
+    actor = LeRobotActor.load(policy, "bordered")
+    large = Image(np.zeros((200, 200, 3), np.uint8))
+    with Tabletop(walks[0].episode.scene) as env:
+        assert actor.act(env, GoalCue("", SILENT, large)).shape == (6,)

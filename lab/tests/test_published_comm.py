@@ -56,6 +56,12 @@ def test_task_3_goes_on_after_the_first_half(tmp_path, clone):
     )
 
 
+def test_without_a_clone_the_words_are_ours_and_that_is_said(tmp_path, caplog):
+    (sample,) = Comm(task=4).samples(comm_data(tmp_path, [COMM_ROW]))
+    assert "making tea" in sample.instruction
+    assert "its own are read from its repository (--clone)" in caplog.text
+
+
 def test_a_row_that_cannot_be_used_is_counted(tmp_path, clone, caplog):
     many = [[words("x"), *[picture("a/1.png")] * 10], [words("y"), picture("a/1.png")]]
     rows = [
@@ -82,6 +88,11 @@ def test_a_row_that_cannot_be_used_is_counted(tmp_path, clone, caplog):
         "1 of 8 rows left out: with the data_id of a row before",
     ):
         assert line in caplog.text
+
+
+def test_no_row_at_all_says_what_to_do(tmp_path, clone):
+    with pytest.raises(InputError, match=r"no row can be used for Task 3 .*download_images.py"):
+        Comm(clone).samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
 
 
 def test_large_pictures_are_stored_small(tmp_path, clone):
@@ -190,6 +201,11 @@ def document(**changes):
     return {"scores": {**scores, **changes}}
 
 
+def test_a_document_is_read():
+    reply = "Here:\n```json\n" + json.dumps(document(), indent=1) + "\n```\nas asked."
+    assert read_document(reply) == {"sty": 9, "enti": 8.5, "tren": 7, "comp": 10, "imgq": 6}
+
+
 @pytest.mark.parametrize(
     ("score", "mark"),
     [
@@ -208,6 +224,13 @@ def test_a_score_is_a_number_to_ten_or_none(score, mark):
     changed = document(Completeness={"Score": score})
     assert read_document(json.dumps(changed)) == {"sty": 9, "enti": 8.5, "tren": 7, "comp": mark, "imgq": 6}
     assert read_fidelity(json.dumps({"Consistency": {"overall_score": score}})) == mark
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "no", "{}", "}{", '{"scores": 3}', '{"scores": {}}', '{"a":' * 15_000 + "}"]
+)
+def test_what_cannot_be_read_is_none(reply):
+    assert read_document(reply) is read_descriptions(reply) is read_fidelity(reply) is None
 
 
 @given(st.text(alphabet='{}[]":,0123456789 aNulScore'))
@@ -238,8 +261,29 @@ def test_the_means_leave_out_what_was_not_judged(tmp_path, clone):
     assert comm.scores([])["sty"].value is None
 
 
+BAD = [
+    ({}, "is not a list of rows"),
+    ([], "is not a list of rows"),
+    ([COMM_ROW, 3], "row 1 has no data_id"),
+    ([{**COMM_ROW, "title": 3}], "row 0 has a title that is no text"),
+    ([{**COMM_ROW, "step_info": [3]}], "row 0 has no list of steps in step_info"),
+    (
+        [{**COMM_ROW, "step_info": [[{"type": "text"}]]}],
+        "row 0 has a step with something other than texts and images",
+    ),
+    ([{**COMM_ROW, "step_info": [["x"]]}], "row 0 has a step with something other"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD)
+def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
+    with pytest.raises(InputError, match=message) as caught:
+        Comm().samples(comm_data(tmp_path, rows))
+    assert "\n" not in str(caught.value)
+
+
 class Code:
-    """A function that a pickle may smuggle in."""
+    """What a pickle may smuggle in."""
 
 
 @pytest.mark.parametrize("kind", ["text", "empty", "code"])
@@ -251,6 +295,11 @@ def test_nothing_but_plain_data_is_loaded(tmp_path, kind):
     with pytest.raises(InputError, match=r"test_data.pth: not a file of plain data") as caught:
         Comm().samples(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_no_data_says_where_it_is(tmp_path):
+    with pytest.raises(InputError, match=r"no test_data.pth: download it from https"):
+        Comm().samples(tmp_path)
 
 
 def test_what_a_clone_lacks_is_named(tmp_path, clone):

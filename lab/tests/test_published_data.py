@@ -1,5 +1,7 @@
 """The data of UEval and WISE as published, what their judges say, and the paper's tables."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from goalreel_lab.published.judging import build_judge
 from goalreel_lab.published.report import KLEIN, QWEN, row_for, tables, tables_of
 from goalreel_lab.published.run import BENCHMARKS, open_benchmark
 from goalreel_lab.published.ueval import OURS, UEval, read_met
-from goalreel_lab.published.wise import WEIGHTS, Wise, read_scores
+from goalreel_lab.published.wise import COLUMNS, WEIGHTS, Wise, read_scores
 
 ANSWER = BenchAnswer((AnswerPart("a text", None),))
 
@@ -31,6 +33,13 @@ def test_ueval_is_read_in_every_form_that_it_was_published_in(tmp_path, suffix, 
     assert samples[0].row["prompt"].endswith("both visually and textually.")
     assert samples[2].row["text_rubrics"] == ["It has two steps.", "It names the brush."]
     assert samples[1].row["text_rubrics"] == []
+
+
+def test_ueval_twice_in_one_folder_is_said(tmp_path):
+    bench.ueval_data(tmp_path / "a")
+    bench.ueval_data(tmp_path / "b")
+    with pytest.raises(InputError, match="stands there twice"):
+        UEval().samples(tmp_path)
 
 
 def test_without_a_clone_the_judge_of_ueval_is_asked_in_our_words(tmp_path):
@@ -93,11 +102,29 @@ def test_marks_of_wise_that_cannot_be_told(reply):
     assert read_scores(reply) is None
 
 
+def test_wise_has_its_columns_by_number():
+    assert {name: len(numbers) for name, numbers in COLUMNS.items()} == {
+        **{"cultural": 400, "time": 167, "space": 133},
+        **{"biology": 100, "physics": 100, "chemistry": 100},
+    }
+    assert sum(WEIGHTS.values()) == pytest.approx(1)
+
+
 def test_an_answer_of_wise_without_a_picture_scores_nothing_and_asks_nobody():
     sample = Sample("7", "cultural", "a tree", row={"Prompt": "a tree", "Explanation": "?"})
     assert Wise().inquiries(sample, ANSWER, {}) == []
     found = Wise().scores([Marked(sample, ANSWER, {})])
     assert (found["cultural"].value, found["overall"].value, found["unjudged"].value) == (0, 0, 0)
+
+
+def test_other_data_than_wise_legacy_are_refused(tmp_path):
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps([{"prompt_id": 1001, "Prompt": "p", "Explanation": "e"}]))
+    with pytest.raises(InputError, match="not in 1-1000"):
+        Wise().samples(tmp_path)
+    path.write_text('{"prompt_id": 1}')
+    with pytest.raises(InputError, match="not in the shape"):
+        Wise().samples(tmp_path)
 
 
 def test_texts_of_a_dictionary_are_read_in_order_and_nothing_is_run(tmp_path):

@@ -1,15 +1,19 @@
-"""Faults of `goalreel eval ueval`: judges, folders, data, terminals; questions not asked twice."""
+"""What goes wrong in `goalreel eval ueval`: judges, folders, data, terminals; and what is not asked twice."""
 
+import io
 import json
 
 import pytest
 
 pytest.importorskip("openai", reason="needs openai: pip install 'goalreel[api]'")
 
+from rich.console import Console
 from support import published as bench
 from support.chat_server import ChatServer, Reply, error, said
+from support.cli import fails
 from support.miniatures import COMM_ROW, comm_clone, comm_data, flat
 
+from goalreel.annotator.statistics import Measurement
 from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.files import exclusive
 from goalreel.storyboard_io import save_storyboard
@@ -17,9 +21,9 @@ from goalreel.types import Failure, Storyboard, Task
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Sample
 from goalreel_lab.published.comm import Comm
 from goalreel_lab.published.judging import DEAF, LOOKED_AT, Asker, build_judge, estimate
-from goalreel_lab.published.report import check_row
+from goalreel_lab.published.report import PublishedReport, check_row
 from goalreel_lab.published.run import PublishedConfig, run_benchmark
-from goalreel_lab.published.ueval import UEval
+from goalreel_lab.published.ueval import UEval, read_met
 
 ANSWER = BenchAnswer((AnswerPart("a text", None),))
 YES = said('{"criteria_met": true}')
@@ -186,7 +190,48 @@ def test_no_id_leads_out_of_the_folder(tmp_path):
     assert [one.id for one in UEval().samples(tmp_path)] == ["__"]
 
 
+def test_what_the_official_script_takes_as_no_is_read():
+    assert read_met('{"criteria_met": "unknown"}') == "not sure"
+
+
 def test_a_row_of_comms_other_task_is_refused():
     check_row("comm", 4, "DuoGen")
     with pytest.raises(InputError, match="no row 'DuoGen' for comm"):
         check_row("comm", 3, "DuoGen")
+
+
+def test_comm_asked_in_other_words_is_other_data(tmp_path):
+    comm_data(tmp_path, [COMM_ROW], pictures=())
+    out = tmp_path / "out"
+    ours, theirs = Comm(task=4), Comm(comm_clone(tmp_path / "clone"), task=4)
+    assert ours.samples(tmp_path)[0].instruction != theirs.samples(tmp_path)[0].instruction
+    out.mkdir()
+    (out / "settings.json").write_text('{"benchmark": "comm", "task": 4, "data": "0"}')
+    with pytest.raises(InputError, match="questions from another --clone"):
+        run_benchmark(PublishedConfig(theirs, tmp_path, out, only="judge", task=4), None)
+
+
+def test_the_table_of_a_narrow_terminal_names_every_measure_and_shows_every_value():
+    names = ("temporal_prefix", "overall_prefix")
+    report = PublishedReport(
+        benchmark="rise",
+        settings={},
+        samples=360,
+        answered=360,
+        unplanned={},
+        judge="j",
+        values={name: Measurement(value=100.0, low=98.7, high=100.0) for name in names},
+        row="IT+FLUX.2-klein-9B",
+        notes=(),
+    )
+    page = io.StringIO()
+    Console(file=page, width=50).print(report.table())
+    lines = page.getvalue().splitlines()
+    for name, paper in zip(names, (36.5, 28.9), strict=True):
+        (line,) = (line for line in lines if name in line)
+        assert line.split()[1] == str(paper)
+        assert "100.0" in line
+
+
+def test_the_task_is_comms_alone(tmp_path):
+    assert "--task is for eval comm" in fails("eval", "rise", "--data", "x", "--out", tmp_path, "--task", 4)

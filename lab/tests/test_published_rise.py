@@ -1,5 +1,6 @@
 """RISE: data in the published shape, the judge's questions from a made-up clone, and both rules."""
 
+import json
 import math
 
 import pytest
@@ -103,6 +104,12 @@ def test_a_column_without_a_value_counts_as_in_a_pandas_table(tmp_path, clone):
     assert questions(clone, samples[0]).keys() == EXPECTED["temporal_reasoning_1"].keys()
 
 
+def test_marks_in_a_prompt_are_filled_once(tmp_path, clone):
+    sample = Rise().samples(rise_data(tmp_path))[0]
+    text, _ = questions(clone, sample)["reasoning"]
+    assert text == "prompt_reasoning: Do 0 / a {instruct} tree / {other}"
+
+
 def test_what_is_marked_is_not_asked_again(tmp_path, clone):
     sample = Rise().samples(rise_data(tmp_path))[0]
     assert questions(clone, sample, {"reasoning": 4, "quality": None}).keys() == {"consistency"}
@@ -138,10 +145,23 @@ def test_a_score_is_read_or_there_is_none(reply, score):
     assert read_score(reply) == score
 
 
+@pytest.mark.parametrize(
+    ("reply", "score"), [("Final Score: 1", 5), ("**Final Score**: **0**", 1), ("1", None)]
+)
+def test_logical_reasoning_is_right_or_wrong(reply, score):
+    assert read_binary(reply) == score
+
+
 @given(st.text())
 def test_any_reply_is_read(reply):
     assert read_score("Final Score: " + reply) in (None, 1, 2, 3, 4, 5)
     assert read_binary("Final Score: " + reply) in (None, 1, 5)
+
+
+def test_the_questions_read_what_they_ask(tmp_path, clone):
+    samples = Rise().samples(rise_data(tmp_path))
+    read = [i.read("Final Score: 1") for s in samples for i in Rise(clone).inquiries(s, answer(1), {})]
+    assert read == [1] * 17 + [5] * 4
 
 
 def marked(samples, *marks, made=None):
@@ -188,10 +208,43 @@ def test_the_last_picture_is_exported_where_their_script_looks(tmp_path, caplog)
     assert "1 answers have no picture" in caplog.text
 
 
+CAUSAL = {"index": "a", "category": "causal_reasoning", "instruction": "x", "image": "../y", "reference": "z"}
+BAD = [
+    ("not json", "cannot be read as JSON"),
+    ([], "is not a list of rows"),
+    ([1], "is not a list of rows"),
+    ([{"index": "a_1"}], "row 0 has no category"),
+    ([{**CAUSAL, "index": "../a"}], "not those of RISE"),
+    ([{**CAUSAL, "category": "a"}], "not those of RISE"),
+    ([{**CAUSAL, "category": "logical_reasoning"}], "has none of reference_txt, reference_img"),
+    ([CAUSAL], r"no picture ../y \(of a\): unpack data.zip"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD)
+def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
+    (tmp_path / "datav2_total_w_subtask.json").write_text(rows if isinstance(rows, str) else json.dumps(rows))
+    with pytest.raises(InputError, match=message) as caught:
+        Rise().samples(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_index_is_there_once(tmp_path):
+    with pytest.raises(InputError, match="two rows of one index"):
+        Rise().samples(rise_data(tmp_path, [RISE_ROWS[0], RISE_ROWS[0]]))
+
+
 def test_no_data_says_where_it_is(tmp_path):
     with pytest.raises(
         InputError, match=r"no datav2_total_w_subtask.json: download it and data.zip from https"
     ):
+        Rise().samples(tmp_path)
+
+
+def test_an_unreadable_picture_is_named(tmp_path):
+    rise_data(tmp_path)
+    (tmp_path / "data/causal_reasoning_images/1.png").write_text("<html>")
+    with pytest.raises(InputError, match=r"causal_reasoning_images/1.png: not a readable image"):
         Rise().samples(tmp_path)
 
 

@@ -146,6 +146,14 @@ def test_wise_from_data_to_scores(tmp_path, agents, klein):
     assert Image.decode((out / "export" / "7.png").read_bytes()) == board.steps[-1].goal_image
 
 
+def test_wise_needs_its_clone_to_judge(tmp_path, agents, editor):
+    clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
+    with ChatServer(ueval_judge) as judge:
+        run = words("wise", agents, editor, clone / "WISE_legacy" / "data", out, *judging(judge))
+        assert "--clone" in fails(*run)
+        assert judge.requests == agents.requests == []
+
+
 def test_what_the_judge_says_nothing_readable_about_is_unjudged_and_never_zero(tmp_path, agents, editor):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
 
@@ -247,6 +255,22 @@ def test_a_dead_planner_ends_the_run_and_is_no_answer(tmp_path, editor, at_once)
         pass
     assert "run the same command again" in fails(*words("ueval", agents, editor, data, out))
     assert not (out / "samples").exists()
+
+
+def test_missing_data_say_where_they_are_to_be_had(tmp_path, agents, editor):
+    for name, where in (("ueval", "zlab-princeton/UEval"), ("wise", "WISE_legacy/data")):
+        assert where in fails(*words(name, agents, editor, tmp_path / "none", tmp_path / "out"))
+    (tmp_path / "rows.json").write_text('[{"id": "1", "prompt": "p", "task": "space"}]')
+    assert "lacks text_rubrics" in fails(*words("ueval", agents, editor, tmp_path, tmp_path / "out"))
+
+
+def test_the_papers_row_can_be_chosen(tmp_path, agents, klein):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    run = words("ueval", agents, klein, data, out, "--limit", 1, "--json", "--paper-row")
+    assert last_line(goalreel(*run, "Emu3.5"))["avg_tasks_paper"] == 49.1
+    assert "there are" in fails(*run, "nobody")
+    notes = last_line(goalreel(*run[:-1]))["notes"]
+    assert any("The row's editor is FLUX.2-klein-9B, this one is diffusers:" in note for note in notes)
 
 
 @pytest.mark.process

@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
+import copy
 import json
 
 import pytest
@@ -13,8 +14,8 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 import scarce
 import typer
-from fit import Bank
-from scarce_examples import ScarceExamples
+from fit import Bank, fit
+from scarce_examples import ARMS, ScarceExamples
 from typer.testing import CliRunner
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
@@ -41,6 +42,49 @@ def told(features, arm):
     spoken = inputs[ENVIRONMENT].any(1)
     right = (inputs[ENVIRONMENT] == features.sub_tasks[rows]).all(1)
     return rows < WORDED, spoken, right, inputs[SUBGOAL].flatten(1).any(1)
+
+
+def test_words_are_only_told_where_there_are_some(features):
+    worded, spoken, right, lit = told(features, "mix")
+    assert (spoken == worded).all()
+    assert right[spoken].all()
+    assert not lit.any()
+
+
+def test_goal_images_are_everywhere_and_left_out_only_beside_words(features):
+    worded, spoken, right, lit = told(features, "goals")
+    assert not spoken[~worded].any()
+    assert lit[~worded].all()
+    assert right[spoken].all()
+    assert 0.45 < spoken[worded].float().mean() < 0.7
+    assert 0.75 < lit[worded].float().mean() < 0.95
+    assert (spoken | lit).all()
+
+
+def test_an_automatic_annotator_is_wrong_in_39_of_100_and_always_in_the_same(features):
+    worded, spoken, right, lit = told(features, "auto")
+    assert spoken.all()
+    assert right[worded].all()
+    assert not lit.any()
+    by_sample = right.view(10, SAMPLES)
+    assert (by_sample == by_sample[0]).all()
+    assert 0.28 < (~right[~worded]).float().mean() < 0.5
+
+
+def test_half_a_batch_has_words_where_others_have_none(features):
+    for arm in ARMS:
+        rows = ScarceExamples(features, arm, WORDED).rows(4000, torch.Generator().manual_seed(0))
+        share = float((rows < WORDED).float().mean())
+        assert share == pytest.approx({"worded": 1, "auto": 0.25}.get(arm, 0.625), abs=0.03)
+
+
+def test_a_training_goes_on_as_if_it_had_never_stopped(features):
+    lessons = ScarceExamples(features, "goals", WORDED)
+    whole = [(step[1], copy.deepcopy(step[4])) for step in fit(lessons, 0, 4, 8, 1e-3)]
+    rest = list(fit(lessons, 0, 4, 8, 1e-3, whole[1][1]))
+    assert [step[0] for step in rest] == [3, 4]
+    assert [step[1] for step in rest] == [loss for loss, _ in whole[2:]]
+    assert [step[0] for step in fit(lessons, 0, 3, 8, 1e-3, whole[1][1])] == [1, 2, 3]
 
 
 def run(out, *words):

@@ -1,4 +1,4 @@
-"""Claims of names about a tabletop episode, and recordings as strangers make them."""
+"""What names claim of a tabletop episode, and recordings as strangers make them."""
 
 import json
 import re

@@ -1,11 +1,16 @@
 """The files by which the project works: hooks, CI, citation. Each is valid and names what is there."""
 
+import importlib.metadata
+import importlib.util
 import re
+import tomllib
 
 import pytest
 import yaml
 from pre_commit.clientlib import load_config
 from support.places import ROOT, TESTS
+
+import goalreel
 
 
 def test_the_hooks_have_the_versions_of_the_constraints():
@@ -43,3 +48,25 @@ def test_the_list_of_long_tests_names_tests():
     tests = (line.split("::") for line in (TESTS / "long.txt").read_text().splitlines())
     gone = [f"{file}::{name}" for file, name in tests if f"def {name}(" not in (ROOT / file).read_text()]
     assert gone == []
+
+
+def test_the_citation_names_the_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == goalreel.__version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["license"] == project["license"]
+
+
+def test_the_tests_answer_which_package_brings_a_module_as_python_does():
+    """`tests/sitecustomize.py` has an answer of its own, for time alone."""
+    from sitecustomize import packages_distributions
+
+    # The loaded module may hold that answer already.
+    path = importlib.metadata.__file__
+    spec = importlib.util.spec_from_file_location("metadata", path, submodule_search_locations=[])
+    module = importlib.util.module_from_spec(spec)
+    module.__package__ = "importlib.metadata"
+    spec.loader.exec_module(module)
+    expected, found = module.packages_distributions(), packages_distributions()
+    for name in ("PIL", "accelerate", "cv2", "datasets", "diffusers", "numpy", "peft", "torch", "yaml"):
+        assert set(expected.get(name, ())) == set(found.get(name, ())), name

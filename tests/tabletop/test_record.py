@@ -231,3 +231,22 @@ def test_the_command_line_records_a_split(tmp_path):
     assert [(e.seed, e.split) for e in truth.episodes] == [(950_005, "test")]
     info = (out / "meta" / "info.json").read_text()
     assert "observation.images.top" in info
+
+
+def test_the_command_line_explains_itself():
+    result = CliRunner().invoke(app, ["record", "--help"])
+    assert "goalreel tabletop record --episodes 5" in result.stdout
+    result = CliRunner().invoke(app, ["record", "--episodes", "3", "--first", "899999", "--out", "x"])
+    assert result.exit_code == 1
+    assert result.stderr == "goalreel: split train has 900000 seeds, asked for 899999 .. 900002\n"
+
+
+@pytest.mark.process
+def test_importing_the_command_line_is_light():
+    heavy = ("mujoco", "lerobot", "torch", "cv2", "pyarrow", "av", "numpy")
+    code = f"""
+import sys, goalreel.cli.tabletop
+print([m for m in {heavy} if m in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
+import cv2
 import numpy as np
 import pytest
 from support import tabletop_measure as measure
@@ -172,6 +173,17 @@ def test_goal_images_read_back_to_their_predicates(size):
     assert np.median(reading.errors) < 0.005
 
 
+@pytest.mark.lab
+def test_a_compressed_goal_image_reads_back_too():
+    def compress(picture: np.ndarray) -> np.ndarray:
+        return cv2.imdecode(
+            cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 85])[1], cv2.IMREAD_COLOR
+        )
+
+    reading = measure.measure_reading(SEEDS[:3], change=compress)
+    assert reading.goals.accuracy >= 0.95
+
+
 def test_what_a_picture_does_not_show_is_not_read():
     scene = sample_episode(0).scene
     with Tabletop(scene) as env:
@@ -181,6 +193,14 @@ def test_what_a_picture_does_not_show_is_not_read():
     assert block not in found
     assert other in found
     assert read_back(np.full((128, 128, 3), 128, np.uint8), scene) == {}
+
+
+def test_read_back_refuses_what_it_cannot_read():
+    scene = sample_episode(0).scene
+    with pytest.raises(ValueError, match="front, side, corner, left, top"):
+        read_back(np.zeros((64, 64, 3), np.uint8), scene, "wrist")
+    with pytest.raises(ValueError, match="square"):
+        read_back(np.zeros((64, 48, 3), np.uint8), scene)
 
 
 @pytest.mark.slow
