@@ -328,7 +328,8 @@ def test_differently_trained_policies_are_compared_over_tasks_and_training_seeds
 
 
 def test_the_command_knows_all_arms_and_conditions():
-    command = get_command(app).commands["eval"].commands["policy"]
+    group = get_command(app).commands["eval"]
+    command = group.get_command(Context(group), "policy")
     options = {option.name: option for option in command.get_params(Context(command))}
     assert get_args(options["condition"].type_descriptor.annotation) == CONDITIONS
     assert f"Of {', '.join(ARMS)};" in options["arms"].help

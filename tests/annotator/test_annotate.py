@@ -12,15 +12,13 @@ import pytest
 from support.cli import fails, goalreel, invoke
 from support.faults import EPISODES, FRONT, WRIST, column
 from support.places import SUPPORT
+from support.review import change, review_page
 
 from goalreel.annotator.annotate import annotate as annotate_with
 from goalreel.annotator.annotate import open_dataset
 from goalreel.annotator.options import Options
-from goalreel.annotator.review.queue import ListFilter
-from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.show import show
 from goalreel.annotator.summary import Summary
-from goalreel.datasets.corrections.events import BlankGoal
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.models.load import load
@@ -88,22 +86,6 @@ def test_the_goal_images_are_the_accepted_frames(annotated):
                 assert np.abs(shown - goal).mean() < 6
 
 
-def test_records_from_before_there_were_forms_are_plain(video_dataset, tmp_path):
-    """The same command with `--subgoal-form plain` goes on with them; a build knows by itself."""
-    out = tmp_path / "out"
-    plain = ("annotate", video_dataset, "--out", out, "--subgoal-form", "plain")
-    goalreel(*plain)
-    shown = Source.open(out).episode(0).frames(KEY, [0])
-    path = out / FOLDER / "settings.json"
-    told = json.loads(path.read_text())
-    del told["settings"]["subgoal_form"]
-    path.write_text(json.dumps(told))
-    assert "subgoal_form was 'plain' and is now 'bordered'" in fails("annotate", video_dataset, "--out", out)
-    goalreel("build", out)
-    assert Source.open(out).episode(0).frames(KEY, [0]) == shown
-    assert json.loads(goalreel(*plain, "--json").splitlines()[-1])["resumed"] == 3
-
-
 def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
     out = shutil.copytree(annotated, tmp_path / "out")
     before = contents(out)
@@ -112,9 +94,9 @@ def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
     assert summary.dataset_steps["observed"] > 0, "what earlier runs made counts too"
     assert contents(out) == before
 
-    session, filters = ReviewSession.open(out, source=video_dataset, reviewer="ann"), ListFilter()
-    seen = session.look(0, filters)
-    session.change(0, seen["revision"], "ann", BlankGoal(step=seen["steps"][0]["id"]), filters)
+    page = review_page(out, video_dataset)
+    step = page.get("/api/episodes/0").json()["steps"][0]["id"]
+    change(page, 0, kind="blank", step=step)
     again = annotate(video_dataset, out)
     assert again.clean, "a picture that a person took away is no failure"
     assert 0 < again.dataset_steps.total() < summary.dataset_steps.total()

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
+from support.review import change, review_page
 
 from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.annotator.exports.groot import export_groot
@@ -14,10 +15,7 @@ from goalreel.annotator.exports.table import export_table
 from goalreel.annotator.report.cards import EpisodeView, claim_lines, episode_card
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import write_report
-from goalreel.annotator.review.queue import ListFilter
-from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.show import read_storyboards
-from goalreel.datasets.corrections.events import GiveVerdict, RenameStep, SetOutcome
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.planners.kinematic.description import HAND_MOTIONS
 from goalreel.types import Failure, Storyboard, Task
@@ -145,31 +143,37 @@ def test_the_cards_of_the_dataset_and_of_its_exports_have_them(run, boards, tmp_
 
 def test_the_review_page_and_its_queue_follow_a_person(run, tmp_path):
     out = shutil.copytree(run[0], tmp_path / "out")
-    session, filters = ReviewSession.open(out, reviewer="ann"), ListFilter()
-    before = session.look(0, filters)
-    assert {step.claims.what.line for step in before.steps} == {WORDS}
-    assert all(DOUBT in step.doubts for step in before.steps)
-    assert DOUBT in before.reasons
-    (row,) = [row for row in session.rows(filters, 0, 9).rows if row.episode == 0]
-    assert row.words == f"words {WORDS}"
-    assert session.rows(ListFilter(text="checked by person"), 0, 9).total == 0
+    page = review_page(out)
 
-    first = before.steps[0].id
-    outcome = SetOutcome(step=first, outcome="done")
-    (step,) = session.change(0, before.revision, "ann", outcome, filters).steps
-    assert step.claims.came_off.line == "by person, checked by person"
-    assert step.claims.what.line == WORDS
-    assert DOUBT in step.doubts, "whether it came off says nothing of the words"
-    accepted = session.change(0, 2, "ann", GiveVerdict(verdict="accept"), filters)
-    assert all(claim.checked == "person" for _, claim in accepted.steps[0].claims.items())
-    assert accepted.steps[0].claims.what.line == CHECKED
-    assert accepted.steps[0].doubts == ()
+    def line(step: dict, name: str) -> str:
+        claim = step["claims"][name]
+        return f"by {claim['by']}, checked by {claim['checked']}" + ", in doubt" * bool(claim["doubts"])
+
+    def listed(text: str = "") -> list[dict]:
+        return page.get("/api/episodes", params={"q": text}).json()["rows"]
+
+    before = page.get("/api/episodes/0").json()
+    assert {line(step, "what") for step in before["steps"]} == {WORDS}
+    assert all(DOUBT in step["doubts"] for step in before["steps"])
+    assert DOUBT in before["reasons"]
+    (row,) = [row for row in listed() if row["episode"] == 0]
+    assert row["words"] == f"words {WORDS}"
+    assert listed("checked by person") == []
+
+    first = before["steps"][0]["id"]
+    (step,) = change(page, 0, kind="outcome", step=first, outcome="done")["steps"]
+    assert line(step, "came_off") == "by person, checked by person"
+    assert line(step, "what") == WORDS
+    assert DOUBT in step["doubts"], "whether it came off says nothing of the words"
+    (step,) = change(page, 0, kind="verdict", verdict="accept")["steps"]
+    assert {claim["checked"] for claim in step["claims"].values() if claim} == {"person"}
+    assert line(step, "what") == CHECKED
+    assert step["doubts"] == []
     board = Records(out / FOLDER, "").outline(0)
     assert {step.status for step in board.steps} == {"verified"}, "a person compared picture and words"
     assert board.end_checked == "person"
-    assert session.rows(ListFilter(text="checked by person"), 0, 9).total == 1
+    assert len(listed("checked by person")) == 1
 
-    rename = RenameStep(step=first, name="grasp the block")
-    (step,) = session.change(0, accepted.revision, "ann", rename, filters).steps
-    assert (step.claims.what.line, step.doubts) == ("by person, checked by person", ())
-    assert step.claims.when.line == WHEN, "they said nothing of its frames, and took the verdict back"
+    (step,) = change(page, 0, kind="rename", step=first, name="grasp the block")["steps"]
+    assert (line(step, "what"), step["doubts"]) == ("by person, checked by person", [])
+    assert line(step, "when") == WHEN, "they said nothing of its frames, and took the verdict back"

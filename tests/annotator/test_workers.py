@@ -162,7 +162,7 @@ def test_what_models_answered_is_kept_when_workers_stop_early(sharded_dataset, t
     names = presets.load("hindsight")
     dataset, answer = open_dataset(sharded_dataset), tmp_path / "out" / LOCAL / "answers" / "a.json"
     models = load(names, recordings=Options().recorded(dataset), roles=())
-    summary = annotate(dataset, tmp_path / "out", models, workers=Stopping(names))
+    summary = annotate(dataset, tmp_path / "out", models, workers=Stopping(preset=names))
     assert (summary.not_begun, summary.failures, summary.clean) == (4, {}, False)
     assert answer.is_file()
 

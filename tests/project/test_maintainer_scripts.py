@@ -59,7 +59,7 @@ def test_train_nano_runs_every_stage_once_and_with_options_that_exist(tmp_path, 
         command.make_context(words[1], words[2:])  # raises what the shell would print
     configs = (Path(c[c.index("--config") + 1]) for c in calls if c[0] == "train")
     steps = {path.stem: yaml.safe_load(path.read_text()) for path in configs}
-    assert (steps["nano-planner"]["steps"], steps["nano-editor"]["denoiser"]["steps"]) == (11, 120)
+    assert (steps["nano-planner"]["max_steps"], steps["nano-editor"]["denoiser"]["steps"]) == (11, 120)
     train_nano.main(tmp_path, share=0.01)
     assert len(calls) == 12
 

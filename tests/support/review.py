@@ -1,0 +1,24 @@
+"""The review page over HTTP, as a test's page."""
+
+from pathlib import Path
+
+from fastapi.testclient import TestClient
+
+from goalreel.annotator.review.app import create_review
+from goalreel.annotator.review.session import ReviewSession
+from goalreel.annotator.web.auth import Access
+
+
+def review_page(out: Path, source: Path | None = None) -> TestClient:
+    """Open the page of an annotated dataset."""
+    app = create_review(ReviewSession.open(out, source=source, reviewer="root"), Access(), None)
+    return TestClient(app, base_url="http://127.0.0.1:8090")
+
+
+def change(page: TestClient, index: int, **event: object) -> dict:
+    """Change an episode as it stands, and give it as it is then."""
+    revision = page.get(f"/api/episodes/{index}").json()["revision"]
+    body = {"revision": revision, "by": "ann", "event": event}
+    answer = page.post(f"/api/episodes/{index}/events", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
