@@ -61,6 +61,8 @@ class Replay[E: Line, S]:
         """The changes that stand, in order."""
         self.undone: list[E] = []
         """The changes that were taken back, and can be made again, the last one last."""
+        self._standing: set[int] = set()
+        """The numbers of the lines in `done`."""
         self._states: list[S] = []
 
     @property
@@ -81,10 +83,12 @@ class Replay[E: Line, S]:
 
         The `offset` newest are left out, and all before the last `limit` of the others.
         """
-        changes, standing = self.changes, {change.number for change in self.done}
+        changes = self.changes
         end = max(0, len(changes) - offset)
         start = 0 if limit is None else max(0, end - limit)
-        return [line(change) | {"undone": change.number not in standing} for change in changes[start:end]]
+        return [
+            line(change) | {"undone": change.number not in self._standing} for change in changes[start:end]
+        ]
 
     def added(self, lines: Sequence[E]) -> "Replay[E, S]":
         """Add lines.
@@ -94,7 +98,7 @@ class Replay[E: Line, S]:
         """
         after = Replay(self._rules)
         after.lines, after.done, after.undone = [*self.lines], [*self.done], [*self.undone]
-        after._states = [*self._states]
+        after._standing, after._states = {*self._standing}, [*self._states]
         for line in lines:
             after._add(line)
         return after
@@ -132,15 +136,18 @@ class Replay[E: Line, S]:
             if not self.done:
                 raise InputError("there is nothing to undo")
             self.undone.append(self.done.pop())
+            self._standing.remove(self.undone[-1].number)
             self._fold(self.undone[-1].number)
         elif kind == "redo":
             if not self.undone:
                 raise InputError("there is nothing to redo")
             self.done.append(self.undone.pop())
+            self._standing.add(self.done[-1].number)
             self._fold(self.done[-1].number)
         else:
             if kind is not None:
                 self.done.append(line)
+                self._standing.add(line.number)
                 self.undone.clear()
             self._fold(line.number)
 
@@ -149,10 +156,9 @@ class Replay[E: Line, S]:
         kept = number - 1 - (len(self.lines) - 1 - len(self._states))
         first = number - 1 if kept > 0 else 0
         self._states = self._states[: max(kept, 0)]
-        standing = {line.number for line in self.done}
         for line in self.lines[first:]:
             state = self._states[-1] if self._states else None
-            stands = self._rules.person(line) is None or line.number in standing
+            stands = self._rules.person(line) is None or line.number in self._standing
             if stands or state is None:
                 self._states.append(self._rules.apply(state, line))
             else:
