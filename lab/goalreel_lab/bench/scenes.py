@@ -57,7 +57,7 @@ class Walk:
 
     @property
     def task(self) -> Task:
-        """Make the task as an agent gets it; `task_ids.task_of` reads its id."""
+        """Make the task as an agent gets it; `truth.task_of` reads its id."""
         return Task(
             id=task_id_of(self.seed, self.view),
             instruction=self.episode.instruction,

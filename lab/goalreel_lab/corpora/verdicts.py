@@ -37,7 +37,7 @@ def verdict_rows(
 
     Half of the right ones are the target, the others have the block elsewhere within tolerance. The wrong one
     has the first mistake, in random order, that the scene offers. With `relabelled`, that share of the wrong
-    ones are the target itself, asked about as another sub-goal's (`mistakes.relabel`), where the scene offers
+    ones are the target itself, asked about as another sub-goal's (`edits.relabel`), where the scene offers
     one: for training alone, as TabletopBench's candidates stay the same.
     """
     for done in walk(seeds, size, _STREAM, variety):

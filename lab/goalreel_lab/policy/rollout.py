@@ -32,7 +32,7 @@ from goalreel_lab.bench.scenes import Walk
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, KEY_POSE_NAMES, STATE, WORDS, approach
 
 type Acts = Literal["steps", "key_poses"]
-"""Form of an action: a control step of `Tabletop.step` or a key pose (`keyposes.py`)."""
+"""Form of an action: a control step of `Tabletop.step` or a key pose (`policy.policy_tasks`)."""
 
 
 @dataclass(frozen=True)
