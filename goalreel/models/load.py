@@ -149,8 +149,8 @@ def build_planner(
 ) -> Planner:
     """Build the planner `name`: the Planner agent on a chat model, or one that reads recordings.
 
-    The agent refuses a plan of more than `max_steps` steps (None: `parsing.MAX_STEPS`), and asks in `dialect`
-    (None: by the name). `wrap_chat` is put around the chat model.
+    The agent refuses a plan of more than `max_steps` steps (None: `chat.plan.MAX_STEPS`), and asks in
+    `dialect` (None: by the name). `wrap_chat` is put around the chat model.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: it cannot be built.

@@ -111,7 +111,7 @@ class StepPanel:
     image_status: ImageStatus = "none"
     """The status that holds for the robot, where it differs from the record's."""
     attempts: int = 0
-    """Those that were begun; a record from elsewhere may hold only the last."""
+    """Those that were begun; the record holds the chosen one and the last."""
     source_stamp: int = 0
     """Stamp of the camera frame that the picture was imagined from."""
     created: int = 0
@@ -185,6 +185,7 @@ class StepPanel:
 
     def finish(self, result: StoryboardStep, created: int, size: tuple[int, int]) -> Self:
         """Give the panel with the loop's result for its step, its picture in `size` (width, height)."""
+        attempts = len(result.attempts)
         if (image := result.goal_image) is not None:
             # Without the name of a frame: nobody recorded what is to come.
             result = _with_picture(result, Image(image.resized(size).pixels))
@@ -192,9 +193,7 @@ class StepPanel:
         if status == "text" and self.written_by == "person":  # nobody planned it
             status = "unverified"
         assert status != "observed"
-        return replace(
-            self, record=result, image_status=status, attempts=len(result.attempts), created=created
-        )
+        return replace(self, record=result, image_status=status, attempts=attempts, created=created)
 
     def without_picture(self) -> Self:
         """Give the panel as before its first attempt."""
@@ -203,11 +202,14 @@ class StepPanel:
 
 
 def _with_picture(step: StoryboardStep, image: Image) -> StoryboardStep:
-    """Give the step with `image` in its chosen attempt. Its status and its claims are derived anew."""
+    """Give the step with `image` in its chosen attempt. Its status and its claims are derived anew.
+
+    Of the other attempts only the last is kept, at which a model may have failed: their pictures are large.
+    """
     assert step.chosen is not None
-    attempts = list(step.attempts)
-    attempts[step.chosen] = chosen = attempts[step.chosen].model_copy(update={"image": image})
-    return StoryboardStep(step=step.step, attempts=tuple(attempts), status=chosen.status, chosen=step.chosen)
+    chosen = step.attempts[step.chosen].model_copy(update={"image": image})
+    last = step.attempts[step.chosen + 1 :][-1:]
+    return StoryboardStep(step=step.step, attempts=(chosen, *last), status=chosen.status, chosen=0)
 
 
 @dataclass(frozen=True, slots=True)

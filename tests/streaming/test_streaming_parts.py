@@ -328,6 +328,18 @@ def test_a_frame_that_only_picture_checks_accepted_is_an_unverified_goal_to_a_ro
     assert looks.line == "by model mine, checked by picture checks"
 
 
+def test_a_panel_holds_its_chosen_picture_and_what_failed_last():
+    step = Step(name="grasp", instruction="it is held", prompt="grasp it")
+    no, gone = Verdict(success=False), Failure(stage="edit", message="server gone")
+    rejected = tuple(Attempt(prompt="x", seed=i, image=picture(i), verdict=no) for i in range(3))
+    failed = Attempt(prompt="x", seed=3, failure=gone)
+    result = StoryboardStep(step=step, attempts=(*rejected, failed), status="unverified", chosen=1)
+    panel = StepPanel(0, StoryboardStep(step=step), 4).finish(result, 1, picture(1).size)
+    assert (panel.attempts, panel.image_status, panel.record.failure) == (4, "unverified", gone)
+    assert panel.record.attempts == (rejected[1], failed)
+    assert panel.goal_image == picture(1)
+
+
 def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
     t = tracker(critic_period=1.0)
     assert [t.decide(now, math.nan) for now in (0.0, 0.5, 1.0, 1.5, 2.0)] == [

@@ -42,8 +42,7 @@ class NewestGoal:
     @property
     def picture(self) -> Image | None:
         """The goal image, if the goal is active and has one."""
-        goal = self.newest
-        return goal.panel.goal_image if goal is not None and goal.active and goal.panel is not None else None
+        return None if self.newest is None else self.newest.image
 
 
 @CameraConfig.register_subclass("goalreel_rollout")

@@ -121,7 +121,7 @@ class GoalPictures:
 
         So a node that is just configured takes a previous node's goal away from whoever holds it.
         """
-        self._goal = goal.panel.goal_image if goal.panel is not None and goal.active else None
+        self._goal = goal.image
         if self._goal is not None:
             self._size = self._goal.size
         elif self._size is None and goal.board.source is not None:
