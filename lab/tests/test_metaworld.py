@@ -1,6 +1,9 @@
 """Scores on Meta-World: truths made by hand, and one recording of the simulator."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -263,3 +266,12 @@ def test_a_task_is_recorded_once_and_scored(tmp_path, monkeypatch):
     assert episode.instruction == "press the button"
     assert all(not any(b.held) for b in episode.bodies.values())
     assert len(contacts(episode, FPS)) == 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("module", ["metaworld.sim", "corpora.prompts"])
+def test_a_simulation_without_a_display_renders_by_egl(module):
+    code = f"import goalreel_lab.{module}, mujoco.gl_context; print(mujoco.gl_context.GLContext.__module__)"
+    environ = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "MUJOCO_GL")}
+    out = subprocess.check_output([sys.executable, "-W", "ignore", "-c", code], env=environ, text=True)
+    assert out.strip() == "mujoco.egl"

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from itertools import product
 from operator import itemgetter
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +25,9 @@ from goalreel.tabletop.scene import (
     spots,
 )
 from goalreel.types import Step
+
+# isort: split
+import mujoco
 
 NAMES = {
     "inside": "{object} in {target}",

@@ -15,23 +15,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import metaworld
-import mujoco
 import numpy as np
 from av.logging import ERROR, set_libav_level
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
-from metaworld.policies import ENV_POLICY_MAP
 from numpy.typing import NDArray
+
+if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+    os.environ.setdefault("MUJOCO_GL", "egl")  # read once, when mujoco is imported
+
+# isort: split
+import metaworld
+import mujoco
+from metaworld.policies import ENV_POLICY_MAP
 
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
 from goalreel_lab.metaworld.tasks import Ending, tasks, wording
 from goalreel_lab.metaworld.truth import BodyTruth, RecordingTruth, TaskTruth, write_truth
-
-if sys.platform == "linux" and not os.environ.get("DISPLAY"):
-    os.environ.setdefault("MUJOCO_GL", "egl")  # read once, when mujoco is imported
-
 
 FPS = 10
 _STEPS = 2
