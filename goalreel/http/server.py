@@ -1,8 +1,9 @@
-"""uvicorn with bounds: on connections, the size of a header, and the time that a body may take."""
+"""uvicorn with bounds: on connections, and on the size and time of a header and the time of a body."""
 
 import asyncio
 import resource
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 MAX_HEADER_BYTES = 64 * 1024
 KEEP_ALIVE_S = 10
+HEADER_S = 10.0
+"""A connection ends where no whole header came for so long after it began, or after its last answer."""
 BODY_S, BODY_RATE = 20.0, 16_384.0
 """A body may take `BODY_S` seconds, and one more for each `BODY_RATE` bytes that came."""
 
@@ -58,7 +61,12 @@ class BodyTimeout:
 class BoundedServer(uvicorn.Server):
     """An HTTP server whose connections have bounds; `options` are those of `uvicorn.Config`."""
 
-    def __init__(self, app: "ASGIApp", *, body_s: float = BODY_S, **options: Any) -> None:
+    def __init__(
+        self, app: "ASGIApp", *, header_s: float = HEADER_S, body_s: float = BODY_S, **options: Any
+    ) -> None:
+        self._header_s = header_s
+        self._idle: dict[tuple[Any, Any], float] = {}
+        """When a connection was first seen without a request, after which one."""
         half_of_descriptors = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 4096)
         defaults: dict[str, Any] = {
             "limit_concurrency": half_of_descriptors,
@@ -74,3 +82,14 @@ class BoundedServer(uvicorn.Server):
             **(defaults | options),
         )
         super().__init__(config)
+
+    async def on_tick(self, counter: int) -> bool:
+        """End connections whose header is late; uvicorn asks ten times a second whether to go on."""
+        now = time.monotonic()
+        connections = ((c, c.cycle) for c in cast(set[Any], self.server_state.connections))
+        idle = [(c, cycle) for c, cycle in connections if cycle is None or cycle.response_complete]
+        self._idle = {key: self._idle.get(key, now) for key in idle}
+        for (connection, _), since in self._idle.items():
+            if now - since > self._header_s:
+                connection.transport.close()
+        return await super().on_tick(counter)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 from support.serving_models import running
+from support.wait import until
 
 from goalreel.http.server import MAX_HEADER_BYTES
 
@@ -47,6 +48,29 @@ def ended(connection: socket.socket) -> bytes:
 def test_a_body_has_its_time_and_the_client_is_told(sent):
     with running(app, body_s=0.1) as (url, _), connect(url, sent.replace(b"\nhalf", b"\n9\r\nhalf")) as slow:
         assert b"408 Request Timeout" in ended(slow)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+@pytest.mark.parametrize("before", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"])
+def test_a_header_has_its_time_which_no_drip_prolongs(before, sent):
+    with running(app, header_s=0.3) as (url, server), connect(url, before + sent) as slow:
+        until(lambda: server.server_state.connections)
+        with suppress(OSError):
+            while server.server_state.connections:
+                slow.sendall(b"x" if sent else b"")
+                time.sleep(0.01)
+        assert (b"200 OK" in ended(slow)) == bool(before)
+
+
+def test_a_connection_that_is_used_stays_open():
+    with running(app, header_s=0.3) as (url, server), httpx.Client(base_url=url, timeout=60) as client:
+        client.get("/")
+        (first,) = server.server_state.connections
+        for _ in range(10):
+            time.sleep(0.1)
+            assert client.get("/").status_code == 200
+        assert client.get("/wait").status_code == 200
+        assert server.server_state.connections == {first}
 
 
 def test_an_answer_may_take_longer_than_a_body():
