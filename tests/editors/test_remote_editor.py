@@ -452,6 +452,24 @@ def test_one_bad_item_fails_alone_and_answers_stay_in_order(server):
     ]
 
 
+def test_sends_several_at_once_but_not_too_many(server):
+    def reply(path, fields):
+        time.sleep(0.1)
+        return echo(path, fields)
+
+    server.reply = reply
+    editor = openai(server)
+    editor.edit([edit(image=picture(64, 64))] * 12)
+    assert 2 <= server.busiest <= 8
+
+
+def test_edits_after_each_other_share_a_connection(server):
+    server.reply = echo
+    editor = openai(server)
+    assert all(editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)] for _ in range(3))
+    assert server.connections == 1
+
+
 def test_aborting_closes_a_connection_that_was_open_before(server):
     server.reply, editor = echo, openai(server)
     assert editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)]
@@ -613,3 +631,16 @@ def test_a_bad_name_is_one_clear_line(kind, rest, said, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(InputError, match=said):
         remote_editor(kind, rest)
+
+
+def test_no_edit_at_once_is_refused(server):
+    with pytest.raises(InputError, match="concurrency is wrong"):
+        build_editor(f"server:{server.url}?concurrency=0")
+    with pytest.raises(InputError, match="retries is wrong"):
+        build_editor(f"server:{server.url}?retries=-1")
+
+
+def test_a_key_that_no_header_can_carry_is_named_by_its_variable(monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", "clé\n")
+    with pytest.raises(InputError, match=r"^GOALREEL_API_KEY holds a character that no key has$"):
+        remote_editor("interleavethinker", "http://host")

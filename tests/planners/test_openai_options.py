@@ -114,6 +114,15 @@ def test_sampling_that_a_server_refuses_is_left_out_with_a_warning(serve, caplog
     assert [r.levelno for r in caplog.records if f"refuses {name}" in r.message] == [logging.WARNING]
 
 
+def test_an_extra_field_that_a_server_refuses_is_said_in_its_words_at_once(serve):
+    server = serve(refusing("Unrecognized request argument supplied: think", "think"))
+    chat = OpenAIChat("m", server.url, extra={"think": False})
+    (reply,) = chat.complete([TALK], schema={"type": "object"})
+    assert isinstance(reply, NoReply)
+    assert "think" in reply.reason
+    assert len(server.requests) == 1
+
+
 # System text.
 
 NO_SYSTEM = (

@@ -6,6 +6,7 @@ from support.scripted import spelled
 
 from goalreel.chat.conversation import Message, TokenChat, TokenReply
 from goalreel.chat.openai import OpenAIChat
+from goalreel.errors import BackendError
 
 REPLY = spelled("{'a': ", {"True": 0.5, "False": 0.25}, "}")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
@@ -109,3 +110,16 @@ def test_signs_of_several_tokens_are_put_together():
 def _plain(text: str) -> dict:
     """As servers that know no bytes and no alternatives say it."""
     return {"token": text, "logprob": 0.0}
+
+
+def test_a_chance_above_one_is_one():
+    content = {"content": [{"token": "yes", "logprob": 1e-3}]}
+    (reply,), _ = tokens(lambda _: said("yes", logprobs=content))
+    assert reply.tokens[0].alternatives == {"yes": 1.0}
+
+
+def test_a_refused_key_is_tried_once():
+    with ChatServer(lambda _: error(403, "no access for this project")) as server:
+        with pytest.raises(BackendError, match="HTTP 403"):
+            OpenAIChat("m", server.url, retries=0).complete_tokens(ask("x"), schema=SCHEMA)
+        assert len(server.requests) == 1
