@@ -315,3 +315,45 @@ def test_ctrl_c_cancels_the_task(client):
     assert "canceled" in shown
     assert "Traceback" not in shown
     until(lambda: client.subgoal() is not None and not client.subgoal().active)
+
+
+@pytest.mark.process
+def test_a_callback_that_raises_cancels_the_task(client):
+    def stop(feedback):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        client.generate("sort the blocks", on_feedback=stop)
+    assert len(client.generate("sort the blocks").steps) == 2
+
+
+def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(monkeypatch):
+    beside, free = BackgroundNode("beside", args=[]), threading.Event()
+    beside.start()
+    try:
+        assert beside.run(lambda: 7) == 7
+        monkeypatch.setattr("goalreel_ros.client.background_node.CALL_TIMEOUT", 0.05)
+        beside._executor.create_task(free.wait)
+        with pytest.raises(TimeoutError, match=r"the executor of beside_.* is busy"):
+            beside.run(lambda: 7)
+        monkeypatch.undo()
+    finally:
+        free.set()
+        beside.close()
+    with pytest.raises(TimeoutError, match="has ended"):
+        beside.run(lambda: 7)
+
+
+@pytest.mark.process
+def test_a_node_that_dies_ends_the_wait():
+    with (
+        other(NODE, "--ros-args", "-r", "__ns:=/doomed") as doomed,
+        GoalreelClient(server="/doomed/goalreel", timeout=60) as client,
+    ):
+        client.lifecycle.configure()
+        client.lifecycle.activate()
+        client.wait_until_active(60)
+        task = client.execute("slow")
+        doomed.stop(signal.SIGTERM)
+        with pytest.raises(GoalreelError, match=r"the node /doomed/goalreel is gone"):
+            task.result(30)

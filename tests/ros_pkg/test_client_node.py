@@ -103,3 +103,28 @@ def test_what_the_node_refuses_says_why_in_one_line(client):
     assert "\n" not in str(failed.value)
     with pytest.raises(GoalreelError, match="TIMEOUT"):
         client.execute(RED, timeout=0.5).result(60)
+
+
+def test_the_newest_task_wins_and_a_handle_cancels_its_own(client):
+    old = client.execute(RED)
+    new = client.execute(GREEN)
+    with pytest.raises(GoalreelError) as lost:
+        old.result(60)
+    assert lost.value.code is ErrorCode.PREEMPTED
+    new.cancel(60)
+    assert new.done
+    with pytest.raises(GoalreelError, match="CANCELED"):
+        new.result()
+
+
+def test_lifecycle(client):
+    client.lifecycle.deactivate()
+    with pytest.raises((GoalreelError, TimeoutError)) as refused:
+        client.execute(RED).result(60)
+    assert refused.value.code is ErrorCode.NOT_ACTIVE
+    client.lifecycle.cleanup()
+    assert client.lifecycle.state == "unconfigured"
+    client.lifecycle.configure()
+    client.lifecycle.activate()
+    client.wait_until_active(20)
+    assert client.generate(RED, timeout=60).state == Storyboard.STATE_READY

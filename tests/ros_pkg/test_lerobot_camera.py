@@ -302,3 +302,18 @@ def test_before_the_first_goal_it_is_black():
         camera_of(**SIZE, topic="/quiet/goal", warmup_s=0.2) as camera,
     ):
         assert colour(camera.read()) == "black"
+
+
+@pytest.mark.process
+def test_other_shapes_get_borders_and_are_never_stretched(camera, publisher):
+    show(publisher, "wide")
+    until(lambda: camera.read_latest()[0].max() < 20)
+    picture = camera.read_latest()
+    assert colour(picture[:8]) == colour(picture[40:]) == "black"
+    assert colour(picture[9:39]) == "red"
+
+
+@pytest.mark.process
+def test_bgr_is_bgr(publisher):
+    with camera_of(**PATIENT, color_mode="bgr") as camera:
+        assert colour(camera.read()) == "blue"

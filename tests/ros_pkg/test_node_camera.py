@@ -255,3 +255,27 @@ def test_qos_can_be_overridden_by_parameters(robot):
     assert info.qos_profile.reliability is ReliabilityPolicy.RELIABLE
     (goal,) = robot.node.get_publishers_info_by_topic("/goalreel/subgoal")
     assert goal.qos_profile.reliability is ReliabilityPolicy.RELIABLE, "the others are as they were"
+
+
+def test_diagnostics_tell_of_frames_that_no_task_reads(robot, reports):
+    fields, says = REFUSED["depth"]
+    robot.film(lambda: robot.frame(**fields))
+    until(lambda: reports and says in camera(reports).message)
+    assert camera(reports).level == DiagnosticStatus.ERROR
+    robot.film()
+    until(lambda: camera(reports).level == DiagnosticStatus.OK)
+    assert not camera(reports).values[-1].value, "no problem is left"
+
+
+def test_stamps_that_go_backwards_are_counted_and_do_no_harm(robot, reports):
+    second = iter(range(1_000_000, 0, -1))
+
+    def backwards():
+        frame = robot.frame()
+        frame.header.stamp.sec = next(second)
+        return frame
+
+    robot.film(backwards)
+    status, result = generate(robot)
+    assert (status, result.error_msg) == (SUCCEEDED, "")
+    until(lambda: reports and number(camera(reports), "stamps going backwards") > 2)

@@ -19,8 +19,10 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from support.boards import record
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
+from goalreel.streaming.rollout.run import add_camera, read_options
 from goalreel.streaming.rollout.subgoalcamera import (
     GoalGatedEngine,
     NewestGoal,
@@ -28,6 +30,7 @@ from goalreel.streaming.rollout.subgoalcamera import (
     SubgoalCameraConfig,
     SubgoalTaskStep,
 )
+from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.env import HOME_TIP
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.types import Attempt, Step, Verdict
@@ -244,3 +247,18 @@ def test_the_words_stand_in_for_the_task_alone():
     assert step.complementary_data({"task": "all", "index": 1}) == {"task": "red", "index": 1}
     assert step.complementary_data({"task": ["all"]}) == {"task": ["red"]}
     assert step.complementary_data({"task": "all"}) == {"task": "all"}
+
+
+def test_a_robot_without_cameras_of_lerobots_is_refused(policies):
+    config = read_options("go", [f"--policy.path={policies[0]}", "--robot.type=earthrover_mini_plus"])
+    with pytest.raises(InputError, match=r"robot type earthrover_mini_plus has no --robot\.cameras"):
+        add_camera(config, NewestGoal(lambda line: None), "subgoal", "plain")
+
+
+def test_the_camera_shows_it_in_the_form_of_the_dataset():
+    goals = NewestGoal(lambda line: None)
+    goals.on_goal(goal_of("red"))
+    config = SubgoalCameraConfig(width=64, height=24, fps=10, goals=goals, form="bordered")
+    with SubgoalCamera(config) as camera:
+        wanted = in_form("bordered", np.full((24, 64, 3), 200, np.uint8))
+        assert np.array_equal(camera.read(), wanted)
