@@ -35,6 +35,7 @@ PACKAGES = ("fonts-noto-cjk", "fonts-symbola", "fonts-noto-core")
 """Debian's packages of fonts: for Chinese, Japanese and Korean, for symbols, and for all other scripts."""
 SAMPLES = "中あ한🍎عשกകবதކⴰ"
 """A character of each of the scripts that `goalreel doctor` looks for."""
+_EAST_ASIAN = {"Cjk": "Chinese", "Hiragana": "Japanese", "Katakana": "Japanese", "Hangul": "Korean"}
 _LONGEST = 2000
 """Characters of one text looked at; far more than fits on any sheet."""
 
@@ -88,7 +89,7 @@ class Typeface:
 
 
 def drawable(text: str, size: int) -> str:
-    """Name in brackets what no font here can draw: `[Cjk text]`, `[red apple]`.
+    """Name in brackets what no font here can draw: `[Chinese text]`, `[red apple]`.
 
     A warning names the missing scripts, once a process for the same ones.
     """
@@ -142,7 +143,9 @@ def _is_mark(character: str) -> bool:
 def _script(character: str) -> str:
     """Name the script of a letter as its Unicode name and Noto's fonts do."""
     word = unicodedata.name(character, "").partition(" ")[0]
-    return "Symbols" if word and unicodedata.category(character).startswith("S") else word.title()
+    if word and unicodedata.category(character).startswith("S"):
+        return "Symbols"
+    return _EAST_ASIAN.get(word.title(), word.title())
 
 
 @functools.lru_cache(maxsize=256)

@@ -372,7 +372,7 @@ def test_a_contact_sheet_takes_any_text(text):
 
 
 SCRIPTS = {
-    "put 红色方块, 🍎 there": ("put [Cjk text], [red apple] there", "Cjk, Symbols"),
+    "put 红色方块, 🍎 there": ("put [Chinese text], [red apple] there", "Chinese, Symbols"),
     "ضع المكعب": ("[Arabic text] [Arabic text]", "Arabic"),
     "หยิบกล่อง": ("[Thai text]", "Thai"),
     "size: 3-5\u200b\ue000": ("size: 3-5\u200b\ue000", ""),
