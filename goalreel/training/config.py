@@ -174,6 +174,10 @@ class AgentConfig(TrainingConfig):
             settings |= dict(create_model("Settings", **bounds).model_validate(settings))
         except ValidationError as e:
             raise ValueError(first_mistake(e)) from e
+        if settings.get("lr_scheduler_type") == "warmup_stable_decay" and "num_decay_steps" not in str(
+            settings.get("lr_scheduler_kwargs")
+        ):
+            raise ValueError("warmup_stable_decay needs lr_scheduler_kwargs: {num_decay_steps: N}")
         return self
 
     @property

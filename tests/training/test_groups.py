@@ -24,11 +24,11 @@ from goalreel.datasets.corpora.rows import read_rows
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import BackendError, DatasetError, InputError
 from goalreel.image import Image
-from goalreel.training import group_filter as grpo_filter
+from goalreel.training import group_filter
 from goalreel.training.group_filter import GroupSampling
 from goalreel.types import Verdict
 
-filter_groups = partial(grpo_filter.filter_groups, held_out=lambda task_id: None)
+filter_groups = partial(group_filter.filter_groups, held_out=lambda task_id: None)
 
 GROUP = 4
 YES = verdict_reply(Verdict(success=True, reasoning="It lies in the bowl."))
@@ -141,7 +141,7 @@ def test_rows_about_which_all_replies_are_right_or_all_wrong_are_left_out(source
 
 
 def test_a_broken_run_goes_on_and_ends_as_an_unbroken_one(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(grpo_filter, "SHARD", 3)
+    monkeypatch.setattr(group_filter, "SHARD", 3)
     whole = Critic()
     filter_groups(source, tmp_path / "whole", sampling(whole))
     broken, later = Critic(dies_at=2), Critic()
@@ -155,7 +155,7 @@ def test_a_broken_run_goes_on_and_ends_as_an_unbroken_one(source, tmp_path, monk
 
 
 def test_a_server_that_dies_within_a_shard_loses_no_row(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(grpo_filter, "SHARD", 3)
+    monkeypatch.setattr(group_filter, "SHARD", 3)
     filter_groups(source, tmp_path / "whole", sampling(Critic()))
     dying = Critic(dies_at=2, answers=GROUP + 1)
     with pytest.raises(BackendError):

@@ -445,6 +445,7 @@ def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
         ({"learning_rate": -1}, "learning_rate: Input should be greater than 0"),
         ({"dataloader_num_workers": "two"}, "dataloader_num_workers: Input should be a valid integer"),
         ({"num_train_epochs": 1}, "give either max_steps or num_train_epochs"),
+        ({"lr_scheduler_type": "warmup_stable_decay"}, "needs lr_scheduler_kwargs"),
         ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
         ({"larning_rate": 1}, "larning_rate: no such setting, of goalreel or of TRL's SFTConfig"),
         ({"phrase_weights": {"(": 2}}, "phrase_weights.(.[key]: Input should be a valid regular expression"),

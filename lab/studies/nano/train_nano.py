@@ -59,7 +59,7 @@ def main(
     ] = 1,
     install: Annotated[bool, typer.Option(help="Copy the finished checkpoints into the package.")] = False,
 ) -> None:
-    """Train the nano model_set: minutes on a GPU, hours on a CPU."""
+    """Train the nano models: minutes on a GPU, hours on a CPU."""
     if install and share < 1:
         raise typer.BadParameter("--install is for --share 1: the package holds what the whole way leads to")
     out.mkdir(parents=True, exist_ok=True)
