@@ -20,12 +20,12 @@ from goalreel.errors import DatasetError
 from goalreel.types import Storyboard
 
 Z = 1.645
-"""Of a one-sided bound of 95 %."""
+"""Quantile of a one-sided bound of 95 %."""
 TOLERANCE_S = 0.5
 
 
 class ReviewReport(BaseModel):
-    """What people made of the episodes that they accepted or rejected."""
+    """Opinions of people about the episodes that they accepted or rejected."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,12 +41,12 @@ class ReviewReport(BaseModel):
     balanced_agreement: Measurement
     """Mean of the shares that the Critic got right among those a person calls right, and wrong."""
     accepted_wrong: Measurement
-    """Of those that the Critic accepted, the share that people call wrong."""
+    """Share of those that the Critic accepted which people call wrong."""
     faulty: Measurement
-    """Of the reviewed episodes all of whose goal images the Critic accepted, the share that people had to
+    """Share of the reviewed episodes, all of whose goal images the Critic accepted, that people had to
     change or reject."""
     faulty_at_most: float | None
-    """What that share is at most, with 95 % confidence (Wilson's bound), were the reviewed episodes drawn at
+    """Upper bound of that share, with 95 % confidence (Wilson's bound), were the reviewed episodes drawn at
     random: a queue by doubt puts the worst first, so there it is pessimistic."""
     boundary_f1: Measurement
     """The record's boundaries against the person's, within 0.5 s."""

@@ -15,7 +15,7 @@ from goalreel.types import Segment
 
 @dataclass(frozen=True, slots=True)
 class BoundaryCounts:
-    """How many boundaries an episode has: predicted, true, and matched one to one."""
+    """Numbers of boundaries of an episode: predicted, true, and matched one to one."""
 
     matched: int
     predicted: int

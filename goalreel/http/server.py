@@ -66,7 +66,7 @@ class BoundedServer(uvicorn.Server):
     ) -> None:
         self._header_s = header_s
         self._idle: dict[tuple[Any, Any], float] = {}
-        """When a connection was first seen without a request, after which one."""
+        """Time at which a connection was first seen without a request, after which one."""
         half_of_descriptors = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 4096)
         defaults: dict[str, Any] = {
             "limit_concurrency": half_of_descriptors,
