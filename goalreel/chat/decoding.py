@@ -4,6 +4,7 @@ It calls the same functions of transformers as `generate` does, so that a reply 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -264,6 +265,16 @@ class Lane:
         if self.mixes and rest:
             self._select([place for place, row in enumerate(self._places) if row in rest])
         self.rows = rest  # not before: where memory runs out they all are still to be answered
+
+    def split(self, rows: Sequence[ReplyRow]) -> "Lane":
+        """Move rows to a lane of their own; this one mixes, and keeps a row or more."""
+        other = copy(self)
+        cache = copy(self._cache)
+        cache.layers = [copy(layer) for layer in cache.layers]
+        other._kwargs = self._kwargs | {"past_key_values": cache}
+        other.drop([row for row in self.rows if row not in rows])
+        self.drop(rows)
+        return other
 
     def join(self, other: "Lane") -> None:
         """Take over the rows of another lane. Both mix, and have made a step."""

@@ -44,8 +44,21 @@ def finish(decoder, steps: int = 10_000) -> None:
     assert not decoder.busy
 
 
-def test_replies_that_leave_and_join_at_any_time_are_those_of_one_at_a_time(chat):
-    """Each has a limit of its own, and one begins every three steps."""
+def test_a_long_reply_leaves_its_place_to_those_that_wait(qwen, monkeypatch):
+    """Else as many requests without an end as there are places would hold up everybody."""
+    monkeypatch.setattr(decoding, "LONG", 4)
+    decoder = qwen.decoder()
+    decoder.start([Work(conversation) for conversation in CONVERSATIONS[:2]])
+    rooms = [decoder.room(2)]
+    while len(rooms) < 5:
+        decoder.step()
+        rooms.append(decoder.room(2))
+    assert rooms == [0, 0, 0, 2, 2], "two replies are long from their fourth token on"
+
+
+def test_replies_that_leave_and_join_at_any_time_are_those_of_one_at_a_time(chat, monkeypatch):
+    """Each has a limit of its own, one begins every three steps, and long ones are set apart."""
+    monkeypatch.setattr(decoding, "LONG", 6)
     assert isinstance(chat, DecodingChat)
     limits = (24, 3, 17, 8, 24, 1, 12)
     asked = [(CONVERSATIONS[i % 5], limit) for i, limit in enumerate(limits)]
@@ -132,8 +145,9 @@ def test_replies_begin_again_where_memory_runs_out(qwen):
 
 @pytest.mark.parametrize("move", ["_select", "_widen"])
 def test_no_reply_is_lost_where_memory_runs_out_as_replies_leave_or_join(qwen, monkeypatch, move):
-    """Copies of the cache take memory: where a reply ends, or joins those under way."""
+    """Copies of the cache take memory: where a reply ends, is set apart, or joins those under way."""
     expected = qwen.complete(CONVERSATIONS[:3])
+    monkeypatch.setattr(decoding, "LONG", 6)
     original, calls = getattr(decoding.Lane, move), []
 
     def fails(lane, argument):
