@@ -23,7 +23,7 @@ LONG = 256
 LONG_SHARE = 0.25
 """The share of the time that long replies have while there are short ones."""
 LONG_BATCHES = 4
-"""As many long replies as so many batches may be under way; further ones keep their places."""
+"""Batches of long replies that may be under way; further ones keep their places."""
 
 
 class HfDecoder:
@@ -49,7 +49,7 @@ class HfDecoder:
         return bool(self._short or self._long or self._again)
 
     def room(self, limit: int) -> int:
-        """How many more requests to take, where `limit` may be under way besides the long ones."""
+        """Return how many more requests to take, where `limit` may be under way besides the long ones."""
         places = min(limit, self._chat.batch_size)
         if _count(self._short) >= places:
             self._set_apart()
