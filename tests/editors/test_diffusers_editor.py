@@ -11,7 +11,7 @@ import peft
 import pytest
 import safetensors.torch
 import torch
-from support.tiny_pipelines import BUILDERS, clip_text, clip_tokenizer, reference_area, tiny_pipeline, vae_kl
+from support.tiny_pipelines import clip_text, clip_tokenizer, reference_area, tiny_pipeline, vae_kl
 
 from goalreel.editors.batching import Flux2KleinPairs
 from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find
@@ -104,18 +104,10 @@ def floats(editor: DiffusersEditor, edits: list[Edit]) -> np.ndarray:
 def test_edits_a_picture_in_its_working_size_and_keeps_that(load, name):
     editor = load(name)
     (answer,) = editor.edit([edit()])
-    assert isinstance(answer, Image), answer
     place = placement((100, 75), (96, 96), editor.entry.multiple, editor.entry.square)
     assert answer.size == place.content
     (again,) = editor.edit([edit().model_copy(update={"image": answer})])
     assert again.size == answer.size
-
-
-@pytest.mark.parametrize("name", DRAWS)
-def test_draws_from_text_at_the_models_size(load, name):
-    (answer,) = load(name).edit([edit(size=None)])
-    assert isinstance(answer, Image), answer
-    assert answer.size == (96, 96)
 
 
 @pytest.mark.parametrize(("name", "size"), [(n, (100, 75)) for n in EDITS] + [(n, None) for n in DRAWS])
@@ -221,31 +213,20 @@ def klein(wrapped):
     return editor
 
 
-def test_out_of_memory_halves_the_batch_and_goes_on(klein):
+def test_out_of_memory_halves_the_batch_for_good_and_fails_for_one_edit_alone(klein):
     def call(prompts):
-        if len(prompts) > 2:
+        if len(prompts) > 2 or "huge" in prompts:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
     editor, sizes = klein(call, batch_size=8)
-    answers = editor.edit([edit(i) for i in range(8)])
-    assert all(isinstance(a, Image) for a in answers)
+    assert all(isinstance(a, Image) for a in editor.edit([edit(i) for i in range(8)]))
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
     sizes.clear()
-    editor.edit([edit(i) for i in range(4)])
-    assert sizes == [2, 2]
-
-
-def test_out_of_memory_for_one_edit_is_its_failure(klein):
-    def call(prompts):
-        if "huge" in prompts:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    editor, _ = klein(call)
-    first, huge, last = editor.edit([edit(), edit(1, prompt="huge"), edit(2)])
+    *done, huge = editor.edit([*(edit(i) for i in range(4)), edit(4, prompt="huge")])
+    assert sizes == [2, 2, 1]
+    assert all(isinstance(a, Image) for a in done)
     assert huge.message.startswith("out of memory for a single edit: use offload")
     assert not huge.refused
-    assert isinstance(first, Image)
-    assert isinstance(last, Image)
 
 
 def test_a_bad_item_never_fails_its_batch(klein):
@@ -312,10 +293,6 @@ def test_an_unknown_pipeline_is_called_one_edit_at_a_time(tmp_path, monkeypatch)
     assert [a.size for a in answers] == [(64, 48)] * 2
 
 
-def test_a_folder_without_an_entry_is_called_like_its_class(checkpoints):
-    assert DiffusersEditor.load(checkpoints("Flux2KleinPipeline")).entry == find("flux2-klein-4b")
-
-
 @pytest.mark.parametrize("name", [n for n, e in catalogue().items() if e.lora])
 def test_a_lora_is_laid_over_the_weights(checkpoints, tmp_path, name):
     folder = checkpoints(find(name).pipeline)
@@ -328,16 +305,11 @@ def test_a_lora_is_laid_over_the_weights(checkpoints, tmp_path, name):
     safetensors.torch.save_file(weights, tmp_path / "tiny.safetensors")
     with_lora = small(name, lora=LoraWeights(repository=str(tmp_path), weight="tiny.safetensors"))
     size = (100, 75) if "edit" in with_lora.kinds else None
-    plain, laid = (
-        floats(DiffusersEditor.load(folder, entry=e), [edit(size=size)]) for e in (small(name), with_lora)
-    )
-    assert np.abs(plain - laid).max() > 1e-3
-
-
-def test_lightning_changes_the_schedule(load):
-    config = load("qwen-image-edit-lightning").pipeline.scheduler.config
-    assert (config.base_shift, config.shift_terminal) == (pytest.approx(np.log(3)), None)
-    assert load("qwen-image-edit").pipeline.scheduler.config.shift_terminal == 0.02
+    plain, laid = (DiffusersEditor.load(folder, entry=e) for e in (small(name), with_lora))
+    assert np.abs(floats(plain, [edit(size=size)]) - floats(laid, [edit(size=size)])).max() > 1e-3
+    if name == "qwen-image-edit-lightning":
+        config = laid.pipeline.scheduler.config
+        assert (config.base_shift, config.shift_terminal) == (pytest.approx(np.log(3)), None)
 
 
 @pytest.mark.parametrize("name", ["qwen-image-edit", "qwen-image-edit-2509", "longcat-image-edit"])
@@ -354,19 +326,16 @@ def test_the_text_encoder_is_told_which_tokens_are_pictures(load, name, monkeypa
         assert pictures.any()
 
 
-def test_int8_halves_the_weights(load, checkpoints):
+def test_weights_may_be_int8_and_the_vae_tiled(load, checkpoints):
     plain = load("flux1-kontext-dev")
     quantized = load("flux1-kontext-dev", quantize="int8")
     weight = quantized.pipeline.transformer.transformer_blocks[0].attn.to_q.weight
     assert type(weight).__name__ == "Int8Tensor"
     difference = np.abs(floats(plain, [edit()]) - floats(quantized, [edit()]))
     assert 0 < difference.mean() < 0.1
-
-
-def test_the_vae_can_be_tiled(load):
-    editor = load("flux1-kontext-dev", vae_tiling=True)
-    assert editor.pipeline.vae.use_tiling
-    assert isinstance(editor.edit([edit()])[0], Image)
+    tiled = load("flux1-kontext-dev", vae_tiling=True)
+    assert tiled.pipeline.vae.use_tiling
+    assert isinstance(tiled.edit([edit()])[0], Image)
 
 
 def test_one_clear_line_when_it_cannot_be_loaded(checkpoints, tmp_path, monkeypatch):
@@ -428,7 +397,3 @@ def test_qwens_pipelines_see_the_source_at_the_size_that_they_draw(source):
         dimensions = sys.modules[pipeline.__module__].calculate_dimensions
         seen = dimensions(1024**2 * 1024**2 / 64**2, width / height)  # the fixture views it at 64 x 64
         assert seen[:2] == (width, height)
-
-
-def test_every_class_has_a_builder():
-    assert {find(name).pipeline for name in BUILDABLE} == set(BUILDERS)
