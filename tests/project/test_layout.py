@@ -114,7 +114,10 @@ def python_files(package: str) -> list[str]:
     return [f for f in files if f.count("/") == 1] if package == "goalreel" else files
 
 
-def test_only_the_fixed_packages_are_links():
+def test_the_top_level_is_short_and_only_the_fixed_packages_are_links():
+    folders = {Path(name).parts[0] for name in tracked(".") if "/" in name and name[0] != "."}
+    product = {"goalreel", *LINKS, "ros_pkg", "launch", "examples", "lab"}
+    assert folders == {*product, "benchmarks", "dev", "docker", "docs", "scripts", "tests"}
     links = {path for path in (ROOT / "goalreel").rglob("*") if path.is_symlink()}
     assert links == {ROOT / "goalreel" / name for name in LINKS}
     assert all(link.samefile(ROOT / link.name) for link in links)
@@ -122,22 +125,19 @@ def test_only_the_fixed_packages_are_links():
     assert packages == set(PACKAGES)
 
 
-def test_the_top_level_is_short():
-    folders = {Path(name).parts[0] for name in tracked(".") if "/" in name and name[0] != "."}
-    expected = (
-        "annotator benchmarks datasets dev docker docs examples goalreel lab launch planners ros_pkg scripts"
-    )
-    assert folders == {*expected.split(), "tests"}
+ROS = ("rclpy", "goalreel_interfaces", "sensor_msgs", "std_msgs", "diagnostic_msgs", "rcl_msgs")
 
 
 @pytest.mark.parametrize("package", LAYER)
-def test_a_package_imports_only_from_the_layers_below(package):
+def test_a_package_imports_only_from_the_layers_below_and_nothing_of_ros(package):
     """docs/explanation/architecture.md. For every form of import, wherever in a file it stands."""
     files = python_files(package)
     assert files
     for file in files:
         for node in nodes(file):
-            for other in {_package(name) for name in _imported(node)} - {None, package}:
+            names = _imported(node)
+            assert not [name for name in names if name.split(".")[0] in ROS], f"{file}:{node.lineno}"
+            for other in {_package(name) for name in names} - {None, package}:
                 allowed = LAYER[other] < LAYER[package] or (file, other) in FRONT_DOORS
                 assert allowed, f"{file}:{node.lineno}: {other}"
 
@@ -145,8 +145,7 @@ def test_a_package_imports_only_from_the_layers_below(package):
 def test_the_product_never_imports_the_laboratory():
     folders = ("goalreel", *LINKS, "ros_pkg", "launch", "examples")
     for file in (f for folder in folders for f in tracked(folder) if f.endswith(".py")):
-        for node in nodes(file):
-            assert not [name for name in _imported(node) if name.startswith("goalreel_lab")], file
+        assert not [n for node in nodes(file) for n in _imported(node) if n.startswith("goalreel_lab")], file
 
 
 IMPORTED_AS = {
@@ -156,28 +155,18 @@ IMPORTED_AS = {
 """Folder -> where its modules are for Python: through the links, and on the path."""
 
 
-def modules() -> dict[str, str]:
-    """Every module of ours by the name that it is imported by -> its file."""
-    found = {}
-    for file in tracked("."):
-        if file.endswith(".py") and not file.startswith(("tests/", "lab/tests/", "dev/")):
-            top = next((folder for folder in IMPORTED_AS if file.startswith(folder)), None)
-            place = file if top is None else IMPORTED_AS[top] + file.removeprefix(top)
-            found[place.removesuffix(".py").removesuffix("/__init__").replace("/", ".")] = file
-    return found
-
-
 def test_no_modules_import_one_another_in_a_circle():
     """Through the links, and wherever in a file a statement stands; for types alone they may."""
-    files = modules()
+    files = {}
+    for file in tracked("."):
+        if file.endswith(".py") and not file.startswith(("tests/", "lab/tests/", "dev/")):
+            top = next((folder for folder in IMPORTED_AS if file.startswith(folder)), "")
+            place = IMPORTED_AS.get(top, "") + file.removeprefix(top)
+            files[place.removesuffix(".py").removesuffix("/__init__").replace("/", ".")] = file
     graph = {}
     for name, file in files.items():
-        for_types = {
-            id(inner)
-            for node in nodes(file)
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-            for inner in ast.walk(node)
-        }
+        guards = [n for n in nodes(file) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+        for_types = {id(inner) for guard in guards for inner in ast.walk(guard)}
         statements = [n for n in nodes(file) if isinstance(n, ast.Import | ast.ImportFrom)]
         names = {found for node in statements if id(node) not in for_types for found in _imported(node)}
         graph[name] = {n if n in files else n.rpartition(".")[0] for n in names} & files.keys() - {name}
@@ -185,23 +174,6 @@ def test_no_modules_import_one_another_in_a_circle():
         tuple(TopologicalSorter(graph).static_order())
     except CycleError as e:
         pytest.fail(" -> ".join(e.args[1]))
-
-
-@pytest.mark.parametrize(
-    ("code", "packages"),
-    [
-        ("from goalreel.models.load import load", {"models"}),
-        ("from goalreel.models import load", {"models"}),
-        ("from goalreel import models, types", {"models", "goalreel"}),
-        ("import goalreel.models.load as l, os", {"models"}),
-        ("import goalreel", {"goalreel"}),
-        ("from . import models", {"goalreel"}),
-        ("import_module('goalreel.cli.main')", {"cli"}),
-    ],
-)
-def test_every_form_of_import_is_recognized(code, packages):
-    imports = {_package(name) for node in ast.walk(ast.parse(code)) for name in _imported(node)} - {None}
-    assert imports == packages
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -229,67 +201,14 @@ def _package(name: str) -> str | None:
     return second if second in LAYER else "goalreel"
 
 
-def test_only_ros_pkg_imports_ros():
-    """goalreel runs where there is no ROS."""
-    ros = ("rclpy", "goalreel_interfaces", *(f"{m}_msgs" for m in ("sensor", "std", "diagnostic", "rcl")))
-    imported = {
-        f"{file}:{node.lineno} {name}"
-        for package in PACKAGES
-        for file in python_files(package)
-        for node in nodes(file)
-        for name in _names(node)
-        if name.split(".")[0] in ros
-    }
-    assert imported == set()
-
-
-def _names(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-
-
-def test_there_is_one_version():
-    import goalreel
-
-    for package in ("goalreel_interfaces", "goalreel_ros"):
-        manifest = ElementTree.parse(ROOT / "ros_pkg" / package / "package.xml")
-        assert manifest.findtext("version") == goalreel.__version__, package
-    for folder in ("ros_pkg/lerobot_camera_goalreel", "lab"):
-        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
-        assert project["version"] == goalreel.__version__
-    assert f"=={goalreel.__version__}" in project["dependencies"][0]
-
-
 ROSDEP = {"cv2": "python3-opencv", "zmq": "python3-zmq"} | {
     name: f"python3-{name}" for name in ("numpy", "pydantic", "rich", "typer")
 }
 """Keys of rosdistro's python.yaml for what is imported. rerun, rosbags and goalreel itself have none."""
-
-
-def test_package_xml_names_every_package_that_is_imported():
-    folder = ROOT / "ros_pkg" / "goalreel_ros"
-    declared = {d.text for d in ElementTree.parse(folder / "package.xml").findall("exec_depend")}
-    files = [*(folder / "goalreel_ros").rglob("*.py"), *(ROOT / "launch").glob("*.py")]
-    imported = {n.split(".")[0] for f in files for x in ast.walk(ast.parse(f.read_text())) for n in _names(x)}
-    ros = {
-        n for n in imported if n.endswith(("_msgs", "_interfaces")) or n in ("rclpy", "launch", "launch_ros")
-    }
-    assert {"rclpy", "launch", "goalreel_interfaces"} <= ros
-    assert declared == ros | {ROSDEP[name] for name in imported & set(ROSDEP)} | {"rviz2"}
-
-
 DEPENDS = {"buildtool_depend", "depend", "exec_depend", "test_depend"}
 ORDER = (
-    "name",
-    "version",
-    "description",
-    "maintainer",
-    "license",
-    "author",
-    "depend",
-    "member_of_group",
-    "export",
+    *("name", "version", "description", "maintainer", "license", "author"),
+    *("depend", "member_of_group", "export"),
 )
 """Of the parts of a package.xml, in package_format3.xsd (REP 149); any kind of dependency is one."""
 
@@ -306,14 +225,30 @@ def test_package_xml_has_the_shape_of_format_3(package):
     assert len(depends) == len(set(depends)), "a dependency is named once"
 
 
-def test_ros_packages_are_pinned_once():
-    """The same versions run, are built against, and are tried with colcon."""
+def test_there_is_one_version_and_one_pin_and_ros_packages_name_what_they_import():
+    folder = ROOT / "ros_pkg" / "goalreel_ros"
+    manifest = ElementTree.parse(folder / "package.xml")
+    files = [*tracked("ros_pkg/goalreel_ros/goalreel_ros"), *tracked("launch")]
+    files = [file for file in files if file.endswith(".py")]
+    imported = {name.split(".")[0] for file in files for node in nodes(file) for name in _imported(node)}
+    ros = {
+        n for n in imported if n.endswith(("_msgs", "_interfaces")) or n in ("rclpy", "launch", "launch_ros")
+    }
+    assert {"rclpy", "launch", "goalreel_interfaces"} <= ros
+    declared = {d.text for d in manifest.findall("exec_depend")}
+    assert declared == ros | {ROSDEP[name] for name in imported & set(ROSDEP)} | {"rviz2"}
+    version = manifest.findtext("version")
+    assert ElementTree.parse(ROOT / "ros_pkg/goalreel_interfaces/package.xml").findtext("version") == version
+    for path in ("ros_pkg/lerobot_camera_goalreel", "lab"):
+        project = tomllib.loads((ROOT / path / "pyproject.toml").read_text())["project"]
+        assert project["version"] == version
+    assert f"=={version}" in project["dependencies"][0]
     main = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["ros"]
-    file = tomllib.loads((ROOT / "ros_pkg/goalreel_interfaces/pyproject.toml").read_text())
-    wanted = set(file["project"]["dependencies"])
+    interfaces = tomllib.loads((ROOT / "ros_pkg/goalreel_interfaces/pyproject.toml").read_text())
+    wanted = set(interfaces["project"]["dependencies"])
     pinned = {pin for pin in main if pin.startswith("ros-")}
     assert wanted <= pinned <= set((ROOT / "constraints.txt").read_text().split())
-    assert {pin for pin in wanted if "msgs" in pin} <= set(file["build-system"]["requires"])
+    assert {pin for pin in wanted if "msgs" in pin} <= set(interfaces["build-system"]["requires"])
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +284,7 @@ def wheel(distributions) -> Path:
 
 
 @pytest.mark.process
-def test_wheel_and_sdist_hold_one_import_package_with_all_its_files(wheel, distributions):
+def test_wheels_and_sdists_hold_one_import_package_with_all_its_files(wheel, distributions):
     names = zipfile.ZipFile(wheel).namelist()
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"goalreel"}
     with tarfile.open(next(distributions.glob("goalreel-*.tar.gz"))) as archive:
@@ -363,10 +298,6 @@ def test_wheel_and_sdist_hold_one_import_package_with_all_its_files(wheel, distr
         assert files, f"{package} holds no file"
         assert set(files) <= set(names)
         assert set(files) <= packed
-
-
-@pytest.mark.process
-def test_wheel_and_sdist_of_the_laboratory_hold_its_package_alone(distributions):
     expected = {f.removeprefix("lab/") for f in tracked("lab/goalreel_lab")}
     names = set(zipfile.ZipFile(next(distributions.glob("goalreel_lab-*.whl"))).namelist())
     assert {name for name in names if ".dist-info/" not in name} == expected
@@ -388,33 +319,20 @@ def test_the_laboratory_installed_beside_goalreel_adds_its_commands(distribution
     uv("pip", "uninstall", "--python", venv / "bin/python", "goalreel-lab")
 
 
-def without_links(checkout: Path) -> None:
-    """Make of a copy of the checkout what git makes on Windows: a link is a text file with its target."""
-    for name in LINKS:
-        link = checkout / "goalreel" / name
-        target = str(link.readlink())
-        link.unlink()
-        link.write_text(target)
-
-
-def without_one_link(checkout: Path) -> None:
-    """Make of a copy of the checkout what an archive tool makes that leaves links out."""
-    (checkout / "goalreel" / "datasets").unlink()
-
-
 @pytest.mark.process
-@pytest.mark.parametrize("damage", [without_links, without_one_link])
+@pytest.mark.parametrize("damage", ["links are text, as on Windows", "a link is missing"])
 def test_a_checkout_without_links_says_how_to_get_a_good_one(damage, copy, tmp_path):
     checkout = tmp_path / "checkout"
     shutil.copytree(copy, checkout, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    damage(checkout)
+    for link in (checkout / "goalreel" / name for name in LINKS):
+        target = str(link.readlink())
+        if "text" in damage or link.name == "datasets":
+            link.unlink()
+        if "text" in damage:
+            link.write_text(target)
     environment = os.environ | {"PYTHONPATH": str(checkout)}
-    commands = [
-        [sys.executable, "-c", "import goalreel"],
-        [sys.executable, "-m", "goalreel", "--help"],
-        [sys.executable, "setup.py", "--version"],
-    ]
-    for command in commands:
+    for words in (["-c", "import goalreel"], ["-m", "goalreel", "--help"], ["setup.py", "--version"]):
+        command = [sys.executable, *words]
         result = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
         assert result.returncode != 0
         assert "git clone -c core.symlinks=true" in result.stderr.strip().splitlines()[-1]

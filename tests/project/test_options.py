@@ -1,10 +1,7 @@
 """An option is declared once: presets, command lines, parameters, servers and records take it from there."""
 
-import re
-
 import pytest
 import typer.main
-from support.places import ROOT
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.workers import Workers
@@ -17,27 +14,6 @@ from goalreel.models import presets
 from goalreel.models.presets import FIELDS, LoopOptions, ModelChoice, Preset
 from goalreel.serving.settings import ServeSettings
 from goalreel.streaming.settings import EngineSettings, engine_parameters, engine_settings
-
-PRODUCT = ("goalreel", "annotator", "planners", "datasets", "ros_pkg", "launch", "examples")
-GENERATED = {ROOT / "launch" / "goalreel.yaml"}
-"""A test compares it with what writes it."""
-
-
-def product_files():
-    for folder in PRODUCT:
-        for file in (ROOT / folder).rglob("*"):
-            if file.suffix in (".py", ".yaml") and file not in GENERATED and not file.is_symlink():
-                yield file
-
-
-def test_an_option_is_spelled_out_where_it_is_declared_and_used_alone():
-    files = [file for file in product_files() if "critic_threshold" in file.read_text()]
-    assert len(files) <= 5, [str(file.relative_to(ROOT)) for file in files]
-
-
-def test_no_options_are_passed_on_as_locals():
-    assert not [file for file in product_files() if re.search(r"\blocals\(\)", file.read_text())]
-
 
 COMMANDS = {
     "annotate": (),
@@ -61,14 +37,11 @@ def test_every_command_that_asks_models_has_the_options_of_presets(command):
         assert (name in options) == (name not in COMMANDS[command]), name
 
 
-def test_every_field_of_presets_is_a_parameter_and_is_described():
+def test_every_option_is_described_and_every_field_of_presets_a_parameter():
     parameters = engine_parameters()
     for name in FIELDS:
         assert parameters[name].optional
         assert Preset.model_fields[name].description
-
-
-def test_every_option_of_an_annotation_is_described():
     assert all(info.description for name, info in Options.model_fields.items() if name != "accepted")
 
 

@@ -32,22 +32,13 @@ LAB = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "lab").rglob
 LINKING = [*PAGES, "benchmarks/README.md", "examples/README.md", "dev/LOG.md", *LOGS, *LAB]
 
 
-def test_the_pages_name_evidence():
-    assert len({name for page in PAGES for name in EVIDENCE.findall(text_of(page))}) > 20
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_names_is_there(page):
-    assert [name for name in EVIDENCE.findall(text_of(page)) if not (ROOT / name).is_file()] == []
-
-
 @pytest.mark.parametrize("page", LINKING)
-def test_what_a_page_links_to_is_there(page):
-    folder = (ROOT / page).parent
-    made = (
-        {ROOT / "docs" / name for name in site_pages.PAGES} if folder.is_relative_to(ROOT / "docs") else set()
-    )
-    targets = [(folder / target).resolve() for target in LINK.findall(text_of(page))]
+def test_what_a_page_names_and_links_to_is_there(page):
+    text, folder = text_of(page), (ROOT / page).parent
+    named = EVIDENCE.findall(text) if page in PAGES else []
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    made = {ROOT / "docs" / name for name in site_pages.PAGES if folder.is_relative_to(ROOT / "docs")}
+    targets = [(folder / target).resolve() for target in LINK.findall(text)]
     assert [target for target in targets if not target.exists() and target not in made] == []
 
 
@@ -142,11 +133,6 @@ def test_every_command_of_the_dataset_pages_runs(video_dataset, annotated, tmp_p
     assert {"droid-sarm", "droid-groot"} <= made
 
 
-def test_the_options_of_the_bags_page_are_those_of_the_command():
-    named = set(re.findall(r"`(--[a-z-]+)", text_of("docs/how-to/bags.md")))
-    assert named <= set(re.findall(r"--[a-z-]+", goalreel("bag2lerobot", "--help")))
-
-
 @pytest.mark.process
 def test_the_rerun_commands_run_and_those_that_wait_for_a_node_are_known(
     video_dataset, annotated, board, tmp_path, monkeypatch
@@ -181,8 +167,7 @@ def test_the_options_of_the_rerun_page_are_those_of_the_command(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     options = set(re.findall(r"--[a-z]+", capsys.readouterr().out))
-    section = (
-        text_of("docs/how-to/see-the-plan.md").partition("**A node that runs.**")[2].partition("**A bag**")[0]
-    )
+    page = text_of("docs/how-to/see-the-plan.md")
+    section = page.partition("**A node that runs.**")[2].partition("**A bag**")[0]
     named = set(re.findall(r"--[a-z]+", section.replace("rerun --bind", "")))
     assert {"--out", "--connect", "--camera", "--node"} == named <= options

@@ -38,14 +38,11 @@ def printed_commands(page: str) -> Iterator[list[str]]:
                     words.append(word)
 
 
-def test_the_pages_print_commands():
-    assert sum(len(list(printed_commands(page))) for page in PAGES if page != HELP) > 50
-    assert len(list(printed_commands(HELP))) > 50
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_every_printed_command_has_options_that_exist(page):
-    for arguments in printed_commands(page):
+    lines = list(printed_commands(page))
+    assert len(lines) > {HELP: 50, "README.md": 2}.get(page, -1)
+    for arguments in lines:
         command, rest = COMMANDS, list(arguments)
         context = typer.Context(command, info_name="goalreel")
         while isinstance(command, TyperGroup):

@@ -1,7 +1,5 @@
 """The files by which the project works: hooks, CI, citation. Each is valid and names what is there."""
 
-import importlib.metadata
-import importlib.util
 import re
 import tomllib
 
@@ -13,18 +11,15 @@ from support.places import ROOT, TESTS
 import goalreel
 
 
-def test_the_hooks_have_the_versions_of_the_constraints():
+def test_the_hooks_have_the_versions_of_the_constraints_and_refuse_a_long_subject():
     config = load_config(str(ROOT / ".pre-commit-config.yaml"))
     (repository,) = config["repos"]
     assert repository["repo"] == "local"
     pins = {pin for hook in repository["hooks"] for pin in hook["additional_dependencies"]}
     constraints = set((ROOT / "constraints.txt").read_text().split())
     assert {pin for pin in pins if not pin.startswith("pre-commit-hooks")} <= constraints
-
-
-def test_the_subject_hook_refuses_a_long_subject_alone():
-    hooks = load_config(str(ROOT / ".pre-commit-config.yaml"))["repos"][0]["hooks"]
-    (pattern,) = (re.compile(hook["entry"], re.MULTILINE) for hook in hooks if hook["id"] == "subject")
+    (entry,) = (hook["entry"] for hook in repository["hooks"] if hook["id"] == "subject")
+    pattern = re.compile(entry, re.MULTILINE)
     assert pattern.search("x" * 73)
     assert not pattern.search("x" * 72 + "\n\n" + "a longer line in the body " * 9)
 
@@ -55,18 +50,3 @@ def test_the_citation_names_the_version():
     assert citation["version"] == goalreel.__version__
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert citation["license"] == project["license"]
-
-
-def test_the_tests_answer_which_package_brings_a_module_as_python_does():
-    """`tests/sitecustomize.py` has an answer of its own, for time alone."""
-    from sitecustomize import packages_distributions
-
-    # The loaded module may hold that answer already.
-    path = importlib.metadata.__file__
-    spec = importlib.util.spec_from_file_location("metadata", path, submodule_search_locations=[])
-    module = importlib.util.module_from_spec(spec)
-    module.__package__ = "importlib.metadata"
-    spec.loader.exec_module(module)
-    expected, found = module.packages_distributions(), packages_distributions()
-    for name in ("PIL", "accelerate", "cv2", "datasets", "diffusers", "numpy", "peft", "torch", "yaml"):
-        assert set(expected.get(name, ())) == set(found.get(name, ())), name

@@ -20,19 +20,23 @@ from goalreel.models.registry import kinds
 from goalreel.types import ROLES
 
 
-def test_every_kind_of_model_and_every_option_is_described():
+def test_every_kind_of_model_option_editor_parameter_and_preset_is_listed_and_described():
     page = site_models.names()
+    listed = {line.split("`")[1] for line in page.splitlines() if "| `" in line}
     for kind in (kind for role in ROLES for kind in kinds(role, plugins=False)):
         assert f"| `{kind.form}` |" in page
-        assert set(kind.options.model_fields) <= {
-            line.split("`")[1] for line in page.splitlines() if "| `" in line
-        }
-    assert "Default: 16." in page.partition("`openai:MODEL@URL`, `server:URL`")[2].partition("## ")[0]
-
-
-def test_every_option_says_what_it_does():
-    rows = site_models.names().partition("## Options of")[2].splitlines()
+        assert set(kind.options.model_fields) <= listed
+    rows = page.partition("## Options of")[2].splitlines()
     assert [row for row in rows if row.startswith("| `") and not row.split("|")[2].strip()] == []
+    assert "Default: 16." in page.partition("`openai:MODEL@URL`, `server:URL`")[2].partition("## ")[0]
+    editors = site_models.editors()
+    assert [name for name in catalogue() if f"| `{name}` | `" not in editors] == []
+    file = yaml.safe_load((ROOT / "launch/goalreel.yaml").read_text())
+    parameters = list(file["/**"]["ros__parameters"])
+    assert re.findall(r"^\| `([\w.]+)` = `", site_pages.node_parameters(), re.MULTILINE) == parameters
+    page = site_pages.preset_files()
+    assert "\n## hindsight\n\nAny recorded dataset, on a CPU, without weights.\n\n```yaml\nplanner: " in page
+    assert set(re.findall(r"^## (.*)$", page, re.MULTILINE)) == set(presets.names())
 
 
 def test_every_field_of_a_storyboard_is_in_a_table():
@@ -44,25 +48,6 @@ def test_every_field_of_a_storyboard_is_in_a_table():
     assert "- `verified`: a model or a person" in section
     [block] = re.findall(r"```json\n(.*)\n```", schema, re.DOTALL)
     assert json.loads(block) == goalreel.Storyboard.model_json_schema()
-
-
-def test_every_editor_of_the_catalogue_is_listed():
-    page = site_models.editors()
-    assert [name for name in catalogue() if f"| `{name}` | `" not in page] == []
-
-
-def test_every_parameter_of_the_node_is_listed():
-    file = yaml.safe_load((ROOT / "launch/goalreel.yaml").read_text())
-    parameters = file["/**"]["ros__parameters"]
-    page = site_pages.node_parameters()
-    assert len(parameters) > 40
-    assert re.findall(r"^\| `([\w.]+)` = `", page, re.MULTILINE) == list(parameters)
-
-
-def test_every_preset_is_shown_with_what_it_is_for():
-    page = site_pages.preset_files()
-    assert "\n## hindsight\n\nAny recorded dataset, on a CPU, without weights.\n\n```yaml\nplanner: " in page
-    assert set(re.findall(r"^## (.*)$", page, re.MULTILINE)) == set(presets.names())
 
 
 def test_every_command_has_its_examples_as_lines_of_a_shell():

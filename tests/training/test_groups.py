@@ -123,10 +123,6 @@ def steps(folder: Path) -> list[int]:
     return [row.step for row in read_rows(folder, CRITIQUES)]
 
 
-def shards(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*.parquet"))
-
-
 TEACH = [number for number, (_, _, teaches) in enumerate(SAID) if teaches]
 
 
@@ -140,30 +136,21 @@ def test_rows_about_which_all_replies_are_right_or_all_wrong_are_left_out(source
     assert kept == {row.step: row for row in rows() if row.step in TEACH}
 
 
-def test_a_broken_run_goes_on_and_ends_as_an_unbroken_one(source, tmp_path, monkeypatch):
+@pytest.mark.parametrize("answers", [None, GROUP + 1], ids=["dies between shards", "dies within a shard"])
+def test_a_broken_run_goes_on_and_ends_as_an_unbroken_one(answers, source, tmp_path, monkeypatch):
     monkeypatch.setattr(group_filter, "SHARD", 3)
-    whole = Critic()
+    whole, broken, later = Critic(), Critic(dies_at=2, answers=answers), Critic()
     filter_groups(source, tmp_path / "whole", sampling(whole))
-    broken, later = Critic(dies_at=2), Critic()
     with pytest.raises(BackendError):
         filter_groups(source, tmp_path / "broken", sampling(broken))
     filter_groups(source, tmp_path / "broken", sampling(later))
-    assert broken.asked + later.asked == whole.asked
-    assert broken.seeds + later.seeds == whole.seeds
-    assert len(set(whole.seeds)) == 4
     assert steps(tmp_path / "broken") == steps(tmp_path / "whole") == TEACH
-
-
-def test_a_server_that_dies_within_a_shard_loses_no_row(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(group_filter, "SHARD", 3)
-    filter_groups(source, tmp_path / "whole", sampling(Critic()))
-    dying = Critic(dies_at=2, answers=GROUP + 1)
-    with pytest.raises(BackendError):
-        filter_groups(source, tmp_path / "broken", sampling(dying))
-    assert shards(tmp_path / "broken") == ["train-00000.parquet"]
-    filter_groups(source, tmp_path / "broken", sampling(Critic()))
-    assert steps(tmp_path / "broken") == steps(tmp_path / "whole") == TEACH
-    assert shards(tmp_path / "broken") == shards(tmp_path / "whole")
+    shards = [sorted(p.name for p in (tmp_path / run).rglob("*.parquet")) for run in ("whole", "broken")]
+    assert shards[0] == shards[1]
+    if answers is None:
+        assert broken.asked + later.asked == whole.asked
+        assert broken.seeds + later.seeds == whole.seeds
+        assert len(set(whole.seeds)) == 4
 
 
 def test_another_critic_or_other_rows_do_not_go_on_with_it(source, tmp_path):
@@ -175,18 +162,13 @@ def test_another_critic_or_other_rows_do_not_go_on_with_it(source, tmp_path):
         filter_groups(other, tmp_path / "out", sampling(Critic()))
 
 
-def test_a_corpus_of_which_nothing_is_left_is_one_line(tmp_path):
-    source = stored(tmp_path / "rl", rows()[:2])
-    with pytest.raises(InputError, match=r"no row of .* is left: critic is right in all"):
-        filter_groups(source, tmp_path / "out", sampling(Critic()))
-
-
 def test_what_cannot_be_filtered_is_one_line(source, tmp_path):
     def said(folder: Path, critic: str) -> str:
         return fails("corpus", "filter-groups", folder, "--critic", critic, "--out", tmp_path / "out")
 
     assert "no chat model" in said(source, "difference")
-    assert "key=value" in said(source, "hf:nano-critic?odd")
     assert "holds no corpus" in said(tmp_path, "hf:nano-critic")
     held = stored(tmp_path / "held", rows("tabletop-900000"))
     assert "held-out" in said(held, "hf:nano-critic")
+    with pytest.raises(InputError, match=r"no row of .* is left: critic is right in all"):
+        filter_groups(stored(tmp_path / "alike", rows()[:2]), tmp_path / "none", sampling(Critic()))

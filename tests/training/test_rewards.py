@@ -108,14 +108,11 @@ def one(reply: str, of: CritiqueRow | None = None, **options) -> Marks | None:
 # -- the two forms
 
 
-def test_the_repository_s_form_normalises_the_change():
+def test_each_form_weighs_the_change_as_it_was_published():
     found = one(no())
     assert (found.format, found.accuracy) == (1, 1)
     assert found.step == pytest.approx(0.75 * 0.7 + 0.25 * 0.5)
     assert found.total(WEIGHTS) == pytest.approx(0.5 + 0.5 * (0.2 + 0.6 * 0.7 + 0.2 * 0.5))
-
-
-def test_the_paper_s_form_takes_it_raw():
     found = one(no(), form="paper")
     change = (6 * 8) ** 0.5 - (2 * 8) ** 0.5
     assert (found.accuracy, found.step) == (0, pytest.approx(change))
@@ -147,21 +144,14 @@ def test_what_the_editor_refuses_earns_less_than_any_picture(form):
     assert refused.step == FORMS[form].worst
 
 
-def test_an_outage_of_editor_or_scorer_is_none():
+def test_an_outage_of_editor_or_scorer_is_none_costs_only_its_own_and_is_asked_again():
     def broken(shade: int) -> PictureScores | None:
         raise BackendError("gone")
 
-    assert one(no(), editor=Painter(dead=True)) is None
     assert one(no(), editor=Painter(dead=True), local=True) is None
     assert one(no("FAILED")) is None
+    assert one(no("FAILED"), local=True).refused, "an editor in this process fails by the prompt"
     assert one(no(), scorer=Ruler(broken)) is None
-
-
-def test_an_editor_in_this_process_fails_by_the_prompt():
-    assert one(no("FAILED"), local=True).refused
-
-
-def test_an_outage_is_asked_again_and_costs_only_its_own():
     painter = Painter(dead=True)
     reward = CriticReward(painter, Ruler())
     assert marks(reward, (row(), no()), (row(), yes())) == [None, one(yes())]
@@ -175,12 +165,7 @@ def test_a_dead_server_is_an_outage_and_a_refusing_one_is_not():
         assert one(no(), editor=editor).refused
         server.answer = lambda request: error(503, "loading")
         assert one(no(), editor=editor) is None
-        url = server.url
-    dead = remote_editor("interleavethinker", url, retries=0)
-    assert one(no(), editor=dead) is None
-
-
-def test_of_a_served_editor_too_an_outage_is_none_and_a_refusal_the_worst():
+    assert one(no(), editor=editor) is None
     with serving(Models(editor=Painter())) as url:
         editor = remote_editor("server", url)
         assert one(no("FAILED"), editor=editor) is None
@@ -212,23 +197,23 @@ def test_an_editor_with_a_part_behind_a_server_is_not_in_this_process(editor, lo
 # -- trap 2 and 12: completions of a group differ by their prompt only
 
 
-def test_a_row_has_one_seed_and_rows_have_different_ones():
-    painter = Painter()
-    reward = CriticReward(painter, Ruler())
-    marks(reward, (row(), no()), (row(), no("Another.")), (row(step=1), no()))
-    seeds = {edit.prompt: edit.seed for edit in painter.asked if edit.step == 0}
-    assert len(seeds) == 3, "two replies and the control"
-    assert len(set(seeds.values())) == 1
-    assert len({edit.seed for edit in painter.asked}) == 2
-    again = Painter()
+def test_a_row_has_one_seed_and_every_edit_starts_from_the_original_source():
+    painter, again = Painter(), Painter()
+    marks(
+        CriticReward(painter, Ruler()),
+        (row(), no()),
+        (row(), no("Another.")),
+        (row(step=1, drawn=True), no()),
+    )
+    assert len({edit.prompt for edit in painter.asked if edit.step == 0}) == 3, "two replies and the control"
+    assert (
+        len({(edit.step, edit.seed) for edit in painter.asked})
+        == len({edit.seed for edit in painter.asked})
+        == 2
+    )
+    assert all(edit.image == (None if edit.step else row().source) for edit in painter.asked)
     marks(CriticReward(again, Ruler()), (row(), no()))
     assert again.asked[0].seed == painter.asked[0].seed
-
-
-def test_every_edit_starts_from_the_original_source():
-    painter = Painter()
-    marks(CriticReward(painter, Ruler()), (row(), no()), (row(drawn=True), no()))
-    assert [edit.image for edit in painter.asked if edit.prompt == BETTER] == [row().source, None]
 
 
 def test_equal_completions_are_drawn_once():
@@ -243,18 +228,14 @@ def test_equal_completions_are_drawn_once():
 # -- trap 2: within a group, the score of the old picture cancels
 
 
-def by_shade(shade: int) -> PictureScores:
-    return PictureScores(semantics=shade / 4, quality=shade / 4)
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_trap_2_the_old_score_decides_between_no_two_prompts(form):
     """But it decides between a prompt and an acceptance, which leaves the picture as bad as it was."""
 
     def rewards(**old: float) -> list[float]:
         replies = [(row(**old), reply) for reply in (no(), no("Another order."), yes())]
-        found = marks(CriticReward(Painter(), Ruler(by_shade), form=form), *replies)
-        return [m.total(WEIGHTS) for m in found]
+        ruler = Ruler(lambda shade: PictureScores(semantics=shade / 4, quality=shade / 4))
+        return [m.total(WEIGHTS) for m in marks(CriticReward(Painter(), ruler, form=form), *replies)]
 
     low, high = rewards(semantics=1, quality=1), rewards(semantics=9, quality=9)
     assert low[0] - low[1] == pytest.approx(high[0] - high[1])
@@ -269,73 +250,63 @@ def test_trap_2_the_old_score_decides_between_no_two_prompts(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_trap_3_the_same_order_with_the_new_seed_is_scored_beside(form):
     painter = Painter()
-    reward = CriticReward(painter, Ruler(), form=form)
     asked = [(row(), no()), (row(), no("Another order.")), (row(), yes()), (row(success=True), no())]
-    found = marks(reward, *asked)
+    found = marks(CriticReward(painter, Ruler(), form=form), *asked)
     assert [m.control for m in found] == [found[0].step, found[1].step, None, None]
     drawn = Counter(edit.prompt for edit in painter.asked)
     assert drawn[row().prompt] == 1, "once a row, however many replies it has"
-    assert len({(edit.seed, edit.image) for edit in painter.asked}) == 1
     told = summary([r for r, _ in asked], found)
     assert told["edited_step"] == told["control_step"] == found[0].step
     better = CriticReward(Painter(), Ruler(lambda shade: PictureScores(9 if shade == len(BETTER) else 3, 8)))
     told = summary([row()], marks(better, (row(), no())))
     assert told["edited_step"] - told["control_step"] == pytest.approx(0.75 * 6 / 20)
+    failed = one(no(), row(prompt="FAILED"))
+    assert (failed.edited, failed.control) == (True, None), "which costs no reward"
+    assert "control_step" not in summary([row()], [failed])
 
 
-def test_a_control_that_the_editor_fails_at_costs_no_reward():
-    found = one(no(), row(prompt="FAILED"))
-    assert (found.edited, found.control) == (True, None)
-    assert "control_step" not in summary([row()], [found])
-
-
-# -- traps 4 and 11: what changes nothing earns nothing
+# -- traps 4, 10 and 11: what changes nothing, or is not read, earns nothing
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_prompt_beside_an_acceptance_earns_nothing(form):
+@pytest.mark.parametrize(
+    ("success", "prompt"), [(True, BETTER), (False, None), (False, ""), (False, "  "), (False, "...")]
+)
+def test_a_prompt_beside_an_acceptance_or_no_prompt_changes_nothing(success, prompt, form):
     painter = Painter()
-    told = {"previous_step_success": True, "refine_prompt": BETTER}
-    reply = f"<think>It lies in the bowl.</think>\n<answer>{json.dumps(told)}</answer>"
-    found = one(reply, editor=painter, form=form)
-    assert found.step == FORMS[form].unchanged
-    assert not painter.asked
+    told = {"previous_step_success": success, "refine_prompt": prompt}
+    found = one(f"<think>So.</think>\n<answer>{json.dumps(told)}</answer>", editor=painter, form=form)
+    right = FORMS[form].wrong if success else FORMS[form].right
+    assert (found.step, found.accuracy, painter.asked) == (FORMS[form].unchanged, right, [])
 
 
-@pytest.mark.parametrize("prompt", [None, "", "  ", "..."])
-def test_a_rejection_without_a_prompt_changes_nothing(prompt):
-    painter = Painter()
-    told = {"previous_step_success": False, "refine_prompt": prompt}
-    reply = f"<think>It has not moved.</think>\n<answer>{json.dumps(told)}</answer>"
-    found = one(reply, editor=painter)
-    assert (found.step, found.accuracy, painter.asked) == (0.5, 1, [])
-
-
-def test_what_is_right_is_not_edited():
+def test_what_is_right_and_what_is_too_long_for_the_editor_is_not_drawn():
     painter = Painter()
     found = one(no(), row(success=True), editor=painter)
-    assert (found.accuracy, found.step, painter.asked) == (0, 0.5, [])
+    assert (found.accuracy, found.step) == (0, 0.5)
+    found = one(no("word " * 99), editor=painter, fits=lambda prompt: len(prompt) < 100)
+    assert (found.step, found.refused, painter.asked) == (0, True, [])
 
 
 # -- trap 8: the form asks for thinking
 
 
+ANSWER = '<answer>{"previous_step_success": false, "refine_prompt": "Move it."}</answer>'
+
+
 @pytest.mark.parametrize(
-    "reply",
+    ("reply", "marked"),
     [
-        '<answer>{"previous_step_success": false, "refine_prompt": "Move it."}</answer>',
-        '<think></think><answer>{"previous_step_success": false, "refine_prompt": "Move it."}</answer>',
-        '<think>No.</think>{"previous_step_success": false, "refine_prompt": "Move it."}',
-        '<think>No.</think><answer>{"previous_step_success": false, "refine_prompt": "Move."}</answer> Ha',
+        (ANSWER, 0),
+        (f"<think></think>{ANSWER}", 0),
+        ('<think>No.</think>{"previous_step_success": false, "refine_prompt": "Move it."}', 0),
+        (f"<think>No.</think>{ANSWER} Ha", 0),
+        (f"A template has opened it.</think>{ANSWER}", 1),
     ],
 )
-def test_another_form_can_be_read_and_earns_no_form(reply):
+def test_another_form_can_be_read_and_earns_no_form(reply, marked):
     found = one(reply)
-    assert (found.format, found.success, found.edited) == (0, False, True)
-
-
-def test_a_template_may_have_opened_the_thinking():
-    assert one(no().removeprefix("<think>")).format == 1
+    assert (found.format, found.success, found.edited) == (marked, False, True)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -348,37 +319,23 @@ def test_what_cannot_be_read_earns_the_least(form):
 # -- trap 9: the judge never reads what the Critic wrote
 
 
-def test_the_scorer_gets_the_plan_s_order():
-    ruler = Ruler()
-    one(no(INJECTED), scorer=ruler)
-    assert {(asked.prompt, asked.first_prompt) for asked in ruler.asked} == {(ORDER, ORDER)}
-    assert not any(INJECTED in asked.model_dump_json() for asked in ruler.asked)
-
-
-def test_a_judge_over_http_is_never_sent_the_refined_prompt_and_none_if_unreadable():
+def test_a_judge_is_sent_the_plan_s_order_never_the_refined_prompt_and_none_if_unreadable():
     def judge(request) -> Reply:
         names = ("naturalness", "artefacts") if "naturalness" in request.text else ("success", "over_editing")
         return said(json.dumps({"reasoning": "seen", **dict.fromkeys(names, 7)}))
 
+    ruler = Ruler()
+    one(no(INJECTED), scorer=ruler)
+    assert {(asked.prompt, asked.first_prompt) for asked in ruler.asked} == {(ORDER, ORDER)}
     with ChatServer(judge) as server:
         scorer = VieScore(OpenAIChat("judge", base_url=server.url), replies=1)
         found = one(no(INJECTED), scorer=scorer)
         assert found.step == pytest.approx(0.75 * 0.75 + 0.25 * 0.45)
         sent = [json.dumps(request.json) for request in server.requests]
-        assert sent
         assert not any(INJECTED in text for text in sent)
         assert any(ORDER in text for text in sent)
         server.answer = lambda request: said("seven, I would say")
         assert one(no("Another."), scorer=scorer) is None
-
-
-# -- trap 10: what the editor does not read
-
-
-def test_a_prompt_that_is_too_long_for_the_editor_is_the_lowest_and_not_drawn():
-    painter = Painter()
-    found = one(no("word " * 99), editor=painter, fits=lambda prompt: len(prompt) < 100)
-    assert (found.step, found.refused, painter.asked) == (0, True, [])
 
 
 # -- what is watched

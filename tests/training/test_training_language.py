@@ -46,14 +46,7 @@ def train(config: SftConfig, out: Path, resume: bool) -> None:
     language.train(config, out, resume)
 
 
-SHAPE = {
-    "hidden": 96,
-    "layers": 2,
-    "vision_hidden": 64,
-    "vision_layers": 2,
-    "vocabulary": 420,
-    "side": 64,
-}
+SHAPE = {"hidden": 96, "layers": 2, "vision_hidden": 64, "vision_layers": 2, "vocabulary": 420, "side": 64}
 FAST = {
     "model": "nano",
     "nano": SHAPE,
@@ -119,15 +112,15 @@ def overlaid(tmp_path_factory):
 
 
 def nano(path: Path, corpus: Path):
-    rows, config = read_rows([corpus]), NanoAgentConfig(role="critic", model="nano", nano=SHAPE, max_steps=1)
-    tokenizer = build_tokenizer(rows, config.nano.vocabulary)
-    build_processor(tokenizer, config.nano.side).save_pretrained(path)
-    model = build_model(tokenizer, config.nano, 0)
+    rows, shape = read_rows([corpus]), config(corpus).nano
+    tokenizer = build_tokenizer(rows, shape.vocabulary)
+    build_processor(tokenizer, shape.side).save_pretrained(path)
+    model = build_model(tokenizer, shape, 0)
     model.save_pretrained(path)
     return model, tokenizer, rows
 
 
-def test_a_nano_model_round_trips_and_answers(tmp_path, verdicts):
+def test_a_nano_model_round_trips_and_answers_and_every_constant_passage_is_one_token(tmp_path, verdicts):
     corpus, candidates, _ = verdicts
     model, tokenizer, rows = nano(tmp_path / "nano", corpus)
     assert (tmp_path / "nano/model.safetensors").is_file()
@@ -142,15 +135,10 @@ def test_a_nano_model_round_trips_and_answers(tmp_path, verdicts):
     chat = HfChat.load(tmp_path / "nano", device="cpu", max_new_tokens=8)
     asked = [question(c, mode="strict").conversation for c in candidates[:2]]
     assert all(isinstance(reply, str | NoReply) for reply in chat.complete(asked))
-
-
-def test_every_constant_passage_is_one_token(tmp_path, verdicts):
-    _, tokenizer, rows = nano(tmp_path / "nano", verdicts[0])
-    for passage in prompt_passages():
-        assert len(tokenizer(passage, add_special_tokens=False)["input_ids"]) == 1, passage
     system = rows[0]["messages"][0]["content"]
     assert len(system) > 1000
-    assert len(tokenizer(system, add_special_tokens=False)["input_ids"]) == 1
+    for passage in (*prompt_passages(), system):
+        assert len(tokenizer(passage, add_special_tokens=False)["input_ids"]) == 1, passage
 
 
 def test_a_critic_is_trained_on_an_overlay_as_it_is_asked(tmp_path, overlaid):
@@ -214,13 +202,21 @@ def test_a_long_row_is_cut_or_left_out_as_the_settings_say(tmp_path, verdicts, c
         chosen("cut", 20)
 
 
+def config(corpus: Path, **changes: object) -> NanoAgentConfig:
+    """A nano model made from scratch; another where `changes` name one."""
+    settings = {"role": "critic", "corpus": (corpus,), "max_steps": 1, "per_device_train_batch_size": 2}
+    own = {"bf16": False} if "model" in changes else FAST
+    return NanoAgentConfig(**settings | own | changes)
+
+
 @pytest.mark.lab
 def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     corpus, tasks, wanted = plans
-    config = NanoAgentConfig(
-        role="planner", corpus=(corpus,), max_steps=45, per_device_train_batch_size=4, **FAST
+    train(
+        config(corpus, role="planner", max_steps=45, per_device_train_batch_size=4),
+        tmp_path / "planner",
+        False,
     )
-    train(config, tmp_path / "planner", False)
     planner = ChatPlanner(HfChat.load(tmp_path / "planner", device="cpu", max_new_tokens=600), replies=1)
     assert tasks[0].instruction == tasks[1].instruction
     assert wanted[0] != wanted[1]
@@ -235,17 +231,9 @@ def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
 @pytest.mark.lab
 def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
     corpus, candidates, wanted = verdicts
-    config = NanoAgentConfig(
-        role="critic",
-        corpus=(corpus,),
-        validation=(corpus,),
-        max_steps=45,
-        per_device_train_batch_size=6,
-        phrase_weights={VERDICT: 10},
-        save_dtype="float16",
-        **FAST,
-    )
-    train(config, tmp_path / "critic", False)
+    settings = {"validation": (corpus,), "max_steps": 45, "per_device_train_batch_size": 6}
+    settings |= {"phrase_weights": {VERDICT: 10}, "save_dtype": "float16"}
+    train(config(corpus, **settings), tmp_path / "critic", False)
     critic = ChatCritic(HfChat.load(tmp_path / "critic", device="cpu", max_new_tokens=600), replies=1)
     assert {v.success for v in wanted} == {True, False}
     said = [v.model_copy(update={"probability": None}) for v in critic.judge(candidates)]
@@ -256,20 +244,14 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
 
 @pytest.mark.lab
 def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
-    losses = {}
+    losses = []
     for weight in (1, 10):
         out = tmp_path / str(weight)
-        config = NanoAgentConfig(
-            role="critic",
-            corpus=(verdicts[0],),
-            max_steps=1,
-            per_device_train_batch_size=6,
-            phrase_weights={VERDICT: weight},
-            **FAST,
+        train(
+            config(verdicts[0], per_device_train_batch_size=6, phrase_weights={VERDICT: weight}), out, False
         )
-        train(config, out, False)
-        losses[weight] = float(re.search(r"train_loss \| ([\d.]+)", (out / "README.md").read_text()).group(1))
-    assert losses[10] > 1.01 * losses[1]
+        losses.append(float(re.search(r"train_loss \| ([\d.]+)", (out / "README.md").read_text()).group(1)))
+    assert losses[1] > 1.01 * losses[0]
 
 
 def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monkeypatch):
@@ -281,15 +263,7 @@ def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monke
             return super().__iter__()
 
     monkeypatch.setattr("goalreel.training.sft.LengthSampler", Told)
-    config = NanoAgentConfig(
-        role="critic",
-        corpus=(verdicts[0],),
-        max_steps=1,
-        per_device_train_batch_size=2,
-        gradient_accumulation_steps=2,
-        **FAST,
-    )
-    train(config, tmp_path, False)
+    train(config(verdicts[0], gradient_accumulation_steps=2), tmp_path, False)
     assert set(asked) == {(len(read_rows([verdicts[0]])), 4)}
 
 
@@ -327,18 +301,11 @@ def interrupt_at_first_checkpoint(arguments: list[str]) -> None:
     ],
 )
 def test_a_stopped_run_resumes_to_the_same_weights(stop, tmp_path, verdicts):
-    settings = {
-        "role": "critic",
-        "corpus": [str(verdicts[0])],
-        "max_steps": 4,
-        "per_device_train_batch_size": 2,
-        "save_steps": 2,
-    }
-    settings |= FAST
+    settings = {"role": "critic", "corpus": [str(verdicts[0])], "max_steps": 4, "save_steps": 2}
     path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    config = read_config(str(path), NanoAgentConfig)
-    train(config, tmp_path / "whole", False)
+    path.write_text(yaml.safe_dump(settings | FAST | {"per_device_train_batch_size": 2}))
+    given = read_config(str(path), NanoAgentConfig)
+    train(given, tmp_path / "whole", False)
     arguments = ["critic", "--config", str(path), "--out", str(tmp_path / "stopped")]
     stop(arguments)
     assert last_checkpoint(tmp_path / "stopped/checkpoints").endswith("checkpoint-2")
@@ -347,7 +314,7 @@ def test_a_stopped_run_resumes_to_the_same_weights(stop, tmp_path, verdicts):
     # What a kill while a checkpoint is written leaves behind.
     (tmp_path / "stopped/checkpoints/checkpoint-15").mkdir()
     (tmp_path / "stopped/checkpoints/checkpoint-15/trainer_state.json").write_text('{"global_step": 1')
-    train(config, tmp_path / "stopped", True)
+    train(given, tmp_path / "stopped", True)
     whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "stopped"))
     for name, value in whole.items():
         torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6, msg=name)
@@ -357,19 +324,12 @@ def test_a_stopped_run_resumes_to_the_same_weights(stop, tmp_path, verdicts):
 @pytest.mark.process  # the compiler
 def test_compiled_it_learns_the_same(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
-    config = NanoAgentConfig(
-        role="critic",
-        model=str(tmp_path / "nano"),
-        corpus=(verdicts[0],),
-        max_steps=2,
-        per_device_train_batch_size=4,
-        bf16=False,
-    )
+    given = config(verdicts[0], model=str(tmp_path / "nano"), max_steps=2, per_device_train_batch_size=4)
     ways = {"plain": {}, "compiled": {"compile": True}}
     graphs = []
     for way, changes in ways.items():
         counters.clear()
-        train(config.model_copy(update=changes), tmp_path / way, False)
+        train(given.model_copy(update=changes), tmp_path / way, False)
         graphs.append(counters["stats"]["unique_graphs"])
     assert graphs[0] == 0 < graphs[1]
     start, plain, compiled = (load_file(tmp_path / n / "model.safetensors") for n in ("nano", *ways))
@@ -381,23 +341,17 @@ def test_compiled_it_learns_the_same(tmp_path, verdicts):
 
 def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
-    config = NanoAgentConfig(
-        role="critic",
-        model=str(tmp_path / "nano"),
-        max_steps=1,
-        freeze_vision_tower=True,
-        freeze_projector=True,
-    )
-    model, _ = load(tmp_path / "nano", config)
-    frozen = freeze(model, config)
+    given = config(verdicts[0], model=str(tmp_path / "nano"), freeze_vision_tower=True, freeze_projector=True)
+    model, _ = load(tmp_path / "nano", given)
+    frozen = freeze(model, given)
     assert frozen == {n for n, _ in model.named_parameters() if n.startswith("model.visual.")}
     assert {n for n, p in model.named_parameters() if not p.requires_grad} == frozen
-    projector = freeze(model, config.model_copy(update={"freeze_vision_tower": False}))
+    projector = freeze(model, given.model_copy(update={"freeze_vision_tower": False}))
     assert {n.split(".")[2] for n in projector} == {"merger", "deepstack_merger_list"}
-    tower = freeze(model, config.model_copy(update={"freeze_projector": False}))
+    tower = freeze(model, given.model_copy(update={"freeze_projector": False}))
     assert not tower & projector
     assert tower | projector == frozen
-    targets = adapters(model, config, frozen).target_modules
+    targets = adapters(model, given, frozen).target_modules
     assert "language_model" in targets
     assert "visual" not in targets
 
@@ -405,19 +359,14 @@ def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdic
 @pytest.mark.lab
 def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
-    config = NanoAgentConfig(
-        role="critic",
-        model=str(tmp_path / "nano"),
-        corpus=(verdicts[0],),
-        method="lora",
-        lora={"rank": 4, "alpha": 8},
-        freeze_vision_tower=True,
-        max_steps=2,
-        per_device_train_batch_size=2,
-        learning_rate=1e-2,
-        bf16=True,
-    )
-    train(config, tmp_path / "lora", False)
+    settings = {
+        "method": "lora",
+        "lora": {"rank": 4, "alpha": 8},
+        "freeze_vision_tower": True,
+        "max_steps": 2,
+    }
+    settings |= {"model": str(tmp_path / "nano"), "learning_rate": 1e-2, "bf16": True}
+    train(config(verdicts[0], **settings), tmp_path / "lora", False)
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("nano", "lora"))
     assert before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
@@ -457,14 +406,8 @@ def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
 )
 def test_a_bad_config_is_one_clear_line(tmp_path, verdicts, change, said):
     path = tmp_path / "bad.yaml"
-    settings = {
-        "role": "critic",
-        "model": "nano",
-        "nano": SHAPE,
-        "corpus": [str(verdicts[0])],
-        "max_steps": 1,
-    }
-    path.write_text(yaml.safe_dump(settings | change))
+    settings = {"role": "critic", "model": "nano", "nano": SHAPE, "max_steps": 1}
+    path.write_text(yaml.safe_dump(settings | {"corpus": [str(verdicts[0])]} | change))
     assert said in one_line(["critic", "--config", str(path), "--out", str(tmp_path / "out")])
 
 
@@ -482,14 +425,8 @@ def test_nano_models_say_what_trains_them(monkeypatch, tmp_path, words):
 @pytest.mark.lab
 def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, verdicts):
     """So that a Critic can go on from a Planner: its replies are as short as with a tokenizer of its own."""
-    settings = {
-        "role": "planner",
-        "model": "nano",
-        "nano": SHAPE,
-        "max_steps": 1,
-        "per_device_train_batch_size": 2,
-        "bf16": False,
-    }
+    settings = {"role": "planner", "model": "nano", "nano": SHAPE, "max_steps": 1, "bf16": False}
+    settings |= {"per_device_train_batch_size": 2}
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings))
     given = ["--config", str(tmp_path / "c.yaml"), "--corpus", str(plans[0])]
     first = [*given, "--words", str(verdicts[0]), "--out", str(tmp_path / "planner")]
@@ -534,10 +471,8 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     shipped = Path(located("nano-critic"))
     if not shipped.is_dir():
         pytest.skip("no goalreel/checkpoints/nano in this checkout")
-    config = NanoAgentConfig(
-        role="critic", model="nano-critic", corpus=(verdicts[0],), max_steps=1, per_device_train_batch_size=1
-    )
-    train(config.model_copy(update={"learning_rate": 1e-9, "save_dtype": "float16"}), tmp_path / "on", False)
+    settings = {"per_device_train_batch_size": 1, "learning_rate": 1e-9, "save_dtype": "float16"}
+    train(config(verdicts[0], model="nano-critic", **settings), tmp_path / "on", False)
     before, after = (load_file(f / "model.safetensors") for f in (shipped, tmp_path / "on"))
     for name in before:
         torch.testing.assert_close(after[name], before[name], atol=1e-3, rtol=0, msg=name)
@@ -550,8 +485,8 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
 def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
     plain = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").model.visual.patch_embed
-    config = NanoAgentConfig(role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), max_steps=1)
-    fast = load(tmp_path / "nano", config)[0].model.visual.patch_embed
+    given = config(verdicts[0], model=str(tmp_path / "nano"))
+    fast = load(tmp_path / "nano", given)[0].model.visual.patch_embed
     assert type(fast.proj) is not type(plain.proj)
     patches = torch.randn(6, plain.proj.weight[0].numel())
     torch.testing.assert_close(fast(patches), plain(patches))
