@@ -16,8 +16,6 @@ from goalreel.tabletop.scene import (
     WORKSPACE,
     SubGoal,
     find_spot,
-    inside,
-    on,
     shows,
 )
 
@@ -28,13 +26,6 @@ any_seed = st.integers(0, 999_999)
 def test_an_episode_is_well_formed(seed):
     episode = sample_episode(seed)
     assert episode == sample_episode(seed)
-    check_names(episode)
-    check_words(episode)
-    check_goals_in_turn(episode)
-    check_places(episode)
-
-
-def check_names(episode):
     assert 1 <= len(episode.goals) <= MAX_GOALS
     blocks = {b.name for b in episode.scene.blocks}
     bowls = {b.name for b in episode.scene.bowls}
@@ -46,38 +37,23 @@ def check_names(episode):
         assert goal.object in goal.text
         assert goal.target in goal.text
     assert len({goal.object for goal in episode.goals}) == len(episode.goals)
-
-
-def check_words(episode):
-    """The instruction names what it is about."""
     for mission in episode.missions:
         assert mission.text.lower() in episode.instruction.lower()
-        if len(mission.goals) == 1 and mission.kind != "out_of":
-            assert mission.goals[0].object in mission.text
         if len(mission.goals) == 1:
+            assert mission.kind == "out_of" or mission.goals[0].object in mission.text
             assert mission.goals[0].target in mission.text
-
-
-def check_goals_in_turn(episode):
-    """No goal holds before its turn, and all hold at the end."""
     layout = episode.scene.layout()
+    for name, at in layout.items():
+        assert all(low <= v <= high for v, (low, high) in zip(at[:2], WORKSPACE, strict=True)), "within reach"
+        for other, there in layout.items():
+            held = at[2] > HALF or there[2] > HALF
+            assert name == other or held or np.linalg.norm(at[:2] - there[:2]) > 3 * HALF, "apart"
     for goal in episode.goals:
-        assert not shows(layout, goal)
+        assert not shows(layout, goal), "not before its turn"
         spot, room = find_spot(layout, goal)
         assert room > 0
         layout[goal.object] = spot
-        assert shows(layout, goal)
     assert all(shows(layout, goal) for goal in episode.goals)
-
-
-def check_places(episode):
-    """Objects start apart and within reach."""
-    layout = episode.scene.layout()
-    for name, at in layout.items():
-        assert all(low <= v <= high for v, (low, high) in zip(at[:2], WORKSPACE, strict=True))
-        for other, there in layout.items():
-            held = at[2] > HALF or there[2] > HALF
-            assert name == other or held or np.linalg.norm(at[:2] - there[:2]) > 3 * HALF
 
 
 @pytest.mark.lab
@@ -105,60 +81,46 @@ def test_clauses_join_into_readable_sentences():
     )
 
 
-def test_splits_are_fixed_and_disjoint():
-    assert {
-        "train": range(0, 900_000),
-        "validation": range(900_000, 950_000),
-        "test": range(950_000, 1_000_000),
-    } == splits.SEEDS
+def test_splits_are_fixed_and_refuse_in_one_line():
+    wanted = {"train": (0, 900_000), "validation": (900_000, 950_000), "test": (950_000, 1_000_000)}
+    assert {name: range(*span) for name, span in wanted.items()} == splits.SEEDS
     assert splits.seeds("test", 3, first=10) == range(950_010, 950_013)
     for name, span in splits.SEEDS.items():
         assert splits.split_of(span[0]) == splits.split_of(span[-1]) == name
-
-
-@pytest.mark.parametrize(
-    ("split", "count", "first", "says"),
-    [
-        ("dev", 1, 0, "train, validation, test"),
-        ("test", 0, 0, "at least one"),
-        ("test", 2, 49_999, "50000 seeds"),
-    ],
-)
-def test_splits_refuse_in_one_line(split, count, first, says):
-    with pytest.raises(ValueError, match=says) as refused:
-        splits.seeds(split, count, first)
-    assert "\n" not in str(refused.value)
-
-
-def test_seeds_outside_every_split_are_refused():
+    for asked, says in ((("dev", 1, 0), "train, validation, test"), (("test", 0, 0), "at least one")):
+        with pytest.raises(ValueError, match=rf"^.*{says}.*$"):
+            splits.seeds(*asked)
+    with pytest.raises(ValueError, match="50000 seeds"):
+        splits.seeds("test", 2, 49_999)
     with pytest.raises(ValueError, match="outside"):
         splits.split_of(1_000_000)
 
 
-BOWL = np.array([0.5, 0.0, 0.0])
-BLOCK = np.array([0.5, 0.2, HALF])
-
-
 @pytest.mark.parametrize(
-    ("at", "expected"),
+    ("kind", "target", "there", "at", "expected"),
     [
-        ((0.5, 0.0, BOWL_FLOOR + HALF), True),
-        ((0.53, 0.0, BOWL_FLOOR + HALF), True),
-        ((0.58, 0.0, BOWL_FLOOR + HALF), False),
-        ((0.5, 0.0, 0.12), False),
+        ("inside", "blue bowl", (0.5, 0.0, 0.0), (0.5, 0.0, BOWL_FLOOR + HALF), True),
+        ("inside", "blue bowl", (0.5, 0.0, 0.0), (0.53, 0.0, BOWL_FLOOR + HALF), True),
+        ("inside", "blue bowl", (0.5, 0.0, 0.0), (0.58, 0.0, BOWL_FLOOR + HALF), False),
+        ("inside", "blue bowl", (0.5, 0.0, 0.0), (0.5, 0.0, 0.12), False),
+        ("out_of", "blue bowl", (0.5, 0.0, 0.0), (0.5, 0.0, BOWL_FLOOR + HALF), False),
+        ("out_of", "blue bowl", (0.5, 0.0, 0.0), (0.5, 0.2, HALF), True),
+        ("out_of", "blue bowl", (0.5, 0.0, 0.0), (0.5, 0.2, 0.15), False),
+        ("on", "blue block", (0.5, 0.2, HALF), (0.5, 0.2, 3 * HALF), True),
+        ("on", "blue block", (0.5, 0.2, HALF), (0.52, 0.2, 3 * HALF), True),
+        ("on", "blue block", (0.5, 0.2, HALF), (0.54, 0.2, 3 * HALF), False),
+        ("on", "blue block", (0.5, 0.2, HALF), (0.5, 0.2, 5 * HALF), False),
+        ("on", "blue block", (0.5, 0.2, HALF), (0.5, 0.25, HALF), False),
+        ("left_of", "blue block", (0.5, 0.0, HALF), (0.5, -0.1, HALF), True),
+        ("left_of", "blue block", (0.5, 0.0, HALF), (0.5, -0.1, 3 * HALF), False),
+        ("left_of", "blue block", (0.5, 0.0, HALF), (0.5, -0.3, HALF), False),
+        ("left_of", "blue block", (0.5, 0.0, HALF), (0.5, -0.04, HALF), False),
+        ("left_of", "blue block", (0.5, 0.0, HALF), (0.56, -0.1, HALF), False),
     ],
 )
-def test_inside(at, expected):
-    assert inside({"red block": np.array(at), "blue bowl": BOWL}, "red block", "blue bowl") is expected
-
-
-@pytest.mark.parametrize(
-    ("at", "expected"),
-    [((0.5, 0.2, 3 * HALF), True), ((0.52, 0.2, 3 * HALF), True), ((0.54, 0.2, 3 * HALF), False),
-     ((0.5, 0.2, 5 * HALF), False), ((0.5, 0.25, HALF), False)],
-)  # fmt: skip
-def test_on(at, expected):
-    assert on({"red block": np.array(at), "blue block": BLOCK}, "red block", "blue block") is expected
+def test_what_a_layout_shows(kind, target, there, at, expected):
+    layout = {"red block": np.array(at), target: np.array(there)}
+    assert shows(layout, SubGoal(kind, "red block", target)) is expected
 
 
 @pytest.mark.parametrize("kind", DIRECTIONS)
@@ -179,22 +141,6 @@ def test_beside_is_as_the_front_camera_sees_it(kind):
         "behind": row < there_row - 5,
     }
     assert [k for k, is_so in seen.items() if is_so] == [kind]
-
-
-def test_beside_needs_the_table_and_a_fitting_distance():
-    goal = SubGoal("left_of", "red block", "blue block")
-    for at in ((0.5, -0.1, 3 * HALF), (0.5, -0.3, HALF), (0.5, -0.04, HALF), (0.56, -0.1, HALF)):
-        assert not shows({"red block": np.array(at), "blue block": np.array([0.5, 0.0, HALF])}, goal)
-
-
-def test_out_of_means_resting_elsewhere():
-    goal = SubGoal("out_of", "red block", "blue bowl")
-    for at, expected in (
-        ((0.5, 0.0, BOWL_FLOOR + HALF), False),
-        ((0.5, 0.2, HALF), True),
-        ((0.5, 0.2, 0.15), False),
-    ):
-        assert shows({"red block": np.array(at), "blue bowl": BOWL}, goal) is expected
 
 
 def test_a_camera_reads_its_own_projection_back():

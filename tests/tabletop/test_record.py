@@ -13,14 +13,13 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from support.cli import fails, goalreel
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[sim]'")
 
 import pyarrow.parquet as pq
 
-from goalreel.cli.tabletop import app
 from goalreel.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop
 from goalreel.tabletop.expert import PHASES
 from goalreel.tabletop.grammar import sample_episode
@@ -50,7 +49,7 @@ def recorded(tmp_path_factory) -> Path:
 
 
 @pytest.mark.lab
-def test_lerobot_loads_every_feature(recorded):
+def test_lerobot_loads_every_feature_and_the_first_frame_is_the_scene(recorded):
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     dataset = LeRobotDataset("local/tabletop", root=recorded, video_backend="pyav")
@@ -59,21 +58,48 @@ def test_lerobot_loads_every_feature(recorded):
     assert tuple(features["observation.state"]["names"]) == STATE_NAMES
     assert tuple(features["action"]["names"]) == ACTION_NAMES
     assert tuple(features["predicates"]["names"]) == PREDICATE_NAMES
-    item = dataset[5]
+    item, first = dataset[5], dataset[0]
     assert item["observation.images.front"].shape == item["observation.images.wrist"].shape == (3, 64, 64)
     assert item["task"] == sample_episode(SEEDS[0]).instruction
+    with Tabletop(sample_episode(SEEDS[0]).scene) as env:
+        expected = env.render("front", 64)
+        np.testing.assert_array_equal(first["observation.state"], env.observation())
+    assert np.abs(255 * first["observation.images.front"].permute(1, 2, 0).numpy() - expected).mean() < 6
 
 
 @pytest.mark.lab
-def test_the_first_frame_is_the_scene(recorded):
+def test_truth_and_language_rows_have_our_boundaries_and_pass_lerobots_validator(recorded, tmp_path):
+    from lerobot.annotations.steerable_pipeline.reader import iter_episodes
+    from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
+    from lerobot.annotations.steerable_pipeline.validator import StagingValidator
+    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
+    schema = table(recorded).schema
+    assert schema.field("language_persistent").type == language_persistent_arrow_type()
+    assert schema.field("language_events").type == language_events_arrow_type()
     dataset = LeRobotDataset("local/tabletop", root=recorded, video_backend="pyav")
-    with Tabletop(sample_episode(SEEDS[0]).scene) as env:
-        expected = env.render("front", 64)
-        np.testing.assert_array_equal(dataset[0]["observation.state"], env.observation())
-    seen = 255 * dataset[0]["observation.images.front"].permute(1, 2, 0).numpy()
-    assert np.abs(seen - expected).mean() < 6
+    assert dataset.meta.features["language_persistent"]["dtype"] == "language"
+    first = 0
+    for seed, episode in zip(SEEDS, read_truth(recorded).episodes, strict=True):
+        expected = sample_episode(seed)
+        assert (episode.seed, episode.split, episode.instruction) == (seed, "train", expected.instruction)
+        assert [s.text for s in episode.segments] == [g.text for g in expected.goals]
+        assert episode.missions == tuple(m.kind for m in expected.missions)
+        rows = dataset[first + 3]["language_persistent"]
+        subtasks = [(r["content"], r["timestamp"]) for r in rows if r["style"] == "subtask"]
+        assert subtasks == [(s.text, pytest.approx(s.start / 10)) for s in episode.segments]
+        plans = [r["content"] for r in rows if r["style"] == "plan"]
+        assert plans[0] == "\n".join(f"{i}. {s.text}" for i, s in enumerate(episode.segments, 1))
+        first += episode.segments[-1].end
+    with pytest.raises(FileNotFoundError, match="tabletop record"):
+        read_truth(recorded.parent)
+    records = list(iter_episodes(recorded))
+    for r in records:
+        staged = table(recorded).column("language_persistent")[r.row_offset].as_py()
+        EpisodeStaging(tmp_path, r.episode_index).write("plan", staged)
+    report = StagingValidator().validate(records, tmp_path)
+    assert report.ok, report.errors
 
 
 @pytest.mark.lab
@@ -102,64 +128,15 @@ def test_segments_tile_every_episode_and_frames_agree(recorded):
 
 
 @pytest.mark.lab
-def test_truth_names_seed_split_and_clauses(recorded):
-    for seed, episode in zip(SEEDS, read_truth(recorded).episodes, strict=True):
-        expected = sample_episode(seed)
-        assert (episode.seed, episode.split, episode.instruction) == (seed, "train", expected.instruction)
-        assert [s.text for s in episode.segments] == [g.text for g in expected.goals]
-        assert episode.missions == tuple(m.kind for m in expected.missions)
-    with pytest.raises(FileNotFoundError, match="tabletop record"):
-        read_truth(recorded.parent)
-
-
-@pytest.mark.lab
-def test_language_rows_have_lerobots_types_and_our_boundaries(recorded):
-    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    schema = table(recorded).schema
-    assert schema.field("language_persistent").type == language_persistent_arrow_type()
-    assert schema.field("language_events").type == language_events_arrow_type()
-    dataset = LeRobotDataset("local/tabletop", root=recorded, video_backend="pyav")
-    assert dataset.meta.features["language_persistent"]["dtype"] == "language"
-    first = 0
-    for episode in read_truth(recorded).episodes:
-        rows = dataset[first + 3]["language_persistent"]
-        subtasks = [(r["content"], r["timestamp"]) for r in rows if r["style"] == "subtask"]
-        assert subtasks == [(s.text, pytest.approx(s.start / 10)) for s in episode.segments]
-        plans = [r["content"] for r in rows if r["style"] == "plan"]
-        assert plans[0] == "\n".join(f"{i}. {s.text}" for i, s in enumerate(episode.segments, 1))
-        first += episode.segments[-1].end
-
-
-@pytest.mark.lab
-def test_lerobots_own_validator_passes(recorded, tmp_path):
-    from lerobot.annotations.steerable_pipeline.reader import iter_episodes
-    from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
-    from lerobot.annotations.steerable_pipeline.validator import StagingValidator
-
-    records = list(iter_episodes(recorded))
-    for r in records:
-        rows = table(recorded).column("language_persistent")[r.row_offset].as_py()
-        EpisodeStaging(tmp_path, r.episode_index).write("plan", rows)
-    report = StagingValidator().validate(records, tmp_path)
-    assert report.ok, report.errors
-
-
-@pytest.mark.lab
-def test_the_same_seeds_give_the_same_bits(recorded, tmp_path):
+def test_an_episode_is_the_same_bit_for_bit_alone_and_in_company(recorded, tmp_path):
     record(tmp_path / "again", SEEDS[:2], cameras=("top",), size=32)
     again, first = columns(tmp_path / "again"), columns(recorded)
     count = len(again["timestamp"])
     assert count > 50
     for name in COLUMNS:
         assert np.array_equal(again[name], first[name][:count]), name
-
-
-@pytest.mark.lab
-def test_an_episode_does_not_depend_on_its_company(recorded, tmp_path):
     record(tmp_path / "alone", SEEDS[1:2], cameras=("front",), size=32)
-    alone, first = columns(tmp_path / "alone"), columns(recorded)
+    alone = columns(tmp_path / "alone")
     for name in ("observation.state", "action", "predicates"):
         assert np.array_equal(alone[name], first[name][first["episode_index"] == 1]), name
 
@@ -181,13 +158,12 @@ def test_a_bad_request_is_refused_in_one_line(tmp_path, change, says):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_folder_is_not_touched(tmp_path):
+def test_an_existing_folder_is_not_touched_and_seeds_end_with_their_split(tmp_path):
     (tmp_path / "mine").write_text("precious")
-    result = CliRunner().invoke(app, ["record", "--episodes", "1", "--out", str(tmp_path)])
-    assert result.exit_code == 1
-    assert result.stderr.count("\n") == 1
-    assert "not empty" in result.stderr
+    assert "not empty" in fails("tabletop", "record", "--episodes", "1", "--out", tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+    said = fails("tabletop", "record", "--episodes", "3", "--first", "899999", "--out", "x")
+    assert said == "goalreel: split train has 900000 seeds, asked for 899999 .. 900002"
 
 
 @pytest.mark.lab
@@ -223,22 +199,11 @@ record(Path({str(out)!r}), range(200), size=32, cameras=("front",), progress=tol
 @pytest.mark.lab
 def test_the_command_line_records_a_split(tmp_path):
     out = tmp_path / "out"
-    arguments = ["record", "--episodes", "1", "--split", "test", "--first", "5", "--cameras", "front,top"]
-    result = CliRunner().invoke(app, [*arguments, "--size", "64", "--out", str(out)])
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout == f"{out}\n"
+    words = ["--episodes", "1", "--split", "test", "--first", "5", "--cameras", "front,top", "--size", "64"]
+    assert goalreel("tabletop", "record", *words, "--out", out) == f"{out}\n"
     truth = read_truth(out)
     assert [(e.seed, e.split) for e in truth.episodes] == [(950_005, "test")]
-    info = (out / "meta" / "info.json").read_text()
-    assert "observation.images.top" in info
-
-
-def test_the_command_line_explains_itself():
-    result = CliRunner().invoke(app, ["record", "--help"])
-    assert "goalreel tabletop record --episodes 5" in result.stdout
-    result = CliRunner().invoke(app, ["record", "--episodes", "3", "--first", "899999", "--out", "x"])
-    assert result.exit_code == 1
-    assert result.stderr == "goalreel: split train has 900000 seeds, asked for 899999 .. 900002\n"
+    assert "observation.images.top" in (out / "meta" / "info.json").read_text()
 
 
 @pytest.mark.process
