@@ -50,8 +50,8 @@ def test_every_exception_under_raises_exists():
     bases = {node.name: [ast.unparse(base) for base in node.bases] for node in classes}
     unknown = []
     for path, nodes in product().items():
-        froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-        imports = ELSEWHERE | {a.asname or a.name: node.module for node in froms for a in node.names}
+        statements = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+        imports = ELSEWHERE | {a.asname or a.name: node.module for node in statements for a in node.names}
         for node in nodes:
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 section = RAISES.search((ast.get_docstring(node) or "") + "\n")
