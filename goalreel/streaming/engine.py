@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 from uuid import UUID, uuid4
 
 from goalreel.models.model_set import ModelSet
@@ -23,7 +24,7 @@ from goalreel.streaming.board import (
     Phase,
 )
 from goalreel.streaming.camera import SILENCE, LiveCamera
-from goalreel.streaming.live_task import LiveTask, TaskCommand
+from goalreel.streaming.live_task import LiveTask, Order
 from goalreel.streaming.loading import EngineLoop, Loading, Probes, one_line
 from goalreel.streaming.request import (
     BoardListener,
@@ -37,7 +38,7 @@ from goalreel.streaming.request import (
     problem_of,
     too_long,
 )
-from goalreel.streaming.session import Execution, Session
+from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
 from goalreel.torch_support import free_memory
 
@@ -47,6 +48,7 @@ MAX_SAVED_BOARDS = 8
 """Storyboards that can still be executed by their id."""
 
 type OnPhase = Callable[[Phase], None]
+type TaskCommand = Literal["pause", "resume", "replan", "cancel"]
 
 NOT_ACTIVE: CodedText = (ErrorCode.NOT_ACTIVE, "the node is not active")
 DEACTIVATED: CodedText = (ErrorCode.PREEMPTED, "the node was deactivated")
@@ -127,7 +129,8 @@ class Engine:
         if loop is None or not self._active:
             return
         self._active = False
-        loop.call(self._stop_execution, loop)  # there, so that none is being started meanwhile
+        # On the loop, so that none is being started meanwhile.
+        loop.call(self._stop_session, loop, None, *DEACTIVATED)
         concurrent.futures.wait([ticket.outcome for ticket in tuple(self._tickets)], timeout=0.4)
         self._publish_no_goal("not_active")
 
@@ -138,12 +141,11 @@ class Engine:
         if loop is None:
             return
         loop.close()
-        execution = loop.execution
-        if execution is not None:
-            self._last_progress = execution.session.progress()
+        if loop.session is not None:
+            self._last_progress = loop.session.progress()
         for ticket in tuple(self._tickets):
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
-        del loop, execution
+        del loop
         free_memory()
 
     def _publish_no_goal(self, reason: GoalReason) -> None:
@@ -185,16 +187,16 @@ class Engine:
         loop = self._loop
         if loop is None:
             return self._last_progress
-        if loop.execution is None:
+        if loop.session is None:
             return replace(self._last_progress, message=loop.describe_loading())
-        self._last_progress = loop.execution.session.progress()
+        self._last_progress = loop.session.progress()
         return self._last_progress
 
     @property
     def waits(self) -> Sequence[str]:
         """The things that are waited for, in words: model calls under way, and models that failed."""
-        execution = self._current()
-        return () if execution is None else execution.session.waits()
+        session = self._current()
+        return () if session is None else session.waits()
 
     @property
     def waiting_requests(self) -> int:
@@ -215,7 +217,7 @@ class Engine:
         if (problem := problem_of(request, self._settings, self._preset, self._saved_boards)) is not None:
             return ticket.refuse(request, problem)
         self._tickets.add(ticket)
-        loop.call(self._start_execution, loop, ticket, request, on_phase)
+        loop.call(self._start_session, loop, ticket, request, on_phase)
         if not self._active:  # stopped meanwhile, so that the request will not be started
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
         return ticket
@@ -224,76 +226,100 @@ class Engine:
         """Pause, resume, re-plan or cancel the task under way."""
         if (problem := too_long("reason", reason, self._settings)) is not None:
             return problem
-        execution = self._current()
-        if execution is None:
+        loop, session = self._loop, self._current()
+        if loop is None or session is None:
             return ErrorCode.NO_TASK, f"there is no task to {command}"
-        return execution.command(command, reason)
+        live = session.live
+        if command == "cancel":
+            session.ticket.cancel(reason or "cancelled by an operator")
+        elif command == "replan":
+            if live.board.active is None and not session.confirms:
+                return ErrorCode.INVALID_REQUEST, "nothing is being executed that could be re-planned"
+            loop.call(live.give, Order("replan", reason=reason or "ordered"))
+        elif not live.executes:
+            return ErrorCode.INVALID_REQUEST, "a storyboard that is only generated has nothing to pause"
+        else:
+            loop.call(live.pause, command == "pause")
+        return ErrorCode.NONE, ""
 
     def set_step(self, index: int, status: str) -> CodedText:
         """Go to a step, or mark the active one; `status` is active, completed, skipped or failed."""
-        execution = self._current()
-        board = execution.live.board if execution is not None else None
-        if execution is None or board is None or board.active is None:
+        loop, session = self._loop, self._current()
+        board = session.live.board if session is not None else Board()
+        active = board.active
+        if loop is None or session is None or (active is None and not session.confirms):
             return ErrorCode.NO_TASK, "no task is being executed"
-        return execution.set_step(index, status, board, board.active.index)
+        if not 0 <= index < len(board.steps):
+            text = f"there is no step {index}: there are 0 to {len(board.steps) - 1}"
+        elif status not in ("active", "completed", "skipped", "failed"):
+            text = f"a step cannot be made {status}"
+        elif status != "active" and (active is None or index != active.index):
+            text = f"step {active.index} is the active one, not {index}" if active else "no step is active"
+        elif status == "failed":
+            session.ticket.cancel(f"step {index} was marked as failed", ErrorCode.STEP_FAILED)
+            return ErrorCode.NONE, ""
+        elif board.state == "planning":
+            first = active.index if active else len(board.steps)
+            text = f"step {first} and what follows are being planned anew"
+        else:
+            loop.call(session.live.give, Order(status, index, board.revision))
+            return ErrorCode.NONE, ""
+        return ErrorCode.INVALID_REQUEST, text
 
-    # -- calls into the event loop
-
-    def _current(self) -> Execution | None:
+    def _current(self) -> Session | None:
         loop = self._loop
         return None if loop is None else loop.current
 
     def _cancel(self, ticket: Ticket, error: ErrorCode, message: str) -> None:
-        loop = self._loop
-        if loop is None:
-            return
-
-        def stop() -> None:
-            execution = loop.current
-            if execution is not None and execution.ticket is ticket:
-                execution.stop(error, message)
-
-        loop.call(stop)
+        if (loop := self._loop) is not None:
+            loop.call(self._stop_session, loop, ticket, error, message)
 
     # -- on the event loop
 
-    def _start_execution(
+    def _start_session(
         self, loop: EngineLoop, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None
     ) -> None:
         if not self._active or ticket.done:
             return
-        previous, settings = loop.execution, self._settings
+        previous, settings = loop.session, self._settings
         preset = preset_of_task(settings, self._preset)
         board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
         camera = LiveCamera(self._newest, settings, self._explain_silence)
         request = replace(request, task=board.task)
         live = LiveTask(request, settings, preset, board, camera, self._listener, self._now, on_phase)
-        session = Session(live, loop.wait_for_models, loop.describe_loading)
-        loop.execution = execution = Execution(ticket, session, live, loop.call)
+        loop.session = session = Session(ticket, live, loop.wait_for_models, loop.describe_loading)
         if previous is not None and not previous.ticket.done:
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")
-        execution.start(previous, self._finish_execution)
+        session.coroutine = asyncio.create_task(_run_after(previous, session), name="goalreel-task")
+        session.coroutine.add_done_callback(lambda _: self._finish_session(session))
 
-    def _stop_execution(self, loop: EngineLoop) -> None:
-        if (execution := loop.current) is not None:
-            execution.stop(*DEACTIVATED)
+    def _stop_session(self, loop: EngineLoop, ticket: Ticket | None, error: ErrorCode, message: str) -> None:
+        session = loop.current
+        if session is not None and ticket in (None, session.ticket):
+            session.stop(error, message)
 
-    def _finish_execution(self, execution: Execution, coroutine: asyncio.Task[TaskOutcome]) -> None:
-        ticket, session = execution.ticket, execution.session
+    def _finish_session(self, session: Session) -> None:
+        ticket, coroutine = session.ticket, session.coroutine
         if coroutine.cancelled():  # before it started
-            self._settle(ticket, session.end(*session.reason))
+            outcome = session.end(*session.reason)
         elif (error := coroutine.exception()) is not None:
             log.error("the task ended with an error", exc_info=error)
-            self._settle(ticket, session.end(ErrorCode.UNKNOWN, one_line(error)))
+            outcome = session.end(ErrorCode.UNKNOWN, one_line(error))
         else:
             outcome = coroutine.result()
-            if outcome.board.state == "ready":
-                self._saved_boards[ticket.id] = outcome.board
-                if len(self._saved_boards) > MAX_SAVED_BOARDS:
-                    self._saved_boards.popitem(last=False)
-            self._settle(ticket, outcome)
+        if outcome.board.state == "ready":
+            self._saved_boards[ticket.id] = outcome.board
+            if len(self._saved_boards) > MAX_SAVED_BOARDS:
+                self._saved_boards.popitem(last=False)
+        self._settle(ticket, outcome)
 
     def _settle(self, ticket: Ticket, outcome: TaskOutcome) -> None:
         self._tickets.discard(ticket)
         if not ticket.done:
             ticket.outcome.set_result(outcome)
+
+
+async def _run_after(previous: Session | None, session: Session) -> TaskOutcome:
+    if previous is not None:
+        await asyncio.wait([previous.coroutine])
+    return await session.run()

@@ -1,4 +1,4 @@
-"""The task under way: its board, which only it changes, and the commands that are still to be carried out."""
+"""The task under way: its board, which only it changes, and the order that is still to be carried out."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,8 +21,6 @@ from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.request import BoardListener, TaskRequest
 from goalreel.streaming.settings import EngineSettings
 
-type TaskCommand = Literal["pause", "resume", "replan", "cancel"]
-
 _FINAL_STATES: dict[ErrorCode, BoardState] = {
     ErrorCode.NONE: "succeeded",
     ErrorCode.CANCELED: "canceled",
@@ -32,15 +30,16 @@ _FINAL_STATES: dict[ErrorCode, BoardState] = {
 
 
 @dataclass(frozen=True)
-class Override:
-    """Go to step `index`, or mark it, the active one, as completed or skipped.
+class Order:
+    """An operator's order: plan anew, go to step `index`, or take it, the active one, as done or skipped.
 
-    It holds for the plan of one `revision` only: another plan has other steps.
+    But for `replan` it holds for the plan of one `revision` only: another plan has other steps.
     """
 
-    index: int
-    status: Literal["active", "completed", "skipped"]
-    revision: int
+    kind: Literal["replan", "active", "completed", "skipped"]
+    index: int = 0
+    revision: int = 0
+    reason: str = ""
 
 
 class LiveTask:
@@ -65,12 +64,11 @@ class LiveTask:
         self.board, self.camera, self.now = board, camera, now
         self.executes = request.kind == "execute"
         """A policy is led through the storyboard once it is made."""
-        self.paused = False
-        self.replan_reason: str | None = None
-        """Set once somebody asks for a new plan."""
-        self.override: Override | None = None
+        self.goal_reason: GoalReason | None = None
+        """The reason of the goal as it was published last."""
+        self._paused = False
+        self._order: Order | None = None
         self._listener, self._on_phase = listener, on_phase
-        self._goal_reason: GoalReason | None = None
         self._changed = asyncio.Event()
 
     # -- the board and its listener
@@ -87,12 +85,12 @@ class LiveTask:
 
     def publish_goal(self, panel: StepPanel | None, reason: GoalReason) -> None:
         """Give the policy a goal, or say why it has to hold."""
-        self._goal_reason = reason
+        self.goal_reason = reason
         self._listener.on_goal(Goal(self.board, panel, reason, self.now()))
 
     def hold(self, panel: StepPanel | None, reason: GoalReason) -> None:
         """Say why the policy has to hold, where that has changed."""
-        if self.executes and reason != self._goal_reason:
+        if self.executes and reason != self.goal_reason:
             self.publish_goal(panel, reason)
 
     def report_phase(self, stage: PhaseName, panel: StepPanel | None = None) -> None:
@@ -117,20 +115,26 @@ class LiveTask:
 
     # -- commands of an operator, or of the policy itself
 
+    @property
+    def paused(self) -> bool:
+        """True while an operator holds the task."""
+        return self._paused
+
     def pause(self, paused: bool) -> None:
         """Hold the task, or resume it."""
-        self.paused = paused
+        self._paused = paused
         self.wake()
 
-    def request_replan(self, reason: str) -> None:
-        """Ask for a new plan for the remaining steps."""
-        self.replan_reason = reason or "ordered"
+    def give(self, order: Order) -> None:
+        """Give an order; it replaces one that is not carried out yet."""
+        self._order = order
         self.wake()
 
-    def request_override(self, override: Override) -> None:
-        """Ask to go to a step, or to mark it as completed or skipped."""
-        self.override = override
-        self.wake()
+    def take_order(self) -> Order | None:
+        """Take the order that is still to be carried out, if it is not for an earlier plan."""
+        order, self._order = self._order, None
+        outdated = order and order.kind != "replan" and order.revision != self.board.revision
+        return None if outdated else order
 
     def wake(self) -> None:
         """Wake whoever waits: something changed."""

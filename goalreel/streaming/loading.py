@@ -17,11 +17,15 @@ from goalreel.models.model_set import ModelSet
 from goalreel.streaming.board import ErrorCode, ModelNames
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.request import TaskEnded
-from goalreel.streaming.session import Execution
+from goalreel.streaming.session import Session
 from goalreel.types import ROLES, Role
+
+log = logging.getLogger(__name__)
 
 PAUSE_S = 0.5
 """Seconds between two probes of a server that does not answer yet."""
+
+type Loading = Literal["unloaded", "loading", "ready", "failed"]
 
 
 class Probes:
@@ -33,7 +37,6 @@ class Probes:
         """The answer of each server; without those of models that ask no server."""
         self._remarks: dict[Role, str] = {}
         self._problems: dict[Role, str] = {}
-        self._began = time.monotonic()
 
     async def run(self, timeout: float) -> None:
         """Probe all servers, for `timeout` seconds at most where one does not answer.
@@ -41,14 +44,13 @@ class Probes:
         Raises:
             UserError: one does not answer, or the address, the key or the model's name is wrong.
         """
-        tasks = [asyncio.create_task(self._probe(role, timeout)) for role in ROLES]
+        late = time.monotonic() + timeout
+        tasks = [asyncio.create_task(self._probe(role, timeout, late)) for role in ROLES]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
-        for task in done:
-            task.result()  # raises what is wrong with an address, a key or a name
         if problem := self.describe():
             raise BackendError(problem)
 
@@ -65,8 +67,7 @@ class Probes:
         """Things to look at although all servers answered."""
         return [f"the {role}: {self._remarks[role]}" for role in ROLES if role in self._remarks]
 
-    async def _probe(self, role: Role, timeout: float) -> None:
-        late = self._began + timeout
+    async def _probe(self, role: Role, timeout: float, late: float) -> None:
         thread, ask = ModelThread(f"goalreel-probe-{role}"), partial(probe, getattr(self._model_set, role))
         try:
             while True:
@@ -88,11 +89,6 @@ class Probes:
             self._remarks[role] = remark
 
 
-log = logging.getLogger(__name__)
-
-type Loading = Literal["unloaded", "loading", "ready", "failed"]
-
-
 class EngineLoop:
     """Runs an event loop in a thread of its own, which loads the models and carries requests out."""
 
@@ -100,40 +96,40 @@ class EngineLoop:
         self, build: Callable[[], ModelSet], names: ModelNames, report: Callable[[str], object] = log.info
     ) -> None:
         """`names` are the published names of the models. `report` is called with what is being loaded."""
-        self._ready, self._closing = threading.Event(), asyncio.Event()
         self._build, self._names, self._report = build, names, report
         self._model_set: ModelSet
         self.probes: Probes | None = None
         """The last probes of the models' servers."""
         self._loading: tuple[Role | None, float] = None, time.monotonic()
+        self.session: Session | None = None
+        """The newest session, which may have ended."""
+        self._models: asyncio.Task[ModelCaller]
+        self._loop: asyncio.AbstractEventLoop
+        self._ready, self._closing = threading.Event(), asyncio.Event()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._main()), name="goalreel-engine", daemon=True
         )
-        self.loop: asyncio.AbstractEventLoop
-        self.models: asyncio.Task[ModelCaller]
-        self.execution: Execution | None = None
-        """The newest execution, which may have ended."""
         self._thread.start()
         self._ready.wait()
 
     async def _main(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.models = asyncio.create_task(self._load(), name="goalreel-load")
+        self._loop = asyncio.get_running_loop()
+        self._models = asyncio.create_task(self._load(), name="goalreel-load")
         self._ready.set()
         await self._closing.wait()
 
     async def _load(self) -> ModelCaller:
+        def build() -> ModelSet:
+            model_set = self._build()
+            model_set.prepare(self._note_loading)
+            return model_set
+
         worker = ModelThread("goalreel-load")
         try:
-            self._model_set = await worker.call(self._build_models)
+            self._model_set = await worker.call(build)
             return ModelCaller(self._model_set)
         finally:
             worker.close()
-
-    def _build_models(self) -> ModelSet:
-        model_set = self._build()
-        model_set.prepare(self._note_loading)
-        return model_set
 
     def _note_loading(self, role: Role) -> None:
         self._loading = role, time.monotonic()
@@ -148,7 +144,7 @@ class EngineLoop:
     def wait[Result](self, coroutine: Coroutine[object, object, Result]) -> bool:
         """Run a coroutine on the loop and wait for it, in another thread. False if the loop ends before."""
         try:
-            asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+            asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
         except concurrent.futures.CancelledError:
             return False
         except RuntimeError:  # the loop is closed
@@ -162,8 +158,8 @@ class EngineLoop:
         Raises:
             UserError: they cannot be loaded. One line says which one, and why.
         """
-        await asyncio.wait([self.models])
-        if (error := self.models.exception()) is not None:
+        await asyncio.wait([self._models])
+        if (error := self._models.exception()) is not None:
             log.info("traceback of this error:", exc_info=error)
             if isinstance(error, UserError) and self._loading[0] is None:
                 raise error  # a name, before anything was loaded
@@ -185,43 +181,43 @@ class EngineLoop:
         Raises:
             TaskEnded: they cannot be loaded.
         """
-        await asyncio.wait([self.models])
-        if (error := self.models.exception()) is not None:
+        await asyncio.wait([self._models])
+        if (error := self._models.exception()) is not None:
             raise TaskEnded(ErrorCode.MODELS_NOT_LOADED, one_line(error))
-        return self.models.result()
+        return self._models.result()
 
     def describe_loading(self) -> str:
         """Say which model is being loaded, or which server does not answer. Empty once all are ready, or one
         cannot be loaded."""
-        if self.models.done():
+        if self._models.done():
             return self.probes.describe() if self.probes else ""
         return f"loading {self._loaded} for {time.monotonic() - self._loading[1]:.0f} s"
 
     @property
     def loading(self) -> tuple[Loading, str]:
         """The state of the models; while they load, which one; where they failed, the reason."""
-        if not self.models.done():
+        if not self._models.done():
             return "loading", self.describe_loading()
-        error = self.models.exception() if not self.models.cancelled() else None
+        error = None if self._models.cancelled() else self._models.exception()
         return ("ready", "") if error is None else ("failed", one_line(error))
 
     @property
-    def current(self) -> Execution | None:
-        """The execution that has not ended yet, if any."""
-        execution = self.execution
-        return None if execution is None or execution.ticket.done else execution
+    def current(self) -> Session | None:
+        """The session that has not ended yet, if any."""
+        session = self.session
+        return None if session is None or session.ticket.done else session
 
     def call[*Arguments](self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
         """Call a function on the loop, from any thread. Does nothing once the loop has ended."""
         with suppress(RuntimeError):  # the loop is closed
-            self.loop.call_soon_threadsafe(function, *arguments)
+            self._loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
         """End the loop and release the models. Takes half a second at most."""
         self.call(self._closing.set)
         self._thread.join(0.5)
-        if self.models.done() and not self.models.cancelled() and self.models.exception() is None:
-            self.models.result().close()
+        if self.loading[0] == "ready" and not self._models.cancelled():
+            self._models.result().close()
 
 
 def one_line(error: BaseException) -> str:

@@ -8,15 +8,14 @@ A parameter that may be unset says so by a value of its own:
     a number        0 where its range begins above 0, else -1
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args, get_origin
 
-from pydantic import Field
 from pydantic.fields import FieldInfo
 
 from goalreel.models.presets import FIELDS, PRESET_HELP, ModelChoice, Preset
-from goalreel.settings import SettingError, Settings, bound_of, is_read_only
+from goalreel.settings import SettingError, Settings, bound_of, is_read_only, kind_of, setting
 
 MAX_IMAGE_SIDE = 1280
 """The editors of the catalogue draw a megapixel, and a model server takes 16 in one request."""
@@ -27,87 +26,80 @@ class EngineSettings(Settings):
 
     models: ModelChoice = ModelChoice()
     """The preset, and what replaces its fields."""
-    seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed of the pictures.")
-    max_instruction_length: int = Field(
+    seed: int = setting(0, "Seed of the pictures.", ge=0, le=2**31 - 1)
+    max_instruction_length: int = setting(
         2000,
+        "Refuse requests with a longer task, auxiliary text or reason, in characters.",
         ge=1,
         le=100_000,
-        description="Refuse requests with a longer task, auxiliary text or reason, in characters.",
     )
-    max_replans: int = Field(2, ge=0, le=100, description="How often a task may be re-planned.")
-    task_timeout: float | None = Field(
-        None, gt=0, le=86400, description="Longest duration of a task in seconds."
+    max_replans: int = setting(2, "How often a task may be re-planned.", ge=0, le=100)
+    task_timeout: float | None = setting(None, "Longest duration of a task in seconds.", gt=0, le=86400)
+    model_timeout: float = setting(
+        120.0, "Seconds after which a model call counts as failed.", ge=0.1, le=3600
     )
-    model_timeout: float = Field(
-        120.0, ge=0.1, le=3600, description="Seconds after which a model call counts as failed."
-    )
-    on_model_failure: Literal["text_only", "fail"] = Field(
+    on_model_failure: Literal["text_only", "fail"] = setting(
         "text_only",
-        description="When a model cannot be asked: continue in words, marked UNVERIFIED, or end the task.",
+        "When a model cannot be asked: continue in words, marked UNVERIFIED, or end the task.",
     )
-    on_unverified: Literal["publish", "fail"] = Field(
+    on_unverified: Literal["publish", "fail"] = setting(
         "publish",
-        description="When all pictures of a step were rejected: publish one (see keep), marked UNVERIFIED, "
-        "or end the task.",
+        "When all pictures of a step were rejected: publish one (see keep), marked UNVERIFIED, or end the "
+        "task.",
     )
-    require_verified: bool = Field(
+    require_verified: bool = setting(
         False,
-        description="Publish only goal images that a critic accepted, in a plan of the planner. At any other "
-        "step the policy holds, until set_active_step moves on, or the rest is re-planned after "
-        "stall_timeout.",
+        "Publish only goal images that a critic accepted, in a plan of the planner. At any other step the "
+        "policy holds, until set_active_step moves on, or the rest is re-planned after stall_timeout.",
     )
-    max_image_age: float = Field(
-        1.0, ge=0.05, le=60, description="Age in seconds from which a camera frame is too old to use."
+    max_image_age: float = setting(
+        1.0, "Age in seconds from which a camera frame is too old to use.", ge=0.05, le=60
     )
-    image_timeout: float = Field(
-        10.0, ge=0, le=3600, description="Seconds to wait for a usable camera frame before giving up."
+    image_timeout: float = setting(
+        10.0, "Seconds to wait for a usable camera frame before giving up.", ge=0, le=3600
     )
-    max_image_side: int = Field(
+    max_image_side: int = setting(
         MAX_IMAGE_SIDE,
+        "Longest side, in pixels, of camera frames that models get. Goal images keep the camera's size.",
         ge=64,
         le=8192,
-        description="Longest side, in pixels, of camera frames that models get. Goal images keep the "
-        "camera's size.",
     )
-    track_rate: float = Field(5.0, ge=0.1, le=30, description="How often the live view is looked at, in Hz.")
-    critic_period: float = Field(
-        2.0, ge=0, le=600, description="Shortest time between two questions to the critic, in seconds."
+    track_rate: float = setting(5.0, "How often the live view is looked at, in Hz.", ge=0.1, le=30)
+    critic_period: float = setting(
+        2.0, "Shortest time between two questions to the critic, in seconds.", ge=0, le=600
     )
-    gate: float = Field(
+    gate: float = setting(
         0.3,
+        "Share of the visible change that must be seen before the critic is asked (1: all of it). If the "
+        "view comes to rest earlier, the critic is asked once.",
         ge=-10,
         le=1,
-        description="Share of the visible change that must be seen before the critic is asked (1: all of "
-        "it). If the view comes to rest earlier, the critic is asked once.",
     )
-    stall_timeout: float = Field(
-        60.0, ge=0.1, le=86400, description="Seconds without progress after which the rest is re-planned."
+    stall_timeout: float = setting(
+        60.0, "Seconds without progress after which the rest is re-planned.", ge=0.1, le=86400
     )
-    leave_timeout: float = Field(
-        30.0,
-        ge=0.1,
-        le=86400,
-        description="Seconds far off the plan (see leave) after which the task is re-planned.",
+    leave_timeout: float = setting(
+        30.0, "Seconds far off the plan (see leave) after which the task is re-planned.", ge=0.1, le=86400
     )
-    leave: float = Field(
+    leave: float = setting(
         -2.0,
+        "Share of the visible change below which the scene is off the plan (0: no change).",
         ge=-100,
         le=0,
-        description="Share of the visible change below which the scene is off the plan (0: no change).",
     )
-    rerender: float = Field(
+    rerender: float = setting(
         0.015,
+        "Share of the picture that may differ between scene and prediction. Above it the next goal image is "
+        "rendered again from the scene.",
         ge=0,
         le=1,
-        description="Share of the picture that may differ between scene and prediction. Above it the next "
-        "goal image is rendered again from the scene.",
     )
-    goals_ahead: int = Field(
+    goals_ahead: int = setting(
         0,
+        "How many more goal images to render before the policy gets the first one. With more it starts "
+        "later, and waits less between steps.",
         ge=0,
         le=1000,
-        description="How many more goal images to render before the policy gets the first one. With more it "
-        "starts later, and waits less between steps.",
     )
 
     @classmethod
@@ -190,37 +182,33 @@ def engine_settings(values: Mapping[str, object]) -> EngineSettings:
     Raises:
         SettingError: there is no such parameter, or a value does not fit.
     """
-    settings: dict[str, Any] = dict(_settings(engine_parameters(), values))
+    parameters = engine_parameters()
+    read = {name: parameters[name].setting(v) if name in parameters else v for name, v in values.items()}
+    settings: dict[str, Any] = {name: value for name, value in read.items() if value is not None}
     return EngineSettings.of(**settings)
 
 
 def parameter_values(overrides: Mapping[str, object]) -> dict[str, object]:
     """A preset's overrides as values of parameters."""
-    flag_texts = {flag: text for text, flag in FLAGS.items()}
-    return {
-        name: flag_texts[value] if isinstance(value, bool) else value for name, value in overrides.items()
-    }
-
-
-def _settings(
-    parameters: Mapping[str, FlatParameter], values: Mapping[str, object]
-) -> Iterator[tuple[str, object]]:
-    """The settings that values stand for, without those that are unset."""
-    for name, value in values.items():
-        setting = parameters[name].setting(value) if name in parameters else value
-        if setting is not None:
-            yield name, setting
+    texts = {flag: text for text, flag in FLAGS.items()}
+    return {name: texts[value] if isinstance(value, bool) else value for name, value in overrides.items()}
 
 
 def _plain(name: str, field: FieldInfo) -> FlatParameter:
-    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-    bounds = _bounds(field)
-    return FlatParameter(name, field.default, field.description or "", choices, bounds, is_read_only(field))
+    low, high = bound_of(field, "ge", "gt"), bound_of(field, "le")
+    return FlatParameter(
+        name,
+        field.default,
+        field.description or "",
+        choices=get_args(field.annotation) if get_origin(field.annotation) is Literal else (),
+        bounds=None if low is None or high is None else (low, high),
+        read_only=is_read_only(field),
+    )
 
 
 def _optional(name: str, field: FieldInfo, meaning: str) -> FlatParameter:
     """A parameter that may be unset, with what it means then."""
-    kind = _without_none(field.annotation)
+    kind = kind_of(field)
     default: Value = ""
     choices, bounds = (), None
     if kind is bool:
@@ -230,20 +218,6 @@ def _optional(name: str, field: FieldInfo, meaning: str) -> FlatParameter:
     elif kind in (int, float):
         default = kind(-1 if bound_of(field, "ge") == 0 else 0)
         bounds = default, bound_of(field, "le") or default
-    description = f"{(field.description or '').removesuffix('.')} ({_shown(default)}: {meaning})."
+    shown = "empty" if default == "" else "below 0" if default == -1 else str(default)
+    description = f"{(field.description or '').removesuffix('.')} ({shown}: {meaning})."
     return FlatParameter(name, default, description, choices, bounds, is_read_only(field), optional=True)
-
-
-def _shown(default: Value) -> str:
-    return "empty" if default == "" else "below 0" if default == -1 else str(default)
-
-
-def _bounds(field: FieldInfo) -> tuple[float, float] | None:
-    low, high = bound_of(field, "ge", "gt"), bound_of(field, "le")
-    return None if low is None or high is None else (low, high)
-
-
-def _without_none(annotation: Any) -> Any:
-    """The annotation itself, or the one beside None."""
-    kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
-    return kinds[0] if type(None) in get_args(annotation) else annotation

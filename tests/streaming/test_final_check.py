@@ -184,3 +184,48 @@ def test_every_preset_asks_its_critic_about_as_much_as_it_knows(name):
     assert (preset.confirm, preset.confirm_steps) == (True, 1 if name == "nano" else None), (
         "see docs/reference/ros-failures.md"
     )
+
+
+def hold_whole(world: World) -> threading.Event:
+    """Let the critic answer about whole tasks once the event is set."""
+    hold, judge = threading.Event(), world.judge
+    world.judge = lambda cs: judge(cs) if not wholes_in(cs) or hold.wait(60) else []
+    return hold
+
+
+def test_while_the_whole_task_is_judged_pause_and_camera_take_the_goal_away(start):
+    """An answer on a picture from before counts for nothing."""
+    world = World(2)
+    hold = hold_whole(world)
+    engine, heard = start(world, rerender=1.0, image_timeout=60.0)
+    ticket = done(world, engine, heard)
+    until(lambda: "as a whole" in engine.progress().message)
+    engine.command("pause")
+    until(lambda: (heard.goals[-1].reason, engine.board.state) == ("paused", "paused"))
+    hold.set()
+    world.age = 9.0
+    engine.command("resume")
+    until(lambda: heard.goals[-1].reason == "stale")
+    assert not ticket.done
+    world.age, asked = 0.0, len(wholes(world))
+    assert result(ticket).error is ErrorCode.NONE
+    assert len(wholes(world)) > asked
+    assert [g.reason for g in heard.goals][-4:] == ["paused", "stale", "active", "over"]
+
+
+def test_while_the_whole_task_is_judged_an_operator_may_go_back_or_have_it_planned_anew(start):
+    world = World(2)
+    hold = hold_whole(world)
+    engine, heard = start(world, rerender=1.0, remote=["judge"])
+    ticket = done(world, engine, heard)
+    until(lambda: "as a whole" in engine.progress().message)
+    assert engine.set_step(1, "completed") == (ErrorCode.INVALID_REQUEST, "no step is active")
+    assert engine.set_step(1, "active") == (ErrorCode.NONE, "")
+    until(lambda: heard.told == [0, 1, 1])
+    until(lambda: "as a whole" in engine.progress().message)
+    world.plans = [world.plan_of([2])]
+    assert engine.command("replan") == (ErrorCode.NONE, "")
+    until(lambda: heard.told == [0, 1, 1, 2])
+    world.scene = picture(3)
+    hold.set()
+    assert [p.status for p in result(ticket).board.steps] == ["completed"] * 3

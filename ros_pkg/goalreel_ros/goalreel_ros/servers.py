@@ -15,8 +15,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Phase
-from goalreel.streaming.engine import Engine
-from goalreel.streaming.live_task import TaskCommand
+from goalreel.streaming.engine import Engine, TaskCommand
 from goalreel.streaming.request import TaskOutcome, TaskRequest, Ticket
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import StoryboardStep

@@ -1,0 +1,349 @@
+"""Follows one sub-goal, or the check of the whole task: one loop obeys orders and watches the camera."""
+
+import asyncio
+import math
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from goalreel.critics.task_check import whole_state
+from goalreel.image import Image
+from goalreel.streaming.board import ErrorCode, Frame, GoalReason, StepPanel
+from goalreel.streaming.live_task import LiveTask
+from goalreel.streaming.model_caller import ModelCaller
+from goalreel.streaming.renderer import Renderer
+from goalreel.streaming.request import TaskEnded, end_from_failure
+from goalreel.streaming.tracking import Closeness, Tracker
+from goalreel.types import Candidate, Failure, Verdict
+from goalreel.wording import reader_text
+
+MAX_QUESTIONS = 3
+"""The critic must say no to the whole task this often before it counts: the arm may be in the way."""
+
+
+@dataclass(frozen=True)
+class StepEnd:
+    """The end of a step, and the step `index` to go to.
+
+    `completed` and `skipped` go to the next step, `active` is a jump to any step, and `replan` asks for a new
+    plan from this step on.
+    """
+
+    kind: Literal["completed", "skipped", "active", "replan"]
+    index: int
+    frame: Frame | None = None
+    """The scene at that moment, if a frame was read."""
+    reason: str = ""
+    by_operator: bool = False
+
+
+class Follower:
+    """Watches the live view while the policy has the goal of one step, and asks the critic about it.
+
+    A pause, or a camera that is lost, takes the goal from the policy; an answer of the critic about what was
+    seen before counts for nothing then.
+    """
+
+    def __init__(self, index: int, live: LiveTask, caller: ModelCaller) -> None:
+        self.closeness = math.nan
+        self.message = ""
+        self._index = index
+        self._live, self._settings, self._camera = live, live.settings, live.camera
+        self._caller = caller
+        self._start_time = time.monotonic()
+        self._reason: GoalReason | None = None
+        """The reason of the goal as it was published last; None where that is to be done."""
+        self._question: asyncio.Task[Verdict | Failure] | None = None
+        self._question_frame: Frame | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._start_time
+
+    @property
+    def _panel(self) -> StepPanel:
+        return self._live.board.steps[self._index]
+
+    async def run(self) -> StepEnd:
+        """Follow until the end.
+
+        Raises:
+            TaskEnded: the task is over.
+        """
+        try:
+            while (end := self._take_order() or self._watch()) is None:
+                await self._live.wait(1 / self._settings.track_rate)
+            return end
+        finally:
+            self._drop_question()
+
+    def _take_order(self) -> StepEnd | None:
+        order = self._live.take_order()
+        if order is None:
+            return None
+        if order.kind == "replan":
+            return StepEnd("replan", self._index, reason=order.reason, by_operator=True)
+        jumps = order.kind == "active"
+        if not jumps and order.index != self._index:
+            return None
+        index = order.index if jumps else self._index + 1
+        return StepEnd(order.kind, index, self._camera.fresh_frame(), by_operator=True)
+
+    def _watch(self) -> StepEnd | None:
+        if self._live.paused:
+            self._hold()
+            return None
+        if self._live.board.state == "paused":
+            self._live.update(state="executing")
+        if not self._may_show():
+            return self._prepare()
+        if self._reason is None:
+            self._camera.restart_timeout()
+        frame, self.message = self._poll()
+        if self._reason != self._camera.goal_reason:
+            self._publish(self._camera.goal_reason)
+        return None if frame is None else self._look(frame)
+
+    def _hold(self) -> None:
+        if self._live.board.state != "paused":
+            self._live.update(state="paused")
+            self._live.publish_goal(self._panel, "paused")
+            self.message = "paused"
+            self._drop_question()
+        self._reason = None
+
+    def _publish(self, reason: GoalReason) -> None:
+        self._reason = reason
+        if reason != "active":
+            self._drop_question()
+        self._live.publish_goal(self._panel, reason)
+
+    def _may_show(self) -> bool:
+        """True if the policy may have the goal."""
+        panel = self._panel
+        is_final = panel.picture_is_final and panel.image_status != "failed"
+        return is_final and not (self._settings.require_verified and self._live.board.doubt(panel))
+
+    def _ask(self, candidate: Candidate, frame: Frame) -> None:
+        self._question_frame = frame
+        self._question = asyncio.create_task(self._caller.judge_live(candidate), name="goalreel-tracking")
+        self._question.add_done_callback(lambda _: self._live.wake())
+
+    def _take_answer(self) -> Verdict | Failure | None:
+        if self._question is None or not self._question.done():
+            return None
+        answer, self._question = self._question.result(), None
+        return answer
+
+    def _drop_question(self) -> None:
+        if self._question is not None:
+            self._question.cancel()
+            self._question = None
+
+    # -- what differs
+
+    def _poll(self) -> tuple[Frame | None, str]:
+        return self._camera.poll(steady=True)
+
+    def _prepare(self) -> StepEnd | None:
+        """Do what comes before the goal may be shown."""
+        raise NotImplementedError
+
+    def _look(self, frame: Frame) -> StepEnd | None:
+        """Look at a fresh frame."""
+        raise NotImplementedError
+
+
+class StepFollower(Follower):
+    """Gives the policy the goal of step `index` once it is rendered, then follows it.
+
+    `goals_ahead` goals after it are rendered early.
+    """
+
+    def __init__(
+        self, index: int, live: LiveTask, caller: ModelCaller, renderer: Renderer, goals_ahead: int
+    ) -> None:
+        super().__init__(index, live, caller)
+        self._renderer, self._ahead = renderer, goals_ahead
+        self._doubt_time: float | None = None
+        """Time at which this goal was held back; None where it is not."""
+        self._first_frame: Frame | None = None
+        self._closeness: Closeness | None = None
+        self._tracker = Tracker(live.settings, self._start_time)
+
+    def _may_show(self) -> bool:
+        return super()._may_show() and not self._waits_for_more()
+
+    def _waits_for_more(self) -> bool:
+        """True while goals after this one are to be rendered first."""
+        more = self._live.board.steps[self._index + 1 : self._index + 1 + self._ahead]
+        return self._renderer.at_work and not all(p.picture_is_final for p in more)
+
+    def _prepare(self) -> StepEnd | None:
+        panel = self._panel
+        if panel.picture_is_final and panel.image_status != "failed" and not self._waits_for_more():
+            return self._hold_back(panel, self._live.board.doubt(panel))
+        self.message = "rendering the goal image"
+        self._renderer.check()
+        return None
+
+    def _hold_back(self, panel: StepPanel, doubt: str) -> StepEnd | None:
+        """Keep a goal that is not verified from the policy; in the end, ask for a new plan."""
+        now, limit = time.monotonic(), self._settings.stall_timeout
+        if self._doubt_time is None:
+            self._doubt_time = now
+            self._live.publish_goal(panel, "holding")
+        rest = self._doubt_time + limit - now
+        reason = f"the goal is not verified (require_verified): {doubt}"
+        self.message = f"{reason}; set_active_step goes on, or a re-plan in {max(0.0, rest):.0f} s"
+        return StepEnd("replan", self._index, reason=reason) if rest <= 0 else None
+
+    def _hold(self) -> None:
+        super()._hold()
+        self._doubt_time = None
+
+    def _publish(self, reason: GoalReason) -> None:
+        self._tracker.restart(time.monotonic())
+        self._ahead = 0
+        super()._publish(reason)
+
+    def _look(self, frame: Frame) -> StepEnd | None:
+        goal = self._panel.goal_image
+        if self._first_frame is None:
+            self._first_frame = frame
+            self._closeness = None if goal is None else Closeness(frame.image, goal)
+        if self._closeness is not None:
+            self.closeness = self._closeness.measure(frame.image)
+        if (answer := self._take_answer()) is not None and self._is_reached(answer):
+            return StepEnd("completed", self._index + 1, self._question_frame)
+        if self._question is not None:
+            self.message = "asking the critic"
+            return None
+        return self._decide(frame)
+
+    def _is_reached(self, answer: Verdict | Failure) -> bool:
+        failure = answer if isinstance(answer, Failure) else None
+        if failure != self._live.board.critic_failure:
+            self._live.update(critic_failure=failure)
+        if isinstance(answer, Verdict):
+            return answer.success
+        if self._settings.on_model_failure == "fail" and answer.reply is None:
+            raise end_from_failure(answer)
+        self._tracker.forget_question()
+        return False
+
+    def _decide(self, frame: Frame) -> StepEnd | None:
+        now = time.monotonic()
+        if (reason := self._caller.unavailable_reason("judge")) is not None:
+            # Nobody can say whether the step is reached, and a new plan would not change that.
+            self._tracker.restart(now)
+            self.message = f"the critic cannot be asked, set_active_step goes on: {reason}"
+            return None
+        match self._tracker.decide(now, self.closeness):
+            case "ask":
+                self._ask(self._candidate(frame.image), frame)
+            case "stalled":
+                reason = f"no progress for {self._settings.stall_timeout:g} s"
+                return StepEnd("replan", self._index, frame, reason)
+            case "off_plan":
+                return StepEnd("replan", self._index, frame, "the scene left the plan")
+            case "wait":
+                if not math.isnan(self.closeness):
+                    self.message = f"{max(0.0, self.closeness):.0%} of the visible change"
+        return None
+
+    def _candidate(self, image: Image) -> Candidate:
+        step = self._panel.step
+        return Candidate(
+            task_id=self._live.board.id.hex,
+            step=self._index,
+            source=self._first_frame.image if self._first_frame is not None else None,
+            image=image,
+            instruction=step.instruction,
+            prompt=step.prompt or step.instruction,
+            first_prompt=step.prompt,
+        )
+
+
+class TaskFollower(Follower):
+    """Asks the critic on live frames whether the task is done: each step may have been accepted wrongly.
+
+    The policy keeps the last goal meanwhile. An operator may go back to a step, or have the rest planned.
+    It ends as `completed` with a `verdict`, or by a TaskEnded: UNVERIFIED where the task is too long, the
+    critic says no or cannot be asked, or there is no frame; the model's own code where `on_model_failure` is
+    "fail".
+    """
+
+    def __init__(self, live: LiveTask, caller: ModelCaller, first_image: Image) -> None:
+        super().__init__(len(live.board.steps), live, caller)
+        self.message = "asking the critic about the task as a whole"
+        self.verdict: Verdict | None = None
+        self._first_image = first_image
+        self._reason = live.goal_reason
+        self._asked, self._next_time = 0, -math.inf
+
+    @property
+    def _panel(self) -> StepPanel:
+        return self._live.board.steps[-1]
+
+    def _watch(self) -> StepEnd | None:
+        steps, limit = len(self._live.board.steps), self._live.preset.confirm_steps
+        if limit is not None and steps > limit:
+            raise _unconfirmed(f"it cannot judge one of {steps} steps (confirm_steps: {limit})")
+        return super()._watch()
+
+    def _prepare(self) -> StepEnd | None:
+        """Look all the same: the last step was ended by an operator before the policy had its goal."""
+        frame, self.message = self._poll()
+        if frame is None:
+            self._drop_question()
+            return None
+        return self._look(frame)
+
+    def _poll(self) -> tuple[Frame | None, str]:
+        try:
+            return super()._poll()
+        except TaskEnded as e:
+            raise _unconfirmed(e.message) from None
+
+    def _look(self, frame: Frame) -> StepEnd | None:
+        self.message = "asking the critic about the task as a whole"
+        now = time.monotonic()
+        if (answer := self._take_answer()) is not None:
+            if isinstance(answer, Verdict) and answer.success:
+                self.verdict = answer
+                return StepEnd("completed", self._index, frame)
+            self._asked += 1
+            if self._asked == MAX_QUESTIONS or (isinstance(answer, Failure) and answer.reply is None):
+                raise self._refusal(answer)
+            self._next_time = now + self._settings.critic_period
+        if self._question is None and now >= self._next_time:
+            self._ask(self._candidate(frame.image), frame)
+        return None
+
+    def _candidate(self, image: Image) -> Candidate:
+        board = self._live.board
+        return Candidate(
+            task_id=board.id.hex,
+            step=len(board.steps),
+            source=self._first_image,
+            image=image,
+            instruction=whole_state(
+                board.task, [p.step.instruction for p in board.steps if p.status == "completed"]
+            ),
+            prompt=board.task,
+        )
+
+    def _refusal(self, answer: Verdict | Failure) -> TaskEnded:
+        if isinstance(answer, Verdict):
+            return _unconfirmed(reader_text(answer.reasoning), answer)
+        if self._settings.on_model_failure == "fail":
+            return end_from_failure(answer)
+        return _unconfirmed(f"it could not be asked: {answer.message}")
+
+
+def _unconfirmed(reason: str, verdict: Verdict | None = None) -> TaskEnded:
+    line = reason.strip().splitlines()[0] if reason.strip() else "it gives no reason"
+    text = f"every step was accepted as done, but the critic does not confirm the task: {line}"
+    return TaskEnded(ErrorCode.UNVERIFIED, text, verdict)
