@@ -110,7 +110,7 @@ class ModelThread:
         self._abandoned: list[_ThreadQueue] = []
 
     async def call[Result](self, run: Callable[[], Result], timeout: float | None = None) -> Result:
-        """Run a function and wait for its result, as `wait_for` does."""
+        """Run a function and wait for its result. Raises as `wait_for`."""
         return await self.wait_for(ModelCall(run, timeout))
 
     async def wait_for(self, call: ModelCall) -> Any:

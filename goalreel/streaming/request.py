@@ -15,13 +15,11 @@ from goalreel.models.presets import Preset
 from goalreel.settings import is_read_only
 from goalreel.streaming.board import Board, CodedText, ErrorCode, Goal, ModelNames
 from goalreel.streaming.settings import EngineSettings
-from goalreel.types import Failure, Plan, Step, StoryboardStep, Verdict
+from goalreel.types import ROLE_OF_STAGE, Failure, Plan, Step, StoryboardStep, Verdict
 from goalreel.wording import reader_text
 
 EXCERPT_LENGTH = 200
 """Characters of a long text that logs and messages show."""
-LEAST = {"max_steps": 1, "max_attempts": 1, "max_replans": 0}
-"""The least that a request can ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +60,8 @@ class TaskOutcome:
 
 def excerpt(text: str) -> str:
     """Give the text in one line; a long one is cut to EXCERPT_LENGTH characters, followed by its length."""
-    line = " ".join(text[: 2 * EXCERPT_LENGTH].split())
-    short = len(text) <= 2 * EXCERPT_LENGTH and len(line) <= EXCERPT_LENGTH
-    return line if short else f"{line[:EXCERPT_LENGTH]}... ({len(text)} characters)"
+    line = " ".join(text.split())
+    return line if len(line) <= EXCERPT_LENGTH else f"{line[:EXCERPT_LENGTH]}... ({len(text)} characters)"
 
 
 class BoardListener(Protocol):
@@ -72,13 +69,6 @@ class BoardListener(Protocol):
 
     def on_board(self, board: Board) -> None: ...
     def on_goal(self, goal: Goal) -> None: ...
-
-
-_STAGES = {
-    "plan": ErrorCode.PLANNER_FAILED,
-    "edit": ErrorCode.EDITOR_FAILED,
-    "judge": ErrorCode.CRITIC_FAILED,
-}
 
 
 class TaskEnded(Exception):
@@ -97,9 +87,9 @@ def end_from_failure(failure: Failure) -> TaskEnded:
     message = failure.line
     if failure.reply is not None:
         message = f"{message}; the model said {shorten(failure.reply, 120, placeholder=' ...')!r}"
-    if "out of memory" in message.lower():
-        return TaskEnded(ErrorCode.OUT_OF_MEMORY, message)
-    return TaskEnded(_STAGES[failure.stage], message)
+    is_memory = "out of memory" in message.lower()
+    code = "OUT_OF_MEMORY" if is_memory else f"{ROLE_OF_STAGE[failure.stage].upper()}_FAILED"
+    return TaskEnded(ErrorCode[code], message)
 
 
 def single_step_plan(failure: Failure, task: str, settings: EngineSettings) -> Plan:
@@ -164,7 +154,7 @@ def problem_of(
     board = request.storyboard
     if not math.isfinite(request.timeout):
         return _invalid(f"a timeout is a number of seconds, not {request.timeout}")
-    for name, minimum in LEAST.items():
+    for name, minimum in (("max_steps", 1), ("max_attempts", 1), ("max_replans", 0)):
         number = getattr(request, name)
         if number < minimum and number != -1:
             return _invalid(f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}")
@@ -187,10 +177,9 @@ def problem_of(
 
 def too_long(name: str, text: str, settings: EngineSettings) -> CodedText | None:
     """Say that a text is longer than is allowed; None where it is not."""
-    length, limit = len(text), settings.max_instruction_length
-    if length <= limit:
-        return None
-    return _invalid(f"the {name} has {length} characters, {limit} are allowed (max_instruction_length)")
+    limit = settings.max_instruction_length
+    line = f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)"
+    return _invalid(line) if len(text) > limit else None
 
 
 def _problem_of_storyboard(
@@ -204,8 +193,9 @@ def _problem_of_storyboard(
         return _invalid("the storyboard has no steps")
     if len(board.steps) > limit:
         return _invalid(f"the storyboard has {len(board.steps)} steps, {limit} are allowed (max_steps)")
-    words = ((s.name, s.instruction, s.prompt, s.auxiliary_text) for s in (p.step for p in board.steps))
-    longest = max((board.task, *(text or "" for texts in words for text in texts)), key=len)
+    steps = [panel.step for panel in board.steps]
+    texts = [t or "" for s in steps for t in (s.name, s.instruction, s.prompt, s.auxiliary_text)]
+    longest = max((board.task, *texts), key=len)
     if (problem := too_long("storyboard's longest text", longest, settings)) is not None:
         return problem
     if settings.on_model_failure == "fail" and board.failures:
