@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Work[Q, A]:
     request: Q
     client: Hashable
     key: Hashable
-    arrived: float
+    arrived: float = field(default_factory=time.monotonic)
     future: Future[A] = field(default_factory=Future)
 
     @property
@@ -44,10 +44,10 @@ class Work[Q, A]:
         """True if nobody waits any more."""
         return self.future.done()
 
-    def answer(self, answer: A | BackendError) -> None:
+    def answer(self, answer: A | Exception) -> None:
         """Hand over the answer, if somebody still waits for it."""
         with suppress(InvalidStateError):  # it was cancelled, or answered by `Batcher.close`
-            if isinstance(answer, BackendError):
+            if isinstance(answer, Exception):
                 self.future.set_exception(answer)
             else:
                 self.future.set_result(answer)
@@ -63,15 +63,16 @@ class BatchBounds:
 
 
 class Batcher[Q, A]:
-    """Answers single requests through engines, each in a thread of its own.
+    """Answers single requests through engines, each made and used in a thread of its own.
 
     One engine is the rule. Several answer side by side, so that a long request holds up its own engine alone:
     for models behind servers, which lose nothing by it. A batch goes out when there are as many requests as
     the engine has room for, or when the first has waited `bounds.wait` seconds. Requests of different `key`
     never go out together. Clients take turns: one with many requests does not hold up one with few.
 
-    A BackendError fails its batch. Any other error is a bug in the model: all that its engine holds fails,
-    the engine is made anew, and `alive` is False until the model answers again.
+    An engine is made at the first request; where that is a BackendError, what waits fails, and the next
+    request tries again. A BackendError of a call fails its batch. Any other error is a bug in the model: all
+    that its engine holds fails, the engine is made anew, and `alive` is False until the model answers again.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Batcher[Q, A]:
         self._moved = self._answered = time.monotonic()
         """The last time that an engine took a turn or had nothing to do."""
         self._threads = [
-            threading.Thread(target=self._work, args=(make, make()), name=f"goalreel-{name}", daemon=True)
+            threading.Thread(target=self._work, args=(make,), name=f"goalreel-{name}", daemon=True)
             for make in engines
         ]
         for thread in self._threads:
@@ -146,18 +147,15 @@ class Batcher[Q, A]:
             QueueFull: `bounded` and no room.
             WorkerDead: nobody will answer.
         """
-        work: Work[Q, A] = Work(request, client, self._key(request), time.monotonic())
+        work: Work[Q, A] = Work(request, client, self._key(request))
         with self._changed:
-            if bounded:
+            if bounded or self._closing:
                 self.check_room(client)
-            elif self._closing:
-                raise WorkerDead(f"the {self.name} model is not running")
             if bounded and len(self._queue) >= self._bounds.queue:
                 busiest, _ = Counter(work.client for work in self._queue).most_common(1)[0]
                 refused = next(work for work in reversed(self._queue) if work.client == busiest)
                 self._queue.remove(refused)
-                with suppress(InvalidStateError):
-                    refused.future.set_exception(self._full())
+                refused.answer(self._full())
             self._queue.append(work)
             self._changed.notify()
         work.future.add_done_callback(lambda f: self._forget(work) if f.cancelled() else None)
@@ -174,11 +172,7 @@ class Batcher[Q, A]:
 
     def close(self, timeout: float = 5.0) -> None:
         """Fail what waits, and after `timeout` seconds also what the model has not answered by then."""
-        with self._changed:
-            self._closing = True
-            waiting, self._queue = self._queue, []
-            self._changed.notify_all()
-        _fail(waiting, WorkerDead("the server is stopping"))
+        self._stop(WorkerDead("the server is stopping"))
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -192,14 +186,35 @@ class Batcher[Q, A]:
             if work in self._queue:
                 self._queue.remove(work)
 
-    def _work(self, make: Callable[[], BatchEngine[Q, A]], engine: BatchEngine[Q, A]) -> None:
+    def _stop(self, reason: BackendError) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._fail_waiting(reason)
+
+    def _fail_waiting(self, reason: BackendError) -> None:
+        with self._changed:
+            waiting, self._queue = self._queue, []
+        _fail(waiting, reason)
+
+    # -- in the engines' threads
+
+    def _work(self, make: Callable[[], BatchEngine[Q, A]]) -> None:
+        engine: BatchEngine[Q, A] | None = None
         held: list[Work[Q, A]] = []
         try:
-            while True:
+            while not self._closing:
+                if engine is None:
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._queue or self._closing)
+                    try:
+                        engine = make()
+                    except BackendError as e:
+                        self._fail_waiting(e)
+                        continue
                 started, size = time.monotonic(), 0
                 try:
-                    if (batch := self._next_batch(engine)) is None:
-                        return
+                    batch = self._next_batch(engine)
                     held = [work for work in held if not work.abandoned] + batch
                     started = time.monotonic()
                     if batch:
@@ -210,29 +225,25 @@ class Batcher[Q, A]:
                     log.exception("the %s model failed", self.name)
                     self._broken = True
                     _fail(held, BackendError(f"the {self.name} model failed: see the server's log"))
-                    engine = make()
+                    engine = None
                 self._note(size, started)
         finally:  # at the end of the server, or where no engine can be made
-            with self._changed:
-                self._closing = True
-                waiting, self._queue = self._queue, []
-                self._changed.notify_all()
-            _fail([*held, *waiting], WorkerDead(f"the {self.name} model is not running"))
+            reason = WorkerDead(f"the {self.name} model is not running")
+            self._stop(reason)
+            _fail(held, reason)
 
-    def _next_batch(self, engine: BatchEngine[Q, A]) -> list[Work[Q, A]] | None:
-        """Take what the engine has room for; wait while there is nothing to do. None when closing."""
+    def _next_batch(self, engine: BatchEngine[Q, A]) -> list[Work[Q, A]]:
+        """Take what the engine has room for; wait while there is nothing to do. Empty when closing."""
         while True:
             # Without the lock: it may copy a cache.
             room = engine.room(self._bounds.size) if self._queue else 0
             with self._changed:
-                if self._closing:
-                    return None
-                batch = self._first(room) if room and self._queue else []
+                batch = self._first(room) if room and self._queue and not self._closing else []
                 remaining = batch[0].arrived + self._bounds.wait - time.monotonic() if batch else 0.0
                 if batch and (len(batch) >= room or remaining <= 0):
                     self._take(batch)
                     return batch
-                if engine.busy:
+                if engine.busy or self._closing:
                     return []
                 self._changed.wait(remaining if self._queue else None)
 
@@ -271,7 +282,7 @@ class Batcher[Q, A]:
             self._under_way = under_way
 
 
-def _fail(works: Sequence[Work], reason: BackendError) -> None:
+def _fail(works: Iterable[Work], reason: BackendError) -> None:
     for work in works:
         work.answer(reason)
 

@@ -20,7 +20,7 @@ from support.studio import LATER, edit, events, finished, made, scripted, state,
 from goalreel.chat.conversation import TokenReply
 from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import DatasetError, InputError
-from goalreel.serving.loading import LoadingChat, LoadingModel
+from goalreel.serving.loading import LoadingModel
 from goalreel.serving.queues import CallEngine
 from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings
@@ -241,7 +241,7 @@ def test_the_page_is_there_before_the_models_and_what_cannot_be_loaded_says_so(t
             raise InputError("no such folder\nwith details")
         return DecodingPlanner()
 
-    models = replace(scripted(), planner=LoadingChat("the planner", build))
+    models = replace(scripted(), planner=LoadingModel("the planner", build))
     with studio(tmp_path, models) as client:
         board = submit(client)
         assert waits(client, board, "planner")["waiting"]["loading"] is True
