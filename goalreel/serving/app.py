@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypedDict
 
 import jinja2
 from fastapi import APIRouter, FastAPI, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
@@ -134,16 +134,16 @@ def render_docs(description: Mapping[str, Any]) -> str:
 router = APIRouter(tags=["operation"])
 
 
-class ModelHealth(BaseModel):
-    """The state of one role's worker."""
+class ModelHealth(TypedDict):
+    """The state of one role's worker: requests in its queue, those that it answers, and its silence."""
 
     alive: bool
-    waiting: Annotated[int, Field(description="Requests in its queue.")]
-    under_way: Annotated[int, Field(description="Requests that it is answering.")]
+    waiting: int
+    under_way: int
     silent_seconds: Annotated[float, Field(description="Since its last token or answer, while at work.")]
 
 
-class Health(BaseModel):
+class Health(TypedDict):
     """`Healthy` with status 200, anything else with 503."""
 
     status: Literal["Healthy", "Unhealthy", "Draining", "Stuck"]
@@ -153,21 +153,19 @@ class Health(BaseModel):
 @router.get("/health", response_model=Health, responses={503: {"model": Health}})
 async def health(service: Here) -> JSONResponse:
     """Report if new work is taken: 503 when a model fails or is stuck, or while shutting down."""
-    if service.draining:
-        status = "Draining"
-    else:
-        status = "Healthy" if service.healthy else "Stuck" if service.stuck else "Unhealthy"
-    models = {
-        role: ModelHealth(
-            alive=batcher.alive,
-            waiting=batcher.waiting,
-            under_way=batcher.under_way,
-            silent_seconds=round(batcher.silent_seconds, 1),
-        )
+    status = "Draining" if service.draining else "Stuck" if service.stuck else "Healthy"
+    if status == "Healthy" and not service.healthy:
+        status = "Unhealthy"
+    models: dict[str, ModelHealth] = {
+        role: {
+            "alive": batcher.alive,
+            "waiting": batcher.waiting,
+            "under_way": batcher.under_way,
+            "silent_seconds": round(batcher.silent_seconds, 1),
+        }
         for role, batcher in service.batchers.items()
     }
-    body = Health(status=status, models=models)
-    return JSONResponse(body.model_dump(), 200 if status == "Healthy" else 503)
+    return JSONResponse(Health(status=status, models=models), 200 if status == "Healthy" else 503)
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=responses())

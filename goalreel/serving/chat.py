@@ -5,7 +5,7 @@ A reply comes whole, or as server-sent events while it is written.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
@@ -22,10 +22,7 @@ from goalreel.image import Image
 from goalreel.serving.chat_format import (
     ChatAnswer,
     ChatBody,
-    ChatChunk,
     ChatMessage,
-    ChunkChoice,
-    Delta,
     Ended,
     ImagePart,
     TextPart,
@@ -36,7 +33,7 @@ from goalreel.serving.chat_format import (
     new_head,
     usage_of,
 )
-from goalreel.serving.errors import EVENTS, HEADERS, ApiError, error_body, responses
+from goalreel.serving.errors import EVENTS, HEADERS, error_body, responses, unknown_model
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import (
     ChatBatcher,
@@ -85,17 +82,17 @@ async def stream(
 async def _events(
     body: ChatBody, piece: str | None, pieces: Pieces, reply: asyncio.Future[TokenReply | NoReply]
 ) -> AsyncIterator[bytes]:
-    head, stop = new_head(body), body.stop or ()
+    head, stop = {**new_head(body), "object": "chat.completion.chunk"}, body.stop or ()
     counted = body.stream_options is not None and body.stream_options.include_usage
     reserve = max(map(len, stop), default=1) - 1  # so much may be the beginning of a text that stops it
     text, sent = "", 0
 
-    def chunk(delta: Delta, **more: object) -> bytes:
-        choice = ChunkChoice.model_validate({"delta": delta, **more})
-        return _event(ChatChunk(**head, choices=[choice]))
+    def chunk(delta: Mapping[str, str], **more: object) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None, **more}
+        return _event({**head, "choices": [choice]})
 
     try:
-        yield chunk(Delta(role="assistant", content=""))
+        yield chunk({"role": "assistant", "content": ""})
         at = None
         while piece is not None and at is None:
             start = max(0, len(text) - reserve)
@@ -103,17 +100,16 @@ async def _events(
             at = find_stop(text, stop, start)
             until = len(text) - reserve if at is None else at
             if until > sent:
-                yield chunk(Delta(content=text[sent:until]))
+                yield chunk({"content": text[sent:until]})
                 sent = until
             piece = await pieces.get() if at is None else piece
         # Who asks for the number of tokens waits for the rest of them, too.
         ended = Ended(text[:at]) if at is not None and not counted else end_reply(await reply, stop)
         if len(ended.text) > sent:
-            logprobs = logprobs_of(ended, body.top_logprobs or 0)
-            yield chunk(Delta(content=ended.text[sent:]), logprobs=logprobs)
-        yield chunk(Delta(), finish_reason=ended.finish_reason)
+            yield chunk({"content": ended.text[sent:]}, logprobs=logprobs_of(ended, body.top_logprobs or 0))
+        yield chunk({}, finish_reason=ended.finish_reason)
         if counted and (usage := usage_of(ended)):
-            yield _event(ChatChunk(**head, choices=[], usage=usage))
+            yield _event({**head, "choices": [], "usage": usage})
         yield b"data: [DONE]\n\n"
     except (HTTPException, BackendError) as e:
         message = str(e.detail) if isinstance(e, HTTPException) else str(e)
@@ -122,13 +118,7 @@ async def _events(
         reply.cancel()
 
 
-def _event(chunk: ChatChunk) -> bytes:
-    # A delta has only what it adds, and a chunk has no usage unless it counts.
-    choices = [
-        c.model_dump(exclude={"delta"}) | {"delta": c.delta.model_dump(exclude_none=True)}
-        for c in chunk.choices
-    ]
-    data = chunk.model_dump(exclude_none=True) | {"choices": choices}
+def _event(data: Mapping[str, object]) -> bytes:
     return b"data: %s\n\n" % json.dumps(data).encode()
 
 
@@ -163,16 +153,14 @@ def models(service: Here) -> ModelList:
 def model(model: str, service: Here) -> ModelCard:
     """One name that `model` may take."""
     if model not in service.names():
-        served = ", ".join(service.names())
-        message = f"no model of that name here: this server has {served}"
-        raise ApiError(404, message, param="model", code="model_not_found")
+        raise unknown_model(f"no model of that name here: this server has {', '.join(service.names())}")
     return _card(model, service)
 
 
 def _card(name: str, service: Service) -> ModelCard:
-    if service.names()[name] != "planner":
-        return ModelCard(id=name)
-    return ModelCard(id=name, trained_steps=service.models.planner_dialect.trained_steps)
+    is_planner = service.names()[name] == "planner"
+    steps = service.models.planner_dialect.trained_steps if is_planner else None
+    return ModelCard(id=name, trained_steps=steps)
 
 
 @router.post("/chat/completions", response_model=ChatAnswer, responses=responses(404, 424) | EVENTS)

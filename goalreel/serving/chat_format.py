@@ -8,7 +8,8 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from itertools import accumulate
+from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -157,14 +158,14 @@ class ChatBody(BaseModel):
         return self
 
 
-class AssistantMessage(BaseModel):
+class AssistantMessage(TypedDict):
     """The turn that the model added."""
 
-    role: Literal["assistant"] = "assistant"
+    role: Literal["assistant"]
     content: str
 
 
-class TokenLogprob(BaseModel):
+class TokenLogprob(TypedDict):
     """A token, how likely it was (natural logarithm; -9999 for never), and its UTF-8 bytes."""
 
     token: str
@@ -178,23 +179,22 @@ class ChosenLogprob(TokenLogprob):
     top_logprobs: list[TokenLogprob]
 
 
-class ChoiceLogprobs(BaseModel):
+class ChoiceLogprobs(TypedDict):
     """The tokens of an answer."""
 
     content: list[ChosenLogprob]
 
 
-class CompletionChoice(BaseModel):
-    """The one answer; the server gives no second."""
+class CompletionChoice(TypedDict):
+    """The one answer. `finish_reason` is `length` where the reply was cut off, and is no answer."""
 
-    index: Literal[0] = 0
+    index: Literal[0]
     message: AssistantMessage
-    logprobs: ChoiceLogprobs | None = None
-    finish_reason: Literal["stop", "length"] = "stop"
-    """`length`: the reply was cut off, and is no answer."""
+    logprobs: ChoiceLogprobs | None
+    finish_reason: Literal["stop", "length"]
 
 
-class ChatUsage(BaseModel):
+class ChatUsage(TypedDict):
     """Numbers of tokens that the request and the reply have."""
 
     prompt_tokens: int
@@ -202,43 +202,20 @@ class ChatUsage(BaseModel):
     total_tokens: int
 
 
-class ChatAnswer(BaseModel):
-    """A chat completion."""
+class AnswerHead(TypedDict):
+    """The beginning of an answer and of each of its chunks."""
 
     id: str
-    object: Literal["chat.completion"] = "chat.completion"
     created: int
     model: str
+
+
+class ChatAnswer(AnswerHead):
+    """A chat completion. `usage` is null where the model behind does not count."""
+
+    object: Literal["chat.completion"]
     choices: list[CompletionChoice]
-    usage: ChatUsage | None = None
-    """Null where the model behind does not count."""
-
-
-class Delta(BaseModel):
-    """Addition of a chunk to the reply."""
-
-    role: Literal["assistant"] | None = None
-    content: str | None = None
-
-
-class ChunkChoice(BaseModel):
-    """A piece of the one answer."""
-
-    index: Literal[0] = 0
-    delta: Delta
-    logprobs: ChoiceLogprobs | None = None
-    finish_reason: Literal["stop", "length"] | None = None
-
-
-class ChatChunk(BaseModel):
-    """A piece of a chat completion, in an event of a stream that ends with `data: [DONE]`."""
-
-    id: str
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    usage: ChatUsage | None = None
+    usage: ChatUsage | None
 
 
 @dataclass(frozen=True)
@@ -247,7 +224,7 @@ class Ended:
 
     text: str
     finish_reason: Literal["stop", "length"] = "stop"
-    tokens: tuple[Token, ...] = ()
+    tokens: Sequence[Token] = ()
     usage: Usage | None = None
 
 
@@ -266,13 +243,9 @@ def end_reply(reply: TokenReply | NoReply, stop: Sequence[str]) -> Ended:
     at = find_stop(ended.text, stop)
     if at is None:
         return ended
-    tokens, length = [], 0
-    for token in ended.tokens:
-        length += len(token.text)
-        if length > at:
-            break
-        tokens.append(token)
-    return Ended(ended.text[:at], "stop", tuple(tokens), ended.usage)
+    ends = accumulate(len(token.text) for token in ended.tokens)
+    tokens = [token for token, end in zip(ended.tokens, ends, strict=True) if end <= at]
+    return Ended(ended.text[:at], "stop", tokens, ended.usage)
 
 
 def find_stop(text: str, stop: Sequence[str], start: int = 0) -> int | None:
@@ -287,16 +260,23 @@ def answer(body: ChatBody, reply: TokenReply | NoReply) -> ChatAnswer:
         HTTPException: as `end_reply`.
     """
     ended = end_reply(reply, body.stop or ())
-    choice = CompletionChoice(
-        message=AssistantMessage(content=ended.text),
-        logprobs=logprobs_of(ended, body.top_logprobs or 0),
-        finish_reason=ended.finish_reason,
-    )
-    return ChatAnswer(**new_head(body), choices=[choice], usage=usage_of(ended))
+    return {
+        **new_head(body),
+        "object": "chat.completion",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": ended.text},
+                "logprobs": logprobs_of(ended, body.top_logprobs or 0),
+                "finish_reason": ended.finish_reason,
+            }
+        ],
+        "usage": usage_of(ended),
+    }
 
 
-def new_head(body: ChatBody) -> dict[str, Any]:
-    """Make the beginning of an answer and of each of its chunks."""
+def new_head(body: ChatBody) -> AnswerHead:
+    """Make the beginning of an answer with an id of its own."""
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": body.model}
 
 
@@ -305,24 +285,24 @@ def usage_of(ended: Ended) -> ChatUsage | None:
     if (usage := ended.usage) is None:
         return None
     total = usage.prompt + usage.reply
-    return ChatUsage(prompt_tokens=usage.prompt, completion_tokens=usage.reply, total_tokens=total)
+    return {"prompt_tokens": usage.prompt, "completion_tokens": usage.reply, "total_tokens": total}
 
 
 def logprobs_of(ended: Ended, top: int) -> ChoiceLogprobs | None:
     """List the tokens' probabilities; None where the model behind does not tell."""
     chosen = [_chosen(token, top) for token in ended.tokens]
-    return ChoiceLogprobs(content=chosen) if chosen else None
+    return {"content": chosen} if chosen else None
 
 
 def _chosen(token: Token, top: int) -> ChosenLogprob:
     ranked = sorted(token.alternatives.items(), key=lambda item: -item[1])
-    return ChosenLogprob(
-        **_logprob(token.text, token.alternatives[token.text]).model_dump(),
-        top_logprobs=[_logprob(text, chance) for text, chance in ranked[:top]],
-    )
+    alternatives = [_logprob(text, chance) for text, chance in ranked[:top]]
+    return {**_logprob(token.text, token.alternatives[token.text]), "top_logprobs": alternatives}
 
 
 def _logprob(text: str, chance: float) -> TokenLogprob:
-    return TokenLogprob(
-        token=text, logprob=math.log(chance) if chance > 0 else NEVER, bytes=list(text.encode())
-    )
+    return {
+        "token": text,
+        "logprob": math.log(chance) if chance > 0 else NEVER,
+        "bytes": list(text.encode()),
+    }

@@ -74,6 +74,11 @@ class ApiError(HTTPException):
         self.param, self.code = param, code
 
 
+def unknown_model(message: str) -> ApiError:
+    """Make the refusal of a model's name."""
+    return ApiError(404, message, param="model", code="model_not_found")
+
+
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
     """Describe what a route may answer besides success, for its OpenAPI description."""
     always = (400, 401, 403, 413, 422, 429, 503)

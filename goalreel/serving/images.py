@@ -8,13 +8,12 @@ import base64
 import binascii
 import io
 import json
-import math
 import secrets
 import struct
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -28,11 +27,7 @@ from goalreel.serving.service import Here, Service, ask_while_connected
 from goalreel.types import Edit, Failure
 
 FORMATS = ("PNG", "JPEG", "WEBP")
-
-
 ANSWERS = responses(404, 424) | EVENTS
-PATCH = 16
-"""Pixels of a side that a token stands for, as in FLUX's transformers."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -96,35 +91,18 @@ def _pixels(data: bytes) -> int:
 router = APIRouter()
 
 
-class ImageData(BaseModel):
+class ImageData(TypedDict):
     """One picture: its PNG as base64."""
 
     b64_json: str
 
 
-class InputTokens(BaseModel):
-    """Tokens of a request by kind."""
-
-    image_tokens: int
-    text_tokens: int
-
-
-class ImageUsage(BaseModel):
-    """An estimate: a token for 16 x 16 pixels, and one for 4 bytes of the prompt. Editors count none."""
-
-    input_tokens: int
-    output_tokens: int
-    total_tokens: int
-    input_tokens_details: InputTokens
-
-
-class ImagesAnswer(BaseModel):
-    """The one picture, and the seed that made it."""
+class ImagesAnswer(TypedDict):
+    """The one picture, and the seed that made it. Editors count no tokens, so there is no `usage`."""
 
     created: int
     data: list[ImageData]
     seed: int
-    usage: ImageUsage
 
 
 class ImageOptions(BaseModel):
@@ -181,16 +159,16 @@ class InterleaveThinkerEdit(BaseModel):
     seed: Seed | None = None
 
 
-class InterleaveThinkerAnswer(BaseModel):
+class InterleaveThinkerAnswer(TypedDict):
     """The answer that InterleaveThinker's training code reads, without an echo of the original image."""
 
-    success: bool = True
+    success: bool
     task_id: str
     edited_image: str
     seed: int
     original_prompt: str
     processing_time: float
-    error: str | None = None
+    error: str | None
 
 
 @router.post("/v1/images/edits", tags=["OpenAI-compatible"], response_model=ImagesAnswer, responses=ANSWERS)
@@ -228,13 +206,15 @@ async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> 
     sent = [] if body.image is None else [from_base64(body.image)]
     sources = await decode_all(sent, service.settings.max_pixels)
     picture, seed = await _edit(request, service, sources, body.prompt, body.seed)
-    return InterleaveThinkerAnswer(
-        task_id=uuid.uuid4().hex,
-        edited_image=await asyncio.to_thread(to_base64, picture),
-        seed=seed,
-        original_prompt=body.prompt,
-        processing_time=time.monotonic() - started,
-    )
+    return {
+        "success": True,
+        "task_id": uuid.uuid4().hex,
+        "edited_image": await asyncio.to_thread(to_base64, picture),
+        "seed": seed,
+        "original_prompt": body.prompt,
+        "processing_time": time.monotonic() - started,
+        "error": None,
+    }
 
 
 async def _answer(
@@ -242,9 +222,8 @@ async def _answer(
 ) -> ImagesAnswer | Response:
     picture, seed = await _edit(request, service, sources, options.prompt, options.seed)
     encoded, created = await asyncio.to_thread(to_base64, picture), int(time.time())
-    usage = _usage(sources, options.prompt, picture)
     if not options.stream:
-        return ImagesAnswer(created=created, data=[ImageData(b64_json=encoded)], seed=seed, usage=usage)
+        return {"created": created, "data": [{"b64_json": encoded}], "seed": seed}
     width, height = picture.size
     data = {
         "type": event,
@@ -255,28 +234,9 @@ async def _answer(
         "background": "opaque",
         "quality": "auto",
         "seed": seed,
-        "usage": usage.model_dump(),
     }
     body = f"event: {event}\ndata: {json.dumps(data)}\n\n"
     return Response(body, media_type="text/event-stream", headers=HEADERS)
-
-
-def _usage(sources: Sequence[Image], prompt: str, picture: Image) -> ImageUsage:
-    input_tokens, drawn = sum(map(_tokens, sources)), _tokens(picture)
-    text_tokens = math.ceil(len(prompt.encode()) / 4)
-    details = InputTokens(image_tokens=input_tokens, text_tokens=text_tokens)
-    total = input_tokens + text_tokens + drawn
-    return ImageUsage(
-        input_tokens=input_tokens + text_tokens,
-        output_tokens=drawn,
-        total_tokens=total,
-        input_tokens_details=details,
-    )
-
-
-def _tokens(picture: Image) -> int:
-    width, height = picture.size
-    return math.ceil(width / PATCH) * math.ceil(height / PATCH)
 
 
 async def _edit(

@@ -31,10 +31,10 @@ from goalreel.loop import LoopArguments
 from goalreel.models.names import ModelName
 from goalreel.planners.chat import ChatPlanner
 from goalreel.progress import OnText, reply_listener
-from goalreel.serving.errors import CLIENT_GONE, ApiError
+from goalreel.serving.errors import CLIENT_GONE, unknown_model
 from goalreel.serving.queues import BatchBounds, Batcher, CallEngine
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.types import Answer, Candidate, Edit, Failure, Role, Task, stage_of
+from goalreel.types import Answer, Edit, Failure, Role, Task, stage_of
 from goalreel.types import Request as ModelRequest
 
 type ChatBatcher = Batcher[ChatRequest, TokenReply | NoReply]
@@ -71,20 +71,7 @@ class Service:
         if isinstance(chat, DecodingChat):
             observe = functools.partial(self.metrics.called, role)
             return Batcher(role, [chat.decoder], self._bounds, observe=observe)
-
-        def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
-            conversations, schema = [r.conversation for r in requests], requests[0].schema
-            # A chat model behind a server gets each request by itself, so that its pieces have one owner.
-            listener = _Listener(requests[0].begin if len(requests) == 1 else None)
-            with reply_listener(listener.begin):
-                replies = request_replies(chat, conversations, schema, tokens=requests[0].tokens)
-            for request, reply in zip(requests, replies, strict=False):
-                text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
-                if request.on_text is not None and text and not listener.has_heard:
-                    request.on_text(text)
-            return replies
-
-        return self._calls(role, call, key=_call_key)
+        return self._calls(role, functools.partial(_call_chat, chat), key=_call_key)
 
     def _calls[Q, A](
         self,
@@ -113,10 +100,8 @@ class Service:
 
     def names(self) -> dict[str, str]:
         """Name of a model in requests -> its role."""
-        models = self.models
-        served = {models.planner_name: "planner", models.critic_name: "critic", models.editor_name: "editor"}
-        roles = {role: role for role in self.batchers}
-        return {name: role for name, role in served.items() if role in self.batchers} | roles
+        named = {name: role for role, name in self.models.names().items() if role in self.batchers}
+        return named | {role: role for role in self.batchers}
 
     def chat(self, model: str) -> ChatBatcher:
         """The batcher of a chat model.
@@ -128,7 +113,7 @@ class Service:
         if role not in ("planner", "critic"):
             chat_models = ", ".join(n for n, r in self.names().items() if r != "editor") or "no chat model"
             message = f"no chat model of that name here: this server has {chat_models}"
-            raise ApiError(404, message, param="model", code="model_not_found")
+            raise unknown_model(message)
         return self.batchers[role]
 
     def editor(self) -> EditBatcher:
@@ -147,23 +132,30 @@ class Service:
             batcher.close(timeout)
 
 
-class _Listener:
-    """Hands on the pieces of one reply, and knows whether there were any."""
+def _call_chat(chat: Chat, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
+    """Call a chat model that answers whole batches, and tell each its reply as far as it has not heard it."""
+    first, heard = requests[0], False
 
-    def __init__(self, begin: Callable[[], OnText | None] | None) -> None:
-        self._begin = begin
-        self.has_heard = False
-
-    def begin(self) -> OnText | None:
-        tell = None if self._begin is None else self._begin()
-        if tell is None:
-            return None
+    def begin() -> OnText | None:
+        # A chat model behind a server gets each request by itself, so that its pieces have one owner.
+        tell = first.begin() if first.begin is not None and len(requests) == 1 else None
 
         def hear(piece: str) -> None:
-            self.has_heard = True
-            tell(piece)
+            nonlocal heard
+            heard = True
+            if tell is not None:
+                tell(piece)
 
-        return hear
+        return None if tell is None else hear
+
+    with reply_listener(begin):
+        conversations = [request.conversation for request in requests]
+        replies = request_replies(chat, conversations, first.schema, tokens=first.tokens)
+    for request, reply in zip(requests, replies, strict=False):
+        text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
+        if request.on_text is not None and text and not heard:
+            request.on_text(text)
+    return replies
 
 
 def _call_key(request: ChatRequest) -> tuple[bool, str]:
@@ -221,29 +213,21 @@ class Metrics:
     """The counters of one application, in a registry of its own."""
 
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
+        self._registry = CollectorRegistry()
+        gauge = functools.partial(Gauge, registry=self._registry)
+        histogram = functools.partial(Histogram, registry=self._registry)
+        labels = ["route", "code"]
         self._requests = Counter(
-            "goalreel_requests", "HTTP requests answered", ["route", "code"], registry=registry
+            "goalreel_requests", "HTTP requests answered", labels, registry=self._registry
         )
-        self._latency = Histogram(
-            "goalreel_request_seconds", "Time to answer", ["route"], buckets=SECONDS, registry=registry
+        self._latency = histogram("goalreel_request_seconds", "Time to answer", ["route"], buckets=SECONDS)
+        self._sizes = histogram("goalreel_batch_size", "Requests a model call", ["model"], buckets=SIZES)
+        self._calls = histogram("goalreel_model_seconds", "Time in model calls", ["model"], buckets=SECONDS)
+        self._waiting = gauge("goalreel_queue_length", "Requests waiting for a model", ["model"])
+        self._alive = gauge(
+            "goalreel_model_alive", "0 while the model's last call failed by a bug", ["model"]
         )
-        self._sizes = Histogram(
-            "goalreel_batch_size", "Requests a model call", ["model"], buckets=SIZES, registry=registry
-        )
-        self._calls = Histogram(
-            "goalreel_model_seconds", "Time in model calls", ["model"], buckets=SECONDS, registry=registry
-        )
-        self._waiting = Gauge(
-            "goalreel_queue_length", "Requests waiting for a model", ["model"], registry=registry
-        )
-        self._alive = Gauge(
-            "goalreel_model_alive",
-            "0 while the model's last call failed by a bug",
-            ["model"],
-            registry=registry,
-        )
-        self._boards = Gauge("goalreel_storyboards", "Storyboards held", ["status"], registry=registry)
+        self._boards = gauge("goalreel_storyboards", "Storyboards held", ["status"])
 
     def answered(self, route: str, code: int, seconds: float) -> None:
         """Count one HTTP request; `route` is the route's template, never what the client typed."""
@@ -290,25 +274,17 @@ class QueuedChat:
             BackendError: the model cannot be called.
             concurrent.futures.CancelledError: the job was cancelled.
         """
-        replies = self._ask(
-            [ChatRequest(c, schema, on_text=self._begin(), begin=self._begin) for c in conversations]
-        )
-        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
+        requests = [ChatRequest(c, schema, on_text=self._begin(), begin=self._begin) for c in conversations]
+        return [reply.text if isinstance(reply, TokenReply) else reply for reply in self._ask(requests)]
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> list[TokenReply | NoReply]:
-        """Wait for every answer; it has tokens where the model gives them.
-
-        Raises:
-            BackendError, concurrent.futures.CancelledError: as `complete`.
-        """
+        """Wait for every answer, with its tokens where the model gives them. Raises as `complete`."""
         return self._ask([ChatRequest(c, schema, tokens=True) for c in conversations])
 
     def _ask(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        self._waiting = [
-            self._batcher.put(request, client=self._client, bounded=False) for request in requests
-        ]
+        self._waiting = [self._batcher.put(r, client=self._client, bounded=False) for r in requests]
         if self._cancelled:
             self.cancel()
         return [future.result() for future in self._waiting]
@@ -347,29 +323,20 @@ class ServedModels:
             threshold=loop.critic_threshold,
         )
         self._editor = service.editor()
-        names: dict[Role, str] = {
-            "planner": models.planner_name,
-            "editor": models.editor_name,
-            "critic": models.critic_name,
-        }
-        self.makers = makers(names.get)
+        self.makers = makers(models.names().get)
         """The models' names in claims."""
-        self.loop: LoopArguments = {
-            **loop.loop_arguments,
-            "editors": ModelName.parse(models.editor_name).labels,
-        }
+        editors = ModelName.parse(models.editor_name).labels
+        self.loop: LoopArguments = {**loop.loop_arguments, "editors": editors}
         """Arguments of the loop for the server's storyboards."""
 
     async def ask(self, request: ModelRequest) -> Answer:
         """Ask the model that answers such a request; one that cannot be called is a Failure."""
         try:
-            match request:
-                case Task():
-                    return await self._in_thread(self._planner.plan, request)
-                case Edit():
-                    return await self._editor.ask(request, client=self._client, bounded=False)
-                case Candidate():
-                    return await self._in_thread(self._critic.judge, request)
+            if isinstance(request, Edit):
+                return await self._editor.ask(request, client=self._client, bounded=False)
+            call: Callable[..., Any] = self._planner.plan if isinstance(request, Task) else self._critic.judge
+            loop = asyncio.get_running_loop()
+            return (await loop.run_in_executor(self._threads, call, [request]))[0]
         except BackendError as e:
             return as_failure(stage_of(request), e)
 
@@ -377,7 +344,3 @@ class ServedModels:
         """Take back what waits for an answer, and whatever comes later."""
         for chat in self._chats:
             chat.cancel()
-
-    async def _in_thread[Q, A](self, call: Callable[[Sequence[Q]], Sequence[A]], request: Q) -> A:
-        loop = asyncio.get_running_loop()
-        return (await loop.run_in_executor(self._threads, call, [request]))[0]

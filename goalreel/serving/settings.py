@@ -43,6 +43,10 @@ class Models:
     critic_dialect: "Dialect" = field(default_factory=_own_dialect)
     """The wording of the questions of the storyboard agents."""
 
+    def names(self) -> dict[Role, str]:
+        """The models' names by their roles."""
+        return {"planner": self.planner_name, "critic": self.critic_name, "editor": self.editor_name}
+
     def __post_init__(self) -> None:
         if self.planner is None and self.critic is None and self.editor is None:
             raise ValueError("nothing to serve: name a planner, a critic or an editor")

@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 import uuid
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,7 +24,7 @@ from goalreel.claims import NOBODY, attributed
 from goalreel.drivers import drive
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.loop import OnUnverified
+from goalreel.loop import LoopArguments, OnUnverified
 from goalreel.serving.errors import EVENTS, HEADERS, Wording, responses
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here, ServedModels, Service
@@ -35,8 +35,6 @@ log = logging.getLogger(__name__)
 
 type JobStatus = Literal["running", "done", "failed", "cancelled"]
 HEARTBEAT_SECONDS = 15
-
-
 RETRY_SECONDS = 10
 MAX_PICTURES, MAX_DONE = 32, 100
 """In one request; the bounds on its bytes and pixels count all pictures together."""
@@ -51,8 +49,8 @@ class Job:
         self.status: JobStatus = "running"
         self.body = b""
         """The finished storyboard as JSON."""
-        self.complete, self.degraded, self.end_checked = False, "", NOBODY
-        """The finished storyboard's."""
+        self.worth: dict[str, Any] = {"complete": False, "degraded": "", "end_checked": NOBODY}
+        """Fields of the finished storyboard."""
         self.owed = False
         """It finished while the server shut down, and nobody has fetched it yet."""
         self.running: asyncio.Task[None] | None = None
@@ -67,7 +65,7 @@ class Job:
         A storyboard that lost a model on the way is `failed`, and can be fetched all the same.
         """
         status: JobStatus = "failed"
-        options: dict[str, Any] = {
+        options: LoopArguments = {
             **self._models.loop,
             "max_attempts": max_attempts,
             "on_unverified": on_unverified,
@@ -75,10 +73,9 @@ class Job:
         try:
             board = await drive(task, self._models.ask, observe=self._observe, **options)
             board = attributed(board, self._models.makers)
-            self.complete, self.degraded = board.complete, board.degraded
-            self.end_checked = board.end_checked
+            self.worth = {name: getattr(board, name) for name in self.worth}
             self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())
-            status = "failed" if self.degraded else "done"
+            status = "failed" if board.degraded else "done"
         except asyncio.CancelledError:
             status = "cancelled"
             raise
@@ -112,8 +109,7 @@ class Job:
                 self._tell("edited", place)
             case Verdict():
                 names = {"success", "reasoning", "probability", "pictures_only"}
-                verdict = answer.model_dump(include=names)
-                self._tell("judged", place | verdict)
+                self._tell("judged", place | answer.model_dump(include=names))
             case Failure():
                 self._tell("failure", {**place, "stage": answer.stage, "message": answer.message})
 
@@ -143,19 +139,11 @@ class Jobs:
         return {status: counts[status] for status in ("running", "done", "failed")}
 
     def check_room(self) -> None:
-        """Check that another storyboard may start.
-
-        Raises:
-            HTTPException: 404, a model is missing; 429, too many under way.
-        """
+        """Check that another storyboard may start. Raises as `check_room`."""
         check_room(self._service, self.counts()["running"])
 
     def submit(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> Job:
-        """Start a storyboard.
-
-        Raises:
-            HTTPException: as `check_room`.
-        """
+        """Start a storyboard. Raises as `check_room`."""
         self.check_room()
         job = Job(self._service, self._threads)
         self._jobs[job.id] = job
@@ -175,11 +163,7 @@ class Jobs:
         return self._jobs[job_id]
 
     def cancel(self, job_id: str) -> None:
-        """Stop a job if it runs, and delete it.
-
-        Raises:
-            HTTPException: 404, there is none of that id.
-        """
+        """Stop a job if it runs, and delete it. Raises as `find`."""
         job = self.find(job_id)
         del self._jobs[job_id]
         if job.running is not None:
@@ -199,12 +183,11 @@ class Jobs:
             log.error("%s failed", task.get_name(), exc_info=task.exception())
         if job.id in self._jobs:
             self._jobs.move_to_end(job.id)
-        finished = [j for j in self._jobs.values() if j.status != "running"]
+        finished = deque(j for j in self._jobs.values() if j.status != "running")
         size = sum(len(j.body) for j in finished)
-        for oldest in finished[:-1]:
-            if len(finished) <= self._settings.max_stored and size <= self._settings.max_stored_bytes:
-                break
-            finished.remove(oldest)
+        limit, max_bytes = self._settings.max_stored, self._settings.max_stored_bytes
+        while len(finished) > 1 and (len(finished) > limit or size > max_bytes):
+            oldest = finished.popleft()
             size -= len(oldest.body)
             del self._jobs[oldest.id]
 
@@ -326,13 +309,7 @@ async def submitted_task(body: Submission, max_pixels: int) -> Task:
 
 def _state(job: Job) -> JobState:
     """Report how a job stands, without the record."""
-    return JobState(
-        id=job.id,
-        status=job.status,
-        complete=job.complete,
-        degraded=job.degraded,
-        end_checked=job.end_checked,
-    )
+    return JobState(id=job.id, status=job.status, **job.worth)
 
 
 def _jobs(request: Request) -> Jobs:

@@ -15,7 +15,7 @@ from goalreel.extras import absent
 from goalreel.http.probe import probe
 from goalreel.models.model_set import ModelSet
 from goalreel.streaming.board import ErrorCode, ModelNames
-from goalreel.streaming.model_caller import ModelCaller, ModelThread
+from goalreel.streaming.model_caller import ModelCaller, ModelQueue
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.session import Session
 from goalreel.types import ROLES, Role
@@ -68,20 +68,17 @@ class Probes:
         return [f"the {role}: {self._remarks[role]}" for role in ROLES if role in self._remarks]
 
     async def _probe(self, role: Role, timeout: float, late: float) -> None:
-        thread, ask = ModelThread(f"goalreel-probe-{role}"), partial(probe, getattr(self._model_set, role))
-        try:
-            while True:
-                began = time.monotonic()
-                try:
-                    remark = await thread.call(ask, max(PAUSE_S, late - began))
-                    break
-                except (BackendError, TimeoutError) as e:
-                    self._problems[role] = str(e) or f"no answer within {timeout:g} s"
-                    if time.monotonic() + PAUSE_S > late:
-                        return
-                await asyncio.sleep(PAUSE_S)
-        finally:
-            thread.close()
+        queue, ask = ModelQueue(f"goalreel-probe-{role}"), partial(probe, getattr(self._model_set, role))
+        while True:
+            began = time.monotonic()
+            try:
+                remark = await queue.call(ask, max(PAUSE_S, late - began))
+                break
+            except (BackendError, TimeoutError) as e:
+                self._problems[role] = str(e) or f"no answer within {timeout:g} s"
+                if time.monotonic() + PAUSE_S > late:
+                    return
+            await asyncio.sleep(PAUSE_S)
         self._problems.pop(role, None)
         if remark is not None:
             self.answers[role] = f"answered in {time.monotonic() - began:.3f} s"
@@ -124,12 +121,8 @@ class EngineLoop:
             model_set.prepare(self._note_loading)
             return model_set
 
-        worker = ModelThread("goalreel-load")
-        try:
-            self._model_set = await worker.call(build)
-            return ModelCaller(self._model_set)
-        finally:
-            worker.close()
+        self._model_set = await ModelQueue("goalreel-load").call(build)
+        return ModelCaller(self._model_set)
 
     def _note_loading(self, role: Role) -> None:
         self._loading = role, time.monotonic()
@@ -213,11 +206,9 @@ class EngineLoop:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
-        """End the loop and release the models. Takes half a second at most."""
+        """End the loop. Takes half a second at most."""
         self.call(self._closing.set)
         self._thread.join(0.5)
-        if self.loading[0] == "ready" and not self._models.cancelled():
-            self._models.result().close()
 
 
 def one_line(error: BaseException) -> str:

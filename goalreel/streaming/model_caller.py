@@ -2,12 +2,10 @@
 
 import asyncio
 import math
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, overload
@@ -32,14 +30,12 @@ from goalreel.types import (
     stage_of,
 )
 
-POLL_SECONDS = 0.2
-"""Seconds between two checks whether a call has begun, or takes too long."""
 COOL_DOWN = 10.0
 """Seconds for which a task does not call a model again that could not be called."""
 PICTURES_ALONE = "it looks at pictures alone: nobody compared the live frame with the words"
 """The reason why a critic of picture checks takes nothing for done."""
 MAX_ABANDONED = 4
-"""Limit of a thread's calls under way that nobody waits for. Until one ends, no other begins."""
+"""Limit of a model's calls under way that nobody waits for. Until one ends, no other begins."""
 
 
 @dataclass(eq=False)
@@ -57,9 +53,8 @@ class ModelCall:
     """Counts those of the model's server."""
 
     def make(self) -> None:
-        """Make the call, in the model's thread."""
+        """Make the call, in a thread of its own."""
         if self.answer.set_running_or_notify_cancel():
-            self.start = time.monotonic()
             try:
                 result = self.abort.run(partial(with_retry_listener, self.run, self._note_retry))
             except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
@@ -67,9 +62,13 @@ class ModelCall:
             else:
                 self.answer.set_result(result)
 
-    def remaining(self) -> float:
-        """Seconds until the call has taken too long, counted from its start."""
-        return math.inf if self.timeout is None else self.start + self.timeout - time.monotonic()
+    async def settle(self) -> None:
+        """Wait until the call ends or has taken too long, counted from its start."""
+        limit = None if self.timeout is None else max(0.0, self.start + self.timeout - time.monotonic())
+        ended = asyncio.wrap_future(self.answer)
+        await asyncio.wait([ended], timeout=limit)
+        if not ended.cancel() and not ended.cancelled():
+            ended.exception()  # whoever asked has it
 
     def describe(self, model: str) -> str:
         """Say for how long `model` has been waited for."""
@@ -82,23 +81,8 @@ class ModelCall:
         self.retries = number
 
 
-class _ThreadQueue:
-    """One thread and the calls that are queued for it."""
-
-    def __init__(self, name: str) -> None:
-        self.queue: queue.SimpleQueue[ModelCall | None] = queue.SimpleQueue()
-        self.current: ModelCall | None = None
-        threading.Thread(target=self._serve, name=name, daemon=True).start()
-
-    def _serve(self) -> None:
-        while (call := self.queue.get()) is not None:
-            self.current = call
-            call.make()
-            self.current = call = None
-
-
-class ModelThread:
-    """A thread that makes calls one after the other. A call that hangs does not delay the exit.
+class ModelQueue:
+    """Makes calls one after the other, in daemon threads. A call that hangs does not delay the exit.
 
     Of a call that nobody waits for any more, the HTTP requests are aborted and the answer is dropped. Where
     the model is `remote`, the next call does not wait for its end.
@@ -106,59 +90,44 @@ class ModelThread:
 
     def __init__(self, name: str, *, remote: bool = False) -> None:
         self._name, self._remote = name, remote
-        self._thread = _ThreadQueue(name)
-        self._abandoned: list[_ThreadQueue] = []
+        self._turn = asyncio.Lock()
+        self._last: ModelCall | None = None
+        self._abandoned: list[ModelCall] = []
 
     async def call[Result](self, run: Callable[[], Result], timeout: float | None = None) -> Result:
-        """Run a function and wait for its result. Raises as `wait_for`."""
+        """Run a function and wait for its result, as `wait_for` does."""
         return await self.wait_for(ModelCall(run, timeout))
 
     async def wait_for(self, call: ModelCall) -> Any:
         """Make a call and wait for its result, without blocking the event loop.
 
         It may take its time-out from its start on. A queued call waits for the one before it, as long as that
-        one may take. A call that takes too long keeps its thread, and a new thread makes the queued ones. If
-        the caller is cancelled, a queued call is never made.
+        one may take. If the caller is cancelled, a queued call is never made.
 
         Raises:
             TimeoutError: the call took too long.
             BackendError: MAX_ABANDONED calls that nobody waits for have not ended.
         """
-        self._abandoned = [thread for thread in self._abandoned if thread.current is not None]
+        self._abandoned = [left for left in self._abandoned if not left.answer.done()]
         if len(self._abandoned) >= MAX_ABANDONED:
             raise BackendError(
                 f"{MAX_ABANDONED} calls that took too long are still running: restart the model or its server"
             )
-        self._thread.queue.put(call)
-        answer = asyncio.wrap_future(call.answer)
-        try:
-            while not answer.done():
-                await asyncio.wait([answer], timeout=min(max(call.remaining(), 0.0), POLL_SECONDS))
-                current = self._thread.current
-                if current is not None and current.remaining() <= 0:
-                    self._replace_thread()
-                if call.remaining() <= 0 and not answer.done():
+        async with self._turn:
+            if self._last is not None and not self._remote:
+                await self._last.settle()
+            self._last, call.start = call, time.monotonic()
+            threading.Thread(target=call.make, name=self._name, daemon=True).start()
+            answer = asyncio.wrap_future(call.answer)
+            try:
+                if not (await asyncio.wait([answer], timeout=call.timeout))[0]:
                     raise TimeoutError
-            return answer.result()
-        finally:
-            answer.cancel()
-            if not call.answer.cancel() and not call.answer.done():
-                call.abort.request()
-                if self._remote and self._thread.current is call:
-                    self._replace_thread()
-
-    def close(self) -> None:
-        """End the thread after the calls that are queued."""
-        self._thread.queue.put(None)
-
-    def _replace_thread(self) -> None:
-        """Let a new thread make the calls that are queued for one that hangs."""
-        hanging, self._thread = self._thread, _ThreadQueue(self._name)
-        self._abandoned.append(hanging)
-        with suppress(queue.Empty):
-            while True:
-                self._thread.queue.put(hanging.queue.get_nowait())
-        hanging.queue.put(None)
+                return answer.result()
+            finally:
+                if not answer.done():
+                    answer.cancel()
+                    call.abort.request()
+                    self._abandoned.append(call)
 
 
 class ModelCaller:
@@ -171,13 +140,13 @@ class ModelCaller:
         """Seconds that a call may take; None is no limit."""
         self.draws_early = "edit" in model_set.remote
         """The editor may begin a picture that may be dropped: no other one waits for its end."""
-        self._threads: dict[Stage, ModelThread] = {
-            stage: ModelThread(f"goalreel-{stage}", remote=stage in model_set.remote)
+        self._queues: dict[Stage, ModelQueue] = {
+            stage: ModelQueue(f"goalreel-{stage}", remote=stage in model_set.remote)
             for stage in ROLE_OF_STAGE
         }
         # A server answers several calls at once: judging live frames need not wait for rendered pictures.
         remote = "judge" in model_set.remote
-        self._live_thread = ModelThread("goalreel-live", remote=True) if remote else self._threads["judge"]
+        self._live_queue = ModelQueue("goalreel-live", remote=True) if remote else self._queues["judge"]
         self._unavailable: dict[Stage, tuple[float, str]] = {}
         self._pending: list[tuple[Stage, ModelCall]] = []
 
@@ -197,7 +166,7 @@ class ModelCaller:
 
         A yes of picture checks (`Verdict.pictures_only`) says nothing of that: it is a Failure.
         """
-        answer = await self._call("judge", partial(self._live_critic.judge, [candidate]), self._live_thread)
+        answer = await self._call("judge", partial(self._live_critic.judge, [candidate]), self._live_queue)
         if isinstance(answer, Verdict) and answer.success and answer.pictures_only:
             return Failure(stage="judge", message=PICTURES_ALONE)
         return answer
@@ -233,20 +202,15 @@ class ModelCaller:
                 waits.append(f"the {ROLE_OF_STAGE[stage]} {text}")
         return waits
 
-    def close(self) -> None:
-        """End every thread after the calls that are queued."""
-        for thread in (*self._threads.values(), self._live_thread):
-            thread.close()
-
     async def _call(
-        self, stage: Stage, run: Callable[[], Sequence[Any]], thread: ModelThread | None = None
+        self, stage: Stage, run: Callable[[], Sequence[Any]], queue: ModelQueue | None = None
     ) -> Any:
         if (reason := self.unavailable_reason(stage)) is not None:
             return Failure(stage=stage, message=reason)
         pending = stage, ModelCall(run, self.timeout)
         self._pending.append(pending)
         try:
-            (answer,) = await (thread or self._threads[stage]).wait_for(pending[1])
+            (answer,) = await (queue or self._queues[stage]).wait_for(pending[1])
         except BackendError as e:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:

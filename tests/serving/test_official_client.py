@@ -194,17 +194,8 @@ def test_a_picture_comes_whole_or_as_an_event(client):
     expected = tinted(SCENE, "a cup", 3)
     whole = edit(client, image=[SCENE.png()], **seed)
     assert decoded(whole.data[0].b64_json) == expected
-    usage = whole.usage
-    details = usage.input_tokens_details
-    assert (details.image_tokens, details.text_tokens, usage.output_tokens, usage.total_tokens) == (
-        2,
-        2,
-        2,
-        6,
-    )
     (event,) = edit(client, stream=True, partial_images=2, quality="high", output_format="png", **seed)
     assert (event.type, event.size) == ("image_edit.completed", "20x10")
-    assert event.usage.total_tokens == 6
     assert decoded(event.b64_json) == expected
     (event,) = client.images.generate(model="editor", prompt="a cup", stream=True, **seed)
     assert event.type == "image_generation.completed"

@@ -17,7 +17,7 @@ from goalreel.replan import ReplanContext
 from goalreel.streaming import camera
 from goalreel.streaming.board import Frame, ModelNames, StepPanel
 from goalreel.streaming.camera import FrameSlot, LiveCamera
-from goalreel.streaming.model_caller import ModelCaller, ModelThread
+from goalreel.streaming.model_caller import ModelCaller, ModelQueue
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import Closeness, Tracker, changed_share
@@ -218,7 +218,7 @@ def test_a_call_that_has_not_begun_when_it_is_cancelled_never_does():
     began, over = [], threading.Event()
 
     async def main() -> None:
-        worker = ModelThread("test")
+        worker = ModelQueue("test")
         first = asyncio.create_task(worker.call(lambda: (began.append(1), over.wait(60))))
         second = asyncio.create_task(worker.call(lambda: began.append(2)))
         while not began:
@@ -243,7 +243,7 @@ def test_what_is_queued_is_called_after_a_slow_call_and_beside_one_that_hangs(li
         over.wait(60)
 
     async def main() -> None:
-        worker = ModelThread("test")
+        worker = ModelQueue("test")
         asking = asyncio.create_task(worker.call(first, timeout=limit))
         while not began.is_set():
             await asyncio.sleep(0.01)
@@ -311,7 +311,6 @@ def test_a_look_at_the_robot_holds_up_what_is_rendered_only_where_one_model_does
         assert isinstance(await verdict, Verdict)
 
     asyncio.run(main())
-    caller.close()
 
 
 def test_a_frame_that_only_picture_checks_accepted_is_an_unverified_goal_to_a_robot():
@@ -371,7 +370,7 @@ def test_a_hanging_call_does_not_hold_up_the_next():
     gone = threading.Event()
 
     async def main() -> str:
-        worker = ModelThread("test")
+        worker = ModelQueue("test")
         with pytest.raises(TimeoutError):
             await worker.call(lambda: gone.wait(120), timeout=0.05)
         return await worker.call(lambda: "next", timeout=60)
