@@ -11,7 +11,6 @@ share a device: they are called one at a time, in the caller's thread. Only that
 and yields storyboards.
 """
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
@@ -271,6 +270,8 @@ async def advance[Result](
     trajectory: Trajectory[Result], ask: AsyncAsk, observe: Observer | None = None
 ) -> Result:
     """Run any trajectory of the loop to its end, as `drive` does."""
+    import asyncio  # takes a while, and few commands need it
+
     step = _send(trajectory, None)
     while not isinstance(step, _End):
         answer = await ask(step)

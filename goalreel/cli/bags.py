@@ -70,14 +70,7 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress)
         DatasetError: a file that is no bag; or as `read_bags` and `convert`.
         InputError: bag options with something that is no bag.
     """
-    from goalreel.datasets.bags.reader import SUFFIXES, find_bags
-
-    if (path / "meta" / "info.json").is_file() or not find_bags(path):
-        if path.is_file():
-            raise DatasetError(
-                f"{path}: is neither a LeRobot dataset, which is a folder, nor a ROS 2 bag "
-                f"({', '.join(SUFFIXES)} or a folder with metadata.yaml)"
-            )
+    if not _is_bag(path):
         if options != BagOptions():
             raise InputError(f"{path}: is no ROS 2 bag, so topics, --task, --fps and --clock have no meaning")
         return path
@@ -87,6 +80,21 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress)
     recorded = recorded_beside(out)
     convert(read_bags(path, request), request, recorded, lambda done, total: progress("convert", done, total))
     return recorded
+
+
+def _is_bag(path: Path) -> bool:
+    if (path / "meta" / "info.json").is_file():
+        return False
+    from goalreel.datasets.bags.reader import SUFFIXES, find_bags  # rosbags takes a while
+
+    if find_bags(path):
+        return True
+    if path.is_file():
+        raise DatasetError(
+            f"{path}: is neither a LeRobot dataset, which is a folder, nor a ROS 2 bag "
+            f"({', '.join(SUFFIXES)} or a folder with metadata.yaml)"
+        )
+    return False
 
 
 def recorded_beside(out: Path) -> Path:

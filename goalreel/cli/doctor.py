@@ -53,7 +53,7 @@ EPILOG = (
 
 
 @with_options(choice=PresetOptions(None, without=("max_attempts", "keep")))
-def command(
+def doctor(
     choice: ModelChoice,
     models: Annotated[
         str | None,

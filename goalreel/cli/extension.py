@@ -1,6 +1,7 @@
-"""Commands that other packages add: entry points of the group `goalreel.commands`.
+"""Groups of commands: those of goalreel are imported when one is named, and other packages add more.
 
-An entry point's name is a group of commands, and its value a Typer application whose commands join the group:
+A package adds commands by an entry point of the group `goalreel.commands`. Its name is a group of commands,
+and its value a Typer application whose commands join the group:
 
     [project.entry-points."goalreel.commands"]
     eval = "my_package.commands:app"
@@ -8,12 +9,13 @@ An entry point's name is a group of commands, and its value a Typer application 
 The package is imported when one of its commands is named, or the group's help is asked for.
 """
 
-from functools import cached_property
-from importlib import metadata
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import cached_property, partial
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer.main
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from goalreel.cli.errors import fail, one_line_errors
 
@@ -27,6 +29,71 @@ LABORATORY = {
     | {"tabletop", "ueval", "wgo", "wise"},
 }
 """Group -> the commands that goalreel-lab adds to it."""
+
+
+class Place(NamedTuple):
+    """Where a command is, and what the help of its group says of it."""
+
+    help: str
+    """First line of the command's docstring."""
+    module: str | None = None
+    """The module of `goalreel.cli` that has the function and its epilog, or for a group of commands an `app`;
+    None where it has the command's name."""
+
+    def load(self, name: str, panel: str) -> "Command":
+        """Import the command."""
+        module = import_module(f"goalreel.cli.{self.module or name}")
+        if hasattr(module, "app"):
+            return typer.main.get_group(module.app)
+        function = name.replace("-", "_")
+        epilog = getattr(module, f"{function.upper()}_EPILOG", None) or module.EPILOG
+        app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        app.command(name, epilog=epilog, rich_help_panel=panel)(getattr(module, function))
+        return typer.main.get_command(app)
+
+
+class _Commands(dict[str, Any]):
+    """The commands by their names; each is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> "Command":
+        found = super().__getitem__(name)
+        if isinstance(found, partial):
+            self[name] = found = found()
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self]
+
+
+def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
+    """Make the class of a group whose commands are imported when they are named, and not for its help."""
+    places = [(name, place, panel) for panel, members in panels.items() for name, place in members.items()]
+
+    class LazyGroup(TyperGroup):
+        def __init__(self, **attributes: Any) -> None:
+            super().__init__(**attributes)
+            self.commands = _Commands(
+                {name: partial(place.load, name, panel) for name, place, panel in places}
+            )
+
+        def format_help(self, ctx: "Context", formatter: Any) -> None:
+            commands = self.commands
+            self.commands = {
+                name: TyperCommand(name, help=place.help, rich_help_panel=panel)
+                for name, place, panel in places
+            }
+            try:
+                super().format_help(ctx, formatter)
+            finally:
+                self.commands = commands
+
+    return LazyGroup
 
 
 class ExtensibleGroup(TyperGroup):

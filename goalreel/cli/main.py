@@ -5,42 +5,70 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli import annotate, annotated, bags, check, doctor, node, pages, plan, rollout, serve
-from goalreel.cli.corpus import app as corpus_app
-from goalreel.cli.evaluate import app as eval_app
-from goalreel.cli.tabletop import app as tabletop_app
-from goalreel.cli.train import app as train_app
+from goalreel.cli.extension import Place, lazy_group
+
+COMMANDS = {
+    "Storyboards and datasets": {
+        "doctor": Place("Check what is installed, and print the commands that install what is missing."),
+        "plan": Place(
+            "Predict a storyboard from a picture and an instruction, or from an instruction alone."
+        ),
+        "studio": Place(
+            "Write a task, drop a picture, and steer the storyboard while it grows, in your browser.", "pages"
+        ),
+        "check": Place("Say what goalreel understands of a dataset, and what is wrong with it."),
+        "annotate": Place(
+            "Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."
+        ),
+        "show": Place(
+            "Write a report to look at: HTML pages and contact sheets, or recordings for Rerun.", "annotated"
+        ),
+        "review": Place(
+            "Look at the steps of a dataset in your browser, correct them, and accept or reject them.",
+            "pages",
+        ),
+        "build": Place(
+            "Write the annotated dataset again, with people's corrections or from several shards.",
+            "annotated",
+        ),
+        "export": Place("Export an annotated dataset: as a table, for SARM, or for GR00T.", "annotated"),
+        "bag2lerobot": Place(
+            "Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed.",
+            "bags",
+        ),
+        "carry-over": Place(
+            "Copy the records of annotated datasets to an edited one, for `goalreel show`.", "annotated"
+        ),
+    },
+    "Models and robots": {
+        "serve": Place(
+            "Serve models over HTTP: OpenAI's chat and image API, and whole storyboards (see /docs there)."
+        ),
+        "node": Place("Run the ROS 2 node: frames and instructions in, sub-goals out."),
+        "rollout": Place(
+            "Give a LeRobot policy sub-goals while it acts, in lerobot's own rollout, without ROS."
+        ),
+    },
+    "Training, evaluation and the simulated tabletop": {
+        "corpus": Place("Make training data for planner, editor and critic."),
+        "train": Place("Train Planner, Critic and Editor."),
+        "eval": Place(
+            "Measure goalreel against people's corrections, and with goalreel-lab against ground truth.",
+            "evaluate",
+        ),
+        "tabletop": Place("Simulate long-horizon tabletop episodes with ground truth."),
+    },
+}
+"""Panel -> its commands, in the order in which people come to need them."""
 
 app = typer.Typer(
     name="goalreel",
+    cls=lazy_group(COMMANDS),
     help="Split robot tasks into steps, each with a goal image that a critic has checked.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_show_locals=False,
 )
-DATASETS = "Storyboards and datasets"
-ROBOTS = "Models and robots"
-TRAINING = "Training, evaluation and the simulated tabletop"
-
-# In the order in which people come to need them.
-app.command("doctor", epilog=doctor.EPILOG, rich_help_panel=DATASETS)(doctor.command)
-app.command(epilog=plan.EPILOG, rich_help_panel=DATASETS)(plan.plan)
-app.command(epilog=pages.STUDIO_EPILOG, rich_help_panel=DATASETS)(pages.studio)
-app.command(epilog=check.EPILOG, rich_help_panel=DATASETS)(check.check)
-app.command(epilog=annotate.EPILOG, rich_help_panel=DATASETS)(annotate.annotate)
-app.command(epilog=annotated.SHOW_EPILOG, rich_help_panel=DATASETS)(annotated.show)
-app.command(epilog=pages.REVIEW_EPILOG, rich_help_panel=DATASETS)(pages.review)
-app.command(epilog=annotated.BUILD_EPILOG, rich_help_panel=DATASETS)(annotated.build)
-app.command(epilog=annotated.EXPORT_EPILOG, rich_help_panel=DATASETS)(annotated.export)
-app.command(epilog=bags.EPILOG, rich_help_panel=DATASETS)(bags.bag2lerobot)
-app.command(epilog=annotated.CARRY_OVER_EPILOG, rich_help_panel=DATASETS)(annotated.carry_over)
-app.command(epilog=serve.EPILOG, rich_help_panel=ROBOTS)(serve.serve)
-app.command(epilog=node.EPILOG, rich_help_panel=ROBOTS)(node.node)
-app.command(epilog=rollout.EPILOG, rich_help_panel=ROBOTS)(rollout.rollout)
-app.add_typer(corpus_app, name="corpus", rich_help_panel=TRAINING)
-app.add_typer(train_app, name="train", rich_help_panel=TRAINING)
-app.add_typer(eval_app, name="eval", rich_help_panel=TRAINING)
-app.add_typer(tabletop_app, name="tabletop", rich_help_panel=TRAINING)
 
 
 def _version(is_wanted: bool) -> None:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.request import getproxies
 
 from goalreel.errors import InputError
 
@@ -123,6 +122,8 @@ class Endpoint:
 
     def out_of_reach(self, error: BaseException | None = None) -> str:
         """Say that no connection could be made, and where to look."""
+        from urllib.request import getproxies  # brings http.client and email, which a command may not need
+
         message = str(error or "")
         if "CERTIFICATE_VERIFY_FAILED" in message:
             return f"the certificate of {self.address} is not trusted: set SSL_CERT_FILE to its authority's"

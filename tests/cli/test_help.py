@@ -8,7 +8,7 @@ import typer.main
 from support.cli import commands, goalreel
 from typer.testing import CliRunner
 
-from goalreel.cli.main import app
+from goalreel.cli.main import COMMANDS, app
 
 
 def leaves(command: object, *words: str) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -47,6 +47,12 @@ def test_the_commands_are_those_that_the_documentation_uses():
     text = goalreel("--help")
     for command in ("annotate", "plan", "show", "doctor", "tabletop", "corpus", "train", "eval", "serve"):
         assert f" {command} " in text
+
+
+def test_the_list_of_commands_says_what_each_says_itself():
+    places = {name: place.help for panel in COMMANDS.values() for name, place in panel.items()}
+    group = typer.main.get_command(app)
+    assert {name: command.help.splitlines()[0] for name, command in group.commands.items()} == places
 
 
 @pytest.mark.parametrize(
