@@ -104,7 +104,7 @@ def prompts(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="The chat model that extends the banks, by name (docs/reference/model-names.md)."),
+        typer.Option(help="The chat model that extends the banks, by name (docs/how-to/models.md)."),
     ] = None,
     sub_categories: Annotated[
         int, typer.Option(min=1, help="With --model: the fewest sub-categories of a domain.")
@@ -215,7 +215,7 @@ def from_storyboards(
         str,
         typer.Option(
             help="critic: the scores in the records; simulator: of tabletop-SEED alone; else a chat model "
-            "as the judge, by name (docs/reference/model-names.md)."
+            "as the judge, by name (docs/how-to/models.md)."
         ),
     ] = "critic",
     seed: Annotated[int, typer.Option(min=0, help="Of the resampling and the cuts.")] = 0,
@@ -274,7 +274,7 @@ def filter_groups(
         str,
         typer.Option(
             help="The Critic that reinforcement goes on from, sampled at temperature 1 unless its name says "
-            "otherwise, by name (docs/reference/model-names.md)."
+            "otherwise, by name (docs/how-to/models.md)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to resume.")],

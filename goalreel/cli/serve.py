@@ -46,13 +46,13 @@ def serve(
     loop: LoopOptions,
     settings: ServeSettings,
     planner: Annotated[
-        str | None, typer.Option(help="Planner to serve, by name (docs/reference/model-names.md).")
+        str | None, typer.Option(help="Planner to serve, by name (docs/how-to/models.md).")
     ] = None,
     critic: Annotated[
-        str | None, typer.Option(help="Critic to serve, by name (docs/reference/model-names.md).")
+        str | None, typer.Option(help="Critic to serve, by name (docs/how-to/models.md).")
     ] = None,
     editor: Annotated[
-        list[str] | None, typer.Option(help="Editor to serve, by name (docs/reference/model-names.md).")
+        list[str] | None, typer.Option(help="Editor to serve, by name (docs/how-to/models.md).")
     ] = None,
     boards: Annotated[
         Path | None,

@@ -179,7 +179,7 @@ def critic(
         str | None,
         typer.Option(
             help="For grpo: the editor that draws what the Critic asks for, "
-            "by name (docs/reference/model-names.md)."
+            "by name (docs/how-to/models.md)."
         ),
     ] = None,
     scorer: Annotated[

@@ -57,7 +57,7 @@ def test_every_command_has_its_examples_as_lines_of_a_shell():
     annotate = page.partition("\n## goalreel annotate\n")[2].partition("\n## ")[0]
     assert "\ngoalreel annotate droid --out droid-goals --shard 2/8  # on eight machines, then " in annotate
     assert "| `--fps <int>` | Frames a second." in annotate
-    assert annotate.count("[docs/reference/model-names.md]") == 3
+    assert annotate.count("[docs/how-to/models.md]") == 3
     assert "\n### goalreel eval tabletop\n" in page
 
 

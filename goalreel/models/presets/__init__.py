@@ -124,7 +124,7 @@ _EXAMPLE = {
 }
 FIELDS = (*ROLES, *LoopOptions.model_fields)
 """Fields of a preset's file."""
-_NAMES = "such as {} (docs/reference/model-names.md; `goalreel doctor` lists all)."
+_NAMES = "such as {} (docs/how-to/models.md; `goalreel doctor` lists all)."
 
 
 class Preset(LoopOptions):

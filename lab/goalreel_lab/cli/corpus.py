@@ -65,7 +65,7 @@ def make(
         str | None,
         typer.Option(
             help="Verdicts or critiques of the pictures of this editor, in this process, by name "
-            "(docs/reference/model-names.md)."
+            "(docs/how-to/models.md)."
         ),
     ] = None,
     json_output: Json = False,
