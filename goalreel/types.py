@@ -9,7 +9,8 @@ Images travel inline as PNG unless the caller passes `put_image` / `get_image` i
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -462,6 +463,37 @@ class Planner(Protocol):
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]: ...
 
 
+@dataclass(frozen=True)
+class ReplanContext:
+    """A storyboard in progress: its first `done` steps are done, and `image` is the scene now.
+
+    Raises:
+        ValueError: there are fewer than `done` steps.
+    """
+
+    storyboard: Storyboard
+    done: int
+    image: Image | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.done <= len(self.storyboard.steps):
+            raise ValueError(f"{self.done} steps done, but the storyboard has {len(self.storyboard.steps)}")
+
+
+@runtime_checkable
+class Replanner(Protocol):
+    """A Planner that can continue a storyboard under way."""
+
+    def continue_plan(self, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]: ...
+
+
+def plan_rest(planner: Planner, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]:
+    """Ask for plans for the remaining steps. A planner that cannot continue plans each task anew."""
+    if isinstance(planner, Replanner):
+        return planner.continue_plan(progress)
+    return planner.plan([p.storyboard.task.model_copy(update={"image": p.image}) for p in progress])
+
+
 class Editor(Protocol):
     """Draws goal images, a batch at a time: answer i belongs to edit i, in the model's own size."""
 
@@ -472,6 +504,34 @@ class Critic(Protocol):
     """Judges pictures, a batch at a time: answer i belongs to candidate i."""
 
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]: ...
+
+
+@dataclass(frozen=True)
+class PictureScores:
+    """Scores for following the prompt and for looking good; each 0-10, the lower of two marks."""
+
+    semantics: float
+    quality: float
+    semantics_reason: str = ""
+    """The scorer's words about it."""
+    quality_reason: str = ""
+
+    @property
+    def overall(self) -> float:
+        """Geometric mean of both, 0-10."""
+        return math.sqrt(self.semantics * self.quality)
+
+
+class Scorer(Protocol):
+    """Scores pictures, batch first: answer i belongs to candidate i."""
+
+    def score(self, candidates: Sequence[Candidate]) -> Sequence[PictureScores | None]:
+        """Score each candidate's picture by its `prompt`; None where the scorer gives no score.
+
+        Raises:
+            goalreel.errors.BackendError: the scorer cannot be called at all.
+        """
+        ...
 
 
 class Recording(Protocol):

@@ -15,8 +15,7 @@ from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_schema
 from goalreel.chat.prompts import render
 from goalreel.http.probe import probe
-from goalreel.replan import ReplanContext
-from goalreel.types import Failure, Plan, Task
+from goalreel.types import Failure, Plan, ReplanContext, Task
 
 
 class ChatPlanner:

@@ -37,9 +37,8 @@ from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
 from goalreel.models.scorers import build_scorer, find_scorer
 from goalreel.progress import OnCount
-from goalreel.scoring import PictureScores, Scorer
 from goalreel.storyboard_io import load_storyboard
-from goalreel.types import Candidate, Failure, Storyboard
+from goalreel.types import Candidate, Failure, PictureScores, Scorer, Storyboard
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from goalreel.datasets.corpora.trajectories import plan_of
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
 from goalreel.planners.chat import question, rest_question
-from goalreel.replan import ReplanContext
-from goalreel.types import Failure, Plan, Storyboard, Verdict
+from goalreel.types import Failure, Plan, ReplanContext, Storyboard, Verdict
 
 PLANS, CONTINUATIONS, EASY, REFLECTION = map(talks, ("plans", "continuations", "easy", "reflection"))
 

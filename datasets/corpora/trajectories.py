@@ -11,13 +11,13 @@ from typing import Literal
 
 from goalreel.image import Image
 from goalreel.planners.chat import question
-from goalreel.scoring import PictureScores
 from goalreel.types import (
     ACCEPTED,
     Attempt,
     Candidate,
     Failure,
     Frozen,
+    PictureScores,
     Plan,
     Status,
     Storyboard,

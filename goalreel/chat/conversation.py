@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from goalreel.engine import BatchEngine, WorkItem
+from goalreel.concurrency import BatchEngine, WorkItem
 from goalreel.image import Image
 
 _SYSTEM_REFUSED = re.compile(

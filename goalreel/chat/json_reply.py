@@ -8,14 +8,14 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from goalreel.json_object import RepeatedKeyError, make_dict
 from goalreel.types import Text
 
 MAX_REPLY = 100_000
@@ -24,6 +24,26 @@ MAX_REPAIR = 12_000
 MAX_BRACKETS = 150
 MAX_DEPTH = 6
 """The limits of what is repaired: tens of thousands of nested brackets and stray quotes take minutes."""
+
+
+class RepeatedKeyError(Exception):
+    """An object has a key twice."""
+
+
+def make_dict(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dictionary of pairs, as `json.loads` takes it for `object_pairs_hook`.
+
+    >>> make_dict([("a", 1), ("b", 2)])
+    {'a': 1, 'b': 2}
+
+    Raises:
+        RepeatedKeyError: two pairs have the same key, which is the message.
+    """
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise RepeatedKeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
+    return values
+
 
 _DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")

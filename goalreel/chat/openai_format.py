@@ -21,9 +21,9 @@ from goalreel.chat.conversation import (
     refuses_system,
     token_reply,
 )
+from goalreel.chat.json_reply import RepeatedKeyError, make_dict
 from goalreel.http.client import Reply, check_size, error_text, read_body, refusal_words, refused_field
 from goalreel.image import Image
-from goalreel.json_object import RepeatedKeyError, make_dict
 from goalreel.progress import OnText
 
 TOP = 5

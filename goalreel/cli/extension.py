@@ -32,7 +32,7 @@ LABORATORY = {
 
 
 class Place(NamedTuple):
-    """Where a command is, and what the help of its group says of it."""
+    """A command's place, and its line in the help of its group."""
 
     help: str
     """First line of the command's docstring."""

@@ -178,8 +178,7 @@ def critic(
     editor: Annotated[
         str | None,
         typer.Option(
-            help="For grpo: the editor that draws what the Critic asks for, "
-            "by name (docs/how-to/models.md)."
+            help="For grpo: the editor that draws what the Critic asks for, by name (docs/how-to/models.md)."
         ),
     ] = None,
     scorer: Annotated[

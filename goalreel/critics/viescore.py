@@ -14,8 +14,7 @@ from goalreel.chat.interleave import interleave, plain
 from goalreel.chat.json_reply import Problem, clean, read_answer
 from goalreel.chat.prompts import render
 from goalreel.image import Image
-from goalreel.scoring import PictureScores
-from goalreel.types import Candidate, Failure, Score
+from goalreel.types import Candidate, Failure, PictureScores, Score
 
 _EDITED, _GENERATED, _QUALITY = ("success", "over_editing"), ("success",), ("naturalness", "artefacts")
 _MARKS = TypeAdapter(dict[str, Score], config=ConfigDict(strict=True))

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from goalreel.chat.json_reply import RepeatedKeyError, make_dict
 from goalreel.editors.sizes import Size, from_canvas, nearest_aspect, on_canvas
 from goalreel.http.client import error_text
 from goalreel.http.endpoint import Endpoint
 from goalreel.http.probe import probe_address, probe_gemini, probe_openai
 from goalreel.image import Image
-from goalreel.json_object import RepeatedKeyError, make_dict
 from goalreel.types import Edit
 
 SIZES: tuple[Size, ...] = ((1024, 1024), (1536, 1024), (1024, 1536))

@@ -40,33 +40,24 @@ def local_folder(source: str, file: str) -> Path | None:
 def model_gb(
     folder: Path, *, itemsize: int, quantize: Quantize | None = None, variant: str | None = None
 ) -> float | None:
-    """Size of the model in a folder, in GB of 10^9 bytes; None without readable ones.
+    """Size of the model in a folder, in GB of 10^9 bytes; None without readable safetensors or their index.
 
-    Args:
-        folder: of one model, with safetensors or, where a download is not whole, their index.
-        itemsize: bytes of a number that is not quantised.
-        quantize: how matrices other than embeddings are stored.
-        variant: of the files, such as "fp16".
+    `itemsize` is the number of bytes of a number that is not quantised; embeddings never are. `variant` names
+    files such as `model.fp16.safetensors`.
     """
+    suffix = f".{variant}" if variant else ""
     try:
-        return _model_gb(folder, itemsize, quantize, variant)
+        if index := next(folder.glob(f"*.safetensors.index{suffix}.json"), None):
+            content = json.loads(index.read_bytes())
+            files = [folder / name for name in sorted(set(content["weight_map"].values()))]
+            if not all(file.is_file() for file in files):  # a download that is not whole
+                return quantized_gb(content["metadata"]["total_size"] / 1e9, quantize)
+        else:
+            files = [f for f in folder.glob("*.safetensors") if f.stem.partition(".")[2] == (variant or "")]
+        matrix = BYTES[quantize] if quantize else itemsize
+        sizes = [number * (matrix if is_matrix else itemsize) for number, is_matrix in _tensors(files)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):  # a broken file: see its loader
         return None
-
-
-def _model_gb(folder: Path, itemsize: int, quantize: Quantize | None, variant: str | None) -> float | None:
-    suffix = f".{variant}" if variant else ""
-    index = next(iter(sorted(folder.glob(f"*.safetensors.index{suffix}.json"))), None)
-    if index is None:
-        weights = sorted(folder.glob("*.safetensors"))
-        files = [file for file in weights if file.stem.partition(".")[2] == (variant or "")]
-    else:
-        content = json.loads(index.read_bytes())
-        files = [folder / name for name in sorted(set(content["weight_map"].values()))]
-        if not all(file.is_file() for file in files):
-            return quantized_gb(content["metadata"]["total_size"] / 1e9, quantize)
-    matrix = BYTES[quantize] if quantize else itemsize
-    sizes = [n * (matrix if is_matrix else itemsize) for n, is_matrix in _tensors(files)]
     return sum(sizes) / 1e9 if sizes else None
 
 
@@ -74,19 +65,15 @@ def pipeline_gb(
     folder: Path, *, itemsize: int, quantize: Quantize | None = None, variant: str | None = None
 ) -> list[float]:
     """Sizes of the models of a diffusers pipeline, each as `model_gb`; empty without."""
-    try:
-        parts = dict(json.loads((folder / "model_index.json").read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return []
     sizes = (
         model_gb(
-            folder / part,
+            part,
             itemsize=itemsize,
-            quantize=quantize if part in ("transformer", "unet") or part.startswith("text_encoder") else None,
+            quantize=quantize if part.name.startswith(("transformer", "unet", "text_encoder")) else None,
             variant=variant,
         )
-        for part, value in parts.items()
-        if isinstance(value, list) and (folder / part).is_dir()
+        for part in sorted(folder.iterdir())
+        if part.is_dir()
     )
     return [size for size in sizes if size is not None]
 
@@ -164,24 +151,23 @@ class PresetMemory:
 
     def line(self, gpu_gb: float | None) -> str:
         """Say what is needed, and whether a GPU of `gpu_gb` holds it (None: there is none)."""
-        sizes = ", ".join(map(str, self.models))
+        line = f"memory: {', '.join(map(str, self.models))}"
         if published := [model.role for model in self.models if model.origin == "published"]:
-            sizes += f" (published sizes, as not downloaded: {', '.join(published)})"
-        needed = self.needed_gb
-        if needed is None:
+            line += f" (published sizes, as not downloaded: {', '.join(published)})"
+        if self.needed_gb is None:
             unknown = ", ".join(model.model for model in self.models if model.weights_gb is None)
-            return f"memory: {sizes}; download it first to know: {unknown}"
-        if not needed:
-            return f"memory: {sizes}; no GPU is needed"
-        need = f"memory: {sizes}; at most {_gb(needed)} at work"
+            return f"{line}; download it first to know: {unknown}"
+        if not self.needed_gb:
+            return f"{line}; no GPU is needed"
+        line += f"; at most {_gb(self.needed_gb)} at work"
         if self.plans_first:
-            need += f", as all plans are made first (serve and rollout: {_gb(_peak(self.models))})"
+            line += f", as all plans are made first (serve and rollout: {_gb(_peak(self.models))})"
         if gpu_gb is None:
-            return f"{need}; there is no GPU here: name a size to compare with, as --gpu 24"
+            return f"{line}; there is no GPU here: name a size to compare with, as --gpu 24"
         if self.fits(gpu_gb):
-            return f"{need}: fits in {_gb(gpu_gb)}"
+            return f"{line}: fits in {_gb(gpu_gb)}"
         return (
-            f"{need}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or klein-48gb, "
+            f"{line}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or klein-48gb, "
             "?quantize=fp8 or ?offload=model, or models on servers"
         )
 
@@ -248,51 +234,32 @@ def _model(role: Role, name: ModelName) -> ModelMemory:
         return ModelMemory(role, name.plain(), 0.0, origin="a server" if kind.remote else "no GPU")
     if not kind.shared:
         return ModelMemory(role, name.plain(), None, origin="unknown")
-    if kind.name in {chat.name for chat in chats}:
-        return _chat(role, name, read_options(name, HfOptions))
-    return _editor(role, name, read_options(name, EditorOptions))
-
-
-def _chat(role: Role, name: ModelName, options: HfOptions) -> ModelMemory:
+    is_chat = kind.name in {chat.name for chat in chats}
+    options: HfOptions | EditorOptions = read_options(name, HfOptions if is_chat else EditorOptions)
     if options.device == "cpu":
         return ModelMemory(role, name.plain(), 0.0, origin="no GPU")
-    source, origin = located(name.target), "its files"
-    folder = local_folder(source, "config.json")
-    weights = None
+    if is_chat:
+        source, work, file = located(name.target), CHAT_GB, "config.json"
+        published = next((gb for start, gb in PUBLISHED_GB.items() if source.startswith(start)), None)
+    else:
+        entry_name, _, folder_name = name.target.partition("@")
+        entry = None if name.kind else catalogue()[entry_name]
+        source = located(folder_name or (entry.repository if entry else name.target))
+        work, file, published = EDIT_GB, "model_index.json", entry.weights_gb if entry else None
+    folder, parts, origin = local_folder(source, file), list[float](), "its files"
     if folder is not None:
         itemsize = 4 if options.dtype == "float32" else 2
-        weights = model_gb(folder, itemsize=itemsize, quantize=options.quantize, variant=options.variant)
-    if weights is None:
-        published = next((gb for start, gb in PUBLISHED_GB.items() if source.startswith(start)), None)
+        storage: dict[str, Any] = {"quantize": options.quantize, "variant": options.variant}
+        if is_chat:
+            parts = [size] if (size := model_gb(folder, itemsize=itemsize, **storage)) else []
+        else:
+            parts = pipeline_gb(folder, itemsize=itemsize, **storage)
+    if not parts:
         if published is None:
             return ModelMemory(role, name.plain(), None, origin="unknown")
-        weights, origin = quantized_gb(published, options.quantize), "published"
-    resident = 0.0 if options.offload else weights
-    return ModelMemory(role, name.plain(), weights, weights + min(CHAT_GB, weights), resident, origin)
-
-
-def _editor(role: Role, name: ModelName, options: EditorOptions) -> ModelMemory:
-    if options.device == "cpu":
-        return ModelMemory(role, name.plain(), 0.0, origin="no GPU")
-    entry_name, _, folder_name = name.target.partition("@")
-    entry = None if name.kind else catalogue()[entry_name]
-    source = located(folder_name or (entry.repository if entry else name.target))
-    folder, origin = local_folder(source, "model_index.json"), "its files"
-    parts: list[float] = []
-    if folder is not None:
-        itemsize = 4 if options.dtype == "float32" else 2
-        parts = pipeline_gb(folder, itemsize=itemsize, quantize=options.quantize, variant=options.variant)
-    if not parts:
-        if entry is None or entry.weights_gb is None:
-            return ModelMemory(role, name.plain(), None, origin="unknown")
-        parts, origin = [quantized_gb(entry.weights_gb / 2, options.quantize)] * 2, "published"
+        half = quantized_gb(published / 2, options.quantize)
+        parts, origin = [2 * half] if is_chat else [half, half], "published"
     weights = sum(parts)
     in_call = {"model": max(parts), "sequential": 0.0, None: weights}[options.offload]
-    return ModelMemory(
-        role,
-        name.plain(),
-        weights,
-        in_call + min(EDIT_GB, weights),
-        0.0 if options.offload else weights,
-        origin,
-    )
+    resident = 0.0 if options.offload else weights
+    return ModelMemory(role, name.plain(), weights, in_call + min(work, weights), resident, origin)

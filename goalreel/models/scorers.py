@@ -24,7 +24,7 @@ from goalreel.errors import InputError
 from goalreel.extras import install_laboratory
 from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName
-from goalreel.scoring import Scorer
+from goalreel.types import Scorer
 
 GROUP = "goalreel.scorers"
 type BuildScorer = Callable[[], Scorer]

@@ -11,7 +11,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from goalreel.engine import BatchEngine, WorkItem
+from goalreel.concurrency import BatchEngine, WorkItem
 from goalreel.errors import BackendError
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from goalreel.errors import BackendError
 from goalreel.http.calls import Abort, with_retry_listener
 from goalreel.image import Image
 from goalreel.models.model_set import Lazy, ModelSet
-from goalreel.replan import ReplanContext, plan_rest
 from goalreel.streaming.board import ModelNames
 from goalreel.types import (
     ROLE_OF_STAGE,
@@ -23,10 +22,12 @@ from goalreel.types import (
     Edit,
     Failure,
     Plan,
+    ReplanContext,
     Request,
     Stage,
     Task,
     Verdict,
+    plan_rest,
     stage_of,
 )
 

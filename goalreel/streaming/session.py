@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goalreel.image import Image
-from goalreel.replan import ReplanContext
 from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Frame, GoalReason, StepPanel
 from goalreel.streaming.camera import POLL_SECONDS
 from goalreel.streaming.follower import Follower, StepEnd, StepFollower, TaskFollower
@@ -25,7 +24,7 @@ from goalreel.streaming.request import (
     single_step_plan,
 )
 from goalreel.streaming.tracking import changed_share
-from goalreel.types import ROLE_OF_STAGE, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import ROLE_OF_STAGE, Plan, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 
 SLOW_CALL_SECONDS = 1.0
 """A model call that takes longer is mentioned in the progress message."""

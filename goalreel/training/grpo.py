@@ -15,7 +15,6 @@ from trl import GRPOConfig, GRPOTrainer
 from goalreel.chat.dialects import dialect
 from goalreel.checkpoints import located
 from goalreel.errors import BackendError, InputError, UserError
-from goalreel.scoring import Scorer
 from goalreel.training.card import grpo_card, write_card
 from goalreel.training.config import CollapseSettings, GrpoConfig, OutageSettings
 from goalreel.training.loading import adapters, freeze, load, quicken
@@ -30,7 +29,7 @@ from goalreel.training.run import (
     tensorboard,
     trainer_arguments,
 )
-from goalreel.types import Editor
+from goalreel.types import Editor, Scorer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin

@@ -27,9 +27,8 @@ from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import BackendError
 from goalreel.files import digest
 from goalreel.image import Image
-from goalreel.scoring import PictureScores, Scorer
 from goalreel.training.config import FormName
-from goalreel.types import Candidate, Edit, Editor, Failure, Verdict
+from goalreel.types import Candidate, Edit, Editor, Failure, PictureScores, Scorer, Verdict
 
 _SEMANTICS = 0.75
 """The share in the step, 0.6 of 0.8; the rest is quality's."""

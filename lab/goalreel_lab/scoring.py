@@ -11,7 +11,6 @@ import numpy as np
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.scorers import register_scorer
-from goalreel.scoring import PictureScores
 from goalreel.tabletop.grammar import TabletopEpisode, read_wanted, sample_episode
 from goalreel.tabletop.mjcf import FIXED
 from goalreel.tabletop.readback import (
@@ -44,7 +43,7 @@ from goalreel.tabletop.scene import (
 )
 from goalreel.tabletop.truth import task_of
 from goalreel.tabletop.variety import seen
-from goalreel.types import Candidate
+from goalreel.types import Candidate, PictureScores
 
 NEAREST = 0.9
 """Share of the marks for a place that just misses; halfway to all of them where it is in doubt."""

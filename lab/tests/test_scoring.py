@@ -14,12 +14,11 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.scoring import PictureScores
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.truth import task_id_of, task_of
 from goalreel.tabletop.variety import PLAIN, View, view_of
-from goalreel.types import Candidate
+from goalreel.types import Candidate, PictureScores
 from goalreel_lab.corpora.rows import VerdictRow
 from goalreel_lab.corpora.verdicts import verdict_rows
 from goalreel_lab.scoring import SimulatorScorer, success_of

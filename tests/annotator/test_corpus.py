@@ -30,9 +30,9 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
-from goalreel.scoring import PictureScores
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.tabletop.truth import TrueEpisode, Truth, recording_task_ids, write_truth
+from goalreel.types import PictureScores
 
 
 def tried(number):
@@ -359,7 +359,7 @@ SCORING = """
 import sys
 from pathlib import Path
 from goalreel.annotator.corpus import boards, make
-from goalreel.scoring import PictureScores
+from goalreel.types import PictureScores
 
 source, out, log, last = sys.argv[1:]
 

@@ -42,9 +42,7 @@ from goalreel.datasets.corpora.recipe import (
 from goalreel.datasets.corpora.rows import from_columns, messages_of, to_columns
 from goalreel.datasets.corpora.trajectories import HumanVerdict, Reason, by_record, candidate, outline, scored
 from goalreel.planners.chat import ChatPlanner
-from goalreel.replan import ReplanContext
-from goalreel.scoring import PictureScores
-from goalreel.types import Registration, Verdict
+from goalreel.types import PictureScores, Registration, ReplanContext, Verdict
 
 
 def seen(told, marks, said=None):

@@ -23,10 +23,9 @@ from goalreel.datasets.corpora.rows import messages_of, read_rows
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
-from goalreel.replan import ReplanContext
 from goalreel.tabletop.grammar import sample_episode, state_of
 from goalreel.tabletop.splits import seeds
-from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import Attempt, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 from goalreel_lab.corpora.corpus import LESSONS, CorpusConfig, make_corpus
 from goalreel_lab.corpora.grounding import in_order, place
 from goalreel_lab.corpora.plans import continuation_rows, walk

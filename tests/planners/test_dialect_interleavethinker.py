@@ -12,12 +12,12 @@ from goalreel.critics.chat import ChatCritic
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
-from goalreel.replan import ReplanContext
 from goalreel.types import (
     Attempt,
     Candidate,
     DoneStep,
     Plan,
+    ReplanContext,
     Step,
     Storyboard,
     StoryboardStep,

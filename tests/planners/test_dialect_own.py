@@ -14,8 +14,18 @@ from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
 from goalreel.models.load import dialect_of
 from goalreel.planners.chat import ChatPlanner
-from goalreel.replan import ReplanContext
-from goalreel.types import Attempt, Candidate, DoneStep, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import (
+    Attempt,
+    Candidate,
+    DoneStep,
+    Plan,
+    ReplanContext,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
 
 
 def picture(width: int) -> Image:

@@ -14,11 +14,11 @@ from goalreel.drivers import run
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
-from goalreel.replan import ReplanContext
 from goalreel.types import (
     Attempt,
     Failure,
     Plan,
+    ReplanContext,
     Step,
     Storyboard,
     StoryboardStep,

@@ -15,8 +15,7 @@ from goalreel.chat.openai import OpenAIChat
 from goalreel.critics.viescore import VieScore
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.scoring import PictureScores
-from goalreel.types import Candidate
+from goalreel.types import Candidate, PictureScores
 
 
 def candidate(source: bool = True, prompt: str = "close the drawer") -> Candidate:

@@ -15,11 +15,10 @@ from goalreel.critics.chat import ChatCritic
 from goalreel.drivers import run as run_batch
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
-from goalreel.replan import ReplanContext
 from goalreel.tabletop.grammar import PARAPHRASES, order_of, read_order, read_wanted, sample_episode, state_of
 from goalreel.tabletop.reach import Reacher, at_home
 from goalreel.tabletop.scene import SubGoal
-from goalreel.types import Candidate, Edit, Failure, Storyboard, StoryboardStep, Task
+from goalreel.types import Candidate, Edit, Failure, ReplanContext, Storyboard, StoryboardStep, Task
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.world import World
 

@@ -13,7 +13,6 @@ from support.streaming_world import World, picture
 
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
-from goalreel.replan import ReplanContext
 from goalreel.streaming import camera
 from goalreel.streaming.board import Frame, ModelNames, StepPanel
 from goalreel.streaming.camera import FrameSlot, LiveCamera
@@ -21,7 +20,18 @@ from goalreel.streaming.model_caller import ModelCaller, ModelQueue
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import Closeness, Tracker, changed_share
-from goalreel.types import Attempt, Candidate, Failure, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import (
+    Attempt,
+    Candidate,
+    Failure,
+    Plan,
+    ReplanContext,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
 
 # -- the frame slot
 

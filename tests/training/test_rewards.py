@@ -20,10 +20,9 @@ from goalreel.datasets.corpora.critic_rows import CritiqueRow
 from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.scoring import PictureScores
 from goalreel.serving.settings import Models
 from goalreel.training.rewards import FORMS, CriticReward, Marks, RewardWeights, summary
-from goalreel.types import Candidate, Edit, Failure, Verdict
+from goalreel.types import Candidate, Edit, Failure, PictureScores, Verdict
 
 WEIGHTS = RewardWeights()
 ORDER, BETTER, INJECTED = (

@@ -24,8 +24,7 @@ from goalreel.chat.prompts import render
 from goalreel.chat.verdict import PUBLISHED_FORMAT
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.replan import ReplanContext
-from goalreel.types import Candidate, DoneStep, Task
+from goalreel.types import Candidate, DoneStep, ReplanContext, Task
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ from goalreel.chat.verdict import (
     verdict_example,
 )
 from goalreel.image import Image
-from goalreel.replan import ReplanContext
-from goalreel.types import Candidate, DoneStep, StoryboardStep, Task
+from goalreel.types import Candidate, DoneStep, ReplanContext, StoryboardStep, Task
 
 
 class OwnDialect:

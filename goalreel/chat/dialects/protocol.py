@@ -4,9 +4,8 @@ from typing import Literal, Protocol
 
 from goalreel.chat.conversation import Conversation
 from goalreel.chat.verdict import VerdictFormat
-from goalreel.replan import ReplanContext
 from goalreel.terms import Mode
-from goalreel.types import Candidate, Task
+from goalreel.types import Candidate, ReplanContext, Task
 
 type DialectName = Literal["own", "interleavethinker"]
 """The dialects that a user can name."""

@@ -11,13 +11,12 @@ import numpy as np
 
 from goalreel.datasets.corpora.critic_rows import CritiqueRow, candidate_of
 from goalreel.image import Image
-from goalreel.scoring import PictureScores
 from goalreel.tabletop.grammar import state_of
 from goalreel.tabletop.readback import MOVED, STILL, PixelMask, fit_cubes, possible, read_after, segment
 from goalreel.tabletop.scene import SceneLayout, SubGoal, colour, displacement
 from goalreel.tabletop.truth import task_id_of
 from goalreel.tabletop.variety import Variety
-from goalreel.types import Edit, Editor
+from goalreel.types import Edit, Editor, PictureScores
 from goalreel_lab.corpora.edits import MADE, Made, make, order, relabel, vary
 from goalreel_lab.corpora.grounding import Change, compare, verdict_of
 from goalreel_lab.corpora.plans import Done, walk

@@ -25,9 +25,8 @@ from goalreel.chat.interleave import MARK
 from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
-from goalreel.replan import ReplanContext
 from goalreel.tabletop.scene import COLOURS
-from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
+from goalreel.types import Candidate, ReplanContext, Step, Storyboard, StoryboardStep, Task
 from goalreel_lab.corpora.grounding import COLUMNS, ROWS
 from goalreel_lab.corpora.prompts import UNMOVED
 from goalreel_lab.nano.config import HEAD, NanoShape

@@ -13,10 +13,20 @@ from goalreel.annotator.plan import KnownPlan
 from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
-from goalreel.replan import ReplanContext, plan_rest
 from goalreel.tabletop.env import CONTROL_HZ, Tabletop
 from goalreel.tabletop.scene import SubGoal
-from goalreel.types import Candidate, Critic, Failure, Planner, Step, Storyboard, StoryboardStep, Verdict
+from goalreel.types import (
+    Candidate,
+    Critic,
+    Failure,
+    Planner,
+    ReplanContext,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Verdict,
+    plan_rest,
+)
 from goalreel_lab.bench.plan import read_step
 from goalreel_lab.bench.scenes import SIZE, Walk
 from goalreel_lab.policy.arms import SILENT, GateArm
