@@ -10,9 +10,9 @@ from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.client.once import next_frame
 from goalreel_ros.pictures import raw
+from goalreel_ros.spin import BackgroundNode
 
 pytestmark = pytest.mark.process
 

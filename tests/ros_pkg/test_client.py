@@ -22,9 +22,9 @@ from support.wait import until
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import Storyboard
 from goalreel_ros.client import GoalreelClient, GoalreelError
-from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.client.lifecycle import Lifecycle
 from goalreel_ros.client.task import TaskHandle
+from goalreel_ros.spin import BackgroundNode
 
 NODE = str(SUPPORT / "scripted_node.py")
 
@@ -332,7 +332,7 @@ def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(monkeypatch)
     beside.start()
     try:
         assert beside.run(lambda: 7) == 7
-        monkeypatch.setattr("goalreel_ros.client.background_node.CALL_TIMEOUT", 0.05)
+        monkeypatch.setattr("goalreel_ros.spin.CALL_TIMEOUT", 0.05)
         beside._executor.create_task(free.wait)
         with pytest.raises(TimeoutError, match=r"the executor of beside_.* is busy"):
             beside.run(lambda: 7)

@@ -16,9 +16,8 @@ from support.wait import until
 
 from goalreel.errors import BackendError
 from goalreel.models.model_set import Lazy, ModelSet
-from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.node import GoalreelNode
-from goalreel_ros.spin import NodeExecutor, Spin
+from goalreel_ros.spin import BackgroundNode, NodeExecutor, Spin
 
 
 class Model:

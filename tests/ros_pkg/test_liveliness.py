@@ -24,12 +24,11 @@ from support.wait import until
 
 from goalreel_interfaces.msg import StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_ros.client import GoalreelClient, NodeGoneError
-from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.guard import GuardNode
 from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import GOAL
-from goalreel_ros.spin import Spin
+from goalreel_ros.spin import BackgroundNode, Spin
 
 pytestmark = pytest.mark.process
 

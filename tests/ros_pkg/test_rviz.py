@@ -20,10 +20,10 @@ from rclpy.qos import (
 from support.boards import FRAME
 from support.places import ROOT
 
+from goalreel_ros import overview
 from goalreel_ros.cameras import CameraInputs
 from goalreel_ros.node import new_slot
 from goalreel_ros.outputs import Outputs
-from goalreel_ros.overview import Strip
 from goalreel_ros.parameters import NodeOptions
 
 CONFIG = ROOT / "launch" / "goalreel.rviz"
@@ -111,7 +111,6 @@ def test_the_view_looks_along_the_camera_at_the_strip(config):
     assert forward == pytest.approx([0, 0, 1], abs=0.01)
     assert right == pytest.approx([1, 0, 0], abs=0.01)
     assert np.cross(forward, right) == pytest.approx([0, 1, 0], abs=0.01)
-    strip = Strip()
-    assert focus == pytest.approx([0, strip.offset, strip.distance])
+    assert focus == pytest.approx([0, overview.OFFSET, overview.DISTANCE])
     # RViz's vertical field of view is 45 degrees; a strip of four panels fits into a square window.
-    assert 4 * (strip.panel + strip.gap) < 2.4 * distance * math.tan(math.radians(22.5))
+    assert 2.4 * distance * math.tan(math.radians(22.5)) > 4 * (overview.PANEL + overview.GAP)

@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
 
 from goalreel.image import Image
-from goalreel_ros.tabletop.film import WIDTH, Film, FilmFrame
+from goalreel_ros.tabletop.demo import WIDTH, Film, FilmFrame
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 RED, GREEN, BLUE = (200, 30, 30), (30, 180, 60), (30, 60, 200)

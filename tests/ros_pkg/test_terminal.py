@@ -8,7 +8,7 @@ pytest.importorskip("rclpy")
 from rich.console import Console
 
 from goalreel_interfaces.msg import Claim, CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
-from goalreel_ros.client.terminal import panel, picture
+from goalreel_ros.client.__main__ import panel, picture
 
 
 def printed(**fields: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 
-from goalreel_ros.client.background_node import BackgroundNode, Calls
+from goalreel_ros.spin import BackgroundNode, Calls
 
 TARGETS = {
     Transition.TRANSITION_CONFIGURE: State.PRIMARY_STATE_INACTIVE,

@@ -25,9 +25,9 @@ from goalreel.chat.conversation import Conversation
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.types import Edit
-from goalreel_ros.client.background_node import BackgroundNode, Calls
 from goalreel_ros.client.lifecycle import SERVICES, Lifecycle
 from goalreel_ros.client.task import FeedbackActionClient, GoalreelError
+from goalreel_ros.spin import BackgroundNode, Calls
 from support.ros import Other, other
 from support.serving_models import serving
 from support.wait import until

@@ -15,15 +15,14 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, State, TransitionCallbackReturn
-from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import ErrorCode, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
-from goalreel_ros.main import StopSignal
 from goalreel_ros.qos import GOAL, LATCHED
+from goalreel_ros.spin import rclpy_until_signal
 
 COLOURS = ((250, 20, 20), (20, 250, 20))
 
@@ -161,13 +160,11 @@ class ScriptedNode(LifecycleNode):
 
 
 def main() -> None:
-    # With rclpy 9's own handlers a spin that is told to end now and then waits for ever.
-    stop = StopSignal()
-    with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
+    with rclpy_until_signal(None) as stop:
         executor = MultiThreadedExecutor(4)
         executor.add_node(ScriptedNode())
         print("READY", flush=True)  # noqa: T201
-        while not stop.requested:
+        while not stop.is_set():
             executor.spin_once(0.05)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 from uuid import UUID, uuid4
 
 from builtin_interfaces.msg import Duration, Time
@@ -26,8 +26,7 @@ from goalreel.streaming.board import (
     Phase,
     StepPanel,
 )
-from goalreel.streaming.engine import OnPhase
-from goalreel.streaming.request import TaskRequest, Ticket
+from goalreel.streaming.request import TaskRequest
 from goalreel.types import STAGE_OF_ROLE, Attempt, Failure, Step, Verdict
 from goalreel.types import StoryboardStep as PlannedStep
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
@@ -44,6 +43,22 @@ from goalreel_interfaces.srv import StartExecuteTask, StartGenerateStoryboard
 from goalreel_ros.pictures import Jpegs, decode
 
 GIGA = 10**9
+
+
+def names(kind: Any, prefix: str) -> dict[int, str]:
+    """Map the constants of a message type that begin with `prefix` to the rest of their names, lower case."""
+    constants = [name for name in dir(type(kind)) if name.startswith(prefix)]
+    return {getattr(kind, name): name.removeprefix(prefix).lower() for name in constants}
+
+
+STATES = names(Storyboard, "STATE_")
+STATUSES = names(StoryboardStep, "STATUS_")
+IMAGES = names(StoryboardStep, "IMAGE_")
+
+
+def constant(kind: Any, prefix: str, name: str) -> int:
+    """Give the constant of a message type for one of the engine's literals."""
+    return getattr(kind, f"{prefix}_{name.upper()}")
 
 
 def to_time(nanoseconds: int) -> Time:
@@ -90,7 +105,7 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
         id=to_uuid(board.id),
         revision=board.revision,
         task=board.task,
-        state=getattr(Storyboard, f"STATE_{board.state.upper()}"),
+        state=constant(Storyboard, "STATE", board.state),
         steps=[step(p, board.frame_id, jpegs, board.models) for p in board.steps],
         planner_model=board.models.planner,
         editor_model=board.models.editor,
@@ -112,8 +127,8 @@ def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None, models: ModelName
         instruction=panel.step.instruction,
         auxiliary_text=panel.step.auxiliary_text or "",
         prompt=attempt.prompt if attempt is not None else panel.step.prompt or "",
-        status=getattr(StoryboardStep, f"STATUS_{panel.status.upper()}"),
-        image_status=_image_status(panel),
+        status=constant(StoryboardStep, "STATUS", panel.status),
+        image_status=constant(StoryboardStep, "IMAGE", panel.image_status),
         attempts=panel.attempts,
         max_attempts=panel.max_attempts,
         critic=verdict(attempt.verdict, attempt.failure) if attempt is not None else verdict(None),
@@ -136,7 +151,7 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
         revision=board.revision,
         num_steps=len(board.steps),
         active=goal.active,
-        reason=getattr(SubGoal, f"REASON_{goal.reason.upper()}"),
+        reason=constant(SubGoal, "REASON", goal.reason),
         task=board.task,
         degraded=list(board.degraded_lines),
     )
@@ -147,7 +162,7 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
     message.name = panel.step.name
     message.instruction = panel.step.instruction
     message.auxiliary_text = panel.step.auxiliary_text or ""
-    message.image_status = _image_status(panel)
+    message.image_status = constant(StoryboardStep, "IMAGE", panel.image_status)
     message.claims = claims(panel.claims(board.models))
     message.goal_image = jpegs.message(panel.goal_image, header(panel.source_stamp, board.frame_id))
     return message
@@ -161,10 +176,10 @@ def progress(value: BoardProgress, now: int) -> StoryboardProgress:
         header=header(now, board.frame_id),
         storyboard_id=to_uuid(board.id),
         revision=board.revision,
-        state=getattr(Storyboard, f"STATE_{board.state.upper()}"),
+        state=constant(Storyboard, "STATE", board.state),
         num_steps=len(board.steps),
         active_step=active.index if active is not None else 0,
-        step_status=[getattr(StoryboardStep, f"STATUS_{p.status.upper()}") for p in board.steps],
+        step_status=[constant(StoryboardStep, "STATUS", panel.status) for panel in board.steps],
         step_completion=value.step_completion,
         task_completion=value.task_completion,
         step_elapsed=to_duration(value.step_elapsed),
@@ -196,17 +211,13 @@ def from_claims(messages: Sequence[Claim]) -> Claims:
 def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedback:
     """Make the feedback of the action GenerateStoryboard."""
     return GenerateStoryboard.Feedback(
-        phase=getattr(GenerateStoryboard.Feedback, f"PHASE_{value.stage.upper()}"),
+        phase=constant(GenerateStoryboard.Feedback, "PHASE", value.stage),
         step_index=value.step,
         num_steps=value.steps,
         attempt=value.attempt,
         completion=value.completion,
         step=[] if value.panel is None else [step(value.panel, frame_id, jpegs, value.models)],
     )
-
-
-def _image_status(panel: StepPanel) -> int:
-    return getattr(StoryboardStep, f"IMAGE_{panel.image_status.upper()}")
 
 
 def verdict(value: Verdict | None, failure: Failure | None = None) -> CriticVerdict:
@@ -246,18 +257,6 @@ class RequestRefusedError(Exception):
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-class Submit(Protocol):
-    """Submits a request to the engine."""
-
-    def __call__(self, request: TaskRequest, on_phase: OnPhase | None = None) -> Ticket:
-        """Start the request.
-
-        Raises:
-            RequestRefusedError: the node is not active.
-        """
-        ...
 
 
 def generate_request(message: GenerateRequest) -> TaskRequest:

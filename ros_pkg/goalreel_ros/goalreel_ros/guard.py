@@ -20,7 +20,7 @@ from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.outputs import UNKNOWN_SIZE
 from goalreel_ros.pictures import black, decode
 from goalreel_ros.qos import GOAL
-from goalreel_ros.spin import run_node
+from goalreel_ros.spin import run
 
 QUALITY = 90
 PERIOD = 0.25
@@ -71,7 +71,7 @@ class GuardNode(Node):
 
 def main(args: list[str] | None = None) -> None:
     """Run the guard until a signal comes. `args` are those of the command line; None takes the process's."""
-    run_node(GuardNode, args)
+    run(GuardNode, args)
 
 
 if __name__ == "__main__":

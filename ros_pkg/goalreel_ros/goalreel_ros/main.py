@@ -3,11 +3,10 @@
 import gc
 import logging
 import os
-import select
 import signal
-import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
@@ -18,38 +17,10 @@ if TYPE_CHECKING:
     from goalreel_ros.node import GoalreelNode
     from goalreel_ros.spin import Spin
 
-
-class StopSignal:
-    """Set by SIGINT, by SIGTERM, or by `request`. Create it in the main thread.
-
-    A lock is not safe here: a signal that arrives just before the wait begins would not wake it, and the
-    handler may interrupt the very code that holds the lock. The interpreter's wakeup descriptor has neither
-    fault, whichever thread the signal is delivered to.
-    """
-
-    def __init__(self) -> None:
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)
-
-    @property
-    def requested(self) -> bool:
-        """True once the process is to stop."""
-        return bool(select.select([self._reader], [], [], 0)[0])
-
-    def request(self) -> None:
-        """Request a stop, from any thread."""
-        self._writer.send(b"\0")
-
-    def wait(self) -> None:
-        """Wait until a stop is requested."""
-        self._reader.recv(1, socket.MSG_PEEK)
-
-
 THREADS = 4
 """Threads of the executor. Its callbacks never wait, except for transitions, one at a time."""
+POLL_SECONDS = 0.05
+"""Seconds between two looks whether a signal came."""
 
 
 def main(args: list[str] | None = None) -> None:
@@ -74,8 +45,11 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
 
     Call it in the main thread, once per process.
     """
-    # rclpy's own handlers would end the context first, before the policy can be stopped.
-    stop = StopSignal()
+    # rclpy's own handlers would end the context first, before the policy can be stopped. The event is looked
+    # at and never waited for: a handler may interrupt the very code that holds its lock.
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # both: imports take a fifth less time
     gc.set_threshold(10_000, 50)
     import rclpy
@@ -94,7 +68,7 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
             raise
         except RuntimeError as e:  # whose own class has no public name
             raise InputError(f"these are no ROS arguments: {e}") from e
-        ok = stop.requested or _run_until_stopped(make, stop)
+        ok = stop.is_set() or _run_until_stopped(make, stop)
     except (ParameterException, RCLError, UserError) as e:
         get_logger("goalreel").fatal(first_line(e))
     finally:
@@ -110,7 +84,7 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: StopSignal) -> bool:
+def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: threading.Event) -> bool:
     """Spin in a thread, so that this one can wait for signals. Returns False if something failed."""
     from rclpy.lifecycle import TransitionCallbackReturn
 
@@ -119,17 +93,16 @@ def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: StopSignal) -> 
     node = make()
     executor = NodeExecutor(THREADS)
     executor.add_node(node)
-    spin, clean = Spin(executor), threading.Event()
+    spin, clean, failed = Spin(executor), threading.Event(), threading.Event()
     spinning = threading.Thread(target=_spin, args=(spin, clean, stop), daemon=True)
     spinning.start()
-    failed = threading.Event()
 
     def start() -> None:
         for transition in (node.trigger_configure, node.trigger_activate):
-            if not stop.requested and transition() is not TransitionCallbackReturn.SUCCESS:
-                if not stop.requested:
+            if not stop.is_set() and transition() is not TransitionCallbackReturn.SUCCESS:
+                if not stop.is_set():
                     failed.set()
-                return stop.request()
+                return stop.set()
 
     # Not in this thread, which waits for signals: the models may take minutes to load.
     starting = threading.Thread(target=start, name="goalreel-start", daemon=True)
@@ -137,7 +110,8 @@ def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: StopSignal) -> 
         starting.start()
     else:
         node.get_logger().info("unconfigured; configure and activate it")
-    stop.wait()
+    while not stop.is_set():
+        time.sleep(POLL_SECONDS)
     node.close()
     if starting.ident is not None:
         starting.join(1)
@@ -146,7 +120,7 @@ def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: StopSignal) -> 
     return clean.is_set() and not failed.is_set()
 
 
-def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
+def _spin(spin: "Spin", clean: threading.Event, stop: threading.Event) -> None:
     from rclpy.action.server import RCLError
     from rclpy.logging import get_logger
 
@@ -164,7 +138,7 @@ def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
             else:
                 clean.set()
     finally:
-        stop.request()
+        stop.set()
 
 
 if __name__ == "__main__":

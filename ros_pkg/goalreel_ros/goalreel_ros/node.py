@@ -1,30 +1,44 @@
-"""The lifecycle node `goalreel`."""
+"""The lifecycle node `goalreel`, and everything that exists between its configure and its cleanup."""
 
 import threading
+import time
 from collections.abc import Callable
-from functools import wraps
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from functools import partial, wraps
 from typing import Any, Concatenate
 
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
+from std_msgs.msg import String
 
 from goalreel.errors import UserError
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.board import NO_ID, Frame, Goal
 from goalreel.streaming.camera import FrameSlot
-from goalreel.streaming.engine import Engine
-from goalreel_ros import parameters
-from goalreel_ros.cameras import CameraSlot
+from goalreel.streaming.engine import Engine, OnPhase
+from goalreel.streaming.request import TaskOutcome, TaskRequest, Ticket, excerpt
+from goalreel.streaming.settings import EngineSettings
+from goalreel_interfaces.msg import StoryboardProgress
+from goalreel_ros import convert, parameters
+from goalreel_ros.cameras import CameraInputs, CameraSlot
 from goalreel_ros.convert import RequestRefusedError
-from goalreel_ros.node_entities import NodeEntities
+from goalreel_ros.diagnostics import Diagnostics
+from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import decode
+from goalreel_ros.qos import OVERRIDABLE, create_publisher
+from goalreel_ros.servers import Actions, Services
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
+DIAGNOSTICS_PERIOD = 1.0
 
 
 def new_slot() -> CameraSlot:
@@ -43,13 +57,12 @@ def log_failures[**P](
     def wrapper(self: "GoalreelNode", *args: P.args, **kwargs: P.kwargs) -> TransitionCallbackReturn:
         try:
             return transition(self, *args, **kwargs)
-        except UserError as e:
-            if not self.closed:
-                self.get_logger().error(f"cannot {name}: {e}")
-            return FAILURE
         except Exception as e:
+            told = isinstance(e, UserError)
             if not self.closed:
-                self.get_logger().error(f"cannot {name}: {type(e).__name__}: {e}")
+                self.get_logger().error(f"cannot {name}: {e if told else f'{type(e).__name__}: {e}'}")
+            if told:
+                return FAILURE
             raise
 
     return wrapper
@@ -76,7 +89,6 @@ class GoalreelNode(LifecycleNodeMixin, Node):
     ) -> None:
         self._build, self._new_slot = build, new_slot
         self._entities: NodeEntities | None = None
-        self._is_active = False
         self.closed = False
         """The process is about to end."""
         self._creation = threading.Lock()
@@ -112,7 +124,7 @@ class GoalreelNode(LifecycleNodeMixin, Node):
             if self.closed:
                 return FAILURE
             self._entities = entities = NodeEntities(
-                self, settings, self.options, self._active_engine, build=self._build, slot=self._new_slot()
+                self, settings, self.options, self._build, self._new_slot()
             )
         try:
             loaded = entities.engine.load()
@@ -132,15 +144,17 @@ class GoalreelNode(LifecycleNodeMixin, Node):
         if not entities.probe(self.options.server_timeout):
             return FAILURE
         entities.engine.start()
-        self._is_active = True
+        entities.active = True
         self.get_logger().info("active; ready for tasks")
         return super().on_activate(state)
 
     @log_failures
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """End the task under way as PREEMPTED. The models stay loaded."""
-        self._is_active = False
-        self._require_entities().end_task()
+        entities = self._require_entities()
+        entities.active = False
+        entities.engine.end_task()
+        entities.actions.drain(1.0)
         self.get_logger().info("inactive")
         return super().on_deactivate(state)
 
@@ -165,24 +179,15 @@ class GoalreelNode(LifecycleNodeMixin, Node):
     # -- internals
 
     def _remove_entities(self) -> None:
-        self._is_active = False
         with self._creation:
             entities, self._entities = self._entities, None
         if entities is not None:
-            entities.stop()
-            entities.outputs.finish()
-            entities.outputs.wait_for_delivery(0.3)
-            entities.destroy()
+            entities.remove()
 
-    def _require_entities(self) -> NodeEntities:
+    def _require_entities(self) -> "NodeEntities":
         if self._entities is None:
             raise RuntimeError("the node is not configured")
         return self._entities
-
-    def _active_engine(self) -> Engine:
-        if not self._is_active:
-            raise RequestRefusedError(ErrorCode.NOT_ACTIVE, "the node is not active: activate it first")
-        return self._require_entities().engine
 
     def _check(self, changed: list[Parameter]) -> SetParametersResult:
         return parameters.check(self, changed, self._entities is not None)
@@ -190,3 +195,162 @@ class GoalreelNode(LifecycleNodeMixin, Node):
     def _apply(self, _: list[Parameter]) -> None:
         if self._entities is not None:
             self._entities.configure(parameters.read_engine_settings(self), self.options)
+
+
+class NodeEntities:
+    """The engine, its topics, services and actions.
+
+    `build` makes the models of the preset that the settings name, and `slot` holds the newest camera frame.
+
+    Raises:
+        InputError: the preset does not exist, or predicts no goal images.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        settings: EngineSettings,
+        options: NodeOptions,
+        build: Callable[[Preset], ModelSet],
+        slot: CameraSlot,
+    ) -> None:
+        self._log, self._clock = node.get_logger(), node.get_clock()
+        self._settings, self._options, self._slot = settings, options, slot
+        slot.longest = settings.max_image_side
+        self.active = False
+        """The node is active: it takes orders."""
+        self._refusal = self._degraded = ""
+        with ExitStack() as undo:
+            self.outputs = Outputs(node, options, self.now, self._live_frame, lambda: self._camera.info)
+            undo.callback(self.outputs.destroy)
+            self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.follow_camera)
+            undo.callback(self._camera.destroy)
+            silence = self._camera.explain_silence
+            self.engine = Engine(
+                settings, slot.newest, self.outputs, self.now, build, silence, self._log.info
+            )
+            undo.callback(self.engine.stop)
+            self.actions = Actions(node, self.submit, self.outputs, self.now)
+            undo.callback(self.actions.destroy)
+            services = Services(node, self._active_engine, self.submit, self.outputs.jpegs, self.now)
+            undo.callback(services.destroy)
+            self._subscribe(node, undo)
+            self._create_reports(node, undo)
+            self._undo = undo.pop_all()
+        self.outputs.on_board(self.engine.board)
+        self.outputs.on_goal(Goal(self.engine.board, None, "not_active", self.now()))
+
+    def now(self) -> int:
+        """Give the node's clock in ns. Never 0, which consumers drop: 1 before simulated time begins."""
+        return max(1, self._clock.now().nanoseconds)
+
+    def configure(self, settings: EngineSettings, options: NodeOptions) -> None:
+        """Use new settings and options from the next request or message on."""
+        self._settings, self._options = settings, options
+        self._slot.longest = settings.max_image_side
+        self.engine.configure(settings)
+        self.outputs.configure(options)
+
+    def submit(self, make: Callable[[], TaskRequest], on_phase: OnPhase | None = None) -> Ticket:
+        """Make a request and hand it to the engine. A ticket that has ended already says why."""
+        try:
+            request = make()
+        except RequestRefusedError as e:
+            return Ticket(NO_ID, lambda *_: None).refuse(TaskRequest(""), (e.code, str(e)))
+        ticket = self.engine.submit(request, on_phase)
+        self._refusal = ""
+        self._log.info(f"{request.kind}: {excerpt(request.task) or ticket.id!s}")
+        ticket.outcome.add_done_callback(self._log_outcome)
+        return ticket
+
+    def probe(self, timeout: float) -> bool:
+        """Make sure that the models' servers answer. False if the node is closed meanwhile.
+
+        Raises:
+            UserError: one does not within `timeout` seconds, or something is wrong with it.
+        """
+        answered = self.engine.probe(timeout)
+        for remark in self.engine.probes.remarks if self.engine.probes else ():
+            self._log.warning(remark)
+        return answered
+
+    def remove(self) -> None:
+        """End the task under way, wait until its results are sent, and remove every entity."""
+        self.active = False
+        self.engine.stop()
+        self.actions.drain(1.0)
+        self.outputs.finish()
+        self.outputs.wait_for_delivery(0.3)
+        self._undo.close()
+
+    # -- ~/progress, /diagnostics and the instruction topic
+
+    def publish_diagnostics(self) -> None:
+        """Publish the state of camera, models and task."""
+        self.outputs.follow_camera()
+        # Without a task nobody else reads the camera, and unreadable frames would be noticed too late.
+        with suppress(ValueError):
+            if (frame := self._slot.newest()) is not None:
+                self.outputs.set_camera_size(frame.size)
+        camera = self._camera.diagnose(self._settings.max_image_age)
+        self._diagnostics.publish(camera, self.engine, self._refusal)
+
+    def _active_engine(self) -> Engine | None:
+        return self.engine if self.active else None
+
+    def _live_frame(self) -> Frame | None:
+        """The newest camera frame; None where it is too old or cannot be read."""
+        with suppress(ValueError):
+            frame = self._slot.newest()
+            if frame is not None and time.monotonic() - frame.received <= self._settings.max_image_age:
+                return frame
+        return None
+
+    def _subscribe(self, node: Node, undo: ExitStack) -> None:
+        subscription = node.create_subscription(
+            String,
+            "~/instruction",
+            self._on_instruction,
+            QoSProfile(depth=10),
+            callback_group=MutuallyExclusiveCallbackGroup(),
+            qos_overriding_options=OVERRIDABLE,
+        )
+        undo.callback(node.destroy_subscription, subscription)
+
+    def _create_reports(self, node: Node, undo: ExitStack) -> None:
+        self._progress = create_publisher(node, StoryboardProgress, "~/progress", QoSProfile(depth=10))
+        undo.callback(node.destroy_publisher, self._progress)
+        self._diagnostics = Diagnostics(node, self.now)
+        undo.callback(self._diagnostics.destroy)
+        # Simulated time may stand still, but the reports must go on.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        group = MutuallyExclusiveCallbackGroup()
+        for period, callback in (
+            (1 / self._options.progress_rate, self._publish_progress),
+            (DIAGNOSTICS_PERIOD, self.publish_diagnostics),
+        ):
+            timer = node.create_timer(period, callback, callback_group=group, clock=steady)
+            undo.callback(partial(node.destroy_timer, timer))
+
+    def _on_instruction(self, message: String) -> None:
+        ticket = self.submit(lambda: TaskRequest(task=message.data))
+        if ticket.done:
+            self._refusal = ticket.outcome.result().message
+            self._log.warning(f"instruction refused: {self._refusal}")
+
+    def _log_outcome(self, future: Future[TaskOutcome]) -> None:
+        outcome = future.result()
+        if outcome.error:
+            self._log.warning(f"{outcome.error.name}: {outcome.message}")
+        else:
+            note = f": {outcome.message}" if outcome.message else ""
+            self._log.info(f"{outcome.board.state} after {outcome.elapsed:.1f} s{note}")
+
+    def _publish_progress(self) -> None:
+        progress = self.engine.progress()
+        self._progress.publish(convert.progress(progress, self.now()))
+        self.actions.publish_progress(progress)
+        if (degraded := progress.board.degraded) != self._degraded:
+            self._degraded = degraded
+            if degraded:
+                self._log.warning(degraded)

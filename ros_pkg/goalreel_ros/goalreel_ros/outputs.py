@@ -52,33 +52,6 @@ class Worker:
             self._report(f"{type(error).__name__}: {error}")
 
 
-class NewestItemWorker[Item]:
-    """Calls a function with the newest item only. Older pending items are skipped."""
-
-    def __init__(self, name: str, function: Callable[[Item], None], report: Callable[[str], object]) -> None:
-        self._function = function
-        self._worker = Worker(name, report)
-        self._lock = threading.Lock()
-        self._pending: list[Item] = []
-
-    def put(self, item: Item) -> None:
-        """Replace the pending item, if any, by this one."""
-        with self._lock:
-            idle = not self._pending
-            self._pending = [item]
-        if idle:
-            self._worker.submit(self._next)
-
-    def close(self) -> None:
-        """Finish the pending item."""
-        self._worker.close()
-
-    def _next(self) -> None:
-        with self._lock:
-            [item], self._pending = self._pending, []
-        self._function(item)
-
-
 UNKNOWN_SIZE = 16, 16
 """Width and height of the black picture before the camera's first frame: one block of a JPEG."""
 
@@ -181,14 +154,17 @@ class Outputs:
         self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live_frame, camera_info)
         self._follow_pending = self._size_known = False
         self._overview = Overview(options, self._create, node.get_logger().warning, now)
+        self._newest_board: Board | None = None
+        self._drawn_board: Board | None = None
         report = node.get_logger().error
-        self._overview_worker = NewestItemWorker("goalreel-overview", self._overview.draw, report)
+        self._overview_worker = Worker("goalreel-overview", report)
         self._worker = Worker("goalreel-outputs", report)
 
     def on_board(self, board: Board) -> None:
         """Publish a storyboard."""
         self._worker.submit(partial(self._publish_board, board))
-        self._overview_worker.put(board)
+        self._newest_board = board
+        self._overview_worker.submit(self._draw_newest)
 
     def on_goal(self, goal: Goal) -> None:
         """Publish a sub-goal, or that there is none."""
@@ -204,7 +180,9 @@ class Outputs:
         """Publish black goal pictures in the camera's size until there is a goal. Later calls do nothing."""
         if not self._size_known:
             self._size_known = True
-            self._worker.submit(partial(self._publish_black, size))
+            self._worker.submit(
+                lambda: self._pictures.publish_black(size, header(self._now(), self.frame_id))
+            )
 
     def call(self, function: Callable[[], None]) -> None:
         """Call a function in the publishing thread, after what is queued there."""
@@ -222,6 +200,7 @@ class Outputs:
 
     def destroy(self) -> None:
         """Remove the topics, with their latched messages."""
+        self.finish()
         for publisher in self._publishers:
             self._node.destroy_publisher(publisher)
 
@@ -232,6 +211,12 @@ class Outputs:
     def _create(self, kind: type[Any], topic: str, qos: QoSProfile = LATCHED) -> Publisher:
         self._publishers.append(create_publisher(self._node, kind, topic, qos))
         return self._publishers[-1]
+
+    def _draw_newest(self) -> None:
+        """Draw the newest board. Those that came meanwhile are skipped."""
+        if (board := self._newest_board) is not None and board is not self._drawn_board:
+            self._drawn_board = board
+            self._overview.draw(board)
 
     def _publish_board(self, board: Board) -> None:
         self.frame_id = board.frame_id
@@ -245,9 +230,6 @@ class Outputs:
         self._instruction.publish(String(data=message.instruction if goal.active else ""))
         self._pictures.publish_goal(goal, message.header)
 
-    def _publish_black(self, size: tuple[int, int]) -> None:
-        self._pictures.publish_black(size, convert.header(self._now(), self.frame_id))
-
     def _follow(self) -> None:
         self._follow_pending = False
-        self._pictures.follow(convert.header(self._now(), self.frame_id))
+        self._pictures.follow(header(self._now(), self.frame_id))

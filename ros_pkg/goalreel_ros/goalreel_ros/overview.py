@@ -9,7 +9,6 @@ import textwrap
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import batched
 from typing import Any, Final
 
@@ -150,37 +149,21 @@ _LETTER = 0.46
 _LEADING = 1.25
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """Place and size of the strip, in metres of an optical frame (REP 103: z forward, y down).
-
-    Raises:
-        ValueError: a size that leaves nothing to see.
-    """
-
-    distance: float = 1.0
-    """z of the strip, in front of the camera."""
-    offset: float = -0.35
-    """y of its middle; a negative value is above the view axis, out of the scene."""
-    panel: float = 0.25
-    """Width of a panel."""
-    gap: float = 0.03
-    letter: float = 0.018
-    """Height of a letter."""
-    columns: int = 6
-    texture: int = 256
-    """Longest side of a goal image in pixels. RViz keeps every texture until it closes."""
-
-    def __post_init__(self) -> None:
-        if min(self.panel, self.letter) <= 0 or self.gap < 0 or self.columns < 1:
-            raise ValueError(f"a strip needs a size, got {self}")
-        if not 16 <= self.texture <= 512:
-            raise ValueError(f"a texture is 16 to 512 pixels, got {self.texture}")
+# The strip of panels, in metres of an optical frame (REP 103: z forward, y down).
+DISTANCE = 1.0
+"""z of the strip, in front of the camera."""
+OFFSET = -0.35
+"""y of its middle; a negative value is above the view axis, out of the scene."""
+PANEL, GAP, LETTER = 0.25, 0.03, 0.018
+"""Width of a panel, distance of two, and height of a letter."""
+COLUMNS = 6
+TEXTURE = 256
+"""Longest side of a goal image in pixels. RViz keeps every texture until it closes."""
+LINE_LENGTH = int(PANEL / (_LETTER * LETTER))
+"""Letters in a line of a panel."""
 
 
-def build(
-    board: Board, *, frame_id: str, film_strip: bool = False, strip: Strip | None = None
-) -> MarkerArray:
+def build(board: Board, *, frame_id: str, film_strip: bool = False) -> MarkerArray:
     """Make all markers of a board, as the complete content of its topic.
 
     Raises:
@@ -188,73 +171,46 @@ def build(
     """
     if board.steps and not frame_id:
         raise ValueError("markers need a frame_id: the camera's messages carry none")
-    return MarkerArray(
-        markers=[Marker(action=Marker.DELETEALL), *_Drawing(board, frame_id, film_strip, strip)]
-    )
-
-
-class MarkerBoard:
-    """Builds a board's markers only when they have changed.
-
-    RViz adds a texture for every ADD, so that the same markers again would cost memory and brightness.
-    """
-
-    def __init__(self, *, film_strip: bool = False, strip: Strip | None = None) -> None:
-        self._film_strip, self._strip = film_strip, strip
-        self._published: MarkerArray | None = None
-
-    def update(self, board: Board, frame_id: str) -> MarkerArray | None:
-        """Give the markers to publish now; None where they equal the last ones.
-
-        Raises:
-            ValueError: there are steps, but no `frame_id`.
-        """
-        markers = build(board, frame_id=frame_id, film_strip=self._film_strip, strip=self._strip)
-        if markers == self._published:
-            return None
-        self._published = markers
-        return markers
+    return MarkerArray(markers=[Marker(action=Marker.DELETEALL), *_Drawing(board, frame_id, film_strip)])
 
 
 class _Drawing:
     """One board's markers, row by row, as an iterable."""
 
-    def __init__(self, board: Board, frame_id: str, film_strip: bool, strip: Strip | None) -> None:
+    def __init__(self, board: Board, frame_id: str, film_strip: bool) -> None:
         self._board, self._frame_id, self._film = board, frame_id, film_strip
-        self._s = strip or Strip()
-        self._line_length = max(8, int(self._s.panel / (_LETTER * self._s.letter)))
         images = [*(p.goal_image for p in board.steps), board.source and board.source.image]
         tallest = max((i.size[1] / i.size[0] for i in images if i is not None), default=0.75)
-        self._picture = self._s.panel * min(tallest, 2.0) if film_strip else 0.0
+        self._picture = PANEL * min(tallest, 2.0) if film_strip else 0.0
 
     def __iter__(self) -> Iterator[Marker]:
-        steps, s = self._board.steps, self._s
+        steps = self._board.steps
         if not steps:
             return
-        leading = _LEADING * s.letter
+        leading = _LEADING * LETTER
         height = self._picture + (_NAME_LINES + 2 + _SMALL * _CLAIM_LINES) * leading
-        rows = list(batched(steps, s.columns))
-        top = s.offset - len(rows) * height / 2
+        rows = list(batched(steps, COLUMNS))
+        top = OFFSET - len(rows) * height / 2
         text = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
-        width = max(2, min(len(steps), s.columns)) * self._line_length
+        width = max(2, min(len(steps), COLUMNS)) * LINE_LENGTH
         (title,) = textwrap.wrap(text, width, max_lines=1, placeholder="...")
         yield self._text("task", 0, title, 0.0, top - leading, _WHITE)
         if self._board.degraded:
             loss = to_ascii(f"degraded: {self._board.degraded}", "degraded: see the contact sheet")
             (line,) = textwrap.wrap(loss, width, max_lines=1, placeholder="...")
             yield self._text("task", 1, line, 0.0, top - 2 * leading, _COLOURS["failed"])
-        first_x = -((len(rows[0]) - 1) * (s.panel + s.gap)) / 2
+        first_x = -((len(rows[0]) - 1) * (PANEL + GAP)) / 2
         for row, panels in enumerate(rows):
             for column, panel in enumerate(panels):
-                yield from self._panel(panel, first_x + column * (s.panel + s.gap), top + row * height)
+                yield from self._panel(panel, first_x + column * (PANEL + GAP), top + row * height)
 
     def _panel(self, panel: StepPanel, x: float, top: float) -> Iterator[Marker]:
         """One step's picture and border, state and name; `x` is its middle, `top` its upper edge."""
-        colour, leading = _COLOURS[panel.status], _LEADING * self._s.letter
+        colour, leading = _COLOURS[panel.status], _LEADING * LETTER
         if self._film:
             yield from self._film_panel(panel, x, top, colour)
         y = top + self._picture + leading
-        lines = [_state(panel), *_lines(panel, self._line_length)]
+        lines = [_state(panel), *_lines(panel, LINE_LENGTH)]
         for line, text in enumerate(lines):
             ink = colour if line == 0 else _WHITE
             number = panel.index * (_NAME_LINES + 1) + line
@@ -267,42 +223,41 @@ class _Drawing:
     def _claims(self, panel: StepPanel) -> list[str]:
         """Name the maker and the checker of what a step claims, and if that is in doubt."""
         sentences = claim_lines(panel.claims(self._board.models))
-        width = int(self._line_length / _SMALL)
+        width = int(LINE_LENGTH / _SMALL)
         lines = [
             line for text in sentences for line in textwrap.wrap(to_ascii(text, "see ~/storyboard"), width)
         ]
         return lines[:_CLAIM_LINES]
 
     def _film_panel(self, panel: StepPanel, x: float, upper: float, colour: Rgb) -> Iterator[Marker]:
-        image, s = panel.goal_image, self._s
-        high = self._picture
+        image, high = panel.goal_image, self._picture
         if image is not None:
-            high = min(self._picture, s.panel * image.size[1] / image.size[0])
-        wide = s.panel if image is None else high * image.size[0] / image.size[1]
+            high = min(self._picture, PANEL * image.size[1] / image.size[0])
+        wide = PANEL if image is None else high * image.size[0] / image.size[1]
         lower = upper + self._picture
         box = (x - wide / 2, lower - high, x + wide / 2, lower)
         if image is not None:
             yield self._quad(panel.index, image, box)
         border = self._marker("border", panel.index, Marker.LINE_STRIP, colour)
-        width = s.gap / (3 if panel.status == "active" else 8)
+        width = GAP / (3 if panel.status == "active" else 8)
         border.scale = Vector3(x=max(width, 0.001))
         x1, y1, x2, y2 = box
         half = border.scale.x / 2
-        corners = _corners((x1 - half, y1 - half, x2 + half, y2 + half), s.distance)
+        corners = _corners((x1 - half, y1 - half, x2 + half, y2 + half), DISTANCE)
         border.points = [*corners, corners[0]]
         yield border
 
     def _quad(self, index: int, image: Image, box: tuple[float, float, float, float]) -> Marker:
         marker = self._marker("film", index, Marker.TRIANGLE_LIST, _WHITE)
         marker.scale = Vector3(x=1.0, y=1.0, z=1.0)
-        upper_left, upper_right, lower_right, lower_left = _corners(box, self._s.distance)
+        upper_left, upper_right, lower_right, lower_left = _corners(box, DISTANCE)
         # The normals point at the camera: RViz's light comes from the viewer and leaves back sides black.
         marker.points = [upper_left, lower_left, lower_right, upper_left, lower_right, upper_right]
         uv = [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (1.0, 0.0)]
         marker.uv_coordinates = [UVCoordinate(u=u, v=v) for u, v in uv]
         marker.colors = [_rgba(_WHITE)] * 6
         marker.texture_resource = f"embedded://{marker.ns}/{index}"
-        marker.texture = CompressedImage(format="jpeg", data=_texture(image, self._s.texture))
+        marker.texture = CompressedImage(format="jpeg", data=_texture(image, TEXTURE))
         marker.texture.header.frame_id = self._frame_id
         return marker
 
@@ -311,8 +266,8 @@ class _Drawing:
     ) -> Marker:
         # One line per marker: older versions of RViz misplace texts of several lines.
         marker = self._marker(ns, number, Marker.TEXT_VIEW_FACING, colour)
-        marker.scale = Vector3(z=size * self._s.letter)
-        marker.pose.position = Point(x=x, y=y, z=self._s.distance)
+        marker.scale = Vector3(z=size * LETTER)
+        marker.pose.position = Point(x=x, y=y, z=DISTANCE)
         marker.text = text
         return marker
 
@@ -361,17 +316,14 @@ class Overview:
         warn: Callable[..., object],
         now: Callable[[], int],
     ) -> None:
-        self._warn, self._now = warn, now
+        self._options, self._warn, self._now = options, warn, now
         self._sheet = create(RawImage, "~/storyboard/image")
         self._compressed = create(CompressedImage, "~/storyboard/image/compressed")
         self._markers = create(MarkerArray, "~/markers") if options.publish_markers else None
-        self._options = options
-        self._marker_board = MarkerBoard(film_strip=options.film_strip)
+        self._published: MarkerArray | None = None
 
     def configure(self, options: NodeOptions) -> None:
         """Use new options from the next board on."""
-        if options.film_strip != self._options.film_strip:
-            self._marker_board = MarkerBoard(film_strip=options.film_strip)
         self._options = options
 
     def draw(self, board: Board) -> None:
@@ -380,16 +332,16 @@ class Overview:
         at = header(board.stamp or self._now(), board.frame_id)
         self._sheet.publish(raw(sheet, at))
         self._compressed.publish(Jpegs(self._options.jpeg_quality).message(sheet, at))
-        if self._markers is not None:
-            self._publish_markers(self._markers, board)
-
-    def _publish_markers(self, publisher: Publisher, board: Board) -> None:
+        if self._markers is None:
+            return
         frame_id = board.frame_id or self._options.frame_id
         if board.steps and not frame_id:
             self._warn(
                 "no ~/markers: the camera's messages have no frame_id; set the parameter frame_id", once=True
             )
             return
-        markers = self._marker_board.update(board, frame_id)
-        if markers is not None:
-            publisher.publish(markers)
+        markers = build(board, frame_id=frame_id, film_strip=self._options.film_strip)
+        # RViz adds a texture for every ADD: the same markers again would cost memory and brightness.
+        if markers != self._published:
+            self._published = markers
+            self._markers.publish(markers)

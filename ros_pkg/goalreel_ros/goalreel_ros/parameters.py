@@ -73,6 +73,19 @@ def declare(node: Node) -> None:
         node.declare_parameter(parameter.name, parameter.default, describe(parameter))
 
 
+def declare_options[Options: Settings](node: Node, options: type[Options]) -> Options:
+    """Declare one parameter per field, and read them all.
+
+    Raises:
+        SettingError: a value is not valid.
+        rclpy.exceptions.ParameterException: an override has the wrong type or is out of range.
+    """
+    parameters = parameters_of(options)
+    for parameter in parameters.values():
+        node.declare_parameter(parameter.name, parameter.default, describe(parameter))
+    return options.read(_values(node, parameters))
+
+
 def check_names(overrides: Collection[str], parameters: Collection[str]) -> Iterator[str]:
     """Give the names of `overrides` that are no `parameters` of ours. A file for all nodes may hold others.
 

@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-import rclpy
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import MessageInfo
 from rclpy.utilities import remove_ros_args
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
@@ -26,10 +24,8 @@ from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from goalreel_ros.main import StopSignal
+from goalreel_ros.spin import POLL_SECONDS, rclpy_until_signal
 
-POLL_SECONDS = 0.1
-"""Seconds between two searches for publishers of topics that have none yet."""
 MAX_DRAIN_SECONDS = 1.0
 """Limit of draining the queues, where messages keep arriving."""
 DEPTH = 100
@@ -55,13 +51,11 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _record(writer: Writer, topics: Sequence[str], command: list[str]) -> None:
-    # rclpy's own handlers end the context at once, and code that is not spinning yet would raise.
-    stop = StopSignal()
-    with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
+    with rclpy_until_signal(command) as stop:
         node, executor = Node("recorder"), SingleThreadedExecutor()
         executor.add_node(node)
         Recorder(node, writer, topics)
-        while not stop.requested:
+        while not stop.is_set():
             executor.spin_once(POLL_SECONDS)
         drain(executor, writer)
     sys.stderr.write(f"{sum(writer.counts.values())} messages\n")

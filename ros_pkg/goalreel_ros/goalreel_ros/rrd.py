@@ -15,13 +15,11 @@ from io import FileIO
 from pathlib import Path
 
 import numpy as np
-import rclpy
 import rerun as rr
 import rerun.blueprint as rrb
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import MessageInfo
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import CompressedImage
@@ -31,19 +29,17 @@ from goalreel.annotator.report.cards import claim_lines
 from goalreel.annotator.rrd import CURVES, LANES, LOG, blueprint, log, log_subgoal, log_verdict, picture
 from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
-from goalreel_ros.client.terminal import IMAGES, STATES
-from goalreel_ros.convert import from_claims
+from goalreel_ros.convert import IMAGES, STATES, from_claims
 from goalreel_ros.liveliness import LiveSubscription
-from goalreel_ros.main import StopSignal
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import latched
+from goalreel_ros.spin import POLL_SECONDS, rclpy_until_signal
 
 APPLICATION = "goalreel_node"
 """Differs from that for datasets: their time begins at 0, and the viewer has one layout per application."""
 VIEWER = "rerun+http://127.0.0.1:9876/proxy"
 TIME, CAMERA, STATE, MESSAGE = "time", "camera/live", f"{LANES}/state", f"{LOG}/node"
 GONE = "the node is gone or hangs"
-POLL_SECONDS = 0.1
 DEPTH = 100
 OUTCOMES = {
     CriticVerdict.ACCEPTED: "accepted",
@@ -114,13 +110,11 @@ class RrdFile:
 def _listen(
     stream: rr.RecordingStream, name: str, camera: str, command: list[str], file: RrdFile | None
 ) -> None:
-    # rclpy's own handlers end the context at once, and code that is not spinning yet would raise.
-    stop = StopSignal()
-    with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
+    with rclpy_until_signal(command) as stop:
         node, executor = Node("goalreel_rerun"), SingleThreadedExecutor()
         executor.add_node(node)
         Listener(node, stream, name, camera)
-        while not stop.requested and (file is None or file.error is None):
+        while not stop.is_set() and (file is None or file.error is None):
             executor.spin_once(POLL_SECONDS)
     stream.disconnect()
 
@@ -169,7 +163,7 @@ class Listener:
             log_subgoal(self._stream, "", message.task, None)
             return
         name = f"{message.index + 1}. {message.name}"
-        status = IMAGES[message.image_status].lower()
+        status = IMAGES[message.image_status]
         claims = "\n".join(claim_lines(from_claims(message.claims)))
         lines = (name, message.instruction, message.auxiliary_text, status, claims, *message.degraded)
         texts = filter(None, lines)
@@ -197,7 +191,7 @@ class Listener:
         self._set_time(info)
         for name in ("step_completion", "task_completion"):
             log(self._stream, f"{CURVES}/{name}", rr.Scalars(getattr(message, name)))
-        if self._is_new(STATE, STATES[message.state].lower()):
+        if self._is_new(STATE, STATES[message.state]):
             log(self._stream, STATE, rr.StateChange(state=self._last_texts[STATE]))
         if self._is_new(MESSAGE, message.message) and message.message:
             log(self._stream, MESSAGE, rr.TextLog(message.message, level="INFO"))

@@ -18,7 +18,6 @@ from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Phase
 from goalreel.streaming.engine import Engine, TaskCommand
 from goalreel.streaming.request import TaskOutcome, TaskRequest, Ticket
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
-from goalreel_interfaces.msg import StoryboardStep
 from goalreel_interfaces.srv import (
     Command,
     GetStoryboard,
@@ -27,25 +26,15 @@ from goalreel_interfaces.srv import (
     StartGenerateStoryboard,
 )
 from goalreel_ros import convert
-from goalreel_ros.convert import RequestRefusedError, Submit, to_duration
+from goalreel_ros.convert import STATUSES, to_duration
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.pictures import Jpegs
 
 RESULT_TIMEOUT = 60
 """Seconds after its end for which a goal's result can still be fetched."""
 
-
-class _ActiveGoal:
-    """One goal under way: the engine's ticket, or why the request was refused."""
-
-    def __init__(self, handle: ServerGoalHandle, submission: Ticket | RequestRefusedError) -> None:
-        self.handle, self.submission = handle, submission
-        self.cancel_requested = False
-
-    def cancel(self) -> None:
-        self.cancel_requested = True
-        if isinstance(self.submission, Ticket):
-            self.submission.cancel()
+type Submit = Callable[..., Ticket]
+"""`NodeEntities.submit`: from a function that makes a request, to its ticket."""
 
 
 class Actions:
@@ -53,7 +42,8 @@ class Actions:
 
     def __init__(self, node: Node, submit: Submit, outputs: Outputs, now: Callable[[], int]) -> None:
         self._node, self._submit, self._outputs, self._now = node, submit, outputs, now
-        self._goals: dict[bytes, _ActiveGoal] = {}
+        self._goals: dict[bytes, tuple[ServerGoalHandle, Ticket]] = {}
+        self._cancelling: set[bytes] = set()
         self._changed = threading.Condition()
         # Goals of both actions are accepted one after the other. The newest wins, and a client may send it as
         # soon as the previous one is accepted.
@@ -81,10 +71,9 @@ class Actions:
         message = ExecuteTask.Feedback(progress=convert.progress(progress, self._now()))
         with self._changed:
             goals = list(self._goals.values())
-        for goal in goals:
-            executes, ticket = isinstance(goal.handle.request, ExecuteTask.Goal), goal.submission
-            if executes and isinstance(ticket, Ticket) and ticket.id == progress.board.id:
-                _publish(goal.handle, message)
+        for handle, ticket in goals:
+            if isinstance(handle.request, ExecuteTask.Goal) and ticket.id == progress.board.id:
+                _publish(handle, message)
 
     def drain(self, seconds: float) -> None:
         """Wait until every goal has ended, at most `seconds`."""
@@ -100,39 +89,32 @@ class Actions:
 
     def _on_accepted(self, to_request: Callable[[Any], TaskRequest], handle: ServerGoalHandle) -> None:
         def publish(phase: Phase) -> None:
-            feedback = partial(convert.phase, phase)
             self._outputs.call(
-                lambda: _publish(handle, feedback(self._outputs.frame_id, self._outputs.jpegs))
+                lambda: _publish(handle, convert.phase(phase, self._outputs.frame_id, self._outputs.jpegs))
             )
 
         generates = isinstance(handle.request, GenerateStoryboard.Goal)
-        try:
-            submission = self._submit(to_request(handle.request), publish if generates else None)
-        except RequestRefusedError as e:
-            submission = e
+        ticket = self._submit(partial(to_request, handle.request), publish if generates else None)
         with self._changed:
-            self._goals[bytes(handle.goal_id.uuid)] = _ActiveGoal(handle, submission)
+            self._goals[bytes(handle.goal_id.uuid)] = handle, ticket
         handle.execute()
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
+        name = bytes(handle.goal_id.uuid)
         with self._changed:
-            goal = self._goals.get(bytes(handle.goal_id.uuid))
-        if goal is None or not handle.is_active:
-            return CancelResponse.REJECT  # it has just ended
-        goal.cancel()
+            if name not in self._goals or not handle.is_active:
+                return CancelResponse.REJECT  # it has just ended
+            _, ticket = self._goals[name]
+            self._cancelling.add(name)
+        ticket.cancel()
         return CancelResponse.ACCEPT
 
-    async def _carry_out(self, result: Callable[[TaskOutcome | None], Any], handle: ServerGoalHandle) -> Any:
+    async def _carry_out(self, result: Callable[[TaskOutcome], Any], handle: ServerGoalHandle) -> Any:
         """Wait for one goal's end, set its final state, and give its result."""
         name = bytes(handle.goal_id.uuid)
-        goal = self._goals[name]
-        if isinstance(goal.submission, RequestRefusedError):
-            message = result(None)
-            message.error_code, message.error_msg = goal.submission.code, str(goal.submission)
-        else:
-            message = await self._wait_for_end(goal.submission, result)
+        message = await self._wait_for_end(self._goals[name][1], result)
         # The engine may be faster than rclpy, which records a cancellation only after its callback.
-        while goal.cancel_requested and not handle.is_cancel_requested:
+        while name in self._cancelling and not handle.is_cancel_requested:
             await _Yield()
         if message.error_code == ErrorCode.NONE:
             handle.succeed()
@@ -142,13 +124,15 @@ class Actions:
             handle.abort()
         with self._changed:
             del self._goals[name]
+            self._cancelling.discard(name)
             self._changed.notify_all()
         return message
 
-    async def _wait_for_end(self, ticket: Ticket, result: Callable[[TaskOutcome | None], Any]) -> Any:
+    async def _wait_for_end(self, ticket: Ticket, result: Callable[[TaskOutcome], Any]) -> Any:
         """Wait for the engine. The publishing thread makes the result."""
         future: Future[Any] = Future(executor=self._node.executor)
-        future.add_done_callback(_wake)
+        # A done callback is a task of the executor, which makes it resume the coroutine.
+        future.add_done_callback(lambda _: None)
 
         def on_outcome(outcome: ConcurrentFuture[TaskOutcome]) -> None:
             self._outputs.call(lambda: future.set_result(result(outcome.result())))
@@ -158,17 +142,11 @@ class Actions:
             raise RuntimeError("the executor cancelled this goal's future")
         return message
 
-    # -- results; None stands for a request that was refused
-
-    def _generated(self, outcome: TaskOutcome | None) -> GenerateStoryboard.Result:
-        if outcome is None:
-            return GenerateStoryboard.Result()
+    def _generated(self, outcome: TaskOutcome) -> GenerateStoryboard.Result:
         planning_time = to_duration(outcome.planning_time)
         return GenerateStoryboard.Result(planning_time=planning_time, **self._common(outcome))
 
-    def _executed(self, outcome: TaskOutcome | None) -> ExecuteTask.Result:
-        if outcome is None:
-            return ExecuteTask.Result()
+    def _executed(self, outcome: TaskOutcome) -> ExecuteTask.Result:
         return ExecuteTask.Result(
             verdict=convert.verdict(outcome.verdict),
             replans=outcome.replans,
@@ -197,33 +175,13 @@ def _publish(handle: ServerGoalHandle, feedback: ExecuteTask.Feedback | Generate
     handle.publish_feedback(feedback)
 
 
-def _wake(_: Future) -> None:
-    """Do nothing. A done callback is a task of the executor, which makes it resume the coroutine."""
-
-
-STATUSES = {
-    StoryboardStep.STATUS_ACTIVE: "active",
-    StoryboardStep.STATUS_COMPLETED: "completed",
-    StoryboardStep.STATUS_SKIPPED: "skipped",
-    StoryboardStep.STATUS_FAILED: "failed",
-}
-
-
-type StartResponse = StartExecuteTask.Response | StartGenerateStoryboard.Response
-type CodedResponse = GetStoryboard.Response | SetActiveStep.Response | Command.Response | StartResponse
-"""Every response of goalreel_interfaces: it has `error_code` and `error_msg`."""
-
-
 class Services:
-    """Offers every service of the node.
-
-    `active_engine` gives the engine, or raises RequestRefusedError while the node is not active.
-    """
+    """Offers every service of the node. `active_engine` gives None while the node is not active."""
 
     def __init__(
         self,
         node: Node,
-        active_engine: Callable[[], Engine],
+        active_engine: Callable[[], Engine | None],
         submit: Submit,
         jpegs: Jpegs,
         now: Callable[[], int],
@@ -235,17 +193,16 @@ class Services:
         def create(kind: type[Any], name: str, callback: Callable[..., Any]) -> Any:
             return node.create_service(kind, f"~/{name}", callback, callback_group=group)
 
+        start = self._start
         self._services = [
-            create(GetStoryboard, "get_storyboard", self._get),
-            create(SetActiveStep, "set_active_step", self._set_step),
             create(
-                StartGenerateStoryboard,
-                "start/generate_storyboard",
-                partial(self._start, convert.generate_request),
+                StartGenerateStoryboard, "start/generate_storyboard", partial(start, convert.generate_request)
             ),
-            create(StartExecuteTask, "start/execute_task", partial(self._start, convert.execute_request)),
+            create(StartExecuteTask, "start/execute_task", partial(start, convert.execute_request)),
+            create(GetStoryboard, "get_storyboard", partial(self._answer, self._get)),
+            create(SetActiveStep, "set_active_step", partial(self._answer, self._set_step)),
             *(
-                create(Command, command, partial(self._command, command))
+                create(Command, command, partial(self._answer, partial(self._command, command)))
                 for command in get_args(TaskCommand.__value__)
             ),
         ]
@@ -255,49 +212,37 @@ class Services:
         for service in self._services:
             self._node.destroy_service(service)
 
+    def _start(self, to_request: Callable[[Any], TaskRequest], request: Any, response: Any) -> Any:
+        ticket = self._submit(partial(to_request, request))
+        response.storyboard_id = convert.to_uuid(ticket.id)
+        if ticket.done:
+            outcome = ticket.outcome.result()
+            response.error_code, response.error_msg = outcome.error, outcome.message
+        return response
+
+    def _answer(self, act: Callable[[Engine, Any, Any], CodedText], request: Any, response: Any) -> Any:
+        """Have an active engine act, and tell how it went in `error_code` and `error_msg`."""
+        if (engine := self._active_engine()) is None:
+            response.error_code = ErrorCode.NOT_ACTIVE
+            response.error_msg = "the node is not active: activate it first"
+        else:
+            response.error_code, response.error_msg = act(engine, request, response)
+        return response
+
     def _get(
-        self, request: GetStoryboard.Request, response: GetStoryboard.Response
-    ) -> GetStoryboard.Response:
-        def snapshot() -> CodedText:
-            jpegs = self._jpegs if request.include_images else None
-            response.storyboard = convert.storyboard(self._active_engine().board, jpegs, self._now())
-            return ErrorCode.NONE, ""
+        self, engine: Engine, request: GetStoryboard.Request, response: GetStoryboard.Response
+    ) -> CodedText:
+        jpegs = self._jpegs if request.include_images else None
+        response.storyboard = convert.storyboard(engine.board, jpegs, self._now())
+        return ErrorCode.NONE, ""
 
-        return _answer(response, snapshot)
-
-    def _set_step(
-        self, request: SetActiveStep.Request, response: SetActiveStep.Response
-    ) -> SetActiveStep.Response:
-        def set_step() -> CodedText:
-            engine, status = self._active_engine(), STATUSES.get(request.status)
-            if status is None:
-                return ErrorCode.INVALID_REQUEST, f"a step cannot be given status {request.status}"
-            return engine.set_step(request.index, status)
-
-        return _answer(response, set_step)
+    def _set_step(self, engine: Engine, request: SetActiveStep.Request, _: object) -> CodedText:
+        status = STATUSES.get(request.status, "pending")
+        if status == "pending":
+            return ErrorCode.INVALID_REQUEST, f"a step cannot be given status {request.status}"
+        return engine.set_step(request.index, status)
 
     def _command(
-        self, command: TaskCommand, request: Command.Request, response: Command.Response
-    ) -> Command.Response:
-        return _answer(response, lambda: self._active_engine().command(command, request.reason))
-
-    def _start[Response: StartResponse](
-        self, to_request: Callable[[Any], TaskRequest], request: Any, response: Response
-    ) -> Response:
-        def start() -> CodedText:
-            ticket = self._submit(to_request(request))
-            response.storyboard_id = convert.to_uuid(ticket.id)
-            if not ticket.done:
-                return ErrorCode.NONE, ""
-            outcome = ticket.outcome.result()
-            return outcome.error, outcome.message
-
-        return _answer(response, start)
-
-
-def _answer[Response: CodedResponse](response: Response, act: Callable[[], CodedText]) -> Response:
-    try:
-        response.error_code, response.error_msg = act()
-    except RequestRefusedError as e:
-        response.error_code, response.error_msg = e.code, str(e)
-    return response
+        self, command: TaskCommand, engine: Engine, request: Command.Request, _: object
+    ) -> CodedText:
+        return engine.command(command, request.reason)

@@ -25,9 +25,9 @@ from sensor_msgs.msg import CompressedImage
 
 from goalreel.errors import InputError
 from goalreel.subgoal_camera import fit
-from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
+from goalreel_ros.spin import BackgroundNode
 
 app = typer.Typer(add_completion=False)
 QUALITY = 95

@@ -3,7 +3,6 @@
 lerobot-rollout --robot.cameras="{subgoal: {type: goalreel, width: 640, height: 480}, ...}" ...
 """
 
-from .camera_goalreel import GoalreelCamera
-from .config_goalreel import GoalreelCameraConfig
+from .camera_goalreel import GoalreelCamera, GoalreelCameraConfig
 
 __all__ = ["GoalreelCamera", "GoalreelCameraConfig"]

@@ -2,31 +2,80 @@
 
 import importlib.util
 import logging
-import os
-import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import cv2
 import numpy as np
 from lerobot.cameras.camera import Camera
-from lerobot.cameras.configs import ColorMode
+from lerobot.cameras.configs import CameraConfig, ColorMode
 from lerobot.utils.decorators import check_if_already_connected, check_if_not_connected
 from lerobot.utils.errors import DeviceNotConnectedError
 from numpy.typing import NDArray
 
-from .config_goalreel import GoalreelCameraConfig
-
 READ_TIMEOUT_MS = 10_000
 """The same as in lerobot's OpenCVCamera."""
 LOG = logging.getLogger(__name__)
+IMAGE = "/image/compressed"
+
+
+@CameraConfig.register_subclass("goalreel")
+@dataclass(kw_only=True)
+class GoalreelCameraConfig(CameraConfig):
+    """Settings of a GoalreelCamera. `width` and `height` are those that the policy was trained with.
+
+    Raises:
+        ValueError: a value is not valid.
+    """
+
+    topic: str = "/goalreel/subgoal/image/compressed"
+    fps: int | None = 30
+    """Rate at which an unchanged goal counts as a new frame, for `read` and `async_read`."""
+    color_mode: ColorMode = ColorMode.RGB
+    timeout_s: float = 5.0
+    """Seconds that `connect` waits for the node."""
+    warmup_s: float = 1.0
+    """Seconds that `connect` waits for a first goal; without one the picture is black."""
+    require_verified: bool = False
+    """Show no goal image that a critic has not accepted: black in its place."""
+    refuse_degraded: bool = False
+    """Show no goal of a plan that lost a model: black in its place."""
+    heartbeat: str = ""
+    """The node's `~/progress`, where it is not beside `~/subgoal` of the topic."""
+
+    def __post_init__(self) -> None:
+        self.color_mode = ColorMode(self.color_mode)
+        if not self.width or not self.height or min(self.width, self.height) < 0:
+            raise ValueError(f"`width` and `height` must be given, got {self.width}x{self.height}")
+        if not self.fps or self.fps < 0:
+            raise ValueError(f"`fps` must be positive, but {self.fps} is provided.")
+        if not self.topic:
+            raise ValueError("`topic` cannot be empty.")
+        if self.goal_topic == self.topic:
+            raise ValueError(
+                f"`require_verified` and `refuse_degraded` need a topic in {IMAGE}: got {self.topic}"
+            )
+        if min(self.timeout_s, self.warmup_s) < 0:
+            raise ValueError(
+                f"`timeout_s` and `warmup_s` cannot be negative: got {self.timeout_s}, {self.warmup_s}"
+            )
+
+    @property
+    def goal_topic(self) -> str:
+        """The topic of the whole sub-goal, where its status counts; empty where any goal is shown."""
+        return self.topic.removesuffix(IMAGE) if self.require_verified or self.refuse_degraded else ""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height, which are optional in lerobot's own class."""
+        assert self.width
+        assert self.height
+        return self.width, self.height
 
 
 class Subscriber:
-    """Spins a node in a context and a thread of its own until `close`.
-
-    It is independent of other uses of rclpy in the process, and of signal handlers.
+    """Follows the goal image, and the goal itself where its status counts, in a thread until `close`.
 
     Raises:
         ImportError: the settings refuse goals, and goalreel_interfaces is not installed.
@@ -34,12 +83,10 @@ class Subscriber:
     """
 
     def __init__(self, config: GoalreelCameraConfig) -> None:
-        import rclpy
-        from rclpy.context import Context
-        from rclpy.executors import SingleThreadedExecutor
         from sensor_msgs.msg import CompressedImage
 
         from goalreel_ros.liveliness import LiveSubscription
+        from goalreel_ros.spin import BackgroundNode
 
         self.data = b""
         """The JPEG to be shown; empty where there is no picture, and where its goal is refused."""
@@ -50,41 +97,35 @@ class Subscriber:
         self._goal: Any = None
         self._refused: Any = None
         """Stamp of the newest goal that was refused."""
-        self._context = Context()
-        rclpy.init(context=self._context)
-        name = f"lerobot_camera_goalreel_{os.getpid()}_{id(self) % 10**6}"
-        self._node = rclpy.create_node(name, context=self._context, start_parameter_services=False)
+        self._background = BackgroundNode("lerobot_camera_goalreel")
+        node, beat = self._background.node, config.heartbeat
         try:
             self._topic = LiveSubscription(
-                self._node,
+                node,
                 CompressedImage,
                 config.topic,
                 self._on_picture,
                 self._forget_picture,
-                heartbeat=config.heartbeat,
+                heartbeat=beat,
             )
             if config.goal_topic:
                 from goalreel_interfaces.msg import StoryboardStep, SubGoal
 
                 self._verified = StoryboardStep.IMAGE_VERIFIED
                 LiveSubscription(
-                    self._node,
-                    SubGoal,
-                    config.goal_topic,
-                    self._on_goal,
-                    self._forget_goal,
-                    heartbeat=config.heartbeat,
+                    node, SubGoal, config.goal_topic, self._on_goal, self._forget_goal, heartbeat=beat
                 )
         except BaseException:
-            self._node.destroy_node()
-            self._context.try_shutdown()
+            self._background.close()
             raise
-        self._changed = self._topic.changed
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._closed = False
-        self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
-        self._thread.start()
+        self.changed = self._topic.changed
+        """Notified of a message, and of a publisher that comes or goes."""
+        self._background.start()
+
+    @property
+    def alive(self) -> bool:
+        """True while there is a live publisher."""
+        return self._topic.alive
 
     @property
     def absent(self) -> float:
@@ -92,38 +133,11 @@ class Subscriber:
 
         A publisher that is killed or hangs counts as alive until the lease is over, which is then included.
         """
-        return 0.0 if self._topic.alive else max(time.monotonic() - self._topic.last_sign, 1e-9)
-
-    def wait_for_publisher(self, timeout: float) -> bool:
-        """Wait for a publisher, and say whether there is one within `timeout` seconds."""
-        return self._wait(lambda: self._topic.alive, timeout)
-
-    def wait_for_message(self, timeout: float) -> bool:
-        """Wait for the first message, and say whether there is one within `timeout` seconds."""
-        return self._wait(lambda: self.count > 0, timeout)
-
-    def wait_for_change(self, timeout: float) -> None:
-        """Wait for a message, or for a publisher to come or go, at most `timeout` seconds."""
-        with self._changed:
-            self._changed.wait(timeout)
+        return 0.0 if self.alive else max(time.monotonic() - self._topic.last_sign, 1e-9)
 
     def close(self) -> None:
         """Stop spinning and destroy the node."""
-        # The task wakes the spin: rclpy 9's `shutdown` misses one that is just about to wait.
-        self._closed = True
-        self._executor.create_task(lambda: None)
-        self._thread.join(5)
-        self._executor.shutdown()
-        self._node.destroy_node()
-        self._context.try_shutdown()
-
-    def _spin(self) -> None:
-        while not self._closed and self._context.ok():
-            self._executor.spin_once()
-
-    def _wait(self, condition: Callable[[], bool], timeout: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(condition, timeout)
+        self._background.close()
 
     # -- in the executor's thread
 
@@ -150,10 +164,10 @@ class Subscriber:
 
     def _show(self) -> None:
         data = b"" if self._picture is None or not self._fits() else bytes(self._picture.data)
-        with self._changed:
+        with self.changed:
             self.data = data
             self.count += 1
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def _fits(self) -> bool:
         """Tell if the picture is that of a goal that is not refused. The two come in no fixed order."""
@@ -193,7 +207,7 @@ class GoalreelCamera(Camera):
                     "type zmq with `ros2 run goalreel_ros zmq` on the ROS side"
                 )
         self.config = config
-        self._size = config.checked_size()
+        self._size = config.size
         self.color_mode = config.color_mode
         self._subscriber: Subscriber | None = None
         self._last_read = (0, 0)
@@ -227,14 +241,16 @@ class GoalreelCamera(Camera):
             RuntimeError: the middleware does not tell whether the node is alive, and there is no heartbeat.
         """
         subscriber = Subscriber(self.config)
-        if not subscriber.wait_for_publisher(self.config.timeout_s):
+        with subscriber.changed:
+            is_there = subscriber.changed.wait_for(lambda: subscriber.alive, self.config.timeout_s)
+            if is_there and warmup:
+                subscriber.changed.wait_for(lambda: subscriber.count > 0, self.config.warmup_s)
+        if not is_there:
             subscriber.close()
             raise ConnectionError(
                 f"Failed to open {self}: nobody publishes it with signs of life (after "
                 f"{self.config.timeout_s:g} s). Is the goalreel node configured, and ROS_DOMAIN_ID the same?"
             )
-        if warmup:
-            subscriber.wait_for_message(self.config.warmup_s)
         self._subscriber = subscriber
         self._last_read = (0, 0)
 
@@ -268,7 +284,9 @@ class GoalreelCamera(Camera):
                     f"Timed out waiting for frame from camera {self} after {timeout_ms} ms. "
                     f"Publisher there: {subscriber.absent == 0}."
                 )
-            subscriber.wait_for_change(min(remaining, self._until_next_frame()))
+            until_next_frame = 1 / self._rate - time.monotonic() % (1 / self._rate)
+            with subscriber.changed:
+                subscriber.changed.wait(min(remaining, until_next_frame))
         self._last_read = self._frame_number()
         return self._frame()
 
@@ -306,14 +324,12 @@ class GoalreelCamera(Camera):
     @property
     def _rate(self) -> float:
         """Frames per second, from lerobot's present `fps`."""
-        return self.fps or self.config.checked_rate()
+        assert self.config.fps
+        return self.fps or self.config.fps
 
     def _frame_number(self) -> tuple[int, int]:
         """The numbers of the goal and of its frame; different from `_last_read` if there is a new one."""
         return self._require_subscriber().count, int(time.monotonic() * self._rate)
-
-    def _until_next_frame(self) -> float:
-        return 1 / self._rate - time.monotonic() % (1 / self._rate)
 
     def _frame(self) -> NDArray[np.uint8]:
         data = self._require_subscriber().data

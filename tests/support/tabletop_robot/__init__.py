@@ -24,7 +24,7 @@ from lerobot.robots.robot import Robot
 from goalreel.serving.settings import Models
 from goalreel.tabletop.env import teleport
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
-from goalreel_ros.tabletop.models import ModelServer
+from goalreel_ros.tabletop.simulator import ModelServer
 from goalreel_ros.tabletop.world import World
 
 MOVES = ("x.pos", "y.pos", "z.pos", "yaw.pos", "gripper.pos")
@@ -122,7 +122,7 @@ class TabletopRobot(Robot):
     def disconnect(self) -> None:
         for camera in self.cameras.values():
             camera.disconnect()
-        self.server.__exit__()
+        self.server.close()
         self.world.close()
         self.world = None
         with self.log.open("a") as log:

@@ -3,7 +3,7 @@
 import time
 from array import array
 from collections.abc import Callable
-from types import TracebackType
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,16 +22,16 @@ from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardSt
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros import convert
 from goalreel_ros.client import lifecycle
-from goalreel_ros.client.background_node import BackgroundNode, Calls
 from goalreel_ros.client.task import FeedbackActionClient, NodeGoneError, TaskHandle, check
 from goalreel_ros.convert import to_duration
 from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
+from goalreel_ros.spin import BackgroundNode, Calls
 
 
 def build[M](kind: Callable[..., M], **fields: Any) -> M:
-    """Make a message with checked fields. rclpy does not check them by default and crashes later.
+    """Make a message with checked fields; rclpy does not check them by default, and crashes later.
 
     Raises:
         InputError: a value has the wrong type or is out of range.
@@ -115,19 +115,19 @@ class GoalreelClient:
         self._subgoal: SubGoal | None = None
         self._progress: StoryboardProgress | None = None
         self._picture: tuple[SubGoal, NDArray[np.uint8]] | None = None
-        goal = LiveSubscription(own_node, SubGoal, f"{server}/subgoal", self._on_subgoal, self._forget)
+        goal = LiveSubscription(
+            own_node, SubGoal, f"{server}/subgoal", partial(self._take, "_subgoal"), self._forget
+        )
         self._liveliness, self._changed = goal, goal.changed
-        own_node.create_subscription(Storyboard, f"{server}/storyboard", self._on_storyboard, LATCHED)
-        own_node.create_subscription(StoryboardProgress, f"{server}/progress", self._on_progress, 1)
+        for kind, name, qos in ((Storyboard, "storyboard", LATCHED), (StoryboardProgress, "progress", 1)):
+            own_node.create_subscription(kind, f"{server}/{name}", partial(self._take, f"_{name}"), qos)
         self.lifecycle = lifecycle.Lifecycle(self._call, timeout)
         self._background.start()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -309,12 +309,7 @@ class GoalreelClient:
         if not action.client.wait_for_server(self._timeout):
             raise TimeoutError(f"no node {self._server} takes tasks within {self._timeout:g} s")
         wait = max(1.0, deadline - time.monotonic())
-        return TaskHandle(
-            self._background, action, goal, wait, self._server, self._liveliness, self._node_message
-        )
-
-    def _node_message(self) -> str:
-        return "" if self._progress is None else self._progress.message
+        return TaskHandle(self._background, action, goal, wait, self._server, self._liveliness, self.progress)
 
     def _command(self, name: str, reason: str) -> None:
         check(self._call(name, build(Command.Request, reason=reason)))
@@ -327,15 +322,7 @@ class GoalreelClient:
     def _forget(self) -> None:
         self._storyboard = self._subgoal = self._progress = self._picture = None
 
-    def _on_storyboard(self, message: Storyboard) -> None:
+    def _take(self, attribute: str, message: Any) -> None:
         with self._changed:
-            self._storyboard = message
-            self._changed.notify_all()
-
-    def _on_progress(self, message: StoryboardProgress) -> None:
-        self._progress = message
-
-    def _on_subgoal(self, message: SubGoal) -> None:
-        with self._changed:
-            self._subgoal = message
+            setattr(self, attribute, message)
             self._changed.notify_all()

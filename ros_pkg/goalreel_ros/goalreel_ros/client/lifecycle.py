@@ -7,8 +7,8 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 
 from goalreel.streaming.board import ErrorCode
-from goalreel_ros.client.background_node import Calls
 from goalreel_ros.client.task import GoalreelError
+from goalreel_ros.spin import Calls
 
 SERVICES: dict[str, type] = {"get_state": GetState, "change_state": ChangeState}
 POLL_SECONDS = 0.1

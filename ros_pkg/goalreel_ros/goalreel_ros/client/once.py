@@ -1,6 +1,7 @@
 """One camera frame, one storyboard sent, one check of health: for programs without a node of their own."""
 
 import threading
+from contextlib import closing
 
 from rclpy.exceptions import InvalidTopicNameException
 from sensor_msgs.msg import CompressedImage
@@ -11,11 +12,11 @@ from goalreel.image import Image
 from goalreel.types import Storyboard
 from goalreel_interfaces.srv import StartExecuteTask
 from goalreel_ros.cameras import COMPRESSED, NEWEST, RAW, explain_silence
-from goalreel_ros.client.background_node import BackgroundNode, Calls
 from goalreel_ros.client.commander import build, storyboard_message
 from goalreel_ros.client.lifecycle import SERVICES, Lifecycle
 from goalreel_ros.client.task import check
 from goalreel_ros.pictures import decode
+from goalreel_ros.spin import BackgroundNode, Calls
 
 
 def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Image:
@@ -34,16 +35,14 @@ def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Ima
         frames.append(message)
         arrived.set()
 
-    camera = BackgroundNode("goalreel_frame", args=args)
-    try:
-        camera.node.create_subscription(kind, topic, take, NEWEST)
+    with closing(BackgroundNode("goalreel_frame", args=args)) as camera:
+        try:
+            camera.node.create_subscription(kind, topic, take, NEWEST)
+        except InvalidTopicNameException as e:
+            raise InputError(f"{topic} is no name of a topic: {first_line(e)}") from e
         camera.start()
         if not arrived.wait(timeout):
             raise InputError(explain_silence(camera.node, camera.node.resolve_topic_name(topic), type_name))
-    except InvalidTopicNameException as e:
-        raise InputError(f"{topic} is no name of a topic: {first_line(e)}") from e
-    finally:
-        camera.close()
     try:
         return decode(frames[0])
     except ValueError as e:
@@ -64,13 +63,10 @@ def start_storyboard(
         TimeoutError: there is no node, or it does not answer.
     """
     request = build(StartExecuteTask.Request, storyboard=[storyboard_message(storyboard)])
-    sender = BackgroundNode("goalreel_sender", args=args)
-    try:
+    with closing(BackgroundNode("goalreel_sender", args=args)) as sender:
         call = Calls(sender, server, {"start/execute_task": StartExecuteTask}, timeout)
         sender.start()
         check(call("start/execute_task", request))
-    finally:
-        sender.close()
 
 
 TIMEOUT = 10.0
@@ -83,14 +79,12 @@ def check_health(node: str) -> None:
     Raises:
         BackendError: it is in another state, does not answer, or is not there; one line.
     """
-    background = BackgroundNode("goalreel_health", args=[])
-    try:
+    with closing(BackgroundNode("goalreel_health", args=[])) as background:
         lifecycle = Lifecycle(Calls(background, node, SERVICES, TIMEOUT))
         background.start()
-        state = lifecycle.state
-    except TimeoutError as e:
-        raise BackendError(str(e)) from None
-    finally:
-        background.close()
+        try:
+            state = lifecycle.state
+        except TimeoutError as e:
+            raise BackendError(str(e)) from None
     if state != "active":
         raise BackendError(f"{node} is {state}, not active: see its log")

@@ -5,7 +5,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from action_msgs.msg import GoalStatus
@@ -16,8 +16,9 @@ from unique_identifier_msgs.msg import UUID
 
 from goalreel.errors import UserError
 from goalreel.streaming.board import ErrorCode
-from goalreel_ros.client.background_node import BackgroundNode
+from goalreel_interfaces.msg import StoryboardProgress
 from goalreel_ros.liveliness import LiveSubscription
+from goalreel_ros.spin import BackgroundNode
 
 
 class GoalreelError(UserError, RuntimeError):
@@ -55,17 +56,6 @@ def check(answer: Any, result: Any = None) -> None:
         raise GoalreelError(answer.error_code, answer.error_msg, result)
 
 
-DEPTH = 10
-"""Feedback messages that wait for the executor: as many as in rclpy's own subscription."""
-
-
-class FeedbackListener(Protocol):
-    """Receives the feedback on one task."""
-
-    def on_feedback(self, message: Any) -> None:
-        """Receive a message; called in the executor's thread."""
-
-
 class FeedbackActionClient:
     """An `ActionClient` that gives each task all of its feedback.
 
@@ -75,13 +65,15 @@ class FeedbackActionClient:
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self.client = ActionClient(node, kind, name)
-        self._tasks: weakref.WeakValueDictionary[bytes, FeedbackListener] = weakref.WeakValueDictionary()
-        node.create_subscription(
-            kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._on_feedback, DEPTH
-        )
+        self._tasks: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
+        # A queue as deep as that of rclpy's own subscription.
+        node.create_subscription(kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._on_feedback, 10)
 
-    def send(self, goal: Any, task: FeedbackListener) -> Future:
-        """Send a goal; the future gives its handle. `task`, held by a weak reference, gets the feedback."""
+    def send(self, goal: Any, task: Any) -> Future:
+        """Send a goal; the future gives its handle.
+
+        `task.on_feedback` gets each message, in the executor's thread. It is held by a weak reference.
+        """
         name = uuid4().bytes
         self._tasks[name] = task
         return self.client.send_goal_async(goal, goal_uuid=UUID(uuid=list(name)))
@@ -116,12 +108,11 @@ class TaskHandle[Result, Feedback]:
         timeout: float,
         server: str,
         liveliness: LiveSubscription,
-        node_message: Callable[[], str],
+        progress: Callable[[], StoryboardProgress | None],
     ) -> None:
-        """`node_message` gives the node's message about what it waits for, or an empty text."""
         self._background, self._client, self._server = background, action.client, server
         self._liveliness, self._losses = liveliness, liveliness.losses
-        self._changed, self._node_message = liveliness.changed, node_message
+        self._changed, self._progress = liveliness.changed, progress
         self._unread: deque[Feedback] = deque(maxlen=MAX_FEEDBACK)
         self._newest: Feedback | None = None
         self._goal: ClientGoalHandle
@@ -203,7 +194,8 @@ class TaskHandle[Result, Feedback]:
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
                 status = "acknowledged" if is_acknowledged() else "not acknowledged"
-                reason = f"; the node says: {self._node_message()}" if self._node_message() else ""
+                said = progress.message if (progress := self._progress()) is not None else ""
+                reason = f"; the node says: {said}" if said else ""
                 raise TimeoutError(f"{status}, but the task did not stop within {timeout:g} s{reason}")
             if self._outcome is None:
                 raise NodeGoneError(self._server)

@@ -11,9 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import av
+import numpy as np
 import rclpy
 import typer
 from rclpy.executors import SingleThreadedExecutor
@@ -22,13 +25,15 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
+from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, lay_out
 from goalreel.cli.errors import one_line_errors
+from goalreel.datasets.video import ffmpeg_url
+from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
-from goalreel_ros.tabletop.film import Film, FilmFrame
 
 FPS = 10
 START = 300.0
@@ -38,6 +43,62 @@ TRACKING = {"track_rate": 10.0, "critic_period": 0.5, "gate": 0.3}
 """The node's settings for a robot that is faster than a real one."""
 
 app = typer.Typer(add_completion=False)
+WIDTH, CELL = 720, 320
+STRIP = 180
+"""Minimal width of a picture of the strip."""
+
+
+@dataclass(frozen=True)
+class FilmFrame:
+    """One camera frame and the active sub-goal: its number from 1 (0: none), name and picture.
+
+    Without one, `message` is what the node says of its progress.
+    """
+
+    live: Image
+    number: int = 0
+    name: str = ""
+    goal: Image | None = None
+    message: str = ""
+
+
+@dataclass
+class Film:
+    """Frames in order, `fps` a second. `reached` has the numbers of the completed steps."""
+
+    task: str
+    fps: int
+    frames: list[FilmFrame] = field(default_factory=list)
+    reached: frozenset[int] = frozenset()
+
+    def write(self, path: Path) -> None:
+        """Write the film as MP4 (H.264)."""
+        pages = [self._page(frame).pixels for frame in self.frames]
+        height = max(len(page) for page in pages) // 2 * 2
+        with av.open(ffmpeg_url(path), "w", format="mp4") as file:
+            stream = file.add_stream("h264", rate=self.fps, options={"crf": "20"})
+            stream.width, stream.height, stream.pix_fmt = WIDTH, height, "yuv420p"
+            for page in pages:
+                fitted = np.full((height, WIDTH, 3), 255, np.uint8)
+                fitted[: len(page)] = page[:height]
+                file.mux(stream.encode(av.VideoFrame.from_ndarray(fitted, format="rgb24")))
+            file.mux(stream.encode())
+
+    def strip(self) -> Image:
+        """Lay out each goal image beside the camera frame at the end of its sub-goal."""
+        last = {frame.number: frame for frame in self.frames if frame.number}
+        cells = []
+        for number, frame in sorted(last.items()):
+            goal = (Line(f"{number}. goal", 17, INK, 1), Line(frame.name, 15, MUTED, 3))
+            end = f"{number}. {'reached' if number in self.reached else 'not reached'}"
+            cells += [Cell(frame.goal, goal), Cell(frame.live, (Line(end, 17, INK, 1),))]
+        return lay_out((Line(self.task, 20, INK, 5),), cells, 4 * (STRIP + 40), STRIP)
+
+    def _page(self, frame: FilmFrame) -> Image:
+        caption = f"goal {frame.number}: {frame.name}" if frame.number else frame.message
+        camera = Cell(frame.live, (Line("camera", 17, INK, 1),))
+        goal = Cell(frame.goal, (Line(caption, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
+        return lay_out((Line(self.task, 17, INK, 5),), (camera, goal), WIDTH, CELL)
 
 
 @contextmanager

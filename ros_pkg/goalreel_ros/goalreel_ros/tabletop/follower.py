@@ -25,8 +25,9 @@ from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.reach import ArmAction, Reacher, at_home, homeward, still
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.liveliness import LiveSubscription
+from goalreel_ros.parameters import declare_options
 from goalreel_ros.pictures import decode
-from goalreel_ros.spin import declare_options, run_node
+from goalreel_ros.spin import run
 
 RETRY_SECONDS = 2.0
 """Seconds until the next attempt at a scene in which there was nothing to do."""
@@ -123,7 +124,7 @@ class FollowerNode(Node):
 
 def main(args: list[str] | None = None) -> None:
     """Run the follower. `args` are those of the command line; None takes the process's own."""
-    run_node(FollowerNode, args)
+    run(FollowerNode, args)
 
 
 if __name__ == "__main__":

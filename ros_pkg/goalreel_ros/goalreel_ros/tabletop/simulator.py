@@ -10,13 +10,14 @@ step. Each `action` (5 numbers, `env.ACTION_NAMES`) is carried out once, in orde
 
 import json
 import math
+import socket
+import threading
 from array import array
 from collections import deque
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import numpy as np
+import uvicorn
 from pydantic import Field
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -26,20 +27,48 @@ from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiAr
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.serving.settings import Models
+from goalreel.serving.app import create_app
+from goalreel.serving.settings import Models, ServeSettings
 from goalreel.settings import READ_ONLY, Settings
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
 from goalreel.tabletop.mjcf import FIXED
+from goalreel_ros.parameters import declare_options
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
-from goalreel_ros.spin import declare_options, run
+from goalreel_ros.spin import run
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
-from goalreel_ros.tabletop.models import ModelServer
 from goalreel_ros.tabletop.world import CAMERA, World
 
 FRAME = f"{CAMERA}_optical_frame"
 QUEUE = 64
 """Length of the queue of actions."""
+HOST = "127.0.0.1"
+CLOSE_SECONDS = 1
+
+
+class ModelServer:
+    """Serves models on loopback, in a thread, until `close`; `url` is its address.
+
+    Raises:
+        OSError: the port is in use.
+    """
+
+    def __init__(self, models: Models, port: int) -> None:
+        self._socket = socket.create_server((HOST, port))
+        self.url = f"http://{HOST}:{self._socket.getsockname()[1]}"
+        app = create_app(models, ServeSettings(batch_wait_ms=0))
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=CLOSE_SECONDS)
+        self._server = uvicorn.Server(config)
+        # Outside the main thread uvicorn installs no signal handlers.
+        serve = self._server.run
+        self._thread = threading.Thread(target=serve, args=([self._socket],), name="models", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.should_exit = True
+        self._thread.join(CLOSE_SECONDS)
+        self._socket.close()
 
 
 class SimulatorOptions(Settings):
@@ -67,14 +96,22 @@ class SimulatorOptions(Settings):
 
 
 class SimulatorNode(Node):
-    """Steps the world on a timer, in the executor's thread."""
+    """Steps the world on a timer, in the executor's thread, and serves models that know it.
+
+    Raises:
+        InputError: `misread` names a sub-goal that the instruction does not have.
+        OSError: the port is in use.
+    """
 
     def __init__(self) -> None:
         super().__init__("tabletop")
-        self.options = declare_options(self, SimulatorOptions)
-        self.world = World(self.options.seed, self.options.size)
-        self.server = ""
-        """Model name `server:URL` of the models, once they are served."""
+        self._options = declare_options(self, SimulatorOptions)
+        self._world = World(self._options.seed, self._options.size)
+        try:
+            self._server = ModelServer(self._models(), self._options.port)
+        except (InputError, OSError):
+            self._world.close()
+            raise
         self._actions: deque[list[float]] = deque(maxlen=QUEUE)
         self._grip = 1.0
         self._ticks = 0
@@ -84,28 +121,29 @@ class SimulatorNode(Node):
         self._state = self.create_publisher(Float64MultiArray, "state", 1)
         self._truth_publisher = self.create_publisher(String, "~/truth", LATCHED)
         self.create_subscription(Float64MultiArray, "action", self._on_action, QUEUE)
-        self.create_timer(1 / (CONTROL_HZ * self.options.rate), self._tick)
+        self.create_timer(1 / (CONTROL_HZ * self._options.rate), self._tick)
+        instruction = self._world.episode.instruction
+        self.get_logger().info(f"ready: {instruction!r}, models at server:{self._server.url}")
 
-    def models(self) -> Models:
-        """Make a planner, an editor and a critic that know this world.
+    def destroy_node(self) -> None:
+        """Stop the models, too, and free the renderers."""
+        self._server.close()
+        self._world.close()
+        super().destroy_node()
 
-        Raises:
-            InputError: `misread` names a sub-goal that the instruction does not have.
-        """
-        missing = [i for i in self._misread() if i >= len(self.world.episode.goals)]
+    def _models(self) -> Models:
+        misread = [i for i in self._options.misread if i >= 0]
+        missing = [i for i in misread if i >= len(self._world.episode.goals)]
         if missing:
             raise InputError(f"misread: the instruction has no sub-goal {missing[0]}")
         return Models(
-            planner=PlannerChat(self.world),
-            critic=CriticChat(self.world),
-            editor=SimulatorEditor(self.world, self._misread()),
+            planner=PlannerChat(self._world),
+            critic=CriticChat(self._world),
+            editor=SimulatorEditor(self._world, misread),
             planner_name="simulator-planner",
             critic_name="simulator-critic",
             editor_name="simulator-editor",
         )
-
-    def _misread(self) -> list[int]:
-        return [i for i in self.options.misread if i >= 0]
 
     def _on_action(self, message: Float64MultiArray) -> None:
         if len(message.data) != len(ACTION_NAMES) or not all(map(math.isfinite, message.data)):
@@ -116,9 +154,9 @@ class SimulatorNode(Node):
     def _tick(self) -> None:
         action = self._actions.popleft() if self._actions else [0.0, 0.0, 0.0, 0.0, self._grip]
         self._grip = action[4]
-        look = self._ticks % max(1, round(self.options.rate)) == 0
+        look = self._ticks % max(1, round(self._options.rate)) == 0
         self._ticks += 1
-        tick = self.world.tick(np.array(action), look=look)
+        tick = self._world.tick(np.array(action), look=look)
         self._state.publish(_numbers(STATE_NAMES, tick.observation.tolist()))
         if tick.picture is not None:
             self._publish(tick.picture)
@@ -126,15 +164,15 @@ class SimulatorNode(Node):
     def _publish(self, picture: Image) -> None:
         header = Header(stamp=self.get_clock().now().to_msg(), frame_id=FRAME)
         self._image.publish(raw(picture, header))
-        self._info.publish(camera_info(self.options.size, header))
-        now, episode = self.world.now(), self.world.episode
+        self._info.publish(camera_info(self._options.size, header))
+        now, episode = self._world.now(), self._world.episode
         goals = [{"text": goal.text, "holds": now.holds(goal)} for goal in episode.goals]
         truth = json.dumps(
             {
                 "instruction": episode.instruction,
                 "goals": goals,
                 "arm_home": now.arm_home,
-                "models": self.server,
+                "models": f"server:{self._server.url}",
             }
         )
         if truth != self._truth:
@@ -163,22 +201,9 @@ def _numbers(names: tuple[str, ...], values: list[float]) -> Float64MultiArray:
     return Float64MultiArray(layout=MultiArrayLayout(dim=[dim]), data=array("d", values))
 
 
-@contextmanager
-def tabletop() -> Iterator[SimulatorNode]:
-    """Make the node and serve its models until the end of the block."""
-    with ExitStack() as stack:
-        node = SimulatorNode()
-        stack.callback(node.destroy_node)
-        stack.callback(node.world.close)
-        server = stack.enter_context(ModelServer(node.models(), node.options.port))
-        node.server = f"server:{server.url}"
-        node.get_logger().info(f"ready: {node.world.episode.instruction!r}, models at {node.server}")
-        yield node
-
-
 def main(args: list[str] | None = None) -> None:
     """Run the simulator. `args` are those of the command line; None takes the process's own."""
-    run(tabletop, args)
+    run(SimulatorNode, args)
 
 
 if __name__ == "__main__":
