@@ -14,6 +14,7 @@ import socket
 import threading
 from array import array
 from collections import deque
+from contextlib import ExitStack
 from typing import Annotated
 
 import numpy as np
@@ -104,14 +105,13 @@ class SimulatorNode(Node):
     """
 
     def __init__(self) -> None:
+        self._undo = ExitStack()
         super().__init__("tabletop")
         self._options = declare_options(self, SimulatorOptions)
         self._world = World(self._options.seed, self._options.size)
-        try:
-            self._server = ModelServer(self._models(), self._options.port)
-        except (InputError, OSError):
-            self._world.close()
-            raise
+        self._undo.callback(self._world.close)
+        self._server = ModelServer(self._models(), self._options.port)
+        self._undo.callback(self._server.close)
         self._actions: deque[list[float]] = deque(maxlen=QUEUE)
         self._grip = 1.0
         self._ticks = 0
@@ -127,8 +127,7 @@ class SimulatorNode(Node):
 
     def destroy_node(self) -> None:
         """Stop the models, too, and free the renderers."""
-        self._server.close()
-        self._world.close()
+        self._undo.close()
         super().destroy_node()
 
     def _models(self) -> Models:
