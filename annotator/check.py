@@ -123,7 +123,7 @@ def _with_motion(
     recordings, unread = _read(source, selected)
     issues = list(report.issues)
     reported = {episode for issue in issues for episode in issue.episodes}
-    issues += [warning("episode", unread[e], [e], group="Episodes") for e in unread if e not in reported]
+    issues += [warning("episode", unread[e], [e]) for e in unread if e not in reported]
     plans = _plans(recordings, robot, progress)
     issues += _motion_issues(recordings, robot, plans, len(selected))
     silent = sum(map(_is_silent, plans))
@@ -187,11 +187,11 @@ def _motion_issues(
     if closed := [recording.index for recording, is_closed in starts if is_closed]:
         text = f"{spell(closed)}{of}: a hand is closed at the start, and may hold something already"
         text = f"{text}; grasps count from when it first opens"
-        yield note("starts_closed", text, closed, group="Episodes")
+        yield note("starts_closed", text, closed)
     if silent := [r.index for r, plan in zip(recordings, plans, strict=True) if _is_silent(plan)]:
         why = "; ".join(f"{reason} ({n})" for reason, n in _reasons(plans).most_common(_REASONS))
         text = f"{spell(silent)}{of}: no words will be written, and frames keep the instruction: {why}"
-        yield note("silent", text, tuple(silent), group="Instructions")
+        yield note("silent", text, tuple(silent))
 
 
 def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:

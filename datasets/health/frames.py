@@ -37,14 +37,11 @@ class FrameRows:
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> "FrameRows":
-        """Read files that are readable."""
+        """Read files that are readable, one at least."""
         paths = tuple(paths)
         columns = in_threads(_read, paths)
         file = np.repeat(np.arange(len(paths)), [len(c["timestamp"]) for c in columns])
-        parts = columns or [
-            {name: np.zeros(0, np.float64 if name == "timestamp" else np.int64) for name in NUMBERS}
-        ]
-        return cls(paths, file, *(np.concatenate([part[name] for part in parts]) for name in NUMBERS))
+        return cls(paths, file, *(np.concatenate([part[name] for part in columns]) for name in NUMBERS))
 
     def __len__(self) -> int:
         return len(self.episode)

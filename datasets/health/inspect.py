@@ -43,16 +43,13 @@ def inspect(
     rows = FrameRows.read(data_files(source.root))
     checks = (row_issues, task_issues, clock_issues, video_issues)
     steps: list[Callable[[], Iterable[HealthIssue]]] = [partial(c, source, rows, episodes) for c in checks]
-    steps.append(partial(image_issues, source))
+    steps += [partial(image_issues, source), partial(stats_issues, source)]
     if thorough:
-        steps.append(partial(link_issues, source))
-        steps += [partial(number_issues, source, rows, episodes), partial(stats_issues, source)]
+        steps += [partial(link_issues, source), partial(number_issues, source, rows, episodes)]
         steps += [partial(label_issues, source, episodes), partial(picture_issues, source, episodes)]
     for done, step in enumerate(steps):
         progress("check", done, len(steps))
-        issues += step()
-    if not thorough:
-        issues += (issue for issue in stats_issues(source) if issue.level == "broken")
+        issues += (i for i in step() if thorough or i.kind != "stats" or i.level == "broken")
     progress("check", len(steps), len(steps))
     return by_level(issues)
 

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, computed_field
 
 from goalreel.datasets.labels import SUB_TASKS
 from goalreel.datasets.source import Source
@@ -15,8 +15,19 @@ type Level = Literal["broken", "warning", "note"]
 """Broken: lerobot could not read an annotated copy, or there is nothing to annotate."""
 LEVELS: tuple[Level, ...] = ("broken", "warning", "note")
 type Group = Literal["Dataset", "Episodes", "Instructions"]
+_OF_EPISODES = (
+    "episode",
+    "episode_rows",
+    "row_order",
+    "row_count",
+    "episode_span",
+    "frame_index",
+    "stale_file",
+)
+_OF_EPISODES += ("not_finite", "time_order", "time_span", "gaps", "drift", "jitter", "starts_closed")
+_OF_WORDS = ("tasks", "task_order", "no_instruction", "empty_task", "subtask_rows", "annotations")
+_OF_WORDS += ("subtask_index", "task_per_frame", "stages", "subgoal_camera", "silent")
 _SHOWN = 5
-
 _ENCODER = frozenset(
     f"video.{name}" for name in ("g", "crf", "preset", "fast_decode", "extra_options", "video_backend")
 )
@@ -35,14 +46,19 @@ class HealthIssue(BaseModel):
     """One line that says what there is, and what to do."""
     episodes: tuple[int, ...] = ()
     """The episodes concerned; none where it is the dataset as a whole."""
-    group: Group = "Dataset"
+
+    @computed_field
+    @property
+    def group(self) -> Group:
+        """What the issue is about."""
+        if self.kind in _OF_WORDS:
+            return "Instructions"
+        return "Episodes" if self.kind in _OF_EPISODES else "Dataset"
 
 
-def issue(
-    level: Level, kind: str, text: str, episodes: Collection[int] = (), *, group: Group = "Dataset"
-) -> HealthIssue:
+def issue(level: Level, kind: str, text: str, episodes: Collection[int] = ()) -> HealthIssue:
     """Make an issue; the episodes are sorted."""
-    return HealthIssue(kind=kind, level=level, text=text, episodes=tuple(sorted(episodes)), group=group)
+    return HealthIssue(kind=kind, level=level, text=text, episodes=tuple(sorted(episodes)))
 
 
 broken, warning, note = (partial(issue, level) for level in LEVELS)

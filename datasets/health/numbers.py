@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, spell_numbers, warning
 from goalreel.datasets.parquet import list_items, read_batches, to_numpy
@@ -38,20 +37,22 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
     names = (*source.numbers.state, *source.numbers.action)
     if not names:
         text = "no feature is known to be a state or an action, so nothing tells grasps"
-        text = f"{text}: name them with --layout state=NAME,action=NAME"
-        yield warning("no_numbers", text)
+        yield warning("no_numbers", f"{text}: name them with --layout state=NAME,action=NAME")
     for name in names:
         ranges = in_threads(partial(_range, name), [rows.paths[i] for i in np.unique(rows.file)])
         whole = [of_file for of_file in ranges if of_file is not None]
         if len(whole) < len(ranges) or len({len(of_file.least) for of_file in whole}) != 1:
             continue  # said of the column
         not_finite = set[int]().union(*(of_file.not_finite for of_file in whole))
-        if bad := sorted(not_finite & set(chosen)):
-            text = f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out"
-            yield warning("not_finite", f"{text}: correct it", bad, group="Episodes")
-        if len(rows) > 1:
-            least = np.min([of_file.least for of_file in whole], axis=0)
-            yield from _still(source, name, np.max([of_file.most for of_file in whole], axis=0) - least)
+        if bad := not_finite & set(chosen):
+            text = f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out: correct it"
+            yield warning("not_finite", text, bad)
+        most = np.max([of_file.most for of_file in whole], axis=0)
+        still = np.flatnonzero(most - np.min([of_file.least for of_file in whole], axis=0) == 0).tolist()
+        if still and len(rows) > 1:
+            everything = len(still) == len(most)
+            which = "all dimensions" if everything else f"dimension(s) {spell_numbers(still)}"
+            yield issue("warning" if everything else "note", "constant", f"{name} never changes in {which}")
 
 
 @dataclass(frozen=True)
@@ -82,24 +83,14 @@ def _range(name: str, path: Path) -> _Range | None:
     return _Range(not_finite, np.min(edges, axis=0), np.max(edges, axis=0))
 
 
-def _still(source: Source, name: str, span: NDArray[np.floating]) -> Iterator[HealthIssue]:
-    still = np.flatnonzero(span == 0)
-    if len(still):
-        level = "warning" if len(still) == len(span) else "note"
-        which = (
-            "all dimensions" if len(still) == len(span) else f"dimension(s) {spell_numbers(still.tolist())}"
-        )
-        yield issue(level, "constant", f"{name} never changes in {which}")
-
-
 def _numbers(column: pa.Array) -> NDArray[np.floating]:
+    """The numbers of a column, (rows, dims); NaN in a row without any."""
     items = column
     while hasattr(items.type, "value_type"):
         items = list_items(items)
-    items = to_numpy(items)
     valid = np.array([cell.is_valid for cell in column]) if column.null_count else np.ones(len(column), bool)
     values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)
-    values[valid] = items.reshape(valid.sum(), values.shape[1])
+    values[valid] = to_numpy(items).reshape(valid.sum(), values.shape[1])
     return values
 
 
@@ -108,41 +99,34 @@ def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssu
     sample = chosen[:: max(1, len(chosen) // _SAMPLES)][:_SAMPLES]
     cameras = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" not in source.features]
     for camera, kinds in zip(cameras, in_threads(partial(_repeats, source, sample), cameras), strict=True):
-        if kinds and all(kind == "half" for kind in kinds):
+        if kinds == {"half"}:
             text = f"{camera} shows every second frame twice: it was recorded at half the rate"
             yield warning("half_rate", f"{text}; cuts may be a frame off")
-        if kinds and all(kind == "frozen" for kind in kinds):
+        if kinds == {"frozen"}:
             text = f"{camera} shows the same picture all the time while the robot moves: leave it out"
             yield warning("frozen", text)
 
 
-def _repeats(source: Source, sample: Sequence[int], camera: str) -> list[str]:
-    kinds: list[str] = []
-    if source.features[camera]["dtype"] == "video" and not source.info.get("video_path"):
-        return kinds  # said of the files
+def _repeats(source: Source, sample: Sequence[int], camera: str) -> set[str]:
+    kinds = set[str]()
     for index in sample:
         try:
             episode = source.episode(index)
-            if len(episode) >= _FRAMES and _moves(episode, window := _window(episode)):
+            if window := _busiest(episode.state if episode.state.shape[1] else episode.action):
                 frames = [i.pixels.astype(np.int16) for i in episode.frames(camera, window)]
-                kinds.append(_kind([float(np.abs(b - a).mean()) for a, b in itertools.pairwise(frames)]))
+                kinds.add(_kind([float(np.abs(b - a).mean()) for a, b in itertools.pairwise(frames)]))
         except DatasetError:
             continue  # said elsewhere
     return kinds
 
 
-def _window(episode: Episode) -> range:
-    """The frames in which the robot moves most."""
-    body = episode.state if episode.state.shape[1] else episode.action
+def _busiest(body: NDArray[np.float32]) -> range | None:
+    """The frames in which the robot moves most; None where it never moves, or for too few frames."""
     speed = np.abs(np.diff(body, axis=0)).sum(axis=1)
-    path = np.convolve(speed, np.ones(_FRAMES - 1), "valid")
-    start = int(path.argmax()) if len(path) else 0
+    if len(body) < _FRAMES or not speed.any():
+        return None
+    start = int(np.convolve(speed, np.ones(_FRAMES - 1), "valid").argmax())
     return range(start, start + _FRAMES)
-
-
-def _moves(episode: Episode, window: range) -> bool:
-    body = episode.state if episode.state.shape[1] else episode.action
-    return bool(body.shape[1]) and bool(np.ptp(body[window.start : window.stop], axis=0).max() > 0)
 
 
 def _kind(changes: Sequence[float]) -> str:
@@ -158,17 +142,15 @@ def _kind(changes: Sequence[float]) -> str:
 
 def stats_issues(source: Source) -> Iterator[HealthIssue]:
     """Statistics that are missing, or that would make NaN of what is normalized with them."""
-    path = source.root / "meta" / "stats.json"
-    level, text = "warning", ""
-    if not path.is_file():
+    path, level = source.root / "meta" / "stats.json", "warning"
+    try:
+        stats = json.loads(path.read_text(encoding="utf-8"))
+        spoiled = [n for n, s in stats.items() if not np.isfinite(np.array(s["mean"], float)).all()]
+        text = f"meta/stats.json has NaN for {', '.join(spoiled)}" if spoiled else ""
+    except FileNotFoundError:
         text = "meta/stats.json is missing: lerobot-train cannot normalize"
-    else:
-        try:
-            stats = json.loads(path.read_text(encoding="utf-8"))
-            spoiled = [n for n, s in stats.items() if not np.isfinite(np.array(s["mean"], float)).all()]
-            text = f"meta/stats.json has NaN for {', '.join(spoiled)}" if spoiled else ""
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
-            level, text = "broken", f"{path}: not statistics as lerobot writes them ({e!r}): remove the file"
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        level, text = "broken", f"{path}: not statistics as lerobot writes them ({e!r}): remove the file"
     if text:
         advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"
         yield issue(level, "stats", f"{text}; make them with {advice}")
@@ -177,50 +159,47 @@ def stats_issues(source: Source) -> Iterator[HealthIssue]:
 def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """Timestamps that do not increase, that drift or jitter, and frames that were lost."""
     fps = source.fps
-    empty: list[int] = []
-    backwards: list[int] = []
-    gaps: dict[int, float] = {}
-    off: dict[int, float] = {}
-    rates: list[float] = []
+    empty, backwards, rates = list[int](), list[int](), list[float]()
+    gaps, off = dict[int, float](), dict[int, float]()
     for episode in chosen:
         if episode not in rows.of_episode:
             continue
         times = rows.time[rows.of_episode[episode]]
-        steps = np.diff(times)
+        steps, count = np.diff(times), np.arange(len(times))
         if not np.isfinite(times).all() or (steps <= 0).any():
             (backwards if np.isfinite(times).all() else empty).append(episode)
             continue
-        deviation = float(np.abs(times - times[0] - np.arange(len(times)) / fps).max())
+        deviation = float(np.abs(times - times[0] - count / fps).max())
         if deviation <= TOLERANCE_S:
             continue
-        is_gap = steps > _GAP * max(float(np.median(steps)), 1 / fps)
-        (gaps if is_gap.any() else off)[episode] = deviation
-        if not is_gap.any():
-            slope, offset = np.polyfit(np.arange(len(times)), times, 1)
-            rest = np.abs(times - offset - slope * np.arange(len(times))).max()
-            rates.append(1 / float(slope) if rest < deviation / 2 else fps)
+        if (steps > _GAP * max(float(np.median(steps)), 1 / fps)).any():
+            gaps[episode] = deviation
+            continue
+        off[episode] = deviation
+        slope, offset = np.polyfit(count, times, 1)
+        is_straight = np.abs(times - offset - slope * count).max() < deviation / 2
+        rates.append(1 / float(slope) if is_straight else fps)
+    mend = "write frame_index / fps"
     if empty:
-        text = f"{spell(empty)}: timestamps are empty or NaN, for which lerobot finds no frame"
-        text = f"{text}: write frame_index / fps"
-        yield broken("time_order", text, empty, group="Episodes")
+        text = f"{spell(empty)}: timestamps are empty or NaN, for which lerobot finds no frame: {mend}"
+        yield broken("time_order", text, empty)
     if backwards:
-        text = f"{spell(backwards)}: timestamps do not increase, so annotate leaves that out"
-        text = f"{text}: write frame_index / fps"
-        yield warning("time_order", text, backwards, group="Episodes")
+        text = f"{spell(backwards)}: timestamps do not increase, so annotate leaves that out: {mend}"
+        yield warning("time_order", text, backwards)
     if gaps:
-        yield _off_rate("gaps", f"{spell(gaps)}: timestamps jump over frames that are not there", gaps)
+        yield _off_rate("gaps", "jump over frames that are not there", gaps)
     if long := [episode for episode, deviation in gaps.items() if deviation > MAX_SPAN_S]:
-        text = f"{spell(long)}: timestamps jump by hours, which no video can: write frame_index / fps"
-        yield broken("time_span", text, long, group="Episodes")
+        text = f"{spell(long)}: timestamps jump by hours, which no video can: {mend}"
+        yield broken("time_span", text, long)
     if off:
         rate = float(np.median(rates))
         drifts = abs(rate / fps - 1) > _DRIFT
         what = f"run at {rate:.4g} frames a second, and meta/info.json says {fps:g}" if drifts else "jitter"
-        yield _off_rate("drift" if drifts else "jitter", f"{spell(off)}: timestamps {what}", off)
+        yield _off_rate("drift" if drifts else "jitter", what, off)
 
 
 def _off_rate(kind: str, what: str, deviations: dict[int, float]) -> HealthIssue:
-    text = f"{what}: up to {1000 * max(deviations.values()):.3g} ms off a constant rate"
+    worst = f"up to {1000 * max(deviations.values()):.3g} ms off a constant rate"
     advice = "goal images follow, but lerobot's streaming reader will not find them: "
     advice += "let frame i be at i / fps, in timestamp and in the videos"
-    return warning(kind, f"{text}: {advice}", list(deviations), group="Episodes")
+    return warning(kind, f"{spell(deviations)}: timestamps {what}: {worst}: {advice}", deviations)

@@ -5,9 +5,10 @@ the others leave one value for it. The rest is left, and `inspect` tells of it. 
 (`lerobot-edit-dataset --operation.type recompute_stats`).
 """
 
-import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from goalreel.datasets.labels import read_texts
 from goalreel.datasets.parquet import array, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import declares
-from goalreel.datasets.stored_files import VIDEO_PATH, check_links, stored
+from goalreel.datasets.stored_files import check_links, stored
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.files import check_apart, data_files, dataset_files, episode_files, pass_file
 from goalreel.datasets.writing.frame_columns import TASKS, tasks_file
@@ -129,20 +130,19 @@ def _order_episodes(root: Path) -> Iterator[str]:
     tables = [read_table(path) for path in files]
     whole = pa.concat_tables(tables, promote_options="permissive")
     old = to_numpy(whole["episode_index"])
-    sorted_old, count = np.sort(old), len(old)
-    if np.array_equal(old, np.arange(count)) or len(np.unique(old)) < count:
+    numbers, in_order = np.arange(len(old)), np.unique(old)
+    if np.array_equal(old, numbers) or len(in_order) < len(old):
         return
-    rows = FrameRows.read(data_files(root))
-    has_gaps = not np.array_equal(sorted_old, np.arange(count))
+    rows, has_gaps = FrameRows.read(data_files(root)), not np.array_equal(in_order, numbers)
     if has_gaps and ((root / FOLDER).is_dir() or not np.isin(rows.episode, old).all()):
         return
     whole = whole.take(array(np.argsort(old, kind="stable"), pa.int64()))
     if has_gaps:
-        whole = _with_numbers(whole, "episode_index", list(range(count)))
-        _set_column(rows, "episode_index", np.searchsorted(sorted_old, rows.episode))
+        whole = _with_numbers(whole, "episode_index", numbers.tolist())
+        _set_column(rows, "episode_index", np.searchsorted(in_order, rows.episode))
     for name in ("meta/episodes/chunk_index", "meta/episodes/file_index"):
         if name in whole.column_names:
-            whole = _with_numbers(whole, name, [tables[0][name][0].as_py()] * count)
+            whole = _with_numbers(whole, name, [tables[0][name][0].as_py()] * len(old))
     _write(files[0], whole)
     for path in files[1:]:
         path.unlink()
@@ -153,22 +153,19 @@ def _sort_files(root: Path) -> Iterator[str]:
     """Sort the rows of a file by episode and frame, where `frame_index` has each frame of an episode once."""
     rows, episodes = FrameRows.read(data_files(root)), EpisodeRows.read(root)
     lengths = dict(zip(episodes.indices.tolist(), episodes.column("length"), strict=True))
+
+    def is_whole(episode: int) -> bool:
+        at = rows.of_episode[episode]
+        one_file, frames = len(np.unique(rows.file[at])) == 1, np.sort(rows.frame[at])
+        return one_file and len(at) == lengths.get(episode) and np.array_equal(frames, np.arange(len(at)))
+
     for number, path in enumerate(rows.paths):
         at = np.flatnonzero(rows.file == number)
         order = np.lexsort((rows.frame[at], rows.episode[at]))
         inside = np.unique(rows.episode[at]).tolist()
-        if np.array_equal(order, np.arange(len(at))) or not all(
-            _is_whole(rows, rows.of_episode[e], lengths.get(e)) for e in inside
-        ):
-            continue
-        _write(path, read_table(path).take(array(order, pa.int64())), len(inside))
-        yield f"{path.relative_to(root)}: rows sorted by episode and frame"
-
-
-def _is_whole(rows: FrameRows, at: NDArray[np.int64], length: int | None) -> bool:
-    """Tell if rows are in one file and have each frame of an episode of this length once."""
-    one_file = len(np.unique(rows.file[at])) == 1
-    return one_file and len(at) == length and np.array_equal(np.sort(rows.frame[at]), np.arange(len(at)))
+        if not np.array_equal(order, np.arange(len(at))) and all(map(is_whole, inside)):
+            _write(path, read_table(path).take(array(order, pa.int64())), len(inside))
+            yield f"{path.relative_to(root)}: rows sorted by episode and frame"
 
 
 def _number_rows(root: Path) -> Iterator[str]:
@@ -207,33 +204,18 @@ def _number_episodes(root: Path) -> Iterator[str]:
     rows, template = FrameRows.read(data_files(root)), read_info(root)["data_path"]
     if not _are_together(rows):
         return
-    for path in episode_files(root):
-        table = read_table(path)
-        facts = [_row_facts(root, rows, episode, template) for episode in table["episode_index"].to_pylist()]
-        places = ("dataset_from_index", "dataset_to_index", "data/chunk_index", "data/file_index")
-        for name in ("length", *places):
-            old = table[name].to_pylist() if name in table.column_names else []
-            new = [fact.get(name, value) for fact, value in zip(facts, old, strict=False)]
-            if new != old:
-                table = _with_numbers(table, name, new)
-                _write(path, table)
-                yield f"{path.relative_to(root)}: {name} written as the rows are"
-
-
-def _row_facts(root: Path, rows: FrameRows, episode: int, template: str) -> dict[str, int]:
-    """Say of an episode what its rows do; of its length only where its frames count from 0 on."""
-    at = rows.of_episode.get(episode)
-    if at is None:
-        return {}
-    facts = {"dataset_from_index": int(at[0]), "dataset_to_index": int(at[-1]) + 1}
-    if np.array_equal(rows.frame[at], np.arange(len(at))):
-        facts["length"] = len(at)
-    path = rows.paths[rows.file[at[0]]]
-    if match := _PLACE.search(path.as_posix()):
-        place = {"data/chunk_index": int(match[1]), "data/file_index": int(match[2])}
-        if stored(root, template, place, "data") == path:
-            facts |= place
-    return facts
+    facts = defaultdict[str, dict[int, int]](dict)
+    for episode, at in rows.of_episode.items():
+        if np.array_equal(rows.frame[at], np.arange(len(at))):
+            facts["length"][episode] = len(at)
+        facts["dataset_from_index"][episode], facts["dataset_to_index"][episode] = int(at[0]), int(at[-1]) + 1
+        path = rows.paths[rows.file[at[0]]]
+        if match := _PLACE.search(path.as_posix()):
+            place = {"data/chunk_index": int(match[1]), "data/file_index": int(match[2])}
+            for name in place if stored(root, template, place, "data") == path else ():
+                facts[name][episode] = place[name]
+    for name in _write_episodes(root, facts):
+        yield f"meta/episodes: {name} written as the rows are"
 
 
 def _index_tasks(root: Path) -> Iterator[str]:
@@ -246,14 +228,12 @@ def _index_tasks(root: Path) -> Iterator[str]:
             write_bytes(path, tasks_file(tasks, {}))
             yield f"{TASKS}: made from the tasks in meta/episodes"
         return
-    indices = list(texts)
+    indices, in_order = list(texts), np.array(sorted(texts), np.int64)
     if indices == list(range(len(indices))) or len(indices) < pq.read_metadata(path).num_rows:
         return
-    in_order = np.sort(np.array(indices, np.int64))
-    if not np.array_equal(in_order, np.arange(len(in_order))):
-        if not np.isin(rows.task, in_order).all():
-            return
-        _set_column(rows, "task_index", np.searchsorted(in_order, rows.task))
+    if not np.isin(rows.task, in_order).all():
+        return
+    _set_column(rows, "task_index", np.searchsorted(in_order, rows.task))
     write_bytes(path, tasks_file(dict(enumerate(texts[index] for index in sorted(indices))), {}))
     yield f"{TASKS}: row k is task k"
 
@@ -270,94 +250,57 @@ def _tasks_of_episodes(root: Path, rows: FrameRows) -> dict[int, str] | None:
 
 
 def _measure_cameras(root: Path) -> Iterator[str]:
-    """Write the path of the videos, and the size of a camera's pictures as its videos have it."""
-    info, episodes = read_info(root), EpisodeRows.read(root)
-    text_before = json.dumps(info)
-    cameras = [name for name, feature in info["features"].items() if feature["dtype"] == "video"]
-    usual = [_video(root, VIDEO_PATH, row, camera) for row in episodes for camera in cameras]
-    if cameras and not info.get("video_path") and all(path is not None and path.is_file() for path in usual):
-        info["video_path"] = VIDEO_PATH
-        yield f"{_INFO}: video_path written"
-    for camera in cameras if info.get("video_path") else ():
-        paths = {_video(root, info["video_path"], row, camera) for row in episodes} - {None}
+    """Write the size of a camera's pictures as its videos have it, and where episodes begin in them.
+
+    A video tells that if it has just the frames of its episodes, in their order.
+    """
+    info = read_info(root)
+    fps = float(info["fps"])
+    for camera in [name for name, feature in info["features"].items() if feature["dtype"] == "video"]:
+        prefix, of_file = f"videos/{camera}", defaultdict[Path, list[dict[str, Any]]](list)
+        for row in EpisodeRows.read(root):
+            with suppress(DatasetError, KeyError, TypeError):  # it has no place
+                of_file[stored(root, info["video_path"], row, prefix, video_key=camera)].append(row)
         try:
-            sizes = {VideoIndex.read(path).size for path in paths if path is not None}
+            videos = {path: VideoIndex.read(path) for path in of_file}
         except DatasetError:
             continue
-        feature = info["features"][camera]
+        sizes, feature = {video.size for video in videos.values()}, info["features"][camera]
         if len(sizes) == 1 and (size := sizes.pop()) and not declares(feature, size):
             channels = 1 if 1 in (feature.get("shape") or ()) else 3
             feature |= {"shape": [size[1], size[0], channels], "names": ["height", "width", "channels"]}
+            write_json(root / _INFO, info)
             yield f"{_INFO}: {camera} given the size of its videos, {size[0]}x{size[1]}"
-    if json.dumps(info) != text_before:
-        write_json(root / _INFO, info)
-
-
-def _place_videos(root: Path) -> Iterator[str]:
-    """Write where episodes begin in a video that has just their frames, in the order of the episodes."""
-    info, episodes = read_info(root), EpisodeRows.read(root)
-    fps, template = float(info["fps"]), info.get("video_path") or VIDEO_PATH
-    for camera in [n for n, f in info["features"].items() if f["dtype"] == "video"]:
-        of_file: dict[Path, list[dict[str, Any]]] = {}
-        for row in episodes:
-            if (path := _video(root, template, row, camera)) is not None:
-                of_file.setdefault(path, []).append(row)
-        starts = dict[int, float]()
+        starts, ends = dict[int, float](), dict[int, float]()
         for path, rows in of_file.items():
-            starts |= _starts(path, rows, f"videos/{camera}/from_timestamp", fps)
-        if starts:
-            _write_starts(root, camera, starts, fps)
+            starts |= _starts(videos[path], rows, f"{prefix}/from_timestamp", fps)
+            inside = {row["episode_index"]: row["length"] for row in rows}
+            ends |= {e: starts[e] + length / fps for e, length in inside.items() if e in starts}
+        if _write_episodes(root, {f"{prefix}/from_timestamp": starts, f"{prefix}/to_timestamp": ends}):
             yield f"meta/episodes: {camera} of {spell(starts)} begins where its video has the first frame"
 
 
-def _starts(path: Path, rows: Sequence[Mapping[str, Any]], name: str, fps: float) -> dict[int, float]:
+def _starts(video: VideoIndex, rows: Sequence[Mapping[str, Any]], name: str, fps: float) -> dict[int, float]:
     """Find where the episodes of a video begin, in seconds; none where that is known, or nothing tells it."""
     lengths, stated = [row["length"] for row in rows], [row[name] for row in rows]
-    try:
-        times = VideoIndex.read(path).times
-    except DatasetError:
+    if len(video.pts) != sum(lengths) or None in stated or stated != sorted(stated):
         return {}
-    if len(times) != sum(lengths) or None in stated or stated != sorted(stated):
-        return {}
-    starts = times[np.cumsum([0, *lengths[:-1]])].tolist()
+    starts = video.times[np.cumsum([0, *lengths[:-1]])].tolist()
     is_off = any(abs(a - b) > 0.5 / fps for a, b in zip(stated, starts, strict=True))
     return {row["episode_index"]: at for row, at in zip(rows, starts, strict=True)} if is_off else {}
-
-
-def _write_starts(root: Path, camera: str, starts: Mapping[int, float], fps: float) -> None:
-    for path in episode_files(root):
-        table = read_table(path)
-        lengths = table["length"].to_pylist()
-        for name, share in (("from_timestamp", 0.0), ("to_timestamp", 1 / fps)):
-            column = f"videos/{camera}/{name}"
-            rows = zip(table["episode_index"].to_pylist(), lengths, table[column].to_pylist(), strict=True)
-            values = [starts[e] + share * length if e in starts else old for e, length, old in rows]
-            table = _with_numbers(table, column, values)
-        _write(path, table)
-
-
-def _video(root: Path, template: str, row: dict[str, Any], camera: str) -> Path | None:
-    prefix = f"videos/{camera}"
-    if row.get(f"{prefix}/chunk_index") is None or row.get(f"{prefix}/file_index") is None:
-        return None
-    return stored(root, template, row, prefix, video_key=camera)
 
 
 def _count_totals(root: Path) -> Iterator[str]:
     """Write how many episodes, frames and tasks there are."""
     info = read_info(root)
-    text_before = json.dumps(info)
     frames = sum(pq.read_metadata(path).num_rows for path in data_files(root))
     totals = {"total_episodes": len(EpisodeRows.read(root)), "total_frames": frames}
     if (root / TASKS).is_file():
         totals["total_tasks"] = pq.read_metadata(root / TASKS).num_rows
-    changed = [name for name, value in totals.items() if info.get(name) != value]
-    info |= totals
-    if list(info.get("splits") or ()) == ["train"]:
-        info["splits"] = {"train": f"0:{totals['total_episodes']}"}
-    if json.dumps(info) != text_before:
-        write_json(root / _INFO, info)
-    if changed:
+    if changed := [name for name, value in totals.items() if info.get(name) != value]:
+        if list(info.get("splits") or ()) == ["train"]:
+            info["splits"] = {"train": f"0:{totals['total_episodes']}"}
+        write_json(root / _INFO, info | totals)
         yield f"{_INFO}: " + ", ".join(f"{name} {totals[name]}" for name in changed)
 
 
@@ -369,9 +312,24 @@ _STEPS: tuple[Callable[[Path], Iterator[str]], ...] = (
     _number_episodes,
     _index_tasks,
     _measure_cameras,
-    _place_videos,
     _count_totals,
 )
+
+
+def _write_episodes(root: Path, values: Mapping[str, Mapping[int, float]]) -> list[str]:
+    """Write columns of meta/episodes by episode; returns the names of those that were otherwise."""
+    changed = dict[str, None]()
+    for path in episode_files(root):
+        table = original = read_table(path)
+        episodes = table["episode_index"].to_pylist()
+        for name in [name for name in values if name in table.column_names]:
+            old = table[name].to_pylist()
+            new = [values[name].get(episode, value) for episode, value in zip(episodes, old, strict=True)]
+            if new != old:
+                table, changed[name] = _with_numbers(table, name, new), None
+        if table is not original:
+            _write(path, table)
+    return list(changed)
 
 
 def _with_numbers(table: pa.Table, name: str, values: Sequence[float | None]) -> pa.Table:

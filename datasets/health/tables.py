@@ -1,13 +1,14 @@
 """Checks that metadata, data files and words agree: lerobot's loader believes much of it unseen."""
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 from pyarrow.types import is_floating, is_integer
 
 from goalreel.datasets.health.frames import MISSING, NUMBERS, FrameRows, in_threads, unreadable
@@ -22,21 +23,10 @@ from goalreel.errors import DatasetError
 from goalreel.terms import LabelForm
 
 NUMERIC = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"))
-_NO_TENSOR = (
-    "timestamp[",
-    "time32",
-    "time64",
-    "date32",
-    "date64",
-    "duration[",
-    "decimal",
-    "binary",
-    "large_binary",
-)
+_NO_TENSOR = ("timestamp[", "time32", "time64", "date32", "date64", "duration[", "decimal", "binary")
+_NO_TENSOR += ("large_binary",)
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 _COPY = "copy the dataset again"
-_RENUMBER = "number the episodes from 0 on, in meta/episodes and in the data files"
-
 _TASKS = "meta/tasks.parquet"
 _LABEL_KINDS: Mapping[LabelForm, str] = {
     "rows": "subtask_rows",
@@ -63,49 +53,49 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
 
 
 def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
-    columns = set(pq.read_schema(path).names)
-    features = {n: f for n, f in source.features.items() if f["dtype"] != "video"}
+    schema, rows = pq.read_schema(path), pq.read_metadata(path).num_rows
+    columns, features = set(schema.names), {n: f for n, f in source.features.items() if f["dtype"] != "video"}
     if needed := set(NUMBERS) - {"task_index"} - columns:
         yield broken("columns", f"{path}: has no column {_names(needed)}: {_COPY}")
-    for field in pq.read_schema(path):
+    for field in schema:
         if field.name in NUMBERS and not (is_integer(field.type) or is_floating(field.type)):
-            text = f"{path}: {field.name} is of type {field.type}: write numbers"
-            yield broken("columns", text)
+            yield broken("columns", f"{path}: {field.name} is of type {field.type}: write numbers")
     if extra := columns - features.keys():
         text = f"{path}: meta/info.json names no feature {_names(extra)}, so lerobot refuses the file"
         yield broken("columns", f"{text}: add it to features, or drop the column")
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield warning("columns", f"{text}; remove it from features")
+    counts = defaultdict(lambda: (0, 0), count_values(path))
     for name, feature in features.items():
-        if name in columns and feature["dtype"].startswith(_NO_TENSOR):
+        if name not in columns:
+            continue
+        if feature["dtype"].startswith(_NO_TENSOR):
             text = f"{path}: {name} is of the dtype {feature['dtype']}, of which lerobot makes no tensor"
-            text = f"{text}: write numbers or text, or remove the feature and its column"
-            yield broken("columns", text)
-    rows = pq.read_metadata(path).num_rows
-    for name, (count, nulls) in count_values(path).items():
-        feature = features.get(name)
-        size = int(np.prod(feature["shape"])) if feature and feature["dtype"] in NUMERIC else 0
-        if feature is None or size < 1:
-            continue
-        dims = 0 if feature["shape"] == [1] else len(feature["shape"])
-        if (depth := _depth(pq.read_schema(path).field(name).type)) != dims:
-            text = f"{path}: {name} has cells of {depth} dimension(s), and meta/info.json says "
-            text = f"{text}{feature['shape']}, of which lerobot expects {dims}"
-            yield broken("columns", f"{text}: correct its shape there")
-        elif size < 2:
-            continue
-        elif count == size * rows and nulls:
-            text = f"{path}: {name} has empty numbers, so lerobot cannot load its frames: fill them"
-            yield broken("columns", text)
-        elif count == size * rows:
-            continue
-        elif nulls:
-            text = f"{path}: {name} has empty cells, whose episodes annotate leaves out: fill them"
-            yield warning("columns", text)
-        else:
-            text = f"{path}: {name} does not have the {size} numbers a frame that meta/info.json says"
-            yield broken("columns", f"{text}: correct its shape there")
+            yield broken("columns", f"{text}: write numbers or text, or remove the feature and its column")
+        elif feature["dtype"] in NUMERIC:
+            yield from _size_issues(
+                f"{path}: {name}", feature["shape"], schema.field(name).type, rows, *counts[name]
+            )
+
+
+def _size_issues(
+    where: str, shape: list[int], kind: pa.DataType, rows: int, count: int, nulls: int
+) -> Iterator[HealthIssue]:
+    """Compare the shape of a feature with its column: the numbers in all rows, and how many are empty."""
+    depth, dims, size = _depth(kind), 0 if shape == [1] else len(shape), prod(shape)
+    if depth != dims:
+        text = f"{where} has cells of {depth} dimension(s), and meta/info.json says {shape}"
+        yield broken("columns", f"{text}, of which lerobot expects {dims}: correct its shape there")
+    elif size > 1 and count != size * rows and not nulls:
+        text = f"{where} does not have the {size} numbers a frame that meta/info.json says"
+        yield broken("columns", f"{text}: correct its shape there")
+    elif size > 1 and count != size * rows:
+        text = f"{where} has empty cells, whose episodes annotate leaves out: fill them"
+        yield warning("columns", text)
+    elif size > 1 and nulls:
+        text = f"{where} has empty numbers, so lerobot cannot load its frames: fill them"
+        yield broken("columns", text)
 
 
 def _depth(kind: pa.DataType) -> int:
@@ -138,129 +128,97 @@ def link_issues(source: Source) -> Iterator[HealthIssue]:
 
 def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
     """Numbers of episodes and frames that do not fit together."""
-    order = _row_order(source.root)
-    expected, present = source.rows.indices, list(rows.of_episode)
+    tables = [read_table(path, ["episode_index"]) for path in episode_files(source.root)]
+    order = to_numpy(pa.concat_tables(tables)["episode_index"])
     if not np.array_equal(order, np.arange(len(order))):
-        text = "lerobot takes row k of meta/episodes for episode k, and they differ"
-        yield broken("episode_order", f"{text}: {_RENUMBER}")
-    if unknown := set(np.setdiff1d(present, expected).tolist()):
+        text = "lerobot takes row k of meta/episodes for episode k, and they differ: number the episodes"
+        yield broken("episode_order", f"{text} from 0 on, in meta/episodes and in the data files")
+    present, expected = set(rows.of_episode), set(source.indices)
+    if unknown := present - expected:
         text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
         yield broken("episode_rows", text)
-    missing = set(np.setdiff1d(expected, present).tolist())
+    missing = expected - present
     if needed := missing & set(chosen):
         text = f"the data files have no row of {spell(needed)}: {_COPY}, or delete the episodes"
-        yield broken("episode_rows", text, needed, group="Episodes")
+        yield broken("episode_rows", text, needed)
     elif missing:
         text = f"the data files have no row of {spell(missing)}: lerobot reads a copy only where it is given"
-        yield warning("episode_rows", f"{text} episodes, and none of these", missing, group="Episodes")
-    mixed = list(_mixed(rows))
-    yield from mixed
-    if mixed:
+        yield warning("episode_rows", f"{text} episodes, and none of these", missing)
+    if mixed := list(_mixed(rows)):
+        yield from mixed
         return
     if not missing:
         yield from _totals(source, rows)
-    yield from _counts(source, rows, chosen, is_whole=not missing)
-    yield from _stale(source, rows, chosen, is_whole=not missing)
-
-
-def _row_order(root: Path) -> NDArray[np.int64]:
-    tables = [read_table(path, ["episode_index"]) for path in episode_files(root)]
-    return to_numpy(pa.concat_tables(tables)["episode_index"])
+        yield from _spans(source, rows)
+    yield from _numbering(source, rows, [e for e in chosen if e in present], is_whole=not missing)
 
 
 def _totals(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
-    for name, actual in (("total_episodes", len(source.rows)), ("total_frames", len(rows))):
-        stated = source.info.get(name)
-        if stated == actual:
-            continue
-        kind = name.removeprefix("total_")
-        more = isinstance(stated, int) and not isinstance(stated, bool) and 0 < stated < actual
-        then = f"lerobot leaves out {kind}" if more else f"lerobot looks for {kind} that are not there"
-        text = f"meta/info.json says {name} {stated}, and there are {actual}: {then}; write {actual}"
-        yield issue("warning" if more else "broken", "totals", text)
+    for kind, actual in (("episodes", len(source.rows)), ("frames", len(rows))):
+        stated = source.info.get(f"total_{kind}")
+        if stated != actual:
+            fewer = isinstance(stated, int) and not isinstance(stated, bool) and 0 < stated < actual
+            then = f"leaves out {kind}" if fewer else f"looks for {kind} that are not there"
+            text = f"meta/info.json says total_{kind} {stated}, and there are {actual}: lerobot {then}"
+            yield issue("warning" if fewer else "broken", "totals", f"{text}; write {actual}")
 
 
 def _mixed(rows: FrameRows) -> Iterator[HealthIssue]:
     """Episodes whose rows are not together, which no copy could be written of."""
-    scattered = [e for e, at in rows.of_episode.items() if at[-1] - at[0] + 1 != len(at)]
-    if not scattered:
-        return
-    twice = [e for e in scattered if len(np.unique(rows.file[rows.of_episode[e]])) > 1]
-    inside = set(scattered) - set(twice)
-    if inside:
+    scattered = {e for e, at in rows.of_episode.items() if at[-1] - at[0] + 1 != len(at)}
+    twice = {e for e in scattered if len(np.unique(rows.file[rows.of_episode[e]])) > 1}
+    if inside := scattered - twice:
         text = f"the rows of {spell(inside)} are not together: sort the data files by index"
-        yield broken("row_order", text, inside, group="Episodes")
+        yield broken("row_order", text, inside)
     if twice:
         text = f"rows of {spell(twice)} are in several data files: remove the file that is a copy"
-        yield broken("row_order", text, twice, group="Episodes")
+        yield broken("row_order", text, twice)
 
 
-def _counts(
-    source: Source, rows: FrameRows, chosen: Collection[int], *, is_whole: bool
-) -> Iterator[HealthIssue]:
-    lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
-    off = [e for e in chosen if e in rows.of_episode and len(rows.of_episode[e]) != lengths[e]]
-    if off:
-        first = off[0]
-        text = f"meta/episodes says {lengths[first]} frames, and there are {len(rows.of_episode[first])}"
-        text = f"{spell(off)}: {text}: annotate leaves {_them(off)} out; correct length"
-        yield warning("row_count", text, off, group="Episodes")
-    if not is_whole:
-        return
+def _spans(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     beyond, other = [], []
-    ends = zip(
-        source.indices, *map(source.rows.column, ("dataset_from_index", "dataset_to_index")), strict=True
-    )
-    for episode, start, stop in ends:
-        at = rows.of_episode.get(episode)
-        if at is None or start is None or stop is None or (start, stop) == (at[0], at[-1] + 1):
-            continue
-        (beyond if stop > len(rows) else other).append(episode)
+    ends = map(source.rows.column, ("dataset_from_index", "dataset_to_index"))
+    for episode, start, stop in zip(source.indices, *ends, strict=True):
+        at = rows.of_episode[episode]
+        if start is not None and stop is not None and (start, stop) != (at[0], at[-1] + 1):
+            (beyond if stop > len(rows) else other).append(episode)
     mend = "write the episode's first row and the one after its last there"
     if beyond:
         text = f"{spell(beyond)}: dataset_to_index is beyond the last row, where lerobot-train fails: {mend}"
-        yield broken("episode_span", text, beyond, group="Episodes")
+        yield broken("episode_span", text, beyond)
     if other:
         text = f"{spell(other)}: dataset_from_index and dataset_to_index name other rows: {mend}"
-        yield warning("episode_span", text, other, group="Episodes")
+        yield warning("episode_span", text, other)
 
 
-def _stale(
-    source: Source, rows: FrameRows, chosen: Collection[int], *, is_whole: bool
+def _numbering(
+    source: Source, rows: FrameRows, chosen: Sequence[int], *, is_whole: bool
 ) -> Iterator[HealthIssue]:
+    lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
+    if off := [e for e in chosen if len(rows.of_episode[e]) != lengths[e]]:
+        text = f"meta/episodes says {lengths[off[0]]} frames, and there are {len(rows.of_episode[off[0]])}"
+        text = f"{spell(off)}: {text}: annotate leaves that out; correct length"
+        yield warning("row_count", text, off)
+    wrong = rows.index != np.arange(len(rows))
     if (rows.index == MISSING).any():
         text = "the column index is empty in some rows, where lerobot fails: number the rows from 0 on"
         yield broken("index", text)
-    elif is_whole and not np.array_equal(rows.index, np.arange(len(rows))):
-        at = int(np.argmax(rows.index != np.arange(len(rows))))
-        text = f"the column index is not the number of the row from row {at} on, and lerobot takes action"
-        text = f"{text} chunks and earlier frames from other places: number the rows from 0 on"
+    elif is_whole and wrong.any():
+        text = f"the column index is not the number of the row from row {int(wrong.argmax())} on, and lerobot"
+        text = f"{text} takes action chunks and earlier frames from other places: number the rows from 0 on"
         yield warning("index", text)
-    misnumbered, misplaced = [], []
-    for episode in chosen:
-        at = rows.of_episode.get(episode)
-        if at is None:
-            continue
-        if not np.array_equal(rows.frame[at], np.arange(len(at))):
-            misnumbered.append(episode)
-        if episode in source.rows.moved:
-            misplaced.append(episode)
+    counts = (rows.frame[rows.of_episode[e]] for e in chosen)
+    misnumbered = [e for e, n in zip(chosen, counts, strict=True) if not np.array_equal(n, np.arange(len(n)))]
     if misnumbered:
         text = f"{spell(misnumbered)}: frame_index does not count 0, 1, 2, ... in the order of the rows"
-        text = f"{text}: number {_them(misnumbered)} anew"
-        yield warning("frame_index", text, misnumbered, group="Episodes")
-    if misplaced:
+        yield warning("frame_index", f"{text}: number the frames anew", misnumbered)
+    if misplaced := source.rows.moved.intersection(chosen):
         text = f"{spell(misplaced)}: meta/episodes names another data file than has the rows"
-        text = f"{text}: correct data/chunk_index and data/file_index"
-        yield warning("stale_file", text, misplaced, group="Episodes")
+        yield warning("stale_file", f"{text}: correct data/chunk_index and data/file_index", misplaced)
 
 
 def _names(names: Collection[str]) -> str:
     return ", ".join(sorted(names))
-
-
-def _them(episodes: Collection[int]) -> str:
-    return "them" if len(episodes) > 1 else "it"
 
 
 def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
@@ -269,58 +227,43 @@ def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Ite
     stated = source.info.get("total_tasks")
     if not isinstance(stated, int) or stated <= 0:
         text = f"meta/info.json says total_tasks {stated}, so lerobot reads no task"
-        text = f"{text}: write {len(task_indices)}"
-        yield broken("tasks", text, group="Instructions")
+        yield broken("tasks", f"{text}: write {len(task_indices)}")
     beyond = (rows.task >= len(task_indices)) | (rows.task < -len(task_indices))
     if beyond.any():
         episodes = np.unique(rows.episode[beyond]).tolist()
         text = f"{spell(episodes)}: frames whose task_index has no row in {_TASKS}, where lerobot fails"
-        yield broken(
-            "tasks", f"{text}: add the tasks, or correct task_index", tuple(episodes), group="Instructions"
-        )
+        yield broken("tasks", f"{text}: add the tasks, or correct task_index", episodes)
     if task_indices != list(range(len(task_indices))):
         text = f"lerobot takes row k of {_TASKS} for task k, and they differ: sort its rows by task_index"
-        yield warning("task_order", text, group="Instructions")
+        yield warning("task_order", text)
     yield from _instructions(source, rows, [e for e in chosen if e in rows.of_episode])
 
 
 def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     empty, partly = [], []
     for episode in chosen:
-        tasks = rows.task[rows.of_episode[episode]]
-        different = [tasks[0]] if (tasks == tasks[0]).all() else np.unique(tasks)
-        texts = [source.tasks[int(task)].strip() for task in different if int(task) in source.tasks]
+        tasks = np.unique(rows.task[rows.of_episode[episode]]).tolist()
+        texts = [source.tasks[task].strip() for task in tasks if task in source.tasks]
         if not all(texts):
             (partly if any(texts) else empty).append(episode)
     if empty:
-        all_empty = len(empty) == len(chosen)
-        text = "no episode has" if all_empty else f"{spell(empty)}: no frame has"
-        text = f"{text} an instruction, so annotate leaves {'all' if all_empty else 'that'} out"
-        yield issue(
-            "broken" if all_empty else "warning",
-            "no_instruction",
-            f"{text}: name the task in {_TASKS}",
-            tuple(empty),
-            group="Instructions",
-        )
+        no_one = len(empty) == len(chosen)
+        text = "no episode has" if no_one else f"{spell(empty)}: no frame has"
+        text = f"{text} an instruction, so annotate leaves {'all' if no_one else 'that'} out"
+        text = f"{text}: name the task in {_TASKS}"
+        yield issue("broken" if no_one else "warning", "no_instruction", text, empty)
     if partly:
         text = f"{spell(partly)}: some frames have an empty task, and keep it"
-        yield warning(
-            "empty_task",
-            f"{text}: annotate takes the others' for the instruction",
-            tuple(partly),
-            group="Instructions",
-        )
+        yield warning("empty_task", f"{text}: annotate takes the others' for the instruction", partly)
 
 
 def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """Sub-tasks and sub-goals that somebody wrote before, in any form."""
-    features = source.features
-    label_forms = find_labels(source, chosen)
+    features, label_forms = source.features, find_labels(source, chosen)
     for form, episodes in label_forms.items():
         how = "--planner rows" if form == next(iter(label_forms)) else f"--planner rows --labels {form}"
         text = f"{spell(episodes)}: sub-task labels in {LABEL_FORMS[form]}: {how} keeps them"
-        yield _label(_LABEL_KINDS[form], f"{text}, --replace-rows writes new ones", episodes)
+        yield note(_LABEL_KINDS[form], f"{text}, --replace-rows writes new ones", episodes)
     presence: Mapping[LabelForm, bool] = {
         "annotations": (source.root / ANNOTATIONS).is_file(),
         "subtask_index": "subtask_index" in features or (source.root / SUBTASKS).is_file(),
@@ -328,13 +271,9 @@ def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]
     for form in presence:
         if presence[form] and form not in label_forms:
             text = f"{LABEL_FORMS[form]}: no sub-task there can be read, and annotate leaves it as it is"
-            yield _label(_LABEL_KINDS[form], text)
+            yield note(_LABEL_KINDS[form], text)
     goals = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" in features]
     if goals:
         records = " and its records" if (source.root / FOLDER).is_dir() else ""
         text = f"the sub-goal camera {', '.join(goals)}{records} of an earlier run: annotate replaces"
-        yield _label("subgoal_camera", f"{text} what it shows in the episodes it annotates")
-
-
-def _label(kind: str, text: str, episodes: tuple[int, ...] = ()) -> HealthIssue:
-    return note(kind, text, episodes, group="Instructions")
+        yield note("subgoal_camera", f"{text} what it shows in the episodes it annotates")

@@ -107,7 +107,7 @@ MENDED: dict[str, tuple[Fault, str]] = {
     ),
     "a vector of another size": (shape("action", [7]), "given the size of the column: action"),
     "a camera of another size": (shape(FRONT, [480, 640, 3]), "given the size of its videos, 48x48"),
-    "no path of videos": (info(lambda i: i.update(video_path=None)), "video_path written"),
+
     "frames of the neighbour": (
         column(EPISODES, f"videos/{WRIST}/from_timestamp", lambda _: [0.0, 1.0, 2.1]),
         f"{WRIST} of episodes 0-2 begins where",
