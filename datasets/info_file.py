@@ -3,13 +3,16 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
-from goalreel.datasets.stored_files import DATA_PATH, VIDEO_PATH, check_template
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from goalreel.datasets.stored_files import DATA_PATH, VIDEO_PATH, leads_out
 from goalreel.errors import DatasetError, InputError
 
 CONVERTERS = {
@@ -18,13 +21,11 @@ CONVERTERS = {
     "v2.1": "python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=local/NAME --root=DIR "
     "--push-to-hub=false",
 }
-_SIZES = {"chunks_size": 1000, "data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
-"""Sizes of folders and files with lerobot's own values; it refuses any that is not positive."""
-_PICTURES = ("image", "video")
-_NUMBERS = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
-_NUMBERS += ("float16", "float32", "float64")
-_TEXTS = ("string", "large_string", "binary", "large_binary", "null", "date32", "date64")
-_WITH_UNIT = ("timestamp[", "time32[", "time64[", "duration[", "decimal128(", "decimal256(")
+_DTYPE = re.compile(
+    r"image|video|language|bool|u?int(8|16|32|64)|float(16|32|64)|(large_)?(string|binary)|null|date(32|64)"
+    r"|(timestamp|time32|time64|duration)\[.*|decimal(128|256)\(.*"
+)
+"""Types of features that lerobot 0.6 knows."""
 _DIMS = 5
 """Dimensions of a feature at most, as in Hugging Face's `Array5D`."""
 
@@ -43,8 +44,65 @@ _RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
 _OWN = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
+class _Feature(BaseModel):
+    """A feature that lerobot can describe; of cameras and words it looks at the type alone."""
+
+    model_config = ConfigDict(strict=True)
+
+    dtype: str
+    shape: Any = None
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if not _DTYPE.fullmatch(self.dtype):
+            raise ValueError(f"lerobot 0.6 does not know the dtype {self.dtype!r}: write that of its column")
+        shape = self.shape
+        sizes = [s for s in shape if type(s) is int and s > 0] if isinstance(shape, list) else []
+        if self.dtype in ("image", "video", "language") or (sizes == shape and 0 < len(sizes) <= _DIMS):
+            return self
+        raise ValueError(f"lerobot refuses the shape {shape!r}: write its sizes, such as [7]")
+
+
+def _folder(name: str) -> str:
+    if re.search(r"[/\\\0]", name) or name in ("", ".", ".."):
+        raise ValueError("no name of a folder, and so none of a feature")
+    return name
+
+
+def _template(text: str, default: str) -> str:
+    """Check a path with the fields of lerobot's `default`, and with all cameras in files of their own."""
+    path = ""
+    with suppress(AttributeError, LookupError, TypeError, ValueError):
+        path = text.format(
+            chunk_index=0, file_index=0, **({"video_key": "x"} if "video_key" in default else {})
+        )
+    if leads_out(text):
+        raise ValueError("points outside the dataset")
+    # Where cameras share a file, the sub-goal camera would overwrite the others.
+    if not path or "\0" in path or ("{video_key" in default and "{video_key" not in text):
+        raise ValueError(f"write lerobot's, {default}")
+    return text
+
+
+type _Size = Annotated[int | float, Field(gt=0)]
+
+
+class InfoFile(BaseModel):
+    """The part of info.json that goalreel and lerobot rely on."""
+
+    model_config = ConfigDict(strict=True)
+
+    fps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    features: Annotated[dict[Annotated[str, AfterValidator(_folder)], _Feature], Field(min_length=1)]
+    chunks_size: _Size = 1000
+    data_files_size_in_mb: _Size = 100
+    video_files_size_in_mb: _Size = 200
+    data_path: Annotated[str, AfterValidator(lambda text: _template(text, DATA_PATH))] = DATA_PATH
+    video_path: Annotated[str, AfterValidator(lambda text: _template(text, VIDEO_PATH))] | None = VIDEO_PATH
+
+
 def read_info(root: Path) -> dict[str, Any]:
-    """Read meta/info.json.
+    """Read meta/info.json, as it is there; paths that it leaves out are lerobot's.
 
     Raises:
         DatasetError: it is missing or damaged, or of a version or a form that goalreel does not read.
@@ -55,10 +113,10 @@ def read_info(root: Path) -> dict[str, Any]:
     if not path.is_file():
         raise DatasetError(f"{root}: no meta/info.json there, so it is not a LeRobot dataset")
     try:
-        info = json.loads(path.read_text(encoding="utf-8"))
-        version, fps, features = str(info["codebase_version"]), float(info["fps"]), dict(info["features"])
-    except (ValueError, KeyError, TypeError) as e:
-        raise DatasetError(f"{path}: damaged ({e!r}): copy the dataset again") from e
+        info: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as e:
+        raise DatasetError(f"{path}: damaged ({e}): copy the dataset again") from e
+    version = str(info.get("codebase_version"))
     if not version.removeprefix("v").startswith("3."):
         advice = CONVERTERS.get(version, "a newer goalreel may read it")
         raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
@@ -66,60 +124,19 @@ def read_info(root: Path) -> dict[str, Any]:
         raise DatasetError(
             f"{path}: stored as lance, which lerobot 0.6 does not read either: convert it to parquet and mp4"
         )
-    if isinstance(info["fps"], bool | str) or not 0 < fps < float("inf") or not features:
-        raise DatasetError(f"{path}: fps {info['fps']!r} and {len(features)} features make no dataset")
-    _check_sizes(path, info)
-    for name, feature in features.items():
-        _check_feature(path, name, feature)
-    _check_paths(root, info)
+    try:
+        paths = InfoFile.model_validate(info)
+    except ValidationError as e:
+        error = e.errors()[0]
+        place = ".".join(str(part) for part in error["loc"] if part != "[key]")
+        value = "" if isinstance(error["input"], dict) else f" is {error['input']!r}"
+        reason = error["msg"].removeprefix("Value error, ")
+        raise DatasetError(f"{path}: {place}{value}: {reason}") from e
+    info |= {"data_path": paths.data_path, "video_path": paths.video_path}
+    for feature in info["features"].values():
+        if not isinstance(feature.get("names"), list | dict):
+            feature["names"] = None
     return info
-
-
-def _check_paths(root: Path, info: dict[str, Any]) -> None:
-    """Refuse names and paths that lead to files outside of a dataset made from this one.
-
-    Raises:
-        DatasetError: the name of a feature is no name of a folder; or see `check_template`.
-    """
-    for name in info["features"]:
-        if "/" in name or "\\" in name or "\0" in name or name in ("", ".", ".."):
-            raise DatasetError(f"{root}: meta/info.json has a feature {name!r}, which is no name of a folder")
-    check_template(root, "data_path", info.setdefault("data_path", DATA_PATH), DATA_PATH)
-    if info.setdefault("video_path", VIDEO_PATH) is not None:
-        check_template(root, "video_path", info["video_path"], VIDEO_PATH)
-
-
-def _check_sizes(path: Path, info: dict[str, Any]) -> None:
-    for name, usual in _SIZES.items():
-        size = info.get(name, usual)
-        if isinstance(size, bool) or not isinstance(size, int | float) or size <= 0:
-            raise DatasetError(f"{path}: {name} is {size!r}, which lerobot refuses: write {usual}")
-
-
-def _check_feature(path: Path, name: str, feature: Any) -> None:
-    """See that lerobot can describe a feature; of cameras it looks at the pictures alone."""
-    dtype = feature.get("dtype") if isinstance(feature, dict) else None
-    if not isinstance(dtype, str):
-        raise DatasetError(f"{path}: the feature {name} has no dtype: write it, or remove the feature")
-    if not isinstance(feature.get("names"), list | dict):
-        feature["names"] = None
-    if dtype in (*_PICTURES, "language"):
-        return
-    if dtype not in (*_NUMBERS, *_TEXTS) and not dtype.startswith(_WITH_UNIT):
-        raise DatasetError(
-            f"{path}: the feature {name} has the dtype {dtype!r}, which lerobot 0.6 does not know: "
-            "write the type of its column, or remove both"
-        )
-    shape = feature.get("shape")
-    if not isinstance(shape, list) or len(shape) not in range(1, _DIMS + 1) or not all(map(_is_size, shape)):
-        raise DatasetError(
-            f"{path}: the feature {name} has the shape {shape!r}, which lerobot refuses: "
-            "write its sizes, such as [7], or remove the feature and its column"
-        )
-
-
-def _is_size(size: object) -> bool:
-    return isinstance(size, int) and not isinstance(size, bool) and size > 0
 
 
 @dataclass(frozen=True)
@@ -184,8 +201,6 @@ def _find(features: Features, role: str, chosen: tuple[str, ...]) -> tuple[str, 
 
 def _names(feature: Mapping[str, Any]) -> tuple[str, ...]:
     """Dimension names; lerobot datasets hold a list, a list in a list, or a dictionary of lists."""
-    names = feature.get("names")
-    if isinstance(names, dict):
-        names = [n for group in names.values() for n in (group if isinstance(group, list) else [group])]
-    flat = [n for group in names or [] for n in (group if isinstance(group, list) else [group])]
-    return tuple(str(n) for n in flat)
+    names = feature.get("names") or ()
+    groups = names.values() if isinstance(names, dict) else names
+    return tuple(str(n) for group in groups for n in (group if isinstance(group, list) else [group]))

@@ -97,20 +97,17 @@ class Shard:
         Raises:
             DatasetError: it is done elsewhere now, and so is a run without shards or with another number.
         """
-        running = "is running: wait for its end"
-        names = local / "shards"
+        names, running = local / "shards", "is running: wait for its end"
+        whole = f"{out}: a run without --shard, or goalreel build, {running}"
         with (
-            file_lock(
-                local / "lock", f"{out}: a run without --shard, or goalreel build, {running}", shared=True
-            ),
+            file_lock(local / "lock", whole, shared=True),
             file_lock(names / f"{self.number}-of-{self.count}", f"{out}: shard {self} {running}"),
         ):
             for other in names.glob("*-of-*"):
                 count = other.name.rpartition("-")[2]
                 if count != str(self.count):
-                    with file_lock(
-                        other, f"{out}: a shard of {count}, not {self.count}, {running}", shared=True
-                    ):
+                    busy = f"{out}: a shard of {count}, not {self.count}, {running}"
+                    with file_lock(other, busy, shared=True):
                         pass
             yield
 
@@ -139,14 +136,15 @@ class Records:
             DatasetError: `out` is in use, was made with other settings or from another dataset, or holds
                 files that goalreel did not write.
         """
-        if Path(out).is_file():
+        out = Path(out)
+        folder, local = out / FOLDER, out / LOCAL
+        if out.is_file():
             raise DatasetError(f"{out}: is a file: choose another --out")
-        folder, local = Path(out) / FOLDER, Path(out) / LOCAL
-        others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
+        others = (p for p in out.rglob("*") if p.is_file() and not p.is_relative_to(local))
         # Looked for twice: another shard may have made it meanwhile.
         if not folder.is_dir() and any(others) and not folder.is_dir():
             raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
-        with exclusive(local, Path(out)) if shard is None else shard.lock(local, Path(out)):
+        with exclusive(local, out) if shard is None else shard.lock(local, out):
             records = cls(folder, source.shared, source.episodes)
             if shard is None:
                 shutil.rmtree(local / "shards", ignore_errors=True)
@@ -154,12 +152,38 @@ class Records:
                     sweep(folder)
             # One after the other: of two shards that begin at once, the second agrees with the first.
             with file_lock(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
-                _agree(folder / "settings.json", settings, source, Path(out))
-                recorded = records.recorded()
-                if recorded and not any(map(records.is_of_recording, sorted(recorded))):
-                    raise DatasetError(f"{out}: made from another dataset: choose another --out")
-                _agree_on_robot(folder / "settings.json", settings, Path(out))
+                records._agree(settings, out)
             yield records
+
+    def _agree(self, settings: Mapping[str, Any], out: Path) -> None:
+        """Write settings.json, or hold this run to the one that is there."""
+        path, other = self.folder / "settings.json", f"{out}: made from another dataset: choose another --out"
+        new = {"format": FORMAT, "settings": dict(settings), "source": self.source}
+        new = json.loads(json.dumps(new))
+        if path.is_file():
+            try:
+                old = json.loads(path.read_bytes())
+                was, source = {**old["settings"], "format": old["format"]}, old["source"]
+            except (ValueError, KeyError, TypeError) as e:
+                raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
+            if source != self.source:
+                raise DatasetError(other)
+            now, robot = {**new["settings"], "format": FORMAT}, was.get("robot")
+            if changed := sorted(k for k in now | was if now.get(k) != was.get(k) and k != "robot"):
+                what = ", ".join(f"{k} was {was.get(k)!r} and is now {now.get(k)!r}" for k in changed)
+                raise DatasetError(
+                    f"{out}: annotated with other settings ({what}): keep them or choose another --out"
+                )
+            recorded = self.recorded()
+            if recorded and not any(map(self.is_of_recording, sorted(recorded))):
+                raise DatasetError(other)
+            # Only the reasons for reading the robot so may change, with the episodes.
+            if robot and now.get("robot") and robot["layout"] != now["robot"]["layout"]:
+                raise DatasetError(
+                    f"{out}: annotated with --layout {robot['layout']}, and the episodes now say "
+                    f"{now['robot']['layout']}: choose another --out"
+                )
+        write_bytes(path, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")
 
     @property
     def _local(self) -> Path:
@@ -206,35 +230,34 @@ class Records:
         """Episodes, or those `among` them, with a whole record of the recording, and its words, as it is now.
 
         Any other record is reported, but for those that were `reported` before. Whole is a JSON object whose
-        pictures are all there; whether it is a storyboard shows when it is read. With `corrected`, an episode
-        whose words alone have changed counts too where a person has corrected its steps: these stay.
-        Each record is read, so the answer is to be passed on.
+        pictures are all there. With `corrected`, an episode whose words alone have changed counts too where a
+        person has corrected its steps: these stay. Each record is read, so the answer is to be passed on.
         """
         episodes, recorded = set(), self.recorded()
         for episode in sorted(recorded if among is None else recorded.intersection(among)):
+            text = None
             try:
                 self._check(episode)
             except DatasetError as e:
-                if episode not in reported:
-                    log.warning("%s; the episode will be annotated again", error_line(e))
-                continue
-            if self.outdated(episode):
-                of_recording = self.is_of_recording(episode)
-                what = "instruction or labels have" if of_recording else "recording has"
-                text = f"{self.path(episode)}: its {what} changed"
-                if corrected and of_recording and self._has_steps_of_person(episode):
-                    log.warning("%s; the steps that a person corrected are kept", text)
+                text = f"{error_line(e)}; the episode will be annotated again"
+            if text is None and self.outdated(episode):
+                same = self.is_of_recording(episode)
+                text = (
+                    f"{self.path(episode)}: its {'instruction or labels have' if same else 'recording has'}"
+                )
+                if corrected and same and self.is_corrected(episode) and self.review(episode).corrected:
+                    log.warning("%s changed; the steps that a person corrected are kept", text)
+                    text = None
                 else:
-                    if episode not in reported:
-                        log.warning("%s: goalreel annotate makes it anew", text)
-                    continue
-            episodes.add(episode)
+                    text = f"{text} changed: goalreel annotate makes it anew"
+            if text is None:
+                episodes.add(episode)
+            elif episode not in reported:
+                log.warning("%s", text)
         return episodes
 
     def outdated(self, episode: int) -> bool:
-        """Tell whether an episode's record tells of another recording, or of other words, than the dataset
-        now has.
-        """
+        """Tell whether a record tells of another recording, or of other words, than the dataset now has."""
         return not self._agrees(episode, same_words)
 
     def is_of_recording(self, episode: int) -> bool:
@@ -244,9 +267,6 @@ class Records:
     def _agrees(self, episode: int, same: Callable[[str | None, str | None], bool]) -> bool:
         recording = None if self.recordings is None else self.recording(episode)
         return recording is None or same(recording, (self.recordings or {}).get(episode))
-
-    def _has_steps_of_person(self, episode: int) -> bool:
-        return self.is_corrected(episode) and self.review(episode).corrected
 
     def commit(self, episode: int, storyboard: Storyboard) -> None:
         """Store an episode's storyboard, pictures first: the record appears only when all of it is there."""
@@ -313,8 +333,7 @@ class Records:
         return reference
 
     def load(self, episode: int, get_frame: Callable[[str], Image]) -> Storyboard:
-        """Read a storyboard as people have corrected it; `get_frame("CAMERA#INDEX")` supplies the recording's
-        own frames.
+        """Read a storyboard as people have corrected it; `get_frame("CAMERA#INDEX")` gives its frames.
 
         Raises:
             DatasetError: no such record, or a damaged one.
@@ -326,13 +345,11 @@ class Records:
             return self.image(reference)
 
         if not self.is_corrected(episode):
-            return self._read(episode, get)
-        text = _text(self.outline(episode))
-        return self._parsed(self.corrections(episode).path, text.encode(), get)
+            return self._parsed(self.path(episode), None, get)
+        return self._parsed(self.corrections(episode).path, _text(self.outline(episode)), get)
 
     def outline(self, episode: int) -> Storyboard:
-        """The storyboard as people have corrected it, with every picture a 1x1 stand-in whose `frame` is its
-        reference; no decoding.
+        """The storyboard as people have corrected it; every picture is a 1x1 stand-in with its reference.
 
         Raises:
             DatasetError: as `load`, and when a stored picture is gone.
@@ -345,7 +362,7 @@ class Records:
 
     def original(self, episode: int) -> Storyboard:
         """The same as `outline`, without what people have corrected."""
-        return self._read(episode, self.stand_in)
+        return self._parsed(self.path(episode), None, self.stand_in)
 
     def stand_in(self, reference: str) -> Image:
         """A stored picture, or a frame, without its pixels.
@@ -419,9 +436,7 @@ class Records:
         return {match.group() for text in texts for match in STORED.finditer(text)}
 
     def digest(self, episode: int) -> str:
-        """SHA-256 of the record's bytes and of what people made of it: pictures are named by content, so they
-        are covered.
-        """
+        """SHA-256 of the record, in which pictures are named by content, and of what people made of it."""
         record = self.record_digest(episode)
         if not self.is_corrected(episode):
             return record
@@ -445,16 +460,10 @@ class Records:
             raise ValueError(f"{path}: the picture is missing")
         return path
 
-    def _read(self, episode: int, get: Callable[[str], Image]) -> Storyboard:
-        path = self.path(episode)
+    def _parsed(self, path: Path, text: str | None, get: Callable[[str], Image]) -> Storyboard:
+        """Read a storyboard from `text`, or from the record at `path`."""
         try:
-            data = path.read_bytes()
-        except OSError as e:
-            raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
-        return self._parsed(path, RECORDING.sub(b"{", data, count=1), get)
-
-    def _parsed(self, path: Path, data: bytes, get: Callable[[str], Image]) -> Storyboard:
-        try:
+            data = RECORDING.sub(b"{", path.read_bytes(), count=1) if text is None else text
             board = Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
             raise DatasetError(
@@ -480,42 +489,3 @@ def error_line(error: Exception) -> str:
     """Message of an error in one line; pydantic puts place and cause on its second and third."""
     lines = str(error).splitlines() or [type(error).__name__]
     return ": ".join(line.strip() for line in lines[:3])
-
-
-def _agree(path: Path, settings: Mapping[str, Any], source: Fingerprint, out: Path) -> None:
-    """Write settings.json, or hold this run to the one that is there."""
-    text = json.dumps(
-        {"format": FORMAT, "settings": dict(settings), "source": source.shared}, indent=2, sort_keys=True
-    )
-    if not path.is_file():
-        write_bytes(path, text.encode() + b"\n")
-        return
-    try:
-        content = json.loads(path.read_bytes())
-        old, old_source, old_format = dict(content["settings"]), content["source"], content["format"]
-    except (ValueError, KeyError, TypeError) as e:
-        raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
-    if old_source != source.shared:
-        raise DatasetError(f"{out}: made from another dataset: choose another --out")
-    new = json.loads(text)["settings"] | {"format": FORMAT}
-    old = old | {"format": old_format, "robot": new.get("robot")}
-    if changed := sorted(k for k in new | old if new.get(k) != old.get(k)):
-        what = ", ".join(f"{k} was {old.get(k)!r} and is now {new.get(k)!r}" for k in changed)
-        raise DatasetError(
-            f"{out}: annotated with other settings ({what}): keep them or choose another --out"
-        )
-
-
-def _agree_on_robot(path: Path, settings: Mapping[str, Any], out: Path) -> None:
-    """Hold this run to how the robot was read, and note the reasons that all episodes now give."""
-    content, robot = json.loads(path.read_bytes()), settings.get("robot")
-    previous = content["settings"].get("robot")
-    if previous == robot:
-        return
-    if previous and robot and previous["layout"] != robot["layout"]:
-        raise DatasetError(
-            f"{out}: annotated with --layout {previous['layout']}, and the episodes now say "
-            f"{robot['layout']}: choose another --out"
-        )
-    content["settings"]["robot"] = robot
-    write_bytes(path, json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")

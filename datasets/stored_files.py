@@ -5,7 +5,6 @@ What is written from a dataset would publish what such links lead to.
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +17,12 @@ VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.m
 log = logging.getLogger(__name__)
 
 
-def check_template(root: Path, name: str, template: object, default: str) -> None:
-    """Check the path `name` of meta/info.json; lerobot's `default` has the fields that it may have.
+def leads_out(path: str) -> bool:
+    """Tell if a relative path leads out of its folder; a link is no matter.
 
-    Raises:
-        DatasetError: it does not say where a file is, or leads out of the dataset.
+    In a Hugging Face cache every file is a link to a blob elsewhere.
     """
-    keys = {"chunk_index": 0, "file_index": 0} | ({"video_key": "x"} if name == "video_path" else {})
-    path = ""
-    if isinstance(template, str):
-        _check_inside(root, template, template)
-        with suppress(AttributeError, LookupError, TypeError, ValueError):
-            path = template.format(**keys)
-    # Where cameras share a file, the sub-goal camera would overwrite the others.
-    if not path or "\0" in path or ("video_key" in keys and "{video_key" not in str(template)):
-        raise DatasetError(f"{root}: meta/info.json has the {name} {template!r}: write lerobot's, {default}")
-
-
-def _check_inside(root: Path, template: str, relative: str) -> None:
-    # Not `resolve()`: in a Hugging Face cache every file is a link to a blob elsewhere.
-    if Path(relative).is_absolute() or ".." in Path(relative).parts:
-        raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
+    return Path(path).is_absolute() or ".." in Path(path).parts
 
 
 def stored(root: Path, template: str | None, row: Mapping[str, Any], prefix: str, **keys: str) -> Path:
@@ -52,7 +36,8 @@ def stored(root: Path, template: str | None, row: Mapping[str, Any], prefix: str
     relative = template.format(
         chunk_index=row[f"{prefix}/chunk_index"], file_index=row[f"{prefix}/file_index"], **keys
     )
-    _check_inside(root, template, relative)
+    if leads_out(relative):
+        raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
     return root / relative
 
 
@@ -83,10 +68,7 @@ def links_out(root: Path) -> list[tuple[Path, Path]]:
 
 
 def _outside(folder: Path, inside: Path) -> Iterator[tuple[Path, Path]]:
-    """Each link below `folder` that leads out of `inside`, with its end.
-
-    Folders that are never passed on count too: a link inside the dataset may lead to them.
-    """
+    """Go into all folders, for a link inside the dataset may lead to one that is never passed on."""
     for path in sorted(folder.iterdir()):
         if path.is_symlink() and path.exists():
             target = path.resolve()

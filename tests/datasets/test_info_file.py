@@ -31,16 +31,16 @@ def pandas_type(file: str, name: str, kind: str) -> Fault:
 
 
 REFUSED: dict[str, tuple[Fault, str]] = {
-    "no chunks": (info(lambda i: i.update(chunks_size=0)), "chunks_size is 0, .*: write 1000"),
-    "a size that is none": (info(lambda i: i.update(data_files_size_in_mb="x")), "is 'x', .*: write 100"),
-    "a rate that is true": (info(lambda i: i.update(fps=True)), "fps True and 9 features make no dataset"),
-    "a feature that is none": (info(lambda i: i["features"].update(action=None)), "action has no dtype"),
-    "a feature without a dtype": (info(lambda i: i["features"][FRONT].pop("dtype")), "has no dtype: write"),
-    "a dtype that nobody knows": (feature("action", dtype="audio"), "dtype 'audio', which lerobot 0.6 does"),
-    "no shape": (info(lambda i: i["features"]["action"].pop("shape")), "the shape None, .*: write its sizes"),
-    "an empty shape": (feature("action", shape=[]), r"the shape \[\], which lerobot refuses"),
-    "a vector of nothing": (feature("action", shape=[0]), r"the shape \[0\], which lerobot refuses"),
-    "six dimensions": (feature("action", shape=[1] * 6), "which lerobot refuses: write its sizes, such as"),
+    "no chunks": (info(lambda i: i.update(chunks_size=0)), "chunks_size is 0: .* greater than 0"),
+    "a size that is none": (info(lambda i: i.update(data_files_size_in_mb="x")), "is 'x': .* a valid"),
+    "a rate that is true": (info(lambda i: i.update(fps=True)), "fps is True: .* number"),
+    "a feature that is none": (info(lambda i: i["features"].update(action=None)), "features.action is None"),
+    "a feature without a dtype": (info(lambda i: i["features"][FRONT].pop("dtype")), "front.dtype: Field required"),
+    "a dtype that nobody knows": (feature("action", dtype="audio"), "0.6 does not know the dtype 'audio'"),
+    "no shape": (info(lambda i: i["features"]["action"].pop("shape")), "the shape None: write its sizes"),
+    "an empty shape": (feature("action", shape=[]), r"refuses the shape \[\]"),
+    "a vector of nothing": (feature("action", shape=[0]), r"refuses the shape \[0\]"),
+    "six dimensions": (feature("action", shape=[1] * 6), "lerobot refuses the shape .*: write its sizes, such as"),
     "a video's place as text": (
         pandas_type(EPISODES, f"videos/{FRONT}/file_index", "str"),
         "front/file_index is of type (large_)?string: write whole numbers, as int64",

@@ -250,11 +250,11 @@ BROKEN = {
     ),
     "an unknown field": (
         lambda r: edit_info(r, video_path="videos/{camera}/{file_index}.mp4"),
-        r"has the video_path 'videos/\{camera\}/\{file_index\}.mp4': write lerobot's, videos/\{video_key\}/",
+        r"video_path is 'videos/\{camera\}/\{file_index\}.mp4': write lerobot's, videos/\{video_key\}/",
     ),
     "fields of v2.1": (
         lambda r: edit_info(r, data_path="data/{episode_chunk:03d}/{episode_index:06d}.parquet"),
-        r"has the data_path .*: write lerobot's, data/chunk-",
+        r"data_path is .*: write lerobot's, data/chunk-",
     ),
     "a camera in a data path": (lambda r: edit_info(r, data_path="{video_key}"), "write lerobot's, data/"),
     "a wrong format": (
@@ -264,8 +264,8 @@ BROKEN = {
     "a field by its place": (lambda r: edit_info(r, data_path="data/{}.parquet"), "write lerobot's, data/"),
     "a lone brace": (lambda r: edit_info(r, video_path="videos/{video_key}/{"), "write lerobot's, videos/"),
     "a null byte": (lambda r: edit_info(r, data_path="data\0"), "write lerobot's, data/"),
-    "a path that is a number": (lambda r: edit_info(r, data_path=7), "has the data_path 7: write lerobot's"),
-    "no data path": (lambda r: edit_info(r, data_path=None), "has the data_path None: write lerobot's"),
+    "a path that is a number": (lambda r: edit_info(r, data_path=7), "data_path is 7: "),
+    "no data path": (lambda r: edit_info(r, data_path=None), "data_path is None: "),
     "two cameras in a video": (
         lambda r: edit_info(r, video_path="videos/{chunk_index}/{file_index}.mp4"),
         r"write lerobot's, videos/\{video_key\}/",
@@ -276,7 +276,7 @@ BROKEN = {
     ),
     "a feature that is a path": (
         lambda r: add_feature(r, "../../../outside", dtype="video", shape=[48, 48, 3]),
-        r"has a feature '\.\./\.\./\.\./outside', which is no name of a folder",
+        r"features\..*outside.*: no name of a folder",
     ),
     "no info": (lambda r: (r / "meta/info.json").unlink(), r"no meta/info.json"),
     "damaged info": (lambda r: truncate(r / "meta/info.json", 0.5), r"info.json: damaged"),
