@@ -27,9 +27,6 @@ from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.image import Image, check_picture_size
 from goalreel.terms import LabelForm
 
-RATE_SLACK = 0.02
-"""Share by which the rate of a video may be off its dataset's before it is called another rate."""
-
 
 @dataclass(frozen=True, eq=False)
 class Episode:
@@ -76,7 +73,7 @@ class Episode:
             raise DatasetError(
                 f"{where}: {path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
             )
-        timestamps = _column(table, "timestamp", where)[:, 0]
+        timestamps = _columns(table, ["timestamp"], where)[:, 0]
         if np.isnan(timestamps).any() or (np.diff(timestamps) <= 0).any():
             raise DatasetError(f"{where}: timestamps in {path.name} do not increase")
         features = info["features"]
@@ -108,6 +105,10 @@ class Episode:
     def id(self) -> str:
         return episode_id(self.index)
 
+    @property
+    def _where(self) -> str:
+        return f"{self.root}: episode {self.index}"
+
     def check(self, camera: str) -> None:
         """Find every frame of a camera without decoding any.
 
@@ -130,10 +131,13 @@ class Episode:
             video, pts = self.locate(camera, indices)
             try:
                 decoded = decode(video, pts)
+                for height, width, _ in {picture.shape for picture in decoded.values()}:
+                    check_picture_size(width, height)
             except DatasetError as e:
                 raise DatasetError(f"{e} (episode {self.index})") from e
+            except InputError as e:
+                raise DatasetError(f"{self._where}: {camera}: {e}") from e
             pictures = [decoded[p] for p in pts]
-            self._check_sizes(camera, pictures)
         else:
             pictures = self._stored_images(camera, indices)
         return [Image(p, frame=f"{camera}#{i}") for p, i in zip(pictures, indices, strict=True)]
@@ -157,7 +161,7 @@ class Episode:
         """
         feature = self.info["features"].get(camera)
         if feature is None or feature["dtype"] not in ("image", "video"):
-            raise DatasetError(f"{self.root}: episode {self.index}: no camera {camera!r}")
+            raise DatasetError(f"{self._where}: no camera {camera!r}")
         return feature["dtype"] == "video"
 
     def locate(self, camera: str, indices: Sequence[int]) -> tuple[VideoIndex, list[int]]:
@@ -166,65 +170,47 @@ class Episode:
         Raises:
             DatasetError: the file or some of the frames are missing.
         """
-        prefix = f"videos/{camera}"
-        where = f"{self.root}: episode {self.index}"
+        prefix, here = f"videos/{camera}", f"(episode {self.index})"
         try:
             start = float(self.row[f"{prefix}/from_timestamp"])
             path = stored(self.root, self.info["video_path"], self.row, prefix, video_key=camera)
-        except (KeyError, TypeError) as e:
-            raise DatasetError(f"{where}: meta/episodes does not say where {camera} is stored") from e
-        try:
             video = video_index(path)
+        except (KeyError, TypeError) as e:
+            raise DatasetError(f"{self._where}: meta/episodes does not say where {camera} is stored") from e
         except DatasetError as e:
-            raise DatasetError(f"{e} (episode {self.index})") from e
-        times = self.timestamps.astype(np.float64)
-        pts = video.find(start + times[list(indices)], tolerance_s=0.5 / self.fps)
-        frame_pts = [p for p in pts if p is not None]
-        if len(set(frame_pts)) != len(set(indices)):
-            steady = np.arange(len(times)) / self.fps
-            steady += np.median(times - steady)
-            if None not in video.find(start + steady, tolerance_s=0.5 / self.fps):
-                raise DatasetError(
-                    f"{path}: the timestamps of episode {self.index} are up to "
-                    f"{np.abs(times - steady).max():.3f} s off a constant {self.fps:g} frames a second, "
-                    "which the video has, so they do not tell its frames apart: "
-                    "write frame_index / fps into timestamp"
-                )
-            if (rate := video.rate()) and abs(rate / self.fps - 1) > RATE_SLACK:
-                raise DatasetError(
-                    f"{path}: the video has {rate:.4g} frames a second and the dataset {self.fps:g} "
-                    f"(episode {self.index}): encode it at {self.fps:g}, or take another camera"
-                )
+            raise DatasetError(f"{e} {here}") from e
+        times, tolerance = self.timestamps.astype(np.float64), 0.5 / self.fps
+        pts = video.find(start + times[list(indices)], tolerance)
+        found = [p for p in pts if p is not None]
+        if (count := len(set(found))) == (wanted := len(set(indices))):
+            return video, found
+        steady = np.arange(len(times)) / self.fps
+        steady += np.median(times - steady)
+        if None not in video.find(start + steady, tolerance):
+            off = np.abs(times - steady).max()
             raise DatasetError(
-                f"{path}: frame count mismatch in episode {self.index}: "
-                f"{len(set(frame_pts))} of {len(set(indices))} frames are in the video: truncated?"
+                f"{path}: the timestamps of episode {self.index} are up to {off:.3f} s off a constant "
+                f"{self.fps:g} frames a second, which the video has: write frame_index / fps into timestamp"
             )
-        return video, frame_pts
-
-    def _check_sizes(self, camera: str, pictures: Sequence[NDArray[np.uint8]]) -> None:
-        """The pictures of one video file have one size."""
-        for height, width, _ in {picture.shape for picture in pictures}:
-            try:
-                check_picture_size(width, height)
-            except InputError as e:
-                raise DatasetError(f"{self.root}: episode {self.index}: {camera}: {e}") from e
+        raise DatasetError(
+            f"{path}: frame count mismatch in episode {self.index}: {count} of {wanted} frames are in the "
+            f"video, which has {video.rate() or self.fps:.4g} frames a second "
+            f"(the dataset {self.fps:g}): truncated?"
+        )
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
-        where = f"{self.root}: episode {self.index}"
-        rows = read_rows(self.data_path, self.index, where, camera=camera)
+        rows = read_rows(self.data_path, self.index, self._where, camera=camera)
         if camera not in rows.schema.names:
-            raise DatasetError(f"{where}: {self.data_path} has no column {camera}: copy the dataset again")
-        cells = rows[camera]
+            raise DatasetError(
+                f"{self._where}: {self.data_path} has no column {camera}: copy the dataset again"
+            )
         pictures = []
         for index in indices:
-            cell = cells[index].as_py()
+            cell = rows[camera][index].as_py() or {}
             try:
-                data = cell["bytes"] if cell and cell.get("bytes") else None
-                if data is None:
-                    raise ValueError("no bytes stored")
-                pictures.append(Image.decode(data).pixels)
+                pictures.append(Image.decode(cell.get("bytes") or b"").pixels)
             except ValueError as e:
-                raise DatasetError(f"{where}: {camera} frame {index}: {e}") from e
+                raise DatasetError(f"{self._where}: {camera} frame {index}: {e}") from e
         return pictures
 
 
@@ -253,29 +239,19 @@ def _indices(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 def _columns(table: pa.Table, names: Sequence[str], where: str) -> NDArray[np.float32]:
-    """Numeric columns side by side; (n, 0) without any."""
-    if len(names) == 1:
-        return _column(table, names[0], where)
-    joined = np.concatenate(
-        [np.zeros((len(table), 0), np.float32), *(_column(table, name, where) for name in names)], axis=1
-    )
+    """Numeric columns side by side, (n, dims) float32; (n, 0) without any, and for one that is not there."""
+    parts = [np.zeros((len(table), 0), np.float32)]
+    for name in (name for name in names if name in table.column_names):
+        try:
+            parts.append(np.array(table[name].to_pylist(), np.float32).reshape(len(table), -1))
+        except (ValueError, TypeError) as e:
+            raise DatasetError(f"{where}: {name} has empty cells, or cells of different sizes") from e
+        if name != "timestamp" and not (finite := np.isfinite(parts[-1])).all():
+            frame = int(np.argwhere(~finite)[0, 0])
+            raise DatasetError(f"{where}: {name} is NaN or infinite at frame {frame}")
+    joined = np.concatenate(parts, axis=1)
     joined.flags.writeable = False
     return joined
-
-
-def _column(table: pa.Table, name: str, where: str) -> NDArray[np.float32]:
-    """A numeric column as (n, dims) float32; (n, 0) when the dataset has none."""
-    if name not in table.column_names:
-        return np.zeros((len(table), 0), np.float32)
-    try:
-        values = np.array(table[name].to_pylist(), np.float32).reshape(len(table), -1)
-    except (ValueError, TypeError) as e:
-        raise DatasetError(f"{where}: {name} has empty cells, or cells of different sizes") from e
-    if name != "timestamp" and not np.isfinite(values).all():
-        frame = int(np.argwhere(~np.isfinite(values))[0, 0])
-        raise DatasetError(f"{where}: {name} is NaN or infinite at frame {frame}")
-    values.flags.writeable = False
-    return values
 
 
 def read_rows(

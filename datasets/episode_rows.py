@@ -1,7 +1,8 @@
 """`meta/episodes` of a dataset, kept as columns: as Python objects 100,000 rows would take 250 MB."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.parquet import array, read_table, sort_rows, to_numpy, value_spans
+from goalreel.datasets.parquet import read_table, sort_rows, to_numpy, value_spans
 from goalreel.errors import DatasetError, first_line
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
@@ -94,11 +95,11 @@ class EpisodeRows:
     def move(self, places: Mapping[int, Place]) -> "EpisodeRows":
         """Rows with other places of these episodes."""
         table, moved = self._table, zip(self.indices.tolist(), self.places(), strict=True)
-        values = [places.get(episode, place) for episode, place in moved]
-        for name, column in zip(("chunk_index", "file_index"), zip(*values, strict=True), strict=True):
-            at = table.schema.get_field_index(f"data/{name}")
+        chunks, files = zip(*(places.get(episode, place) for episode, place in moved), strict=True)
+        for name, values in (("data/chunk_index", chunks), ("data/file_index", files)):
+            at = table.schema.get_field_index(name)
             field = table.schema.field(at)
-            table = table.set_column(at, field, pa.array(column, field.type))
+            table = table.set_column(at, field, pa.array(values, field.type))
         return EpisodeRows(table, frozenset(places))
 
     def of(self, episode: int) -> dict[str, Any]:
@@ -107,10 +108,9 @@ class EpisodeRows:
         Raises:
             KeyError: there is none.
         """
-        at = int(np.searchsorted(self.indices, episode))
-        if at == len(self) or self.indices[at] != episode:
+        if episode not in self:
             raise KeyError(episode)
-        return self[at]
+        return self[int(np.searchsorted(self.indices, episode))]
 
     def column(self, name: str) -> list[Any]:
         """One value a row; None throughout where there is no such column."""
@@ -124,35 +124,23 @@ def _with_types(root: Path, table: pa.Table) -> pa.Table:
         DatasetError: they are no such numbers, or lerobot makes no path of them.
     """
     for at, field in enumerate(table.schema):
-        of_video = field.name.startswith("videos/")
-        if field.name in _WHOLE or field.name.endswith(("/chunk_index", "/file_index")):
-            kind, needed = pa.int64(), "whole numbers, as int64"
-        elif of_video and field.name.endswith("_timestamp"):
+        of_video, kind, needed = field.name.startswith("videos/"), pa.int64(), "whole numbers, as int64"
+        if of_video and field.name.endswith("_timestamp"):
             kind, needed = pa.float64(), "seconds"
-        else:
+        elif field.name not in _WHOLE and not field.name.endswith(("/chunk_index", "/file_index")):
             continue
-        if field.type == kind:
-            continue
-        values = table[at].to_pylist() if _is_numeric(field.type) else None
-        if values is not None and kind == pa.int64():
+        is_fraction = pa.types.is_floating(field.type)
+        is_number = is_fraction or pa.types.is_integer(field.type) or pa.types.is_null(field.type)
+        try:
             # Of a fraction lerobot makes no path of a video.
-            values = None if of_video and pa.types.is_floating(field.type) else _whole_numbers(values)
-        if values is None:
-            raise DatasetError(f"{root}: meta/episodes: {field.name} is of type {field.type}: write {needed}")
-        table = table.set_column(at, field.name, array(values, kind))
+            if not is_number or (is_fraction and of_video and kind == pa.int64()):
+                raise pa.ArrowInvalid
+            if field.type != kind:
+                table = table.set_column(at, field.name, table[at].cast(kind))
+        except pa.ArrowException as e:
+            text = f"{root}: meta/episodes: {field.name} is of type {field.type}: write {needed}"
+            raise DatasetError(text) from e
     return table
-
-
-def _whole_numbers(values: Sequence[float | None]) -> list[int | None] | None:
-    """The numbers as integers, None for NaN; None altogether where one has a fraction."""
-    numbers = [None if value is None or value != value else value for value in values]
-    if not all(value is None or float(value).is_integer() for value in numbers):
-        return None
-    return [None if value is None else int(value) for value in numbers]
-
-
-def _is_numeric(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
 
 
 def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
@@ -162,24 +150,25 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
     nowhere, or in a file that is not readable, keeps its place. A single file is not read, and of several
     only the headers, unless one of them holds other episodes than it should.
     """
-    by_place: dict[Place, list[int]] = {}
+    by_place = defaultdict[Place, set[int]](set)
     for episode, place in zip(rows.indices.tolist(), rows.places(), strict=True):
-        by_place.setdefault(place, []).append(episode)
+        by_place[place].add(episode)
     paths: dict[Place, Path] = {}
     for path in sorted((root / "data").glob("*/*.parquet")):
         if match := _FILE.fullmatch(path.relative_to(root / "data").as_posix()):
             paths[int(match[1]), int(match[2])] = path
-    if (len(paths) < 2 and by_place.keys() == paths.keys()) or all(
-        _span(path) == (min(by_place.get(place, [-1])), max(by_place.get(place, [-1])))
-        for place, path in paths.items()
-    ):
+    known = (
+        _span(path) == (min(by_place[p], default=-1), max(by_place[p], default=-1))
+        for p, path in paths.items()
+    )
+    if (len(paths) < 2 and by_place.keys() == paths.keys()) or all(known):
         return rows
     inside = {place: _episodes(path) for place, path in paths.items()}
-    moved = {episode: place for place, episodes in inside.items() for episode in episodes}
+    moved = {episode: place for place, episodes in inside.items() for episode in episodes if episode in rows}
     for place, episodes in by_place.items():
-        for episode in inside.get(place, set()).intersection(episodes):
+        for episode in inside.get(place, set()) & episodes:
             del moved[episode]
-    return rows.move({e: place for e, place in moved.items() if e in rows}) if moved else rows
+    return rows.move(moved) if moved else rows
 
 
 def _span(path: Path) -> tuple[int, int] | None:

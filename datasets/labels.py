@@ -269,22 +269,9 @@ def find_labels(source: "Source", episodes: Sequence[int]) -> dict[LabelForm, tu
 
 def _is_labelled(episode: "Episode", form: LabelForm) -> bool:
     """Tell if an episode has labels in a form, even some that contradict each other."""
-    if form == "stages":
-        return any(are_stages(episode.row.get(f"{prefix}subtask_names")) for prefix in STAGE_PREFIXES)
     try:
         if form == "annotations":
             return episode.index in annotated_subtasks(episode.root)
-        if form == "subtask_index":
-            return _names_sub_tasks(episode)
         return bool(read_labels(episode, form))
     except DatasetError:
-        return False
-
-
-def _names_sub_tasks(episode: "Episode") -> bool:
-    """Tell if a `subtask_index` of an episode has a text, whether all of them have one or not."""
-    path, indices = episode.root / SUBTASKS, episode.subtask_index
-    if indices is None or (indices < 0).all() or not path.is_file():
-        return False
-    texts = read_texts(path, "subtask")
-    return any((texts.get(index) or "").strip() for index in set(indices.tolist()))
+        return form in ("stages", "subtask_index")

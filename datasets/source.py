@@ -136,22 +136,19 @@ class Source:
         missing = self._missing("data", self.info["data_path"])
         template = self.info["video_path"]
         for name in (n for n, f in self.features.items() if f["dtype"] == "video" and template):
-            of_camera = self._missing(f"videos/{name}", template, video_key=name)
-            missing |= {episode: path for episode, path in of_camera.items() if episode not in missing}
+            missing = self._missing(f"videos/{name}", template, video_key=name) | missing
         return missing
 
     def _missing(self, prefix: str, template: str, **keys: str) -> dict[int, Path]:
         """Map each episode whose file is not there to that file."""
-        paths: dict[tuple[Any, ...], Path | None] = {}
-        missing: dict[int, Path] = {}
+        paths: dict[object, Path] = {}
         columns = (self.rows.column(f"{prefix}/{name}_index") for name in ("chunk", "file"))
-        for at, (episode, place) in enumerate(zip(self.indices, zip(*columns, strict=True), strict=True)):
+        places = list(zip(*columns, strict=True))
+        for at, place in enumerate(places):
             if place not in paths:
-                path = stored(self.root, template, self.rows[at], prefix, **keys)
-                paths[place] = None if path.is_file() else path
-            if (path := paths[place]) is not None:
-                missing[episode] = path
-        return missing
+                paths[place] = stored(self.root, template, self.rows[at], prefix, **keys)
+        gone = {place: path for place, path in paths.items() if not path.is_file()}
+        return {e: gone[place] for e, place in zip(self.indices, places, strict=True) if place in gone}
 
     def data_path(self, index: int) -> Path:
         """The data file that holds an episode's rows."""
@@ -172,11 +169,8 @@ class Source:
 
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
-        try:
-            row = self.rows.of(index)
-        except KeyError:
-            raise DatasetError(f"{self.root}: no episode {index}; it has {_span(self.indices)}") from None
-        episode = Episode.read(self.root, self.info, row, self.tasks, self.numbers)
+        self.select([index])
+        episode = Episode.read(self.root, self.info, self.rows.of(index), self.tasks, self.numbers)
         self._open[episode.id] = episode
         return episode
 
@@ -199,8 +193,9 @@ class Source:
         chosen = sorted(set(episodes))
         exists = np.isin(chosen, self.rows.indices)
         if not exists.all():
-            unknown = chosen[int(np.argmin(exists))]
-            raise DatasetError(f"{self.root}: no episode {unknown}; it has {_span(self.indices)}")
+            unknown, has = chosen[int(np.argmin(exists))], self.indices
+            span = f"{len(has)} from {has[0]} to {has[-1]}" if has else "none"
+            raise DatasetError(f"{self.root}: no episode {unknown}; it has {span}")
         return chosen
 
     @cached_property
@@ -245,10 +240,6 @@ def _on_wrist(camera: str) -> bool:
 def _depth(feature: dict[str, Any]) -> bool:
     info = feature.get("info") or feature.get("video_info") or {}
     return bool(info.get("is_depth_map") or info.get("video.is_depth_map"))
-
-
-def _span(indices: tuple[int, ...]) -> str:
-    return f"{len(indices)} from {indices[0]} to {indices[-1]}" if indices else "none"
 
 
 def find_still_camera(source: Source) -> Finding:

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyarrow.types import is_floating, is_integer
 
 from goalreel.datasets.episode_rows import EpisodeRows
-from goalreel.datasets.health.frames import MISSING, FrameRows, unreadable
+from goalreel.datasets.health.frames import MISSING, NUMBERS, FrameRows, unreadable
 from goalreel.datasets.health.issues import spell
 from goalreel.datasets.health.tables import NUMERIC, count_values
 from goalreel.datasets.info_file import read_info
@@ -67,9 +68,15 @@ def repair(
 def _repair(root: Path) -> Iterator[str]:
     yield from _drop_strays(root)
     paths = data_files(root)
-    if paths and not any(map(unreadable, paths)):
+    if paths and all(map(_has_numbers, paths)):
         for step in _STEPS:
             yield from step(root)
+
+
+def _has_numbers(path: Path) -> bool:
+    """Tell if a data file can be read, and numbers its rows."""
+    kinds = {} if unreadable(path) else {field.name: field.type for field in pq.read_schema(path)}
+    return all(name in kinds and (is_integer(kinds[name]) or is_floating(kinds[name])) for name in NUMBERS)
 
 
 def _drop_strays(root: Path) -> Iterator[str]:

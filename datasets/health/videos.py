@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.episode import RATE_SLACK
 from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, warning
 from goalreel.datasets.health.tables import count_values
@@ -20,6 +19,8 @@ from goalreel.datasets.writing.files import data_files
 from goalreel.datasets.writing.layout import TOLERANCE_S
 from goalreel.errors import DatasetError
 
+_RATE_SLACK = 0.02
+"""Share by which the rate of a video may be off its dataset's before it is called another rate."""
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
 
 
@@ -109,7 +110,7 @@ def _frame_issues(
     if missing:
         rate, kind = video.rate() or fps, "video_frames"
         text = f"the video does not have all frames of {spell(missing)}: {_DELETE}"
-        if abs(rate / fps - 1) > RATE_SLACK:
+        if abs(rate / fps - 1) > _RATE_SLACK:
             kind, text = "video_rate", f"the video has {rate:.4g} frames a second and the dataset {fps:g}"
             text = f"{text} ({spell(missing)}): encode it at {fps:g}, or remove {camera} with lerobot's tools"
         yield broken(kind, f"{video.path}: {text}", missing)

@@ -1,11 +1,17 @@
-"""Every kind of issue is found in a dataset that has it; what is `broken` is what lerobot cannot read."""
+"""Every kind of issue is found in a dataset that has it, and mended where that takes no person.
+
+What is `broken` is what lerobot cannot read.
+"""
 
 import json
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from support.cli import fails, goalreel, invoke
 from support.faults import (
     DATA,
     EPISODES,
@@ -15,341 +21,237 @@ from support.faults import (
     Fault,
     both,
     column,
+    feature,
     info,
     reshow,
+    start,
     table,
     truncate,
+    unlink,
     video,
+    write,
 )
+from support.killing import tree
+from support.places import ROOT
 from support.recordings import lerobot_reads, make_dataset
 
 from goalreel.datasets.health.inspect import inspect, refuse_broken
 from goalreel.datasets.health.issues import HealthIssue, spell
+from goalreel.datasets.health.repair import repair
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
 NAN = float("nan")
-READ = "lerobot reads it"
-FAILS = "lerobot fails"
+NUMBER = {"dtype": "int64", "shape": [1], "names": None}
+STATE, OTHER = "observation.state", "data/chunk-000/file-001.parquet"
+DOUBTFUL = pa.table({"task_index": [0, 1], "task": ["pick up the block", " "]})
+TWO = pa.table({"task_index": [0, 1], "task": ["pick up the block", "put it down"]})
+SLOW = [round(1000 * i / 9.9) / 1000 for n in (12, 9, 15) for i in range(n)]
+"""A clock of 9.9 frames a second, in whole milliseconds."""
 
 
-def start(name: str, *values: object) -> Fault:
-    """Replace the first values of a column of the data file."""
-    return column(DATA, name, lambda old: [*values, *old[len(values) :]])
+def totals(**numbers: object) -> Fault:
+    return info(lambda i: i.update(numbers))
 
 
-def add_column(name: str) -> Fault:
-    return table(DATA, lambda t: t.append_column(name, pa.array([0] * len(t))))
+def span(name: str, *values: object) -> Fault:
+    return column(EPISODES, name, lambda _: list(values))
 
 
-def add_feature(name: str) -> Fault:
-    return info(lambda i: i["features"].update({name: {"dtype": "int64", "shape": [1], "names": None}}))
+def starts(camera: str, *seconds: float) -> Fault:
+    return span(f"videos/{camera}/from_timestamp", *seconds)
 
 
-def text_column(table: pa.Table, name: str) -> pa.Table:
-    texts = pa.array([f"{value} s" for value in table[name].to_pylist()])
-    return table.set_column(table.column_names.index(name), name, texts)
+def add(name: str, values: list, kind: pa.DataType | None = None) -> Fault:
+    """Add a column with the same value in each row."""
+    return table(DATA, lambda t: t.append_column(name, pa.array(values * len(t), kind)))
 
 
-def unlink(file: str) -> Fault:
-    return lambda root: (root / file).unlink()
+def times(change) -> Fault:
+    """Change the times of the first episode from its seventh frame on."""
+    return column(DATA, "timestamp", lambda old: [*old[:6], *map(change, old[6:12]), *old[12:]])
 
 
-def write(file: str, text: str) -> Fault:
-    return lambda root: (root / file).write_text(text)
+def renumber(root: Path) -> None:
+    span("episode_index", 0, 1, 3)(root)
+    column(DATA, "episode_index", lambda old: [3 if e == 2 else e for e in old])(root)
 
 
-def seconds(frame: int) -> float:
-    return frame / 10
+def copy_data(root: Path) -> None:
+    shutil.copy(root / DATA, root / OTHER)
 
 
-def slow(frame: int) -> float:
-    """A clock of 9.9 frames a second, in whole milliseconds."""
-    return 0.101 * frame
+def text_times(rows: pa.Table) -> pa.Table:
+    texts = pa.array([f"{value} s" for value in rows["timestamp"].to_pylist()])
+    return rows.set_column(rows.column_names.index("timestamp"), "timestamp", texts)
 
 
-DOUBTFUL_TASKS = pa.table({"task_index": [0, 1], "task": ["pick up the block", " "]})
-TWO_TASKS = pa.table({"task_index": [0, 1], "task": ["pick up the block", "put it down"]})
+def two_tasks(*indices: int) -> Fault:
+    """Two tasks under these indices; the last episode has the second."""
+    tasks = pa.table({"task_index": indices, "task": ["put the red block in the blue bowl", "wave"]})
+    rows = column(DATA, "task_index", lambda old: [indices[0]] * 21 + [indices[1]] * (len(old) - 21))
+    return both(table(TASKS, lambda _: tasks), rows)
 
-FAULTS: dict[str, tuple[Fault, str, str, str | None]] = {
-    "a stray file below data/": (write("data/chunk-000/.tmp.parquet", "none"), "data_file", "broken", FAILS),
-    "data that is cut off": (truncate(DATA), "data_file", "broken", FAILS),
-    "no data file": (unlink(DATA), "data_file", "broken", FAILS),
-    "a column that nobody names": (add_column("subtask_index"), "columns", "broken", FAILS),
-    "a feature without a column": (add_feature("reward"), "columns", "warning", READ),
-    "a vector of another size": (
-        info(lambda i: i["features"]["action"].update(shape=[7])),
-        "columns",
-        "broken",
-        FAILS,
+
+def frames_of(order: list[int]) -> Fault:
+    return table(DATA, lambda t: t.take(order))
+
+
+class Case(NamedTuple):
+    """A fault, how it is told, and what `check --fix` says of it, if it can mend it."""
+
+    fault: Fault
+    told: str
+    """Kind, level, and whether lerobot `reads` or `fails`; of other levels another tool fails."""
+    mended: str | None = None
+
+
+slow_videos = [reshow(video(c), lambda i: 0.101 * i) for c in (FRONT, WRIST)]
+slow_places = [starts(c, 0.0, 12 * 0.101, 21 * 0.101) for c in (FRONT, WRIST)]
+every_frame = column(DATA, "frame_index", lambda old: [*range(len(old))])
+CASES: dict[str, Case] = {
+    "a stray file": Case(write("data/chunk-000/.x.parquet", "none"), "data_file broken fails", "left out"),
+    "data that is cut off": Case(truncate(DATA), "data_file broken fails"),
+    "no data file": Case(unlink(DATA), "data_file broken fails"),
+    "an unknown column": Case(add("reward", [0.5]), "columns broken fails", "features added: reward"),
+    "no column": Case(feature("x", **NUMBER), "columns warning reads", "features dropped: x"),
+    "a vector of another size": Case(
+        feature("action", shape=[7]), "columns broken fails", "size of the column"
     ),
-    "a column of dates": (
-        both(
-            table(DATA, lambda t: t.append_column("day", pa.array([0] * len(t), pa.date32()))),
-            info(lambda i: i["features"].update(day={"dtype": "date32", "shape": [1], "names": None})),
-        ),
-        "columns",
-        "broken",
-        FAILS,
+    "a column of dates": Case(
+        both(add("day", [0], pa.date32()), feature("day", **{**NUMBER, "dtype": "date32"})),
+        "columns broken fails",
     ),
-    "a scalar in a list": (
-        both(
-            table(DATA, lambda t: t.append_column("reward", pa.array([[0.5]] * len(t)))),
-            info(lambda i: i["features"].update(reward={"dtype": "float64", "shape": [1], "names": None})),
-        ),
-        "columns",
-        "broken",
-        FAILS,
+    "a scalar in a list": Case(
+        both(add("reward", [[0.5]]), feature("reward", **{**NUMBER, "dtype": "float64"})),
+        "columns broken fails",
     ),
-    "a vector of two dimensions": (
-        info(lambda i: i["features"]["action"].update(shape=[4, 1])),
-        "columns",
-        "broken",
-        FAILS,
+    "a vector of two dimensions": Case(feature("action", shape=[4, 1]), "columns broken fails"),
+    "a camera of pictures without a column": Case(feature(WRIST, dtype="image"), "columns warning reads"),
+    "more frames": Case(totals(total_frames=40), "totals broken fails", "total_frames 36"),
+    "fewer frames": Case(totals(total_frames=30), "totals warning reads", "total_frames 36"),
+    "no frames": Case(totals(total_frames=0), "totals broken fails", "total_frames 36"),
+    "more episodes": Case(totals(total_episodes=4), "totals broken fails", "total_episodes 3"),
+    "a hole in the episodes": Case(renumber, "episode_order broken fails", "episodes numbered from 0 on"),
+    "episodes in another order": Case(
+        table(EPISODES, lambda t: t.take([1, 0, 2])), "episode_order broken -", "rows sorted by episode_index"
+    ),  # lerobot shows another episode's pictures
+    "rows of an unknown episode": Case(table(EPISODES, lambda t: t[:2]), "episode_rows broken fails"),
+    "an episode without rows": Case(table(DATA, lambda t: t[:21]), "episode_rows broken fails"),
+    "a data file twice": Case(copy_data, "row_order broken -"),  # `build` cannot write it
+    "rows of another episode": Case(start("episode_index", 0, 1, 0), "row_order broken -"),
+    "rows mixed": Case(frames_of([12, *range(12), *range(13, 36)]), "row_order broken -", "rows sorted by"),
+    "frames backwards": Case(
+        frames_of([*range(11, -1, -1), *range(12, 36)]), "time_order warning -", "rows sorted by"
     ),
-    "a camera of pictures without a column": (
-        info(lambda i: i["features"][WRIST].update(dtype="image")),
-        "columns",
-        "warning",
-        READ,
+    "a wrong length": Case(span("length", 12, 8, 15), "row_count warning reads", "length written"),
+    "an episode that ends too late": Case(
+        span("dataset_to_index", 12, 21, 99), "episode_span broken -", "dataset_to_index written"
+    ),  # lerobot-train's sampler fails
+    "an episode that begins elsewhere": Case(
+        span("dataset_from_index", 0, 11, 21), "episode_span warning reads", "dataset_from_index written"
     ),
-    "more frames than there are": (info(lambda i: i.update(total_frames=40)), "totals", "broken", FAILS),
-    "fewer frames than there are": (info(lambda i: i.update(total_frames=30)), "totals", "warning", READ),
-    "no frames counted": (info(lambda i: i.update(total_frames=0)), "totals", "broken", FAILS),
-    "more episodes than there are": (info(lambda i: i.update(total_episodes=4)), "totals", "broken", FAILS),
-    "a hole in the episodes": (
-        both(
-            column(EPISODES, "episode_index", lambda _: [0, 1, 3]),
-            column(DATA, "episode_index", lambda old: [3 if e == 2 else e for e in old]),
-        ),
-        "episode_order",
-        "broken",
-        FAILS,
+    "a stale index": Case(start("index", 5), "index warning reads", "rows numbered from 0 on"),
+    "an index that is empty": Case(start("index", None), "index broken fails", "rows numbered from 0 on"),
+    "no index": Case(table(DATA, lambda t: t.drop_columns(["index"])), "columns broken fails"),
+    "times as text": Case(table(DATA, text_times), "columns broken fails"),
+    "a stale frame_index": Case(every_frame, "frame_index warning reads", "frame_index: episodes 1-2"),
+    "a stale file_index": Case(
+        both(copy_data, table(DATA, lambda t: t[:21]), table(OTHER, lambda t: t[21:])),
+        "stale_file warning reads",
+        "data/file_index written",
     ),
-    "episodes in another order": (
-        table(EPISODES, lambda t: t.take([1, 0, 2])),
-        "episode_order",
-        "broken",
-        None,  # it shows another episode's pictures
+    "a task_index without a task": Case(start("task_index", 7), "tasks broken fails"),
+    "a task_index that is empty": Case(start("task_index", None), "tasks broken fails"),
+    "a task_index below all": Case(start("task_index", -7), "tasks broken fails"),
+    "no task counted": Case(totals(total_tasks=0), "tasks broken fails", "total_tasks 1"),
+    "no number of tasks": Case(info(lambda i: i.pop("total_tasks")), "tasks broken fails", "total_tasks 1"),
+    "tasks in another order": Case(two_tasks(1, 0), "task_order warning reads", "row k is task k"),
+    "tasks with a hole": Case(two_tasks(0, 4), "task_order warning fails", "row k is task k"),
+    "an empty instruction": Case(
+        both(table(TASKS, lambda _: DOUBTFUL), start("task_index", *[1] * 12)), "no_instruction warning reads"
     ),
-    "rows of an unknown episode": (table(EPISODES, lambda t: t[:2]), "episode_rows", "broken", FAILS),
-    "an episode without rows": (table(DATA, lambda t: t[:21]), "episode_rows", "broken", FAILS),
-    "a data file twice": (
-        lambda root: shutil.copy(root / DATA, root / "data/chunk-000/file-001.parquet"),
-        "row_order",
-        "broken",
-        None,  # `build` cannot write it
+    "no instruction at all": Case(column(TASKS, "task", lambda _: [" "]), "no_instruction broken -"),
+    "a task for each frame": Case(
+        both(table(TASKS, lambda _: TWO), start("task_index", 0, 0, 0, 1, 1)), "task_per_frame note reads"
     ),
-    "rows of episodes mixed": (start("episode_index", 0, 1, 0), "row_order", "broken", None),
-    "a wrong length": (column(EPISODES, "length", lambda _: [12, 8, 15]), "row_count", "warning", READ),
-    "an episode that ends too late": (
-        column(EPISODES, "dataset_to_index", lambda _: [12, 21, 99]),
-        "episode_span",
-        "broken",
-        None,  # lerobot-train's sampler fails
+    "frames with an empty task": Case(
+        both(table(TASKS, lambda _: DOUBTFUL), start("task_index", 0, 0, 0, 1, 1)), "empty_task warning reads"
     ),
-    "an episode that begins elsewhere": (
-        column(EPISODES, "dataset_from_index", lambda _: [0, 11, 21]),
-        "episode_span",
-        "warning",
-        READ,
+    "timestamps that are NaN": Case(
+        start("timestamp", 0.0, NAN), "time_order broken fails", "timestamp: frame_index / fps"
     ),
-    "a stale index": (start("index", 5), "index", "warning", READ),
-    "an index that is empty": (start("index", None), "index", "broken", FAILS),
-    "no index": (table(DATA, lambda t: t.drop_columns(["index"])), "columns", "broken", FAILS),
-    "times as text": (table(DATA, lambda t: text_column(t, "timestamp")), "columns", "broken", FAILS),
-    "a stale frame_index": (
-        column(DATA, "frame_index", lambda o: [*range(len(o))]),
-        "frame_index",
-        "warning",
-        READ,
+    "timestamps that stand still": Case(
+        start("timestamp", 0.0, 0.0), "time_order warning reads", "timestamp: frame_index / fps"
     ),
-    "a stale file_index": (
-        both(
-            lambda root: shutil.copy(root / DATA, root / "data/chunk-000/file-001.parquet"),
-            table("data/chunk-000/file-000.parquet", lambda t: t[:21]),
-            table("data/chunk-000/file-001.parquet", lambda t: t[21:]),
-        ),
-        "stale_file",
-        "warning",
-        READ,
+    "a clock that drifts": Case(
+        both(*slow_videos, *slow_places, column(DATA, "timestamp", lambda _: SLOW)), "drift warning reads"
     ),
-    "a task_index without a task": (start("task_index", 7), "tasks", "broken", FAILS),
-    "a task_index that is empty": (start("task_index", None), "tasks", "broken", FAILS),
-    "no task counted": (info(lambda i: i.update(total_tasks=0)), "tasks", "broken", FAILS),
-    "no number of tasks": (info(lambda i: i.pop("total_tasks")), "tasks", "broken", FAILS),
-    "a task_index below all": (start("task_index", -7), "tasks", "broken", FAILS),
-    "tasks in another order": (
-        table(TASKS, lambda _: pa.table({"task_index": [1, 0], "task": ["b", "a"]})),
-        "task_order",
-        "warning",
-        READ,
+    "timestamps that jitter": Case(start("timestamp", 0.0, 0.103, 0.2, 0.303), "jitter warning fails"),
+    "a gap in the clock": Case(times(lambda t: t + 0.5), "gaps warning reads"),  # frames that leak in
+    "a clock that jumps by years": Case(
+        times(lambda t: t + 1e8), "time_order warning fails", "timestamp: frame_index / fps"
+    ),  # float32 holds no tenths of a second there
+    "a clock that jumps by hours": Case(times(lambda t: t + 3e4), "time_span broken fails"),
+    "a camera's file is missing": Case(unlink(video(WRIST)), "video_file broken fails"),
+    "a camera's file is cut off": Case(truncate(video(WRIST)), "video_frames broken fails"),
+    "a file that is no video": Case(write(video(WRIST), "none"), "video_file broken fails"),
+    "a video without a place": Case(
+        span(f"videos/{WRIST}/chunk_index", 0, None, 0), "video_file broken fails"
     ),
-    "an empty instruction": (
-        both(table(TASKS, lambda _: DOUBTFUL_TASKS), start("task_index", *[1] * 12)),
-        "no_instruction",
-        "warning",
-        READ,
+    "a video that begins at NaN": Case(starts(WRIST, 0.0, NAN, 2.1), "video_file broken fails"),
+    "no path of videos": Case(totals(video_path=None), "video_file broken fails"),
+    "a video at half the rate": Case(
+        reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"
     ),
-    "no instruction at all": (
-        column(TASKS, "task", lambda _: [" "]),
-        "no_instruction",
-        "broken",
-        None,  # there is nothing to annotate
+    "a video a little beside its clock": Case(
+        reshow(video(WRIST), lambda i: i / 10 + 0.004), "video_clock warning fails"
     ),
-    "a task for each frame": (
-        both(table(TASKS, lambda _: TWO_TASKS), start("task_index", 0, 0, 0, 1, 1)),
-        "task_per_frame",
-        "note",
-        READ,
+    "frames of the neighbour": Case(
+        starts(WRIST, 0.0, 1.0, 2.1), "leaked_frames warning reads", f"{WRIST} of episodes 0-2 begins where"
     ),
-    "frames with an empty task": (
-        both(table(TASKS, lambda _: DOUBTFUL_TASKS), start("task_index", 0, 0, 0, 1, 1)),
-        "empty_task",
-        "warning",
-        READ,
+    "a camera of another size": Case(
+        feature(FRONT, shape=[480, 640, 3]), "camera_size warning reads", "the size of its videos, 48x48"
     ),
-    "timestamps that are NaN": (start("timestamp", 0.0, NAN), "time_order", "broken", FAILS),
-    "timestamps that stand still": (start("timestamp", 0.0, 0.0), "time_order", "warning", READ),
-    "a clock that drifts": (
-        both(
-            *(reshow(video(c), slow) for c in (FRONT, WRIST)),
-            column(
-                DATA,
-                "timestamp",
-                lambda _: [round(1000 * i / 9.9) / 1000 for n in (12, 9, 15) for i in range(n)],
-            ),
-            *(
-                column(EPISODES, f"videos/{c}/from_timestamp", lambda _: [0.0, slow(12), slow(21)])
-                for c in (FRONT, WRIST)
-            ),
-        ),
-        "drift",
-        "warning",
-        READ,
+    "a state that is NaN": Case(start(STATE, [NAN, 0.0, 0.0, 0.0]), "not_finite warning reads"),
+    "a number that is empty": Case(start(STATE, [None, 0.0, 0.0, 0.0]), "columns broken fails"),
+    "a state that is empty": Case(start(STATE, None), "columns warning reads"),
+    "states that are all empty": Case(
+        column(DATA, STATE, lambda old: [None] * len(old)), "columns warning reads"
     ),
-    "timestamps that jitter": (start("timestamp", 0.0, 0.103, 0.2, 0.303), "jitter", "warning", FAILS),
-    "a gap in the clock": (
-        column(DATA, "timestamp", lambda o: [*o[:6], *(t + 0.5 for t in o[6:12]), *o[12:]]),
-        "gaps",
-        "warning",
-        READ,  # frames that leak in
+    "an action that never changes": Case(
+        column(DATA, "action", lambda old: [[0.0] * 4] * len(old)), "constant warning reads"
     ),
-    "a clock that jumps by years": (
-        column(DATA, "timestamp", lambda o: [*o[:6], *(t + 1e8 for t in o[6:12]), *o[12:]]),
-        "time_order",  # float32 holds no tenths of a second there
-        "warning",
-        FAILS,
+    "no statistics": Case(unlink("meta/stats.json"), "stats warning reads"),
+    "statistics that are none": Case(write("meta/stats.json", "[]"), "stats broken fails"),
+    "statistics with NaN": Case(
+        write("meta/stats.json", json.dumps({"action": {"mean": [NAN]}})), "stats warning reads"
     ),
-    "a clock that jumps by hours": (
-        column(DATA, "timestamp", lambda o: [*o[:6], *(t + 3e4 for t in o[6:12]), *o[12:]]),
-        "time_span",
-        "broken",
-        FAILS,
+    "sub-tasks as lerobot 0.4 had them": Case(
+        both(add("subtask_index", [0]), feature("subtask_index", **NUMBER)), "subtask_index note reads"
     ),
-    "another camera's file is missing": (unlink(video(WRIST)), "video_file", "broken", FAILS),
-    "another camera's file is cut off": (truncate(video(WRIST)), "video_frames", "broken", FAILS),
-    "a file that is no video": (write(video(WRIST), "none"), "video_file", "broken", FAILS),
-    "a video without a place": (
-        column(EPISODES, f"videos/{WRIST}/chunk_index", lambda _: [0, None, 0]),
-        "video_file",
-        "broken",
-        FAILS,
-    ),
-    "a video that begins at NaN": (
-        column(EPISODES, f"videos/{WRIST}/from_timestamp", lambda _: [0.0, NAN, 2.1]),
-        "video_file",
-        "broken",
-        FAILS,
-    ),
-    "no path of videos": (info(lambda i: i.update(video_path=None)), "video_file", "broken", FAILS),
-    "a video at half the rate": (
-        reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i),
-        "video_rate",
-        "broken",
-        FAILS,
-    ),
-    "a video a little beside its clock": (
-        reshow(video(WRIST), lambda i: seconds(i) + 0.004),
-        "video_clock",
-        "warning",
-        FAILS,
-    ),
-    "frames of the neighbour": (
-        column(EPISODES, f"videos/{WRIST}/from_timestamp", lambda _: [0.0, 1.0, 2.1]),
-        "leaked_frames",
-        "warning",
-        READ,
-    ),
-    "a camera of another size": (
-        info(lambda i: i["features"][FRONT].update(shape=[480, 640, 3])),
-        "camera_size",
-        "warning",
-        READ,
-    ),
-    "a state that is NaN": (
-        start("observation.state", [NAN, 0.0, 0.0, 0.0]),
-        "not_finite",
-        "warning",
-        READ,
-    ),
-    "a number that is empty": (
-        start("observation.state", [None, 0.0, 0.0, 0.0]),
-        "columns",
-        "broken",
-        FAILS,
-    ),
-    "a state that is empty": (start("observation.state", None), "columns", "warning", READ),
-    "states that are all empty": (
-        column(DATA, "observation.state", lambda old: [None] * len(old)),
-        "columns",
-        "warning",
-        READ,
-    ),
-    "an action that never changes": (
-        column(DATA, "action", lambda old: [[0.0] * 4] * len(old)),
-        "constant",
-        "warning",
-        READ,
-    ),
-    "no statistics": (unlink("meta/stats.json"), "stats", "warning", READ),
-    "statistics that are none": (write("meta/stats.json", "[]"), "stats", "broken", FAILS),
-    "statistics with NaN": (
-        write("meta/stats.json", json.dumps({"action": {"mean": [NAN]}})),
-        "stats",
-        "warning",
-        READ,
-    ),
-    "sub-tasks as lerobot 0.4 had them": (
-        both(add_column("subtask_index"), add_feature("subtask_index")),
-        "subtask_index",
-        "note",
-        READ,
-    ),
-    "SARM's stages": (
+    "SARM's stages": Case(
         table(EPISODES, lambda t: t.append_column("sparse_subtask_names", pa.array([["a"]] * len(t)))),
-        "stages",
-        "note",
-        READ,
+        "stages note reads",
     ),
-    "labels of an annotation tool": (
-        write("meta/lerobot_annotations.json", "{}"),
-        "annotations",
-        "note",
-        READ,
+    "labels of an annotation tool": Case(
+        write("meta/lerobot_annotations.json", "{}"), "annotations note reads"
     ),
-    "a sub-goal camera": (add_feature("wrist_is_pad"), "subgoal_camera", "note", None),
+    "a sub-goal camera": Case(feature("wrist_is_pad", **NUMBER), "subgoal_camera note -"),
 }
+MENDED = {name: case for name, case in CASES.items() if case.mended}
+MENDED["no tasks"] = Case(unlink(TASKS), "", "made from the tasks in meta/episodes")
+LEFT = [name for name, case in CASES.items() if not case.mended and " broken " in case.told]
 
 
-def issues_of(root: Path) -> list[HealthIssue]:
+def issues_of(root: Path, **options: object) -> list[HealthIssue]:
     source = Source.open(root)
-    return inspect(source, source.indices)
+    return inspect(source, source.indices, **options)
 
 
-@pytest.fixture(scope="module")
-def long_dataset(tmp_path_factory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("long") / "data", (30, 30))
+@pytest.fixture
+def root(video_dataset, tmp_path) -> Path:
+    return Path(shutil.copytree(video_dataset, tmp_path / "data"))
 
 
 @pytest.mark.parametrize("kind", ["video_dataset", "image_dataset", "sharded_dataset"])
@@ -357,21 +259,19 @@ def test_a_healthy_dataset_has_no_issue(kind, request):
     assert issues_of(request.getfixturevalue(kind)) == []
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_found(name, video_dataset, tmp_path, caplog):
-    fault, kind, level, lerobot = FAULTS[name]
-    root = shutil.copytree(video_dataset, tmp_path / "data")
-    fault(root)
+@pytest.mark.parametrize("name", CASES)
+def test_a_fault_is_found(name, root, caplog):
+    kind, level, lerobot = CASES[name].told.split()
+    CASES[name].fault(root)
     found = issues_of(root)
     assert (kind, level) in {(issue.kind, issue.level) for issue in found}, found
     assert found == sorted(found, key=lambda i: ("broken", "warning", "note").index(i.level))
     assert all("\n" not in issue.text for issue in found)
     is_broken = found[0].level == "broken"
-    if lerobot is not None:
-        assert lerobot_reads(root) == (lerobot == READ)
-        assert is_broken <= (lerobot == FAILS)
-    source = Source.open(root)
-    before_annotate = inspect(source, source.indices, thorough=False)
+    if lerobot != "-":
+        assert lerobot_reads(root) == (lerobot == "reads")
+        assert is_broken <= (lerobot == "fails")
+    source, before_annotate = Source.open(root), issues_of(root, thorough=False)
     assert [i for i in before_annotate if i.level == "broken"] == [i for i in found if i.level == "broken"]
     if is_broken:
         with pytest.raises(DatasetError) as refusal:
@@ -380,6 +280,73 @@ def test_a_fault_is_found(name, video_dataset, tmp_path, caplog):
     else:
         refuse_broken(source, source.indices)
         assert any("warning" in r.message for r in caplog.records) == (before_annotate != [])
+
+
+def frames(root: Path) -> list[list[bytes]]:
+    """What lerobot gives of frames at the ends of each episode."""
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    dataset = LeRobotDataset("local/test", root=root, video_backend="pyav")
+    assert len(dataset) == 36
+    keys = ("episode_index", "frame_index", "index", "timestamp", STATE, FRONT, WRIST)
+    items = [dataset[index] for index in (0, 11, 12, 20, 21, 35)]
+    return [[np.asarray(item[key]).tobytes() for key in keys] for item in items]
+
+
+@pytest.fixture(scope="module")
+def right(video_dataset) -> list[list[bytes]]:
+    return frames(video_dataset)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MENDED)
+def test_a_fault_is_mended_and_lerobot_reads_the_recorded_frames(name, root, right, tmp_path):
+    case, out = MENDED[name], tmp_path / "out"
+    case.fault(root)
+    before = tree(root)
+    said = repair(root, out)
+    assert any(str(case.mended) in line for line in said), said
+    assert tree(root) == before
+    assert [i for i in issues_of(out) if i.level != "note"] == []
+    assert frames(out) == right
+    assert repair(out, tmp_path / "again") == (), "nothing is left to mend"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LEFT)
+def test_what_would_be_a_guess_is_left_and_said(name, root, tmp_path):
+    CASES[name].fault(root)
+    result = invoke("check", root, "--fix", "--out", tmp_path / "out", "--json")
+    assert result.exit_code == 1
+    report = json.loads(result.stdout)
+    kinds = {issue["kind"] for issue in report["issues"] if issue["level"] == "broken"}
+    assert CASES[name].told.split()[0] in kinds
+    assert report["dataset"] == str(tmp_path / "out")
+
+
+@pytest.mark.long
+def test_the_command_says_what_was_mended(root, annotated, video_dataset, tmp_path):
+    out = tmp_path / "out"
+    start("index", 5)(root)
+    said = goalreel("check", root, "--fix", "--out", out).splitlines()
+    assert said[0] == "mended  index: rows numbered from 0 on"
+    assert said[-1].startswith("nothing is broken")
+    assert (out / video(FRONT)).samefile(root / video(FRONT))
+    assert "is there already" in fails("check", root, "--fix", "--out", out)
+    assert "overlaps the dataset" in fails("check", root, "--fix", "--out", root / "in")
+    for words in (["--fix"], ["--out", tmp_path / "x"]):
+        assert "--fix and --out COPY go together" in fails("check", root, *words)
+    assert "no meta/info.json" in fails("check", tmp_path / "none", "--fix", "--out", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+    said = goalreel("check", out, "--fix", "--out", tmp_path / "y")
+    assert said.startswith("nothing that --fix can repair")
+    starts(WRIST, 1.5, 0.0, 0.9)(out)
+    assert repair(out, tmp_path / "z") == (), "the video does not tell where an episode begins"
+    goals = annotated(video_dataset, tmp_path / "goals", {0: {}})
+    renumber(goals)
+    said = repair(goals, tmp_path / "mended")
+    assert not any("numbered from 0 on" in line for line in said), "records name episodes by their numbers"
+    assert (tmp_path / "mended/meta/goalreel/settings.json").is_file()
 
 
 def test_pictures_that_are_not_stored(image_dataset, tmp_path):
@@ -392,10 +359,10 @@ def test_pictures_that_are_not_stored(image_dataset, tmp_path):
 @pytest.mark.parametrize(
     ("chosen", "kind"), [(lambda i: i // 2 * 2, "half_rate"), (lambda _: 5, "frozen")], ids=["half", "frozen"]
 )
-def test_a_camera_that_repeats_its_frames(chosen, kind, long_dataset, tmp_path):
-    root = shutil.copytree(long_dataset, tmp_path / "data")
+def test_a_camera_that_repeats_its_frames(chosen, kind, tmp_path):
+    root = make_dataset(tmp_path / "data", (30, 30))
     assert issues_of(root) == []
-    reshow(video(WRIST), seconds, chosen)(root)
+    reshow(video(WRIST), lambda i: i / 10, chosen)(root)
     (issue,) = issues_of(root)
     assert (issue.kind, issue.level) == (kind, "warning")
     assert WRIST in issue.text
@@ -405,10 +372,9 @@ def test_other_episodes_matter_only_where_lerobot_reads_them_too(sharded_dataset
     root = shutil.copytree(sharded_dataset, tmp_path / "data")
     (root / "videos" / WRIST / "chunk-000/file-001.mp4").unlink()
     source = Source.open(root)
-    (issue,) = inspect(source, [1])
-    assert (issue.level, issue.episodes) == ("broken", (1,))
-    (issue,) = inspect(source, [0])
-    assert (issue.level, issue.episodes) == ("warning", (1,))
+    for episode, level in ((1, "broken"), (0, "warning")):
+        (issue,) = inspect(source, [episode])
+        assert (issue.level, issue.episodes) == (level, (1,))
 
 
 def test_rows_of_sub_tasks(video_dataset, annotated, tmp_path):
@@ -418,11 +384,10 @@ def test_rows_of_sub_tasks(video_dataset, annotated, tmp_path):
     assert kinds["subtask_rows"].episodes == (1,)
 
 
-def test_a_matrix_of_lerobot_is_healthy_where_its_library_is_imported(video_dataset, tmp_path):
+def test_a_matrix_of_lerobot_is_healthy_where_its_library_is_imported(root):
     """`datasets`, which lerobot imports, gives the column a type of its own."""
     from datasets.features.features import Array2DExtensionType
 
-    root = shutil.copytree(video_dataset, tmp_path / "data")
     kind = Array2DExtensionType((2, 3), "float32")
 
     def with_poses(rows: pa.Table) -> pa.Table:
@@ -430,31 +395,23 @@ def test_a_matrix_of_lerobot_is_healthy_where_its_library_is_imported(video_data
         return rows.append_column("pose", pa.ExtensionArray.from_storage(kind, cells))
 
     table(DATA, with_poses)(root)
-    info(lambda i: i["features"].update(pose={"dtype": "float32", "shape": [2, 3], "names": None}))(root)
+    feature("pose", dtype="float32", shape=[2, 3], names=None)(root)
     assert lerobot_reads(root)
     assert [issue for issue in issues_of(root) if issue.kind == "columns"] == []
 
 
-def test_a_dataset_without_numbers_or_cameras(video_dataset, tmp_path):
-    root = shutil.copytree(video_dataset, tmp_path / "data")
-    numbers = ("observation.state", "action")
+def test_a_dataset_without_numbers_or_cameras(root):
+    numbers = (STATE, "action")
     table(DATA, lambda t: t.drop_columns(numbers))(root)
     info(lambda i: [i["features"].pop(name) for name in (*numbers, FRONT, WRIST)])(root)
-    assert {(i.kind, i.level) for i in issues_of(root)} == {
-        ("no_camera", "broken"),
-        ("no_numbers", "warning"),
-    }
+    found = {(i.kind, i.level) for i in issues_of(root)}
+    assert found == {("no_camera", "broken"), ("no_numbers", "warning")}
 
 
-def test_episodes_are_named_in_a_sentence():
+def test_episodes_are_named_in_a_sentence_and_every_kind_is_documented():
     assert spell([3]) == "episode 3"
     assert spell(range(0, 20, 2)) == "episodes 0, 2, 4, 6, 8 and 5 more"
-
-
-def test_the_documentation_lists_every_kind():
-    from support.places import ROOT
-
     text = (ROOT / "docs/reference/dataset-checks.md").read_text()
-    kinds = {kind for _, kind, _, _ in FAULTS.values()}
+    kinds = {case.told.split()[0] for case in CASES.values()}
     kinds |= {"images", "half_rate", "frozen", "no_camera", "no_numbers", "subtask_rows"}
     assert [kind for kind in sorted(kinds) if f"`{kind}`" not in text] == []

@@ -28,6 +28,11 @@ def info(change: Callable[[dict], object]) -> Fault:
     return apply
 
 
+def feature(name: str, **changes: object) -> Fault:
+    """Change a feature in info.json, or add it."""
+    return info(lambda i: i["features"].setdefault(name, {}).update(changes))
+
+
 def column(file: str, name: str, change: Callable[[list], list]) -> Fault:
     """Change a column of a parquet file."""
 
@@ -38,6 +43,11 @@ def column(file: str, name: str, change: Callable[[list], list]) -> Fault:
         pq.write_table(table.set_column(at, table.schema.field(name), values), root / file)
 
     return apply
+
+
+def start(name: str, *values: object) -> Fault:
+    """Replace the first values of a column of the data file."""
+    return column(DATA, name, lambda old: [*values, *old[len(values) :]])
 
 
 def table(file: str, change: Callable[[pa.Table], pa.Table]) -> Fault:
@@ -79,6 +89,16 @@ def reshow(file: str, seconds: Callable[[int], float], chosen: Callable[[int], i
             out.mux(stream.encode())
 
     return apply
+
+
+def unlink(file: str) -> Fault:
+    """Remove a file."""
+    return lambda root: (root / file).unlink()
+
+
+def write(file: str, text: str) -> Fault:
+    """Write a file."""
+    return lambda root: (root / file).write_text(text)
 
 
 def both(*faults: Fault) -> Fault:
