@@ -1,33 +1,67 @@
-"""Which words are written: none for plain loaders, a task a frame, other wordings, phases."""
+"""Which words and numbers are written: no words, a task a frame, other wordings, phases, progress."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.faults import DATA, EPISODES, column, feature, info
+from support.killing import tree
+from support.recordings import load
 
+from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.datasets.parquet import array
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.frame_columns import PROGRESS, PROGRESS_FILE, frame_progress
 from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
 from goalreel.datasets.writing.language import language_row
 from goalreel.datasets.writing.plan import TextOptions
-from goalreel.errors import InputError
+from goalreel.errors import DatasetError, InputError
 from goalreel.planners.kinematic.description import CLOSES, OPENS
 
 PAD = "subgoal_is_pad"
-LANGUAGE = ("language_persistent", "language_events")
+LANGUAGE = {"language_persistent", "language_events"}
 STORY = "put the block in the bowl"
 TASK = "put the red block in the blue bowl"
+STEPS = ("reach the block", "grasp the block", "put it in the bowl")
+SOME = ("verified", "unverified", "verified")
+DOUBT = {"doubts": ["no rule reads the whole instruction"]}
+PER_FRAME, AUGMENTED = TextOptions(task_per_frame=True), TextOptions(task_aug=True)
+WITH = TextOptions(replace_rows=True, progress=True)
 
 
-def load(root):
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+def tasks(root) -> list[str]:
+    dataset = load(root)
+    return [dataset[i]["task"] for i in range(len(dataset))]
 
-    return LeRobotDataset("local/test", root=root, video_backend="pyav")
+
+def said(root, episode, style):
+    """(text, frame at which it begins) of the rows of one style."""
+    rows = load(root).hf_dataset.filter(lambda row: row["episode_index"] == episode)
+    frame = {float(t): i for i, t in enumerate(rows["timestamp"])}
+    kept = rows[0]["language_persistent"]
+    return [(row["content"], frame[row["timestamp"]]) for row in kept if row["style"] == style]
+
+
+def rendered(rows, draws: int) -> set[str]:
+    """The instructions that lerobot's recipes pick at random."""
+    from lerobot.configs.recipe import MessageTurn, TrainingRecipe
+    from lerobot.datasets.language_render import render_sample
+
+    recipe = TrainingRecipe(
+        messages=[
+            MessageTurn(role="user", content="${task}", stream="high_level"),
+            MessageTurn(role="assistant", content="${subtask}", stream="high_level", target=True),
+        ]
+    )
+    samples = [
+        render_sample(recipe=recipe, persistent=rows, events=[], t=0.0, sample_idx=i) for i in range(draws)
+    ]
+    return {sample["messages"][0]["content"] for sample in samples}
 
 
 @pytest.fixture(scope="module")
@@ -39,167 +73,117 @@ def spoken(video_dataset, annotated, tmp_path_factory):
 @pytest.mark.parametrize("second", [False, True])
 def test_a_plain_loader_takes_a_dataset_without_language(video_dataset, spoken, annotated, tmp_path, second):
     import datasets
+    from lerobot.utils.collate import lerobot_collate_fn
     from torch.utils.data import DataLoader
 
     source = spoken if second else video_dataset
     out = annotated(source, tmp_path / "out", {0: {}}, text=TextOptions(language=False))
-    batch = next(iter(DataLoader(load(out), batch_size=4)))
-    assert batch[PAD].tolist() == [False] * 4
-    (path,) = (out / "data").glob("*/*.parquet")
-    assert not {*LANGUAGE} & {*pq.read_schema(path).names}
-    assert not {*LANGUAGE} & {*datasets.Dataset.from_parquet(str(path)).features}
-    assert not {*LANGUAGE} & {*json.loads((out / "meta/info.json").read_text())["features"]}
-
-
-def test_with_language_lerobots_own_collate_function_is_the_way(spoken):
-    from lerobot.utils.collate import lerobot_collate_fn
-    from torch.utils.data import DataLoader
-
+    assert next(iter(DataLoader(load(out), batch_size=4)))[PAD].tolist() == [False] * 4
+    assert not LANGUAGE & {*pq.read_schema(out / DATA).names}
+    assert not LANGUAGE & {*datasets.Dataset.from_parquet(str(out / DATA)).features}
+    assert not LANGUAGE & {*json.loads((out / "meta/info.json").read_text())["features"]}
     with pytest.raises(TypeError, match="NoneType"):
         next(iter(DataLoader(load(spoken), batch_size=4)))
     batch = next(iter(DataLoader(load(spoken), batch_size=4, collate_fn=lerobot_collate_fn)))
-    assert batch["observation.state"].shape == (4, 4)
+    assert batch["observation.state"].shape == (4, 4), "lerobot's own collate function is the way"
 
 
 def test_every_frame_may_have_its_subtask_as_its_task(sharded_dataset, annotated, tmp_path):
     """Episode 1 has a step without an accepted picture, episode 2 ends outside every step."""
-    episodes = {1: {"statuses": ("verified", "unverified", "verified")}, 2: {"tail": 3}}
-    out = annotated(sharded_dataset, tmp_path / "out", episodes, text=TextOptions(task_per_frame=True))
+    episodes = {1: {"statuses": SOME}, 2: {"tail": 3}}
+    out = annotated(sharded_dataset, tmp_path / "out", episodes, text=PER_FRAME)
     dataset = load(out)
-    told = [dataset[i]["task"] for i in range(len(dataset))]
-    steps = ("reach the block", "grasp the block", "put it in the bowl")
-    second = [steps[0]] * 3 + [TASK] * 3 + [steps[2]] * 3
-    third = [step for step in steps for _ in range(4)] + [TASK] * 3
-    assert told == [TASK] * 12 + second + third + [TASK] * 8
-    assert dataset.meta.tasks["task_index"].to_dict() == {
-        TASK: 0,
-        "reach the block": 1,
-        "put it in the bowl": 2,
-        "grasp the block": 3,
-    }
+    second = [STEPS[0]] * 3 + [TASK] * 3 + [STEPS[2]] * 3
+    third = [step for step in STEPS for _ in range(4)] + [TASK] * 3
+    assert tasks(out) == [TASK] * 12 + second + third + [TASK] * 8
+    indices = dataset.meta.tasks["task_index"].to_dict()
+    assert indices == {TASK: 0, STEPS[0]: 1, STEPS[2]: 2, STEPS[1]: 3}
     assert dataset.meta.total_tasks == 4
     listed = [list(dataset.meta.episodes[i]["tasks"]) for i in range(4)]
-    assert listed == [[TASK], [TASK, steps[0], steps[2]], [TASK, *steps], [TASK]]
+    assert listed == [[TASK], [TASK, STEPS[0], STEPS[2]], [TASK, *STEPS], [TASK]]
     assert [Source.open(out).episode(i).instruction for i in range(4)] == [TASK] * 4
     for path in (out / "data").glob("*/*.parquet"):
         was = pq.read_schema(sharded_dataset / path.relative_to(out))
         assert pq.read_schema(path).field("task_index") == was.field("task_index")
 
 
-def test_words_in_doubt_are_no_subtask_and_their_pictures_are_goals(video_dataset, annotated, tmp_path):
-    episodes = {0: {}, 1: {"doubts": ["no rule reads the whole instruction"]}}
-    out = annotated(video_dataset, tmp_path / "out", episodes, text=TextOptions(task_per_frame=True))
-    source = Source.open(out)
-    lengths = {index: len(source.episode(index)) for index in (0, 1)}
-    goals = read_goals(Records(out / FOLDER, ""), (0, 1), lengths, use_unverified=False)
-    assert [len(goals[0].plan), len(goals[1].plan)] == [3, 0]
-    assert [span.name for span in goals[1].spans] == [None] * 3
-    assert all(span.picture for span in goals[1].spans)
-    told = [row["task"] for row in load(out)]
-    assert len(set(told[: lengths[0]])) == 3
-    assert set(told[lengths[0] : sum(lengths.values())]) == {TASK}
-
-
 def test_a_second_pass_gives_frames_their_instruction_back(video_dataset, annotated, tmp_path):
-    per_frame = TextOptions(task_per_frame=True)
-    first = annotated(video_dataset, tmp_path / "first", {0: {}}, text=per_frame)
+    first = annotated(video_dataset, tmp_path / "first", {0: {}}, text=PER_FRAME)
     other = {"statuses": ("verified", "unverified", "unverified"), "instruction": TASK}
-    second = annotated(first, tmp_path / "second", {0: other}, text=per_frame)
-    dataset = load(second)
-    assert [dataset[i]["task"] for i in range(12)] == ["reach the block"] * 4 + [TASK] * 8
+    second = annotated(first, tmp_path / "second", {0: other}, text=PER_FRAME)
+    assert tasks(second)[:12] == [STEPS[0]] * 4 + [TASK] * 8
 
 
 def test_more_episodes_give_the_same_bytes_as_all_at_once(sharded_dataset, annotated, tmp_path):
     """A new text in an early episode moves the indices of the others: their files follow."""
-    text = TextOptions(task_per_frame=True)
-    late = {2: {"names": ("reach the block", "lift the block", "let go")}}
-    early = {0: {"names": ("open the hand", "grasp the block", "put it in the bowl")}}
-    annotated(sharded_dataset, tmp_path / "grown", late, text=text)
-    annotated(sharded_dataset, tmp_path / "grown", early, text=text)
-    annotated(sharded_dataset, tmp_path / "once", early | late, text=text)
-    assert contents(tmp_path / "grown") == contents(tmp_path / "once")
+    late = {2: {"names": (STEPS[0], "lift the block", "let go")}}
+    early = {0: {"names": ("open the hand", *STEPS[1:])}}
+    for out, episodes in (("grown", late), ("grown", early), ("once", early | late)):
+        annotated(sharded_dataset, tmp_path / out, episodes, text=PER_FRAME)
+    grown, once = (
+        {name: digest for name, digest in tree(tmp_path / out).items() if not name.startswith(".cache")}
+        for out in ("grown", "once")
+    )
+    assert grown == once
 
 
-def said(root, episode, style):
-    """(text, frame at which it begins) of the rows of one style."""
-    rows = load(root).hf_dataset.filter(lambda row: row["episode_index"] == episode)
-    frame = {float(t): i for i, t in enumerate(rows["timestamp"])}
-    kept = rows[0]["language_persistent"]
-    return [(row["content"], frame[row["timestamp"]]) for row in kept if row["style"] == style]
-
-
-@pytest.fixture
-def several(video_dataset, tmp_path):
-    """A dataset whose episodes list two tasks, that of their frames last."""
-    root = shutil.copytree(video_dataset, tmp_path / "in")
-    (path,) = (root / "meta/episodes").glob("*/*.parquet")
-    table = pq.read_table(path)
-    at = table.schema.get_field_index("tasks")
-    listed = pa.array([["fold it", TASK]] * len(table), table.schema.field(at).type)
-    pq.write_table(table.set_column(at, table.schema.field(at), listed), path)
-    return root
+def test_words_in_doubt_are_no_subtask_and_their_pictures_are_goals(video_dataset, annotated, tmp_path):
+    out = annotated(video_dataset, tmp_path / "out", {0: {}, 1: DOUBT}, text=PER_FRAME)
+    goals = read_goals(Records(out / FOLDER, ""), (0, 1), {0: 12, 1: 9}, use_unverified=False)
+    assert [len(goals[0].plan), len(goals[1].plan)] == [3, 0]
+    assert [span.name for span in goals[1].spans] == [None] * 3
+    assert all(span.picture for span in goals[1].spans)
+    assert len(set(tasks(out)[:12])) == 3
+    assert set(tasks(out)[12:21]) == {TASK}
 
 
 SEVERAL = {"instruction": TASK, "statuses": ("verified", "verified", "unverified")}
-PER_FRAME = TextOptions(task_per_frame=True)
 
 
-@pytest.mark.parametrize(("text", "task"), [(PER_FRAME, "reach the block"), (TextOptions(), TASK)])
+@pytest.mark.parametrize(("text", "task"), [(PER_FRAME, STEPS[0]), (TextOptions(), TASK)])
 def test_of_several_tasks_in_any_order_the_first_frames_is_the_instruction(
-    several, annotated, tmp_path, text, task
+    video_dataset, annotated, tmp_path, text, task
 ):
+    """Episodes list two tasks, that of their frames last; a mask of somebody else's changes nothing."""
+    several = shutil.copytree(video_dataset, tmp_path / "in")
+    column(EPISODES, "tasks", lambda old: [["fold it", TASK]] * len(old))(several)
+    feature("action_is_pad", dtype="bool", shape=[1], names=None)(several)
     assert Source.open(several).episode(0).instruction == TASK
+    info(lambda i: i["features"].pop("action_is_pad"))(several)
     out = annotated(several, tmp_path / "out", {0: SEVERAL}, text=text)
-    assert Source.open(out).episode(0).instruction == TASK
-    assert load(out)[0]["task"] == task
     second = annotated(out, tmp_path / "second", {1: SEVERAL}, text=TextOptions())
-    assert Source.open(second).episode(0).instruction == TASK
-    assert load(second)[0]["task"] == task
-
-
-def test_episodes_that_get_no_goals_keep_their_instruction_beside_those_that_do(several, annotated, tmp_path):
-    out = annotated(several, tmp_path / "out", {0: SEVERAL}, text=PER_FRAME)
+    for root in (out, second):
+        assert Source.open(root).episode(0).instruction == TASK
+        assert load(root)[0]["task"] == task
     assert Source.open(out).episode(1).instruction == TASK
-    assert list(load(out).meta.episodes[1]["tasks"]) == [TASK, "fold it"]
+    if text == PER_FRAME:
+        assert list(load(out).meta.episodes[1]["tasks"]) == [TASK, "fold it"]
 
 
 def test_phases_are_motion_rows_under_the_subtasks(video_dataset, annotated, tmp_path):
     """Those of a step without an accepted picture are not said; the last one said does not hold on."""
     phases = [("reach", 0, 3), ("grasp", 3, 6), ("lift", 6, 8), ("place", 8, 12)]
-    some = {"phases": phases, "statuses": ("verified", "unverified", "verified")}
+    some = {"phases": phases, "statuses": SOME}
     out = annotated(video_dataset, tmp_path / "out", {0: some, 2: {"phases": phases[:1]}})
-    instruction = "put the block in the bowl"
-    assert said(out, 0, "motion") == [("reach", 0), ("grasp", 3), (instruction, 4), ("place", 8)]
-    assert [text for text, _ in said(out, 0, "subtask")] == [
-        "reach the block",
-        instruction,
-        "put it in the bowl",
-    ]
-    assert said(out, 2, "motion") == [("reach", 0), (instruction, 3)]
+    assert said(out, 0, "motion") == [("reach", 0), ("grasp", 3), (STORY, 4), ("place", 8)]
+    assert [text for text, _ in said(out, 0, "subtask")] == [STEPS[0], STORY, STEPS[2]]
+    assert said(out, 2, "motion") == [("reach", 0), (STORY, 3)]
 
 
 def test_of_words_in_doubt_the_motion_of_the_hand_is_said(video_dataset, annotated, tmp_path):
     """And of others not: they have phases of their own, where these are asked for."""
     motion = [("the arm moves with the hand open", 0, 4), (CLOSES, 4, 6), (OPENS, 6, 9)]
-    doubts = ["no rule reads the whole instruction"]
-    episodes = {0: {"phases": motion, "doubts": doubts}, 1: {"phases": motion}}
+    named = {"phases": [("grasp the block", 0, 12)], **DOUBT}
+    episodes = {0: {"phases": motion, **DOUBT}, 1: {"phases": motion}, 2: named}
     out = annotated(video_dataset, tmp_path / "out", episodes)
     assert said(out, 0, "motion") == [*((name, start) for name, start, _ in motion), (STORY, 9)]
-    assert said(out, 0, "subtask") == said(out, 1, "motion") == []
-    named = {0: {"phases": [("grasp the block", 0, 12)], "doubts": doubts}}
-    assert said(annotated(video_dataset, tmp_path / "named", named), 0, "motion") == []
-
-
-def test_the_motion_of_the_hand_takes_the_place_of_no_row_of_the_owner(video_dataset, annotated, tmp_path):
+    assert said(out, 0, "subtask") == said(out, 1, "motion") == said(out, 2, "motion") == []
     own = annotated(video_dataset, tmp_path / "own", {0: {"phases": [("reach", 0, 12)]}})
-    episodes = {0: {"phases": [(CLOSES, 2, 5)], "doubts": ["two hands move"]}}
+    episodes = {0: {"phases": [(CLOSES, 2, 5)], **DOUBT}}
     second = annotated(own, tmp_path / "second", episodes, text=TextOptions(replace_rows=True))
-    assert said(second, 0, "motion") == [("reach", 0)]
-    again = annotated(
-        annotated(video_dataset, tmp_path / "hand", episodes),
-        tmp_path / "again",
-        {0: {"phases": [(OPENS, 3, 5)], "doubts": ["two hands move"]}},
-    )
+    assert said(second, 0, "motion") == [("reach", 0)], "it takes the place of no row of the owner"
+    hand = annotated(video_dataset, tmp_path / "hand", episodes)
+    again = annotated(hand, tmp_path / "again", {0: {"phases": [(OPENS, 3, 5)], **DOUBT}})
     assert said(again, 0, "motion") == [(OPENS, 3), (STORY, 5)]
 
 
@@ -210,8 +194,7 @@ OTHERS = [("plan", "their plan"), ("memory", "it was red"), ("motion", "theirs")
 def test_rows_of_other_styles_are_carried_over(video_dataset, annotated, tmp_path, broadcast):
     """Of an owner who has no sub-tasks: on every frame, as lerobot has them, or where each begins."""
     own = annotated(video_dataset, tmp_path / "own", {2: {}})
-    (path,) = (own / "data").glob("*/*.parquet")
-    table = pq.read_table(path)
+    table = pq.read_table(own / DATA)
     times = table["timestamp"].to_pylist()
     rows = [language_row(style, text, np.float32(times[at])) for at, (style, text) in enumerate(OTHERS)]
     shown = [rows if broadcast else rows[i : i + 1] for i in range(12)] + [[]] * (len(table) - 12)
@@ -220,64 +203,34 @@ def test_rows_of_other_styles_are_carried_over(video_dataset, annotated, tmp_pat
     for name, values in (("language_persistent", shown), ("language_events", events)):
         at = table.column_names.index(name)
         table = table.set_column(at, name, array(values, table.schema.field(name).type))
-    pq.write_table(table, path)
-    options = TextOptions(task_aug=True)
+    pq.write_table(table, own / DATA)
     episodes = {0: {"phases": [("reach", 0, 12)], "instruction": TASK}}
-    out = annotated(own, tmp_path / "out", episodes, text=options)
-    (path,) = (out / "data").glob("*/*.parquet")
-    frames = pq.read_table(path).slice(0, 12).to_pylist()
+    out = annotated(own, tmp_path / "out", episodes, text=AUGMENTED)
+    frames = pq.read_table(out / DATA).slice(0, 12).to_pylist()
     assert all(frame["language_persistent"] == frames[0]["language_persistent"] for frame in frames)
-    styles = [style for style, _ in OTHERS]
-    said = [(row["style"], row["content"]) for row in frames[0]["language_persistent"]]
-    assert [pair for pair in said if pair[0] in styles[:3]] == OTHERS[:3]
-    assert ("task_aug", "theirs") in said
-    assert ("task_aug", TASK) in said
-    assert [text for style, text in said if style == "subtask"] == [
-        "reach the block",
-        "grasp the block",
-        "put it in the bowl",
-    ]
+    told = [(row["style"], row["content"]) for row in frames[0]["language_persistent"]]
+    assert [pair for pair in told if pair[0] in ("plan", "memory", "motion")] == OTHERS[:3]
+    assert {("task_aug", "theirs"), ("task_aug", TASK)} <= {*told}
+    assert [text for style, text in told if style == "subtask"] == [*STEPS]
     assert [frame["language_events"] for frame in frames] == events[:12]
 
 
-def test_the_instruction_in_other_words(video_dataset, annotated, tmp_path):
-    from lerobot.configs.recipe import MessageTurn, TrainingRecipe
-    from lerobot.datasets.language_render import render_sample
-
-    out = annotated(video_dataset, tmp_path / "out", {0: {}}, text=TextOptions(task_aug=True))
+def test_the_instruction_in_other_words(video_dataset, spoken, annotated, tmp_path):
+    out = annotated(video_dataset, tmp_path / "out", {0: {}}, text=AUGMENTED)
     texts = said(out, 0, "task_aug")
     assert len(texts) == 8
-    assert ("put the block in the bowl", 0) in texts
-    assert ("place the block into the bowl", 0) in texts
-    turns = [
-        MessageTurn(role="user", content="${task}", stream="high_level"),
-        MessageTurn(role="assistant", content="${subtask}", stream="high_level", target=True),
-    ]
-    rows = load(out)[0]["language_persistent"]
-    told = {
-        render_sample(recipe=TrainingRecipe(messages=turns), persistent=rows, events=[], t=0.0, sample_idx=i)[
-            "messages"
-        ][0]["content"]
-        for i in range(40)
-    }
-    assert told == {text for text, _ in texts}, "lerobot picks from all of them"
-    plain = annotated(video_dataset, tmp_path / "plain", {0: {}})
-    assert said(plain, 0, "task_aug") == []
-
-
-def test_rows_that_stay_get_others_beside_them(annotated, spoken, tmp_path):
-    text = TextOptions(task_aug=True)
+    assert {(STORY, 0), ("place the block into the bowl", 0)} <= {*texts}
+    assert rendered(load(out)[0]["language_persistent"], 40) == {text for text, _ in texts}
+    assert said(spoken, 0, "task_aug") == []
     new = {"names": ("a", "b", "c"), "phases": [("reach", 0, 12)]}
-    out = annotated(spoken, tmp_path / "out", {0: new}, text=text)
+    beside = annotated(spoken, tmp_path / "beside", {0: new}, text=AUGMENTED)
     for style in ("subtask", "plan"):
-        assert said(out, 0, style) == said(spoken, 0, style) != []
-    assert said(out, 0, "motion") == [("reach", 0)]
-    assert len(said(out, 0, "task_aug")) == 8
+        assert said(beside, 0, style) == said(spoken, 0, style) != [], "rows that stay get others beside them"
+    assert said(beside, 0, "motion") == [("reach", 0)]
+    assert len(said(beside, 0, "task_aug")) == 8
 
 
 def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
-    from goalreel import Options, annotate, load_models, open_dataset
-
     source = open_dataset(video_dataset)
     options = Options(motion_rows=True, task_aug=True, task_per_frame=True)
     models = load_models("hindsight", recordings=options.recorded(source))
@@ -286,11 +239,6 @@ def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
     assert said(tmp_path / "out", 0, "task_aug")
     with pytest.raises(InputError, match="leave out --no-language"):
         Options(language=False, task_aug=True)
-
-
-def contents(root):
-    files = (p for p in root.rglob("*") if p.is_file() and ".cache" not in p.parts)
-    return {str(p.relative_to(root)): p.read_bytes() for p in files}
 
 
 def test_a_subtask_ends_with_its_span():
@@ -303,8 +251,75 @@ def test_a_subtask_ends_with_its_span():
     assert replace(goals, spans=()).edges(12) == []
 
 
-def test_a_mask_of_somebody_elses_does_not_change_the_instruction(several):
-    told = json.loads((several / "meta/info.json").read_text())
-    told["features"]["action_is_pad"] = {"dtype": "bool", "shape": [1], "names": None}
-    (several / "meta/info.json").write_text(json.dumps(told))
-    assert Source.open(several).episode(0).instruction == TASK
+# -- progress
+
+
+def goals(*spans: tuple[int, int, str | None], steps: int | None = None) -> Goals:
+    """Goals of steps with these frames, called `a`, `failed`, or None where the words are in doubt."""
+    parts = tuple(
+        GoalSpan(start, end, None if name == "failed" else name, None, name == "failed")
+        for start, end, name in spans
+    )
+    return Goals(0, "do it", (), parts, ("observed",) * (len(spans) if steps is None else steps), (), "")
+
+
+@pytest.mark.parametrize(
+    ("spans", "progress"),
+    [
+        ([(0, 2, "a"), (2, 6, "a")], [0, 0.25, 0.5, 0.667, 0.833, 1]),
+        ([(0, 1, "a")], [1]),
+        ([(0, 2, "a"), (2, 3, "a")], [0, 0.25, 1]),
+        ([(1, 3, "a"), (4, 6, "a")], [0, 0, 0.25, 0.5, 0.5, 0.75, 1, 1]),  # frames of no step keep it
+        ([(0, 2, "failed"), (2, 4, "a")], [0, 0, 0, 1]),  # a failed step gains nothing
+        ([(0, 2, "a"), (2, 4, "failed")], [0, 0.25, 0.5, 0.5]),  # a failed end stays below one
+        ([(0, 2, "failed")], [0, 0]),
+    ],
+)
+def test_each_step_has_an_equal_share_that_time_divides(spans, progress):
+    assert frame_progress(goals(*spans), len(progress)).round(3).tolist() == pytest.approx(progress)
+
+
+@pytest.mark.parametrize(
+    "unsure", [None, goals(), goals((0, 2, "a"), (2, 4, None)), goals((0, 4, "a"), steps=2)]
+)
+def test_no_number_where_a_step_is_in_doubt_or_has_no_place(unsure):
+    assert all(map(math.isnan, frame_progress(unsure, 4)))
+
+
+def test_lerobot_reads_it_per_frame_and_weights_samples_with_it(video_dataset, annotated, tmp_path):
+    from lerobot.datasets.compute_stats import aggregate_stats
+    from lerobot.rewards.sarm.rabc import RABCWeights
+
+    out = annotated(video_dataset, tmp_path / "out", {0: {}, 1: DOUBT}, text=WITH)
+    dataset = load(out)
+    told = [float(dataset[i][PROGRESS]) for i in range(21)]
+    assert (told[0], told[11]) == (0, 1)
+    assert sorted(told[:12]) == told[:12]
+    assert all(map(math.isnan, told[12:]))
+    stats = dataset.meta.stats[PROGRESS]
+    assert [stats[name].tolist() for name in ("count", "min", "max")] == [[12], [0], [1]]
+    assert np.isclose(stats["mean"][0], np.mean(told[:12]))
+    assert PROGRESS in aggregate_stats([dataset.meta.stats, dataset.meta.stats])
+    for mode in ("sparse", "dense"):
+        weighter = RABCWeights(out / PROGRESS_FILE, chunk_size=4, head_mode=mode)
+        assert weighter.progress_lookup == pytest.approx(dict(enumerate(told[:12])))
+        weights, _ = weighter.compute_batch_weights({"index": [0, 11]})
+        assert weights[0] > weights[1]  # one goes on, the other is at its end
+
+
+def test_a_second_pass_leaves_the_other_episodes_their_progress(sharded_dataset, annotated, tmp_path):
+    first = annotated(sharded_dataset, tmp_path / "first", {0: {}, 2: {}}, text=WITH)
+    second = annotated(first, tmp_path / "second", {2: DOUBT}, text=TextOptions(replace_rows=True))
+    rows = pq.read_table(second / PROGRESS_FILE).to_pylist()
+    told = {e: [row["progress_dense"] for row in rows if row["episode_index"] == e] for e in range(4)}
+    assert told[0][11] == 1
+    assert all(map(math.isnan, told[1] + told[2] + told[3]))
+    assert json.loads((second / "meta/stats.json").read_text())[PROGRESS]["count"] == [12]
+    assert "`progress`" in (second / "README.md").read_text()
+
+
+def test_what_an_owner_or_a_reward_model_wrote_stays(video_dataset, annotated, tmp_path):
+    source = shutil.copytree(video_dataset, tmp_path / "in")
+    feature(PROGRESS, dtype="float32", shape=[1], names=None)(source)
+    with pytest.raises(DatasetError, match=r"has a progress already.*leave progress out"):
+        annotated(source, tmp_path / "out", {0: {}}, text=WITH)

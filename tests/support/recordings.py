@@ -145,3 +145,10 @@ def lerobot_reads(root: Path) -> bool:
     except Exception:  # noqa: BLE001  (it fails in as many ways as datasets do)
         return False
     return True
+
+
+def load(root: Path, backend: str = "pyav"):
+    """A dataset as lerobot loads it."""
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    return LeRobotDataset("local/test", root=root, video_backend=backend)
