@@ -158,8 +158,8 @@ class Records:
     def _agree(self, settings: Mapping[str, Any], out: Path) -> None:
         """Write settings.json, or hold this run to the one that is there."""
         path, other = self.folder / "settings.json", f"{out}: made from another dataset: choose another --out"
-        new = {"format": FORMAT, "settings": dict(settings), "source": self.source}
-        new = json.loads(json.dumps(new))
+        text = json.dumps({"format": FORMAT, "settings": dict(settings), "source": self.source})
+        new: dict[str, Any] = json.loads(text)
         if path.is_file():
             try:
                 old = json.loads(path.read_bytes())
