@@ -168,7 +168,8 @@ class Records:
                 raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
             if source != self.source:
                 raise DatasetError(other)
-            now, robot = {**new["settings"], "format": FORMAT}, was.get("robot")
+            now: dict[str, Any] = {**new["settings"], "format": FORMAT}
+            robot = was.get("robot")
             if changed := sorted(k for k in now | was if now.get(k) != was.get(k) and k != "robot"):
                 what = ", ".join(f"{k} was {was.get(k)!r} and is now {now.get(k)!r}" for k in changed)
                 raise DatasetError(
