@@ -160,6 +160,9 @@ class Records:
         path, other = self.folder / "settings.json", f"{out}: made from another dataset: choose another --out"
         text = json.dumps({"format": FORMAT, "settings": dict(settings), "source": self.source})
         new: dict[str, Any] = json.loads(text)
+        recorded = self.recorded()
+        if recorded and not any(map(self.is_of_recording, sorted(recorded))):
+            raise DatasetError(other)
         if path.is_file():
             try:
                 old = json.loads(path.read_bytes())
@@ -175,9 +178,6 @@ class Records:
                 raise DatasetError(
                     f"{out}: annotated with other settings ({what}): keep them or choose another --out"
                 )
-            recorded = self.recorded()
-            if recorded and not any(map(self.is_of_recording, sorted(recorded))):
-                raise DatasetError(other)
             # Only the reasons for reading the robot so may change, with the episodes.
             if robot and now.get("robot") and robot["layout"] != now["robot"]["layout"]:
                 raise DatasetError(

@@ -50,7 +50,7 @@ class HealthIssue(BaseModel):
     @computed_field
     @property
     def group(self) -> Group:
-        """What the issue is about."""
+        """Heading under which it is told."""
         if self.kind in _OF_WORDS:
             return "Instructions"
         return "Episodes" if self.kind in _OF_EPISODES else "Dataset"

@@ -43,7 +43,7 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
 
 
 def _starts(source: Source, camera: str) -> tuple[dict[Path, dict[int, float]], list[int]]:
-    """Where each episode begins in each file of a camera (s), and the episodes that have no place in any."""
+    """Beginnings of the episodes in each file of a camera (s), and the episodes that have no place in any."""
     prefix, nowhere = f"videos/{camera}", list[int]()
     places = defaultdict[tuple[int, int], dict[int, float]](dict)
     columns = (source.rows.column(f"{prefix}/{n}") for n in ("chunk_index", "file_index", "from_timestamp"))
