@@ -4,22 +4,20 @@ The answers of models that predict are kept in OUT's LOCAL/answers, so that a ru
 model twice. The answers of an episode are removed once its record is written, the folder with the last ones.
 """
 
-import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.annotator.corrected_plans import corrected_plans, take_corrections
-from goalreel.annotator.guards import rule_roles, to_retry
+from goalreel.annotator.corrected_plans import take_corrections
+from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, log_cost_estimate
 from goalreel.annotator.label_guard import check_labels
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.robot import missing_robot_info, read_robot
 from goalreel.annotator.summary import Summary
-from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -28,7 +26,6 @@ from goalreel.datasets.writing.files import MARKS, check_apart, check_edits
 from goalreel.datasets.writing.frame_columns import check_progress
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
-from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import copy, files_below
 from goalreel.models.journal import Journal
@@ -40,13 +37,10 @@ from goalreel.planners.kinematic.robot import Robot
 from goalreel.planners.watch.exemplars import Exemplar, ExemplarSegment, numbers_of
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
-from goalreel.types import ROLES, Critic, Editor, Planner, Role, Status, Storyboard
+from goalreel.types import ROLES, Critic, Editor, Planner, Role, Status
 
 if TYPE_CHECKING:
     from goalreel.datasets.corrections.state import Review
-
-
-log = logging.getLogger(__name__)
 
 
 def open_dataset(root: Path | str) -> Source:
@@ -69,7 +63,6 @@ def annotate(
     planner: Planner | str | None = None,
     editor: Editor | str | None = None,
     critic: Critic | str | None = None,
-    limits: Limits | None = None,
     progress: OnProgress = lambda stage, done, total: None,
     **run_options: Any,
 ) -> Summary:
@@ -92,10 +85,8 @@ def annotate(
         planner: a Planner, or the name of one as on the command line.
         editor: an Editor, or the name of one.
         critic: a Critic, or the name of one.
-        limits: in place of `batch_size` and `in_flight`.
         progress: called with a stage's name, the amount that is done, and the total.
-        run_options: fields of `RunOptions` that replace those of `run`: `episodes`, `retry`, `corrections`,
-            `overwrite`, `shard`, `workers`.
+        run_options: fields of `RunOptions` that replace those of `run`, such as `episodes` and `batch_size`.
 
     Returns:
         Counts of episodes and steps. `failures` names the episodes whose models failed;
@@ -114,8 +105,6 @@ def annotate(
     if not isinstance(options, Options | None):
         raise TypeError(f"options is a goalreel.Options, not {type_name(options)}")
     options, run, folder = options or Options(), run or RunOptions(), as_folder(out, "out")
-    if limits is not None:
-        run_options |= {"batch_size": limits.batch_size, "in_flight": limits.in_flight}
     run = run.but(**run_options) if run_options else run
     if run.exemplars is not None:
         options = options.but(accepted=accepted(run.exemplars))
@@ -167,9 +156,8 @@ def _annotate(
             run.workers.run(records, source, options, run.limits, todo, summary, progress)
         elif todo:
             models.prepare(roles=("planner",) if models.plans_first else ROLES)
-            plans = corrected_plans(records, source, todo)
-            job = AnnotationJob(source, recorded, models, options, run.limits, journal, plans)
-            annotate_episodes(job, records, journal, todo, summary, progress)
+            job = AnnotationJob(source, recorded, models, options, run.limits, records, journal, summary)
+            job.run(todo, progress)
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended
         if shard:
@@ -187,33 +175,6 @@ def _annotate(
                 source, out, records, options, recorded.camera, done, run.overwrite, progress
             )
     return summary
-
-
-def annotate_episodes(
-    job: AnnotationJob,
-    records: Records,
-    journal: Journal,
-    todo: Mapping[int, int | None],
-    summary: Summary,
-    progress: OnProgress = lambda stage, done, total: None,
-) -> None:
-    """Annotate episodes, record each when it is finished, and count it in `summary`.
-
-    `todo` maps an episode to the number of accepted pictures in the record that it has, if any.
-    """
-
-    def save(episode: Episode, board: Storyboard) -> Storyboard | None:
-        saved_board = _commit(records, episode.index, board, todo[episode.index] or 0)
-        journal.forget(episode.id)
-        return saved_board
-
-    if todo:
-        progress("annotate", 0, len(todo))  # planning alone may take minutes
-    for board in job.run(list(todo), save, lambda done, total: progress("plan", done, total)):
-        summary.add_board(board)
-        progress("annotate", job.finished, len(todo))
-    summary.failures |= job.failures
-    summary.stopped = job.stopped
 
 
 def write_dataset(
@@ -270,20 +231,8 @@ def _retries(records: Records, done: Sequence[int], models: ModelSet, retry: Ret
     if retry is None:
         return {}
     boards = ((index, records.outline(index)) for index in done)
-    return {index: _accepted(board) for index, board in boards if to_retry(board, retry, rule_roles(models))}
-
-
-def _commit(records: Records, index: int, board: Storyboard, accepted_before: int) -> Storyboard | None:
-    """Record an episode; None where its record has more accepted pictures (`accepted_before`), and stays."""
-    if _accepted(board) < accepted_before:
-        log.info("episode %d keeps its earlier record, which has more accepted pictures", index)
-        return None
-    records.commit(index, board)
-    return board
-
-
-def _accepted(board: Storyboard) -> int:
-    return sum(step.accepted for step in board.steps)
+    rules = rule_roles(models)
+    return {index: accepted_steps(board) for index, board in boards if to_retry(board, retry, rules)}
 
 
 def _facts(models: ModelSet, options: Options, camera: str, robot: Robot) -> dict[str, object]:

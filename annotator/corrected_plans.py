@@ -1,38 +1,31 @@
 """The steps of people who corrected an episode are its plan when it is annotated again."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from goalreel.datasets.corrections import corrections_path, logged_episodes
+from goalreel.datasets.episode import episode_id
 from goalreel.datasets.fingerprint import same_frames, same_words
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import check_links
 from goalreel.errors import DatasetError
 from goalreel.files import copy, write_bytes
-from goalreel.middleware import Middleware, use_known_answers
-from goalreel.types import Plan, task_id_of
+from goalreel.types import Plan
 
 log = logging.getLogger(__name__)
 
 
-def use_corrected_plans(plans: Mapping[str, Plan]) -> Middleware:
-    """Make middleware that answers with a person's plan, where `plans` (task -> plan) has one."""
-    return use_known_answers(
-        lambda stage, request: plans.get(task_id_of(request)) if stage == "plan" else None
-    )
-
-
-def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -> dict[int, Plan]:
-    """Read the plan that a person made of each episode whose recording is still the one they saw.
+def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -> dict[str, Plan]:
+    """Read the plan that a person made of each episode (its id) whose recording is still the one they saw.
 
     Where its instruction has changed since, their steps stay.
 
     Raises:
         DatasetError: a log is damaged.
     """
-    plans: dict[int, Plan] = {}
+    plans: dict[str, Plan] = {}
     for episode in episodes:
         if not records.is_corrected(episode):
             continue
@@ -46,7 +39,7 @@ def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -
         if not same_words(review.recording, recording):
             review = review.with_instruction(source.episode(episode).instruction)
         if (corrected := plan(review)) is not None:
-            plans[episode] = corrected
+            plans[episode_id(episode)] = corrected
     return plans
 
 

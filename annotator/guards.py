@@ -64,6 +64,11 @@ def to_retry(board: Storyboard, retry: Retry, rules: Collection[Role]) -> bool:
     return failed or (retry == "unverified" and not board.complete)
 
 
+def accepted_steps(board: Storyboard) -> int:
+    """Count the steps with an accepted goal image."""
+    return sum(step.accepted for step in board.steps)
+
+
 @dataclass
 class FailureWave:
     """Calls that overlapped in time and brought no answer: one hiccup of a server fails them all."""

@@ -1,4 +1,4 @@
-"""The episodes of one run under way: from the source through the models to finished storyboards.
+"""The episodes of one run under way: from the source through the models to their records.
 
 Episodes are read ahead, aligned and kept in threads of their own, so that models are not kept waiting; models
 that are not remote are asked in the caller's thread.
@@ -6,42 +6,31 @@ that are not remote are asked in the caller's thread.
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from itertools import batched
 from typing import TYPE_CHECKING
 
 from goalreel.annotator.align import align
-from goalreel.annotator.corrected_plans import use_corrected_plans
+from goalreel.annotator.corrected_plans import corrected_plans
 from goalreel.annotator.details import with_details
-from goalreel.annotator.guards import (
-    CircuitBreaker,
-    CrashIsolation,
-    ModelUnavailableError,
-    report_bug,
-    rule_roles,
-    spoiled,
-)
+from goalreel.annotator.guarded import GuardedModels
+from goalreel.annotator.guards import ModelUnavailableError, accepted_steps, report_bug
 from goalreel.annotator.options import Options
-from goalreel.annotator.redaction import without_addresses
-from goalreel.claims import attributed, makers
+from goalreel.annotator.summary import Summary
 from goalreel.concurrency import prefetch
-from goalreel.datasets.episode import Episode, episode_id
+from goalreel.datasets.episode import Episode
+from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.drivers import Limits, as_failure, run
-from goalreel.errors import BackendError, DatasetError, UserError
-from goalreel.image import Image
-from goalreel.loop import LoopArguments
-from goalreel.middleware import use_known_answers
+from goalreel.drivers import Limits
+from goalreel.errors import DatasetError, UserError
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.models.registry import RecordingContext
 from goalreel.planners.kinematic.layout import Unsegmentable
-from goalreel.progress import OnCount
-from goalreel.types import Failure, Plan, Request, Stage, Storyboard, Task
+from goalreel.progress import OnProgress
+from goalreel.types import Storyboard, Task
 
 if TYPE_CHECKING:
     from goalreel.planners.watch.planner import WatchCost
@@ -95,19 +84,8 @@ AHEAD = BEHIND = 16
 """Episodes that are read before they are begun with, and that wait to be aligned and kept."""
 
 
-@dataclass(frozen=True)
-class _Lost:
-    """An episode that came to nothing, and why."""
-
-    message: str
-
-
-type OnFinished[Kept] = Callable[[Episode, Storyboard], Kept]
-"""Makes a finished storyboard safe; called in any thread."""
-
-
 class AnnotationJob:
-    """The episodes under way. Models that read recordings find them open in the source."""
+    """Annotates episodes, records each when it is finished, and counts it in a summary."""
 
     def __init__(
         self,
@@ -115,165 +93,138 @@ class AnnotationJob:
         recorded: RecordingContext,
         models: ModelSet,
         options: Options,
-        limits: Limits | None,
+        limits: Limits,
+        records: Records,
         journal: Journal,
-        plans: Mapping[int, Plan] | None = None,
+        summary: Summary,
     ) -> None:
-        self.failures: dict[int, str] = {}
-        self.finished = 0
-        """Episodes that came to an end, be it a failure."""
-        self.stopped: str | None = None
-        self._rules = rule_roles(models)
-        self._source, self._camera, self._options = source, recorded.camera, options
+        self._source, self._recorded, self._models, self._options = source, recorded, models, options
+        self._limits, self._records, self._journal, self._summary = limits, records, journal, summary
         self._open: dict[str, Episode] = {}
-        self._limits = limits
-        self._isolation = CrashIsolation()
-        self._preset = models.provenance.preset
-        self._makers = makers(models.provenance.identities().get)
-        corrected = {episode_id(index): plan for index, plan in (plans or {}).items()}
-        self._model_set = models
-        self._unplanned: dict[str, Failure] = {}
-        """Failures of plans that were made first, by their tasks."""
-        self._models = models.with_middleware(
-            CircuitBreaker(self._rules),
-            self._isolation,
-            journal.middleware(models.provenance.identified().keys()),
-            use_corrected_plans(corrected),
-            use_known_answers(self._failed_plan),
-        )
-        self._layout = recorded.layout
+        """Episodes under way, by their tasks."""
+        self._ended = 0
 
-    def run[Kept](
-        self,
-        indices: Sequence[int],
-        keep: OnFinished[Kept],
-        on_planned: OnCount = lambda done, total: None,
-    ) -> Iterator[Kept]:
-        """Yield what `keep` gives for each storyboard as it is finished, until all are or a model is out.
+    def run(
+        self, todo: Mapping[int, int | None], progress: OnProgress = lambda stage, done, total: None
+    ) -> None:
+        """Annotate the episodes `todo`, until all are done or a model is out.
 
-        An episode that cannot be read, planned, rendered or aligned is a failure, and so are those under way
-        when a model is out. What `keep` raises is raised here. Where all plans are made first
-        (`ModelSet.plans_first`), `on_planned` hears of them.
+        `todo` maps an episode to the number of accepted pictures in the record that it has, if any. One that
+        cannot be read, planned, rendered or aligned is a failure, and so are those under way when a model is
+        out.
         """
+        self._todo, self._progress = todo, progress
+        plans = corrected_plans(self._records, self._source, todo)
+        self._guarded = GuardedModels(
+            self._models, self._journal, self._limits, self._options.on_unverified, plans
+        )
+        progress("annotate", 0, len(todo))  # planning alone may take minutes
         with _threads() as pool:
-            under_way: list[tuple[Episode, Future[Kept | _Lost]]] = []
+            under_way: list[tuple[Episode, Future[Storyboard | str | None]]] = []
             try:
-                if self._model_set.plans_first:
-                    self._plan_first(indices, on_planned)
-                for board in self._boards(indices):
-                    episode = self._open.pop(board.task.id)
-                    under_way.append((episode, pool.submit(self._finish, board, episode, keep)))
-                    yield from self._through(under_way, limit=BEHIND)
+                if self._models.plans_first:
+                    self._plan_first()
+                with closing(self._tasks()) as tasks:
+                    for board in self._guarded.boards(tasks):
+                        episode = self._open.pop(board.task.id)
+                        under_way.append((episode, pool.submit(self._finish, board, episode)))
+                        self._count(under_way, limit=BEHIND)
             except ModelUnavailableError as e:
-                self.stopped = str(e)
+                self._summary.stopped = str(e)
                 log.error("%s", e)
-            yield from self._through(under_way, limit=0)
+            self._count(under_way, limit=0)
         for episode in self._open.values():
-            self._fail(episode.index, f"under way when the run {self.stopped}")
+            self._fail(episode.index, f"under way when the run {self._summary.stopped}")
 
-    def _plan_first(self, indices: Sequence[int], on_planned: OnCount) -> None:
-        """Make all plans, which the journal keeps, and give the planner's memory to the other models."""
-        size, done = (self._limits or Limits()).batch_size, 0
-        with closing(prefetch(self._read, indices, AHEAD)) as read:
-            opened = (pair for pair in zip(indices, read, strict=True) if not isinstance(pair[1], _Lost))
-            for batch in batched(opened, size):
-                tasks = [self._task(i, *result) for i, result in batch if not isinstance(result, _Lost)]
-                try:
-                    plans = self._models.planner.plan(tasks)
-                except BackendError as e:
-                    plans = [as_failure("plan", e)] * len(tasks)
-                answers = dict(zip((task.id for task in tasks), plans, strict=True))
-                self._unplanned |= {id: plan for id, plan in answers.items() if isinstance(plan, Failure)}
+    def _plan_first(self) -> None:
+        """Make all plans before the other models are loaded."""
+        with closing(prefetch(self._read, self._todo, AHEAD)) as read:
+            done = 0
+
+            def planned(batch: Sequence[Task]) -> None:
+                nonlocal done
                 done += len(batch)
-                on_planned(done, len(indices))
-        self._model_set.free_planner()
-        self._model_set.prepare(roles=("editor", "critic"))
+                self._progress("plan", done, len(self._todo))
 
-    def _failed_plan(self, stage: Stage, request: Request) -> Failure | None:
-        """A plan that failed once is not asked for again."""
-        return self._unplanned.get(request.id) if isinstance(request, Task) else None
+            tasks = (result[1] for result in read if not isinstance(result, str))
+            self._guarded.plan_first(tasks, planned)
+        self._models.prepare(roles=("editor", "critic"))
 
-    def _through[Kept](
-        self, under_way: list[tuple[Episode, Future[Kept | _Lost]]], limit: int
-    ) -> Iterator[Kept]:
-        """Take out what is through; wait until no more than `limit` remain."""
+    def _tasks(self) -> Generator[Task]:
+        """Open the episodes that can be read, and yield their tasks."""
+        with closing(prefetch(self._read, self._todo, AHEAD)) as read:
+            for index, result in zip(self._todo, read, strict=True):
+                if isinstance(result, str):
+                    self._fail(index, result)
+                    continue
+                episode, task = result
+                self._open[episode.id] = episode
+                yield task
+
+    def _read(self, index: int) -> tuple[Episode, Task] | str:
+        """An episode with its task, or why it cannot be read."""
+        return _or_reason(partial(self._opened, index), f"episode {index}")
+
+    def _opened(self, index: int) -> tuple[Episode, Task]:
+        episode, camera = self._source.episode(index), self._recorded.camera
+        episode.check(camera)
+        (first,) = episode.frames(camera, [0])
+        seed = self._options.seed + index
+        return episode, Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
+
+    def _finish(self, board: Storyboard, episode: Episode) -> Storyboard | str | None:
+        """Record an episode; None where it keeps an earlier record, and a text where it came to nothing."""
+        aligned = _or_reason(partial(self._aligned, board, episode), episode.id)
+        if isinstance(aligned, str):
+            return aligned
+        aligned = with_details(aligned, episode, self._recorded.layout, self._options.detail_names)
+        finished = self._guarded.signed(aligned)
+        keeps = accepted_steps(finished) < (self._todo[episode.index] or 0)
+        if keeps:
+            log.info("episode %d keeps its earlier record, which has more accepted pictures", episode.index)
+        else:
+            self._records.commit(episode.index, finished)
+        self._journal.forget(episode.id)
+        return None if keeps else finished
+
+    def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
+        if reason := self._guarded.problem(board):
+            raise DatasetError(reason)
+        if any(step.segment is not None for step in board.steps):
+            return board
+        return align(board, episode, self._recorded.camera, self._recorded.layout)
+
+    def _count(self, under_way: list[tuple[Episode, Future[Storyboard | str | None]]], limit: int) -> None:
+        """Count what is through; wait until no more than `limit` remain. What keeping raised is raised."""
         for entry in list(under_way):
             episode, future = entry
             if not future.done() and len(under_way) <= limit:
                 continue
             under_way.remove(entry)
             match future.result():
-                case _Lost(message):
-                    self._fail(episode.index, message)
-                case kept:
-                    self.finished += 1
-                    yield kept
-
-    def _boards(self, indices: Sequence[int]) -> Iterator[Storyboard]:
-        loop: LoopArguments = {**self._preset.loop_arguments, "on_unverified": self._options.on_unverified}
-        with closing(prefetch(self._read, indices, AHEAD)) as read:
-            yield from run(
-                self._tasks(indices, read),
-                self._models.planner,
-                self._models.editor,
-                self._models.critic,
-                limits=self._limits,
-                remote=self._models.remote,
-                **loop,
-            )
-
-    def _finish[Kept](self, board: Storyboard, episode: Episode, keep: OnFinished[Kept]) -> Kept | _Lost:
-        aligned = _or_lost(partial(self._aligned, board, episode), episode.id)
-        if isinstance(aligned, _Lost):
-            return aligned
-        aligned = with_details(aligned, episode, self._layout, self._options.detail_names)
-        return keep(episode, attributed(without_addresses(aligned, self._preset), self._makers))
-
-    def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
-        if reason := self._isolation.bugs.get(episode.id) or spoiled(board, self._rules):
-            raise DatasetError(reason)
-        if any(step.segment is not None for step in board.steps):
-            return board
-        return align(board, episode, self._camera, self._layout)
-
-    def _tasks(self, indices: Sequence[int], read: Iterator[tuple[Episode, Image] | _Lost]) -> Iterator[Task]:
-        for index, result in zip(indices, read, strict=True):
-            if isinstance(result, _Lost):
-                self._fail(index, result.message)
-                continue
-            episode, first = result
-            self._open[episode.id] = episode
-            yield self._task(index, episode, first)
-
-    def _task(self, index: int, episode: Episode, first: Image) -> Task:
-        seed = self._options.seed + index
-        return Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
-
-    def _read(self, index: int) -> tuple[Episode, Image] | _Lost:
-        """An episode and its first frame."""
-        return _or_lost(partial(self._first_frame, index), f"episode {index}")
-
-    def _first_frame(self, index: int) -> tuple[Episode, Image]:
-        episode = self._source.episode(index)
-        episode.check(self._camera)
-        return episode, episode.frames(self._camera, [0])[0]
+                case str(reason):
+                    self._fail(episode.index, reason)
+                case board:
+                    self._ended += 1
+                    self._summary.add_board(board)
+                    self._progress("annotate", self._ended, len(self._todo))
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is not annotated: %s", index, message)
-        self.failures[index] = message
-        self.finished += 1
+        self._summary.failures[index] = message
+        self._ended += 1
 
 
-def _or_lost[Result](work: Callable[[], Result], where: str) -> Result | _Lost:
+def _or_reason[Result](work: Callable[[], Result], where: str) -> Result | str:
     """Do the work for one episode. An error costs that episode alone, but for one of the file system."""
     try:
         return work()
     except UserError as e:
-        return _Lost(str(e))
+        return str(e)
     except OSError:
         raise
     except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
-        return _Lost(report_bug(e, where))
+        return report_bug(e, where)
 
 
 @contextmanager

@@ -12,36 +12,30 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, batched
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel.annotator.corpus.make import check_settings
-from goalreel.annotator.guards import (
-    CircuitBreaker,
-    CrashIsolation,
-    ModelUnavailableError,
-    rule_roles,
-    spoiled,
-)
+from goalreel.annotator.guarded import GuardedModels
+from goalreel.annotator.guards import ModelUnavailableError
 from goalreel.annotator.plan import make_task
-from goalreel.annotator.redaction import without_addresses
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
-from goalreel.claims import ClaimTotals, add_counts, attributed, count, makers
+from goalreel.claims import ClaimTotals, add_counts, count
 from goalreel.datasets.records import Shard
-from goalreel.drivers import Limits, run
-from goalreel.errors import BackendError, InputError, UserError, first_line
+from goalreel.drivers import Limits
+from goalreel.errors import InputError, UserError, first_line
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, OnUnverified
+from goalreel.loop import OnUnverified
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
-from goalreel.types import ROLES, Failure, Status, Task
+from goalreel.types import ROLES, Failure, Plan, Status, Storyboard, Task
 
 if TYPE_CHECKING:
     from goalreel.annotator.workers import Workers
@@ -213,7 +207,13 @@ def plan_rows(
         todo = [row for row in selected if not job.has(row)]
         summary.rows, summary.resumed = len(selected), len(selected) - len(todo)
         if todo and workers:
-            _plan_in_workers(workers, job, todo, progress)
+            numbers = {row.id: number for number, row in enumerate(config.rows)}
+            items = [{"row": numbers[row.id]} for row in todo]
+            for text in workers.summaries(_PlanWorker, (config, out.resolve()), items, config.limits):
+                summary.add(text)
+                progress("plan", summary.planned + len(summary.failures), len(todo))
+                if summary.stopped:
+                    break
         else:
             job.run(todo, progress)
         if shard is None:
@@ -255,95 +255,56 @@ class _Job:
 
     def run(self, rows: Sequence[PromptRow], progress: OnProgress) -> None:
         """Plan the rows, those of one editor after those of another."""
-        total = len(rows)
+        total, failures = len(rows), self.summary.failures
         progress("plan", 0, total)
         try:
             if rows and self._model_sets[0].plans_first:
-                rows = self._plan_first(rows, progress)
+                plans = self._plan_first(rows, progress)
+                failures |= {id: plan.message for id, plan in plans.items() if isinstance(plan, Failure)}
+                rows = [row for row in rows if row.id not in failures]
             for number, model_set in enumerate(self._model_sets):
                 own = {row.id: row for row in rows if self.config.preset_of(row) == number}
                 if own:
                     model_set.prepare(roles=("editor", "critic") if model_set.plans_first else ROLES)
-                for _ in self._boards(model_set, own):
-                    progress("plan", self.summary.planned + len(self.summary.failures), total)
+                models = self._guarded(model_set)
+                for board in models.boards(self._tasks(own.values())):
+                    self._keep(own[board.task.id], board, models, model_set)
+                    progress("plan", self.summary.planned + len(failures), total)
         except ModelUnavailableError as e:
             self.summary.stopped = str(e)
 
-    def _tasks(self, rows: Sequence[PromptRow]) -> Iterator[Task]:
+    def _guarded(self, models: ModelSet) -> GuardedModels:
+        return GuardedModels(models, self._journal, self.config.limits, self.config.on_unverified)
+
+    def _tasks(self, rows: Iterable[PromptRow]) -> Iterator[Task]:
         for row in rows:
             try:
                 yield row.task(self.config.seed)
             except UserError as e:
                 self.summary.failures[row.id] = str(e)
 
-    def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> list[PromptRow]:
-        """Make all plans, which the journal keeps, and free the planner's memory; return what has a plan."""
-        model_set, plan_ids = self._model_sets[0], set[str]()
-        planner = model_set.with_middleware(
-            CircuitBreaker(rule_roles(model_set)),
-            self._journal.middleware(model_set.provenance.identified().keys()),
-        ).planner
-        for tasks in batched(self._tasks(rows), self.config.limits.batch_size):
-            try:
-                for task, plan in zip(tasks, planner.plan(tasks), strict=True):
-                    if isinstance(plan, Failure):
-                        self.summary.failures[task.id] = plan.message
-                    else:
-                        plan_ids.add(task.id)
-            except BackendError as e:
-                self.summary.failures |= dict.fromkeys((task.id for task in tasks), str(e))
-            progress("first plans", len(plan_ids), len(rows))
-        model_set.free_planner()
-        return [row for row in rows if row.id in plan_ids]
+    def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> Mapping[str, Plan | Failure]:
+        """Make all plans, which the journal keeps, free the planner's memory, and return what failed."""
+        models, done = self._guarded(self._model_sets[0]), 0
 
-    def _boards(self, model_set: ModelSet, rows: Mapping[str, PromptRow]) -> Iterator[None]:
-        """Save each storyboard that a preset's models make."""
-        rules, isolation = rule_roles(model_set), CrashIsolation()
-        models = model_set.with_middleware(
-            CircuitBreaker(rules),
-            isolation,
-            self._journal.middleware(model_set.provenance.identified().keys()),
-        )
-        preset = model_set.provenance.preset
-        loop: LoopArguments = {**preset.loop_arguments, "on_unverified": self.config.on_unverified}
-        parts = (models.planner, models.editor, models.critic)
-        for board in run(
-            self._tasks(list(rows.values())),
-            *parts,
-            limits=self.config.limits,
-            remote=model_set.remote,
-            **loop,
-        ):
-            row = rows[board.task.id]
-            if reason := isolation.bugs.get(row.id) or spoiled(board, rules):
-                self.summary.failures[row.id] = reason
-            else:
-                finished = attributed(
-                    without_addresses(board, preset), makers(model_set.provenance.identities().get)
-                )
-                folder = self.out / "storyboards" / row.id
-                about = {"row": row.values, "editor": model_set.provenance.identities()["editor"]}
-                write_bytes(folder / "row.json", json.dumps(about, indent=1).encode())
-                save_storyboard(finished, folder)
-                self._journal.forget(row.id)
-                self.summary.planned += 1
-            yield
+        def planned(batch: Sequence[Task]) -> None:
+            nonlocal done
+            done += len(batch)
+            progress("first plans", done, len(rows))
 
+        models.plan_first(self._tasks(rows), planned)
+        return models.plans
 
-def _plan_in_workers(workers: "Workers", job: _Job, rows: Sequence[PromptRow], progress: OnProgress) -> None:
-    """Have workers plan rows, and count them in the job's summary.
-
-    Raises:
-        DatasetError: workers die again and again.
-    """
-    config, summary = job.config, job.summary
-    numbers = {row.id: number for number, row in enumerate(config.rows)}
-    items = [{"row": numbers[row.id]} for row in rows]
-    for text in workers.summaries(_PlanWorker, (config, job.out.resolve()), items, config.limits):
-        summary.add(text)
-        progress("plan", summary.planned + len(summary.failures), len(rows))
-        if summary.stopped:
-            break
+    def _keep(self, row: PromptRow, board: Storyboard, models: GuardedModels, model_set: ModelSet) -> None:
+        if reason := models.problem(board):
+            self.summary.failures[row.id] = reason
+            return
+        folder = self.out / "storyboards" / row.id
+        about = {"row": row.values, "editor": model_set.provenance.identities()["editor"]}
+        write_bytes(folder / "row.json", json.dumps(about, indent=1).encode())
+        save_storyboard(models.signed(board), folder)
+        self._journal.forget(row.id)
+        self.summary.planned += 1
 
 
 class _PlanWorker:

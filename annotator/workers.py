@@ -15,8 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from goalreel.annotator.annotate import annotate_episodes
-from goalreel.annotator.corrected_plans import corrected_plans
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
@@ -164,9 +162,7 @@ class _Worker:
             part.add_board(records.outline(index))
         todo = {index: max(n, 0) for index, n in accepted.items() if index not in done}
         journal = Journal(records.answers, Fingerprint(order.source, recordings).recording)
-        plans = corrected_plans(records, source, todo)
-        job = AnnotationJob(source, recorded, models, order.options, order.limits, journal, plans)
-        annotate_episodes(job, records, journal, todo, part)
+        AnnotationJob(source, recorded, models, order.options, order.limits, records, journal, part).run(todo)
 
 
 def _whole(records: Records, index: int) -> bool:

@@ -41,10 +41,9 @@ from common import argument_parser, code_digest, parse, report
 from parts.scale_data import BLOCK, fill, make
 
 from goalreel.annotator.annotate import annotate, build_records, open_dataset
-from goalreel.annotator.options import Options
+from goalreel.annotator.options import Options, RunOptions
 from goalreel.datasets.records import FOLDER, LOCAL, Shard
 from goalreel.datasets.source import Source
-from goalreel.drivers import Limits
 from goalreel.files import atomic_folder, write_bytes
 from goalreel.models.load import load
 from goalreel.progress import OnProgress
@@ -85,8 +84,8 @@ def _record(
     """Write the records of episodes one after the other, so that each one's time is its own."""
     source, options = open_dataset(root), Options()
     models = load("hindsight", recordings=options.recorded(source))
-    limits, shard = Limits(in_flight=1), Shard(1, 1)
-    annotate(source, out, models, options, episodes=episodes, limits=limits, shard=shard, progress=progress)
+    run = RunOptions(episodes=tuple(episodes), in_flight=1, shard=Shard(1, 1))
+    annotate(source, out, models, options, run, progress=progress)
 
 
 def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import base64
 import io
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import PIL.Image
@@ -59,21 +59,11 @@ class EpisodeView:
     """Reason why the episode could not be annotated; the storyboard's own failure needs no copy here."""
 
     def __post_init__(self) -> None:
-        if self.index < 0 or self.length < 0 or not (math.isfinite(self.fps) and self.fps > 0):
-            raise InputError(
-                f"episode {self.index}: needs index >= 0, length >= 0 and fps > 0, "
-                f"got length {self.length}, fps {self.fps}"
-            )
-        steps = self.storyboard.steps
-        if self.end_frames and len(self.end_frames) != len(steps):
-            raise InputError(
-                f"episode {self.index}: {len(self.end_frames)} end frames for {len(steps)} steps"
-            )
-        for step in steps:
-            if step.segment is not None and step.segment.end > self.length:
+        for cut in (step.segment for step in self.storyboard.steps):
+            if cut is not None and cut.end > self.length:
                 raise InputError(
-                    f"episode {self.index}: segment [{step.segment.start}, {step.segment.end}) "
-                    f"ends after the last of {self.length} frames"
+                    f"episode {self.index}: segment [{cut.start}, {cut.end}) ends after the last of "
+                    f"{self.length} frames"
                 )
 
     @property
@@ -101,6 +91,20 @@ class EpisodeView:
         if "observed" in statuses:
             return "observed"
         return "text" if statuses == {"text"} else "verified"
+
+    @property
+    def tally(self) -> str:
+        """Number of steps that are observed, verified, or in words alone; empty without steps."""
+        counts = Counter(step.status for step in self.storyboard.steps)
+        pictured = counts.total() - counts["text"]
+        parts = [f"{counts['observed']} of {pictured} steps observed"] if counts["observed"] else []
+        if counts["verified"] or (pictured and not parts):
+            parts.append(f"{counts['verified']} of {pictured} steps verified")
+        if worded := counts["text"]:
+            parts.append(f"{worded} in words alone")
+        if doubtful := sum(bool(step.step.doubts) for step in self.storyboard.steps):
+            parts.append(f"{doubtful} with words in doubt")
+        return ", ".join(parts)
 
 
 def short_name(model: str) -> str:
@@ -145,16 +149,13 @@ def _who(name: str) -> str:
     return short_name(name.removeprefix(_MODEL)) if name.startswith(_MODEL) else name
 
 
-def shrink(image: Image, side: int) -> PIL.Image.Image:
-    """The picture with its longest side at most `side` pixels; a small one is left as it is."""
+def jpeg(image: Image, side: int) -> bytes:
+    """Encode as JPEG, the longest side at most `side` pixels.
+
+    Small pictures get full colour resolution: there every pixel shows.
+    """
     picture = PIL.Image.fromarray(image.pixels)
     picture.thumbnail((side, side), PIL.Image.Resampling.LANCZOS, reducing_gap=3.0)
-    return picture
-
-
-def jpeg(image: Image, side: int) -> bytes:
-    """Encode as JPEG. Small pictures get full colour resolution: there every pixel shows."""
-    picture = shrink(image, side)
     data = io.BytesIO()
     small = max(picture.size) <= THUMBNAIL
     picture.save(data, "JPEG", quality=92 if small else 85, subsampling=0 if small else 2)
@@ -211,21 +212,11 @@ class AttemptCard:
 
 @dataclass(frozen=True, slots=True)
 class StepCard:
-    """One step with its goal image, the real end frame and its attempts."""
+    """One step with its encoded pictures."""
 
     number: int
     hue: int
-    name: str
-    instruction: str
-    caption: str | None
-    doubts: tuple[str, ...]
-    """Reasons why the words may be untrue."""
-    claims: str
-    """Makers and checkers of what the step claims."""
-    details: tuple[str, ...]
-    """Details that were told of it, in one line each."""
-    status: Status
-    span: str | None
+    recorded: StoryboardStep
     goal: Picture | None
     end: Picture | None
     attempts: tuple[AttemptCard, ...]
@@ -233,39 +224,6 @@ class StepCard:
     @property
     def rejected(self) -> int:
         return sum(a.outcome != "accepted" for a in self.attempts)
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeCard:
-    """One episode, ready to print."""
-
-    index: int
-    title: str
-    instruction: str
-    status: Status
-    tally: str
-    """Number of steps that are observed, verified, or in words alone; empty without steps."""
-    end_checked: str
-    """Name of who compared the end with the whole instruction; empty without steps."""
-    seconds: str | None
-    length: int
-    fps: str
-    first: Picture | None
-    bars: tuple[Bar, ...]
-    ticks: tuple[tuple[float, str], ...]
-    steps: tuple[StepCard, ...]
-    message: str | None
-    """Reason why it failed, or the models that failed on the way."""
-    reply: str | None
-
-    @property
-    def rejected(self) -> int:
-        """Pictures that were not accepted."""
-        return sum(step.rejected for step in self.steps)
-
-    @property
-    def attempts(self) -> int:
-        return sum(len(step.attempts) for step in self.steps)
 
 
 def span(segment: Segment, fps: float) -> str:
@@ -314,7 +272,8 @@ def bars(view: EpisodeView) -> Iterator[Bar]:
             )
 
 
-def _picture(image: Image | None, alt: str) -> Picture | None:
+def encoded(image: Image | None, alt: str) -> Picture | None:
+    """Encode a picture for a page; `alt` stands for it."""
     if image is None:
         return None
     scale = min(1.0, SHOWN / max(image.size))
@@ -351,7 +310,7 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         prompt=attempt.prompt,
         seed=attempt.seed,
         by=None if attempt.by is None else short_name(attempt.by.removeprefix("model ")),
-        picture=_picture(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
+        picture=encoded(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
         text=text,
         refined=refined,
         reply=reply,
@@ -359,60 +318,20 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
     )
 
 
-def _tally(steps: Sequence[StoryboardStep]) -> str:
-    counts = Counter(step.status for step in steps)
-    pictured = counts.total() - counts["text"]
-    parts = [f"{counts['observed']} of {pictured} steps observed"] if counts["observed"] else []
-    if counts["verified"] or (pictured and not parts):
-        parts.append(f"{counts['verified']} of {pictured} steps verified")
-    if worded := counts["text"]:
-        parts.append(f"{worded} in words alone")
-    if doubtful := sum(bool(step.step.doubts) for step in steps):
-        parts.append(f"{doubtful} with words in doubt")
-    return ", ".join(parts)
-
-
-def _step(view: EpisodeView, i: int, step: StoryboardStep, goal: Image | None) -> StepCard:
-    label = f"Step {i + 1}, {step.step.name}"
-    # A lone chosen attempt is the goal image already shown: no second copy of it in the page.
-    pictured = len(step.attempts) > 1 or step.chosen is None
-    return StepCard(
-        number=i + 1,
-        hue=i % HUES,
-        name=step.step.name,
-        instruction=step.step.instruction,
-        caption=step.step.auxiliary_text,
-        doubts=step.step.doubts,
-        claims=" · ".join(claim_lines(step.claims)),
-        details=tuple(step.step.details.lines()) if step.step.details else (),
-        status=step.status,
-        span=when(step, view.fps),
-        goal=_picture(goal, f"{label}: goal image, {step.status}"),
-        end=_picture(view.end_frames[i] if view.end_frames else None, f"{label}: real end frame"),
-        attempts=tuple(attempt_card(n, a, label, pictured=pictured) for n, a in enumerate(step.attempts, 1)),
-    )
-
-
-def episode_card(view: EpisodeView) -> EpisodeCard:
-    """Encode one episode's pictures and round its numbers."""
-    steps, failure = view.storyboard.steps, view.storyboard.failure
-    return EpisodeCard(
-        index=view.index,
-        title=view.title,
-        instruction=view.instruction,
-        status=view.status,
-        tally=_tally(steps),
-        end_checked=view.storyboard.end_checked if steps else "",
-        seconds=view.seconds,
-        length=view.length,
-        fps=f"{view.fps:g}",
-        first=_picture(view.storyboard.task.image, "First frame"),
-        bars=tuple(bars(view)),
-        ticks=tuple(ticks(view.length / view.fps)) if view.length else (),
-        steps=tuple(
-            _step(view, i, step, goal)
-            for i, (step, goal) in enumerate(zip(steps, view.storyboard.goal_images(), strict=True))
-        ),
-        message=view.message or view.storyboard.degraded or None,
-        reply=failure.reply if failure is not None else None,
-    )
+def step_cards(view: EpisodeView) -> Iterator[StepCard]:
+    """The steps of an episode with their pictures."""
+    goals = view.storyboard.goal_images()
+    for i, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True)):
+        label = f"Step {i + 1}, {step.step.name}"
+        # A lone chosen attempt is the goal image already shown: no second copy of it in the page.
+        pictured = len(step.attempts) > 1 or step.chosen is None
+        yield StepCard(
+            number=i + 1,
+            hue=i % HUES,
+            recorded=step,
+            goal=encoded(goal, f"{label}: goal image, {step.status}"),
+            end=encoded(view.end_frames[i] if view.end_frames else None, f"{label}: real end frame"),
+            attempts=tuple(
+                attempt_card(n, a, label, pictured=pictured) for n, a in enumerate(step.attempts, 1)
+            ),
+        )

@@ -4,7 +4,8 @@ import functools
 import logging
 import math
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -66,15 +67,7 @@ class Typeface:
 
     def runs(self, text: str) -> list[tuple[Font, str]]:
         """Cut `text` where the font changes."""
-        runs: list[tuple[Font, str]] = []
-        for c in text:
-            # A mark stays with its letter: alone it is drawn on a dotted circle.
-            font = runs[-1][0] if runs and _is_mark(c) else self._font(c)
-            if runs and runs[-1][0] is font:
-                runs[-1] = font, runs[-1][1] + c
-            else:
-                runs.append((font, c))
-        return runs
+        return _runs(text, self._font)
 
     def getlength(self, text: str) -> float:
         """Measure the width of `text` in pixels."""
@@ -104,17 +97,25 @@ def drawable(text: str, size: int) -> str:
             return f"[{unicodedata.name(character).lower()}]"
         return " " if unicodedata.category(character).startswith("P") else f"[{script} text]"
 
-    named: list[tuple[str, str]] = []
-    for character in text:
-        # A mark goes with its letter.
-        name = named[-1][0] if named and _is_mark(character) else missing(character)
-        if named and named[-1][0] == name:
-            named[-1] = name, named[-1][1] + character
-        else:
-            named.append((name, character))
+    named = _runs(text, missing)
     if scripts := {_script(run[0]) for name, run in named if name.strip()} - {""}:
         _warn(tuple(sorted(scripts)))
     return "".join(name or run for name, run in named)
+
+
+def _runs[K](text: str, key: Callable[[str], K]) -> list[tuple[K, str]]:
+    """Cut `text` where the key of its characters changes.
+
+    A mark stays with its letter: alone it is drawn on a dotted circle.
+    """
+    runs: list[tuple[K, str]] = []
+    for character in text:
+        of_run = runs[-1][0] if runs and _is_mark(character) else key(character)
+        if runs and runs[-1][0] == of_run:
+            runs[-1] = of_run, runs[-1][1] + character
+        else:
+            runs.append((of_run, character))
+    return runs
 
 
 def without_font(characters: Collection[str], size: int = 20) -> list[str]:
@@ -203,20 +204,12 @@ def _lines(text_words: list[str], font: Typeface, width: int) -> Iterator[str]:
             yield line
         line = word
         while font.getlength(line) > width:
-            cut = _cut(line, font, width)
+            fitting = bisect_right(range(1, len(line)), width, key=lambda n: font.getlength(line[:n]))
+            cut = max(1, fitting)
             yield line[:cut]
             line = line[cut:]
     if line:
         yield line
-
-
-def _cut(word: str, font: Typeface, width: int) -> int:
-    """The number of characters of a too long word that fit; at least one."""
-    low, high = 1, len(word)
-    while low < high - 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if font.getlength(word[:middle]) <= width else (low, middle)
-    return low
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +264,6 @@ def lay_out(paragraphs: Sequence[Line], cells: Sequence[Cell], width: int, cell:
     columns = max(columns, min(fitting, 3))
     shape = next((c.image.size for c in cells if c.image is not None), (4, 3))
     strips += [_row(cells[i : i + columns], columns, shape, width) for i in range(0, len(cells), columns)]
-    return _stack(strips, width)
-
-
-def _stack(strips: Sequence[PIL.Image.Image], width: int) -> Image:
     page = _blank(width, 2 * _MARGIN - _GAP + sum(strip.height for strip in strips))
     top = _MARGIN
     for strip in strips:

@@ -23,7 +23,6 @@ from goalreel import (
     annotate,
     open_dataset,
 )
-from goalreel.drivers import Limits
 from goalreel.models.model_set import Provenance
 from goalreel.types import Stage
 
@@ -59,7 +58,7 @@ def work(
     root: Path, out: Path, models: Models, names: Provenance | None = NAMES, remote: Collection[Stage] = ()
 ):
     model_set = ModelSet(models, models, models, names, frozenset(remote))
-    return annotate(open_dataset(root), out, model_set, Options(), limits=Limits(batch_size=2, in_flight=4))
+    return annotate(open_dataset(root), out, model_set, Options(), batch_size=2, in_flight=4)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -156,5 +155,5 @@ def test_models_go_on_while_an_episode_is_aligned(video_dataset, tmp_path, monke
     real = module.align
     monkeypatch.setattr(module, "align", align)
     model_set = ModelSet(Last(), Last(), Last(), NAMES)
-    summary = annotate(open_dataset(video_dataset), tmp_path / "out", model_set, limits=Limits(1, 1))
+    summary = annotate(open_dataset(video_dataset), tmp_path / "out", model_set, batch_size=1, in_flight=1)
     assert (summary.annotated, summary.failures) == (3, {})

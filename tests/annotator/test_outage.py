@@ -32,7 +32,6 @@ from goalreel.annotator.guards import (
 )
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.records import FOLDER, LOCAL, Records
-from goalreel.drivers import Limits
 from goalreel.errors import BackendError
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
 
@@ -84,9 +83,9 @@ def work(
     retry: Retry | None = None,
     episodes: Sequence[int] | None = None,
 ) -> Summary:
-    source, limits = open_dataset(root), Limits(batch_size=size, in_flight=size)
+    source, how = open_dataset(root), {"batch_size": size, "in_flight": size}
     model_set = ModelSet(model, model, model, NAMES)
-    return annotate(source, out, model_set, Options(), limits=limits, retry=retry, episodes=episodes)
+    return annotate(source, out, model_set, Options(), retry=retry, episodes=episodes, **how)
 
 
 def contents(root: Path) -> dict[str, bytes]:

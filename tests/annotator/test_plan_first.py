@@ -22,7 +22,6 @@ from goalreel import (
 )
 from goalreel.annotator.plan import plan_task
 from goalreel.datasets.episode import episode_id
-from goalreel.drivers import Limits
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.model_set import Lazy
@@ -83,7 +82,7 @@ def test_all_episodes_are_planned_before_another_model_is_loaded(sharded_dataset
             out,
             memory.model_set(),
             Options(),
-            limits=Limits(2),
+            batch_size=2,
             progress=lambda *progress: heard.append(progress),
         )
         planned = [done for stage, done, _ in heard if stage == "plan"]

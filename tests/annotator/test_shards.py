@@ -14,7 +14,6 @@ from support.scripted_models import Scripted
 
 from goalreel.annotator.annotate import annotate, build_records, open_dataset
 from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
-from goalreel.drivers import Limits
 from goalreel.errors import InputError
 from goalreel.models.model_set import ModelSet
 
@@ -123,7 +122,9 @@ def test_a_shard_that_goes_on_asks_no_model_twice(sharded_dataset, tmp_path):
             model,
             named("steady", "steady", "steady"),
         )
-        annotate(open_dataset(sharded_dataset), tmp_path / out, model_set, limits=Limits(2, 2), shard=shard)
+        annotate(
+            open_dataset(sharded_dataset), tmp_path / out, model_set, batch_size=2, in_flight=2, shard=shard
+        )
 
     one, first, second, third = Scripted(1, 0), Dying(3), Dying(), Dying()
     work("whole", one)

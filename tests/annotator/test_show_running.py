@@ -11,7 +11,6 @@ from support.wait import until
 
 from goalreel import Edit, Editor, Failure, Image, Options, annotate, load_models, open_dataset
 from goalreel.datasets.records import FOLDER, LOCAL
-from goalreel.drivers import Limits
 
 
 class Gate:
@@ -40,7 +39,7 @@ def test_a_run_is_shown_while_it_is_going_on(video_dataset, tmp_path):
     run = threading.Thread(
         target=annotate,
         args=(source, out, replace(models, editor=gate)),
-        kwargs={"limits": Limits(batch_size=1, in_flight=1)},
+        kwargs={"batch_size": 1, "in_flight": 1},
         daemon=True,
     )
     run.start()

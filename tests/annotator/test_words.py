@@ -15,7 +15,6 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.plan import plan
 from goalreel.annotator.report.cards import EpisodeView, episode_card
 from goalreel.annotator.report.sheet import MARKS, contact_sheet
-from goalreel.annotator.report.write import ReportRows
 from goalreel.annotator.show import show
 from goalreel.annotator.summary import Summary
 from goalreel.cli.console import live_view, show_summary

@@ -60,10 +60,10 @@ def work(server: ChatServer, source: Path, out: Path, workers: int = 0) -> Summa
         critic=f"openai:critic@{server.url}",
         editor=f"interleavethinker:{server.url}",
     )
-    dataset, options, limits = open_dataset(source), Options(), Limits(2, 2)
+    dataset, options = open_dataset(source), Options()
     models = load(names, recordings=options.recorded(dataset), roles=())
     crew = Workers(preset=names, count=workers) if workers else None
-    return annotate(dataset, out, models, options, limits=limits, workers=crew)
+    return annotate(dataset, out, models, options, batch_size=2, in_flight=2, workers=crew)
 
 
 def below(parent: int) -> list[int]:
