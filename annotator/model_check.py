@@ -13,10 +13,11 @@ trial.json                                how each model was asked, read, and ho
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from goalreel import __version__
 from goalreel.annotator.plan import make_task
@@ -34,7 +35,6 @@ from goalreel.models.load import ChatCache, ChatRole, build_critic, build_editor
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.planners.chat import question as planner_question
-from goalreel.settings import Frozen
 from goalreel.torch_support import free_memory
 from goalreel.types import Candidate, Edit, Failure, Plan, Role, Task, Verdict
 
@@ -48,7 +48,7 @@ _GONE = re.compile(
 )
 
 
-class ReplyHeard(Frozen):
+class HeardReply(NamedTuple):
     """One reply of a chat model, and how it was read: a plan's number of steps, or `yes` or `no`."""
 
     text: str
@@ -57,35 +57,97 @@ class ReplyHeard(Frozen):
     """Reason why it could not be read."""
 
 
-class RoleTrial(Frozen):
-    """The trial of one model. `problem` is why it could not be used, None where it could."""
+@dataclass
+class RoleTrial:
+    """The trial of one model: load it, ask it, and write down how it fared."""
 
     role: Role
-    model: str
+    name: str
     how: str = ""
     """Way in which a chat model was asked: dialect, sampling, and what else decides its answer."""
     note: str | None = None
     load_s: float | None = None
     ask_s: float | None = None
-    question: str = ""
-    """The first conversation with a chat model, as text."""
-    replies: tuple[ReplyHeard, ...] = ()
     gave: str = ""
+    """What the answer comes to."""
     problem: str | None = None
+    """Reason why it could not be used; None where it could."""
+    asked: Question | Failure | None = None
+    recording: RecordingChat | None = None
+
+    @property
+    def model(self) -> str:
+        """The model's name without a secret."""
+        return ModelName.parse(self.name).public()
 
     @property
     def gone(self) -> bool:
         """Return True if the problem is that there is no model of that name."""
         return self.problem is not None and bool(_GONE.search(self.problem))
 
+    @property
+    def replies(self) -> list[HeardReply]:
+        """What a chat model replied, in order."""
+        return [] if self.recording is None else [self._read(e.reply) for e in self.recording.exchanges]
 
-class Trial(Frozen):
+    def ready(self, more: str) -> Dialect | None:
+        """Note how the model is asked; None where it is no chat model."""
+        role: ChatRole = "planner" if self.role == "planner" else "critic"
+        dialect = dialect_of(self.name, role)
+        if dialect is not None:
+            temperature = ModelName.parse(self.name).options.get("temperature", "0 (greedy)")
+            self.how = f"dialect {dialect.name}, temperature {temperature}, {more}"
+            self.note = dialect.note
+        return dialect
+
+    def record(self, chat: Chat) -> Chat:
+        """Record the exchanges with a chat model."""
+        self.recording = record_chat(chat)
+        return self.recording
+
+    def call[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:
+        """Load the model and ask it; None where it cannot be used, with the problem."""
+        started = time.perf_counter()
+        try:
+            ask = load()
+            self.load_s = time.perf_counter() - started
+            started = time.perf_counter()
+            answer = ask()
+            self.ask_s = time.perf_counter() - started
+        except (UserError, OSError) as e:
+            self.problem = first_line(e)
+            return None
+        except ModuleNotFoundError as e:
+            self.problem = absent(e)
+            if self.problem is None:
+                raise
+            return None
+        if isinstance(answer, Failure):
+            self.problem = answer.message
+            return None
+        return answer
+
+    def _read(self, reply: Reply) -> HeardReply:
+        if isinstance(reply, NoReply):
+            return HeardReply(reply.cut_off or "", problem=reply.reason)
+        match self.asked.read(reply) if isinstance(self.asked, Question) else None:
+            case Problem(message=message):
+                return HeardReply(reply, problem=message)
+            case Plan(steps=steps):
+                return HeardReply(reply, str(len(steps)))
+            case Verdict(success=success):
+                return HeardReply(reply, "yes" if success else "no")
+        return HeardReply(reply)
+
+
+@dataclass(frozen=True)
+class Trial:
     """The trials of all models with one task; `edited` is the editor's picture."""
 
     preset: Preset
     task: Task
-    roles: tuple[RoleTrial, ...]
-    edited: Image | None = None
+    roles: Sequence[RoleTrial]
+    edited: Image | None
 
     @property
     def usable(self) -> bool:
@@ -125,22 +187,27 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
     cache: ChatCache = {}
     tried: list[RoleTrial] = []
 
-    def done(trial: RoleTrial) -> None:
+    def done(trial: RoleTrial, gave: str) -> None:
+        trial.gave = gave
         tried.append(trial)
         tell(trial)
 
-    plan = _plan(preset, task, cache, done)
+    trial, plan = _plan(preset, task, cache)
+    steps = plan.steps if plan is not None else ()
+    done(trial, "; ".join(f"{n}. {s.name}" for n, s in enumerate(steps, start=1)))
     if preset.planner != preset.critic:
         cache.clear()
         free_memory()
-    steps = plan.steps if plan is not None else ()
     prompt, goal = next(((s.prompt, s.instruction) for s in steps if s.prompt is not None), (None, None))
     edit = Edit(
         task_id=task.id, step=0, attempt=0, image=task.image, prompt=prompt or task.instruction, seed=0
     )
-    names = [name.text for name in preset.model_name("editor").alternatives]
-    pictures = [_edit(name, edit, done) for name in names]  # each editor is asked
-    edited = next((picture for picture in pictures if picture is not None), None)
+    edited: Image | None = None
+    for name in preset.model_name("editor").alternatives:  # each editor is asked
+        trial = RoleTrial("editor", name.text)
+        picture = trial.call(partial(_editing, name.text, edit))
+        done(trial, "" if picture is None else f"a picture of {picture.size[0]} x {picture.size[1]}")
+        edited = edited or picture
     free_memory()
     candidate = Candidate(
         task_id=task.id,
@@ -151,133 +218,41 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
         prompt=edit.prompt,
         first_prompt=edit.prompt,
     )
-    _judge(preset, candidate, cache, done)
-    return Trial(preset=preset, task=task, roles=tuple(tried), edited=edited)
+    done(*_judge(preset, candidate, cache))
+    return Trial(preset, task, tried, edited)
 
 
-@dataclass
-class _Check:
-    """The check of one model: load it, ask it, and write down how it fared."""
-
-    role: Role
-    name: str
-    how: str = ""
-    note: str | None = None
-    load_s: float | None = None
-    ask_s: float | None = None
-    problem: str | None = None
-    question: Question | Failure | None = None
-    recording: RecordingChat | None = None
-
-    def ready(self, more: str) -> Dialect | None:
-        """Note how the model is asked; None where it is no chat model."""
-        role: ChatRole = "planner" if self.role == "planner" else "critic"
-        dialect = dialect_of(self.name, role)
-        if dialect is not None:
-            temperature = ModelName.parse(self.name).options.get("temperature", "0 (greedy)")
-            self.how = f"dialect {dialect.name}, temperature {temperature}, {more}"
-            self.note = dialect.note
-        return dialect
-
-    def record(self, chat: Chat) -> Chat:
-        """Record the exchanges with a chat model."""
-        self.recording = record_chat(chat)
-        return self.recording
-
-    def call[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:
-        """Load the model and ask it; None where it cannot be used, with the problem."""
-        started = time.perf_counter()
-        try:
-            ask = load()
-            self.load_s = time.perf_counter() - started
-            started = time.perf_counter()
-            answer = ask()
-            self.ask_s = time.perf_counter() - started
-        except (UserError, OSError) as e:
-            self.problem = first_line(e)
-            return None
-        except ModuleNotFoundError as e:
-            self.problem = absent(e)
-            if self.problem is None:
-                raise
-            return None
-        if isinstance(answer, Failure):
-            self.problem = answer.message
-            return None
-        return answer
-
-    def outcome(self, gave: str) -> RoleTrial:
-        """Sum up the trial; `gave` is what the answer comes to."""
-        exchanges = self.recording.exchanges if self.recording is not None else []
-        conversation = self.question.conversation if isinstance(self.question, Question) else ()
-        return RoleTrial(
-            role=self.role,
-            model=ModelName.parse(self.name).public(),
-            how=self.how,
-            note=self.note,
-            load_s=self.load_s,
-            ask_s=self.ask_s,
-            question=_as_text(conversation),
-            replies=tuple(self._read(exchange.reply) for exchange in exchanges),
-            gave=gave,
-            problem=self.problem,
-        )
-
-    def _read(self, reply: Reply) -> ReplyHeard:
-        if isinstance(reply, NoReply):
-            return ReplyHeard(text=reply.cut_off or "", problem=reply.reason)
-        match self.question.read(reply) if isinstance(self.question, Question) else None:
-            case Problem(message=message):
-                return ReplyHeard(text=reply, problem=message)
-            case Plan(steps=steps):
-                return ReplyHeard(text=reply, read_as=str(len(steps)))
-            case Verdict(success=success):
-                return ReplyHeard(text=reply, read_as="yes" if success else "no")
-        return ReplyHeard(text=reply)
-
-
-def _plan(preset: Preset, task: Task, cache: ChatCache, done: Callable[[RoleTrial], None]) -> Plan | None:
+def _plan(preset: Preset, task: Task, cache: ChatCache) -> tuple[RoleTrial, Plan | None]:
     name = ModelName.parse(preset.planner)
     # One that watches has no recording here, so its chat model is asked for a plan.
-    chat_name = name.inner.text if name.kind == "watch" else preset.planner
-    check = _Check("planner", chat_name)
+    trial = RoleTrial("planner", name.inner.text if name.kind == "watch" else preset.planner)
 
     def load() -> Callable[[], Plan | Failure]:
-        dialect = check.ready(f"at most {preset.max_steps} steps")
+        dialect = trial.ready(f"at most {preset.max_steps} steps")
         if dialect is not None:
-            check.question = planner_question(task, dialect=dialect, max_steps=preset.max_steps)
+            trial.asked = planner_question(task, dialect=dialect, max_steps=preset.max_steps)
         model = build_planner(
-            chat_name, None, cache, max_steps=preset.max_steps, dialect=dialect, wrap_chat=check.record
+            trial.name, None, cache, max_steps=preset.max_steps, dialect=dialect, wrap_chat=trial.record
         )
         return lambda: model.plan([task])[0]
 
-    plan = check.call(load)
-    outline = "" if plan is None else "; ".join(f"{n}. {s.name}" for n, s in enumerate(plan.steps, start=1))
-    done(check.outcome(outline))
-    return plan
+    return trial, trial.call(load)
 
 
-def _edit(name: str, edit: Edit, done: Callable[[RoleTrial], None]) -> Image | None:
-    check = _Check("editor", name)
-
-    def load() -> Callable[[], Image | Failure]:
-        model = build_editor(name)
-        return lambda: model.edit([edit])[0]
-
-    picture = check.call(load)
-    done(check.outcome("" if picture is None else f"a picture of {picture.size[0]} x {picture.size[1]}"))
-    return picture
+def _editing(name: str, edit: Edit) -> Callable[[], Image | Failure]:
+    model = build_editor(name)
+    return lambda: model.edit([edit])[0]
 
 
-def _judge(preset: Preset, candidate: Candidate, cache: ChatCache, done: Callable[[RoleTrial], None]) -> None:
-    check = _Check("critic", preset.critic)
+def _judge(preset: Preset, candidate: Candidate, cache: ChatCache) -> tuple[RoleTrial, str]:
+    trial = RoleTrial("critic", preset.critic)
     mode, scores, threshold = preset.critic_mode, preset.critic_scores, preset.critic_threshold
 
     def load() -> Callable[[], Verdict | Failure]:
         limit = "" if threshold is None else f", threshold {threshold:g}"
-        dialect = check.ready(f"{mode}{', scores' if scores else ''}{limit}")
+        dialect = trial.ready(f"{mode}{', scores' if scores else ''}{limit}")
         if dialect is not None:
-            check.question = critic_question(candidate, mode=mode, scores=scores, dialect=dialect)
+            trial.asked = critic_question(candidate, mode=mode, scores=scores, dialect=dialect)
         model = build_critic(
             preset.critic,
             None,
@@ -286,16 +261,16 @@ def _judge(preset: Preset, candidate: Candidate, cache: ChatCache, done: Callabl
             scores=scores,
             threshold=threshold,
             dialect=dialect,
-            wrap_chat=check.record,
+            wrap_chat=trial.record,
         )
         return lambda: model.judge([candidate])[0]
 
-    verdict = check.call(load)
+    verdict = trial.call(load)
     if verdict is None:
-        return done(check.outcome(""))
+        return trial, ""
     sure = "" if verdict.probability is None else f", probability of success {verdict.probability:.3f}"
     refined = f"; prompt anew: {verdict.refined_prompt}" if verdict.refined_prompt else ""
-    done(check.outcome(f"{'accepted' if verdict.success else 'rejected'}{sure}{refined}"))
+    return trial, f"{'accepted' if verdict.success else 'rejected'}{sure}{refined}"
 
 
 def _as_text(conversation: Conversation) -> str:
@@ -322,9 +297,11 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
             if name is not None:
                 write_bytes(out / name, valid(reply.text).encode())
             replies.append({"file": name, "read_as": reply.read_as, "problem": reply.problem})
-        if role.question:
-            write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid(role.question).encode())
-        roles.append(role.model_dump(exclude={"question", "replies"}) | {"replies": replies})
+        if isinstance(role.asked, Question):
+            asked = _as_text(role.asked.conversation)
+            write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid(asked).encode())
+        fields = ("role", "model", "how", "note", "load_s", "ask_s", "gave", "problem")
+        roles.append({name: getattr(role, name) for name in fields} | {"replies": replies})
     record = {
         "goalreel": __version__,
         "preset": trial.preset.name,
@@ -336,7 +313,7 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
     return record
 
 
-def _named_replies(role: RoleTrial) -> Iterator[tuple[str | None, ReplyHeard]]:
+def _named_replies(role: RoleTrial) -> Iterator[tuple[str | None, HeardReply]]:
     """Yield each reply with the name of its file; None where there is no text."""
     brief = re.sub(r"[^A-Za-z0-9._-]+", "-", ModelName.parse(role.model).brief()) or role.role
     for number, reply in enumerate(role.replies, start=1):
