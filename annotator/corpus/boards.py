@@ -7,8 +7,9 @@ OUT/scored/                       the scored outline of each finished storyboard
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import batched
 from pathlib import Path
 
@@ -86,29 +87,28 @@ def find_boards(
                 f"{folder}: holds no storyboard: give what `goalreel plan` or `goalreel annotate` wrote"
             )
         for place in sorted((saved | annotated) - boards_of.keys()):
-            boards_of[place] = (
-                [_of_folder(place)] if place in saved else _of_dataset(place, recording_task_ids)
-            )
+            if place in saved:
+                record = file_digest(place / _FILE)
+                boards_of[place] = [StoredBoard(place.name, record, partial(load_storyboard, place))]
+            else:
+                boards_of[place] = list(_of_dataset(place, recording_task_ids))
     return [board for boards in boards_of.values() for board in boards]
 
 
-def _of_folder(folder: Path) -> StoredBoard:
-    return StoredBoard(folder.name, file_digest(folder / _FILE), lambda: load_storyboard(folder))
-
-
-def _of_dataset(dataset: Path, recording_task_ids: RecordingTaskIds) -> list[StoredBoard]:
+def _of_dataset(dataset: Path, recording_task_ids: RecordingTaskIds) -> Iterator[StoredBoard]:
     records, _, recording = open_annotated(dataset)
     task_ids = recording_task_ids(recording.root)
 
-    def board(episode: int) -> StoredBoard:
-        return StoredBoard(
+    def load(episode: int) -> Storyboard:
+        return episode_view(recording.episode(episode), records).storyboard
+
+    for episode in sorted(records.recorded()):
+        yield StoredBoard(
             task_ids.get(episode, f"{dataset.name}/episode_{episode:06d}"),
             records.digest(episode),
-            lambda: episode_view(recording.episode(episode), records).storyboard,
+            partial(load, episode),
             human_verdicts(records.review(episode)) if records.is_corrected(episode) else {},
         )
-
-    return [board(episode) for episode in sorted(records.recorded())]
 
 
 def human_verdicts(review: Review) -> HumanVerdicts:
@@ -202,21 +202,20 @@ def _ask(
     name: str, scorer: Scorer, candidates: Sequence[Candidate], journal: Journal
 ) -> list[PictureScores | None]:
     def fresh(some: Sequence[Candidate]) -> list[PictureScores | Failure]:
-        none = Failure(stage="judge", message="no scores")
-        return [none if answer is None else answer for answer in scorer.score(some)]
+        return [answer or Failure(stage="judge", message="no scores") for answer in scorer.score(some)]
 
-    answers: list[PictureScores | None] = []
+    answers: list[PictureScores | Failure] = []
     try:
         for some in batched(candidates, BATCH):
             scores = journal.ask(name, PictureScores, fresh, some)
             if any(isinstance(answer, Failure) for answer in scores):
                 # A judge that died meanwhile looks like one that said nothing: asked anew, it shows.
                 scores = journal.ask(name, PictureScores, fresh, some)
-            answers += [None if isinstance(answer, Failure) else answer for answer in scores]
+            answers += scores
     except BackendError as e:
         message = str(e) or type(e).__name__
         raise UserError(f"{message}: finished scores are kept; run the same command again to resume") from e
-    return answers
+    return [None if isinstance(answer, Failure) else answer for answer in answers]
 
 
 def _load(stored: StoredBoard) -> Storyboard | None:

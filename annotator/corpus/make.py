@@ -121,9 +121,8 @@ def _settings(boards: Sequence[StoredBoard], config: RecipeConfig) -> dict[str, 
         "seed": config.seed,
         "rl_variance": config.rl_variance,
     }
-    if config.dialect is not OWN:
-        settings["dialect"] = config.dialect.name
-    return settings | ({"unified": True} if config.unified else {})
+    dialect = {} if config.dialect is OWN else {"dialect": config.dialect.name}
+    return settings | dialect | ({"unified": True} if config.unified else {})
 
 
 def check_empty(out: Path) -> None:
@@ -150,13 +149,6 @@ def check_settings(out: Path, settings: Mapping[str, Any]) -> None:
     write_bytes(path, text.encode())
 
 
-def _rows(
-    boards: Sequence[StoredBoard], numbers: Sequence[int], make: _MakeRows, part: range
-) -> Iterator[Any]:
-    for number in (numbers[place] for place in part):
-        yield from make(number, boards[number].load())
-
-
 def _parts(
     boards: Sequence[StoredBoard], chosen: Selection, config: RecipeConfig
 ) -> Iterator[tuple[str, RowKind[Any], Sequence[int], _MakeRows]]:
@@ -167,32 +159,34 @@ def _parts(
     def judged(n: int, board: Storyboard) -> list[Any]:
         return [judgement_row(board, ids[n], p.sample, p.verdict) for p in sft[n] if p.verdict is not None]
 
-    def critiqued(n: int, board: Storyboard) -> list[Any]:
-        return [critique_row(board, ids[n], pick.sample) for pick in rl[n]]
-
-    def planned(n: int, board: Storyboard) -> list[Any]:
-        return [plan_row(board, ids[n], dialect)]
-
-    def continued(n: int, board: Storyboard) -> list[Any]:
-        return [continuation_row(board, ids[n], chosen.cuts[n], dialect)]
-
-    def edited(n: int, board: Storyboard) -> list[Any]:
-        return [edit_row(board, ids[n], step, boards[n].human_verdicts) for step in chosen.edits[n]]
-
     def whole(n: int, board: Storyboard, *, rejected: bool) -> list[Any]:
         if config.unified:
             return [unified_row(board, ids[n], rejected=rejected)]
         return [sequence_row(board, ids[n], rejected=rejected, dialect=dialect)]
 
+    def edited(n: int, board: Storyboard) -> list[Any]:
+        return [edit_row(board, ids[n], step, boards[n].human_verdicts) for step in chosen.edits[n]]
+
     easy, reflection = (UNIFIED_EASY, UNIFIED_REFLECTION) if config.unified else (EASY, REFLECTION)
     judgements = replace(JUDGEMENTS, lesson=partial(judgement_lesson, dialect=dialect))
     yield "sft", judgements, sorted(sft), judged
-    yield "rl", CRITIQUES, sorted(rl), critiqued
-    yield "plans", PLANS, chosen.plans, planned
-    yield "continuations", CONTINUATIONS, sorted(chosen.cuts), continued
+    yield "rl", CRITIQUES, sorted(rl), lambda n, board: [critique_row(board, ids[n], p.sample) for p in rl[n]]
+    yield "plans", PLANS, chosen.plans, lambda n, board: [plan_row(board, ids[n], dialect)]
+    cuts = chosen.cuts
+    yield (
+        *("continuations", CONTINUATIONS, sorted(cuts)),
+        lambda n, board: [continuation_row(board, ids[n], cuts[n], dialect)],
+    )
     yield "easy", easy, chosen.easy, partial(whole, rejected=False)
     yield "reflection", reflection, chosen.reflection, partial(whole, rejected=True)
     yield "edits", STORED_EDITS, sorted(chosen.edits), edited
+
+
+def _rows(
+    boards: Sequence[StoredBoard], numbers: Sequence[int], make: _MakeRows, part: range
+) -> Iterator[Any]:
+    for place in part:
+        yield from make(numbers[place], boards[numbers[place]].load())
 
 
 def _by_board(picks: Sequence[Pick]) -> dict[int, list[Pick]]:

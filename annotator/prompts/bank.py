@@ -18,7 +18,7 @@ are in a journal, so that a second run asks only what is missing.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -26,15 +26,7 @@ from itertools import batched
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from goalreel.chat.ask import Question, ask
 from goalreel.chat.conversation import Chat, Message
@@ -44,19 +36,17 @@ from goalreel.chat.prompts import render
 from goalreel.errors import BackendError, InputError, UserError
 from goalreel.files import read_mapping, write_bytes
 from goalreel.models.journal import Journal
-from goalreel.progress import OnProgress
+from goalreel.progress import OnCount, OnProgress
 from goalreel.types import Failure
 
 SHIPPED = Path(str(files("goalreel.annotator.prompts.banks")))
 SLOT = re.compile(r"\{([a-z][a-z_]*)(?: \d)?\}")
 _FORM = "a bank has the keys about, vocabulary and sub_categories"
 
-type _Phrase = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^{}<>\n]+$")
-]
-type Template = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=400)]
+_PHRASE, _TEMPLATE = r"[^{}<>\n]{1,200}", 400
+type _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, pattern=f"^{_PHRASE}$")]
+type Template = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_TEMPLATE)]
 type Vocabulary = Mapping[str, Annotated[tuple[_Phrase, ...], Field(min_length=1)]]
-
 
 _BATCH = 16
 """Questions in one call: what a killed run may have to ask again."""
@@ -98,7 +88,7 @@ class PromptBank(_Part):
         return self
 
 
-def slot_problem(template: str, names: set[str]) -> str | None:
+def slot_problem(template: str, names: Collection[str]) -> str | None:
     """Say why a template cannot be filled in from vocabularies of these names; None if it can."""
     if re.search(r"[{}<>]", SLOT.sub("", template)):
         return f"{template!r}: a slot is a name in braces, such as {{object}} or {{object 2}}"
@@ -137,8 +127,8 @@ def write_bank(bank: PromptBank, path: Path) -> None:
     write_bytes(path, text.encode())
 
 
-class _Asked(BaseModel):
-    """A question about a domain, or about one of its sub-categories."""
+class _Topic(BaseModel):
+    """What a model is asked about a domain, or about one of its sub-categories."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -159,6 +149,16 @@ class _Phrases(BaseModel):
     vocabulary: tuple[_Slot, ...]
     templates: tuple[str, ...]
 
+    def usable(self) -> dict[str, tuple[str, ...]]:
+        """The phrases that can be used, by slots that can be."""
+        usable: dict[str, tuple[str, ...]] = {}
+        for entry in self.vocabulary:
+            phrases = dict.fromkeys(" ".join(phrase.split()) for phrase in entry.phrases)
+            fitting = tuple(phrase for phrase in phrases if re.fullmatch(_PHRASE, phrase))
+            if fitting and SLOT.fullmatch(f"{{{entry.slot}}}"):
+                usable[entry.slot] = (*usable.get(entry.slot, ()), *fitting)
+        return usable
+
 
 @dataclass(frozen=True)
 class Writer:
@@ -167,6 +167,29 @@ class Writer:
     chat: Chat
     name: str
     journal: Journal
+
+    def answers[M: BaseModel](
+        self, kind: type[M], topics: Sequence[_Topic], progress: OnCount
+    ) -> list[M | Failure]:
+        """Ask about each topic for an answer of a kind.
+
+        Raises:
+            UserError: the model cannot be called; its answers are kept.
+        """
+
+        def fresh(some: Sequence[_Topic]) -> list[M | Failure]:
+            questions = [_question(kind, each) for each in some]
+            schema = kind.model_json_schema()
+            return ask(self.chat, questions, stage="plan", replies=_REPLIES, schema=schema)
+
+        answers: list[M | Failure] = []
+        try:
+            for some in batched(topics, _BATCH):
+                answers += self.journal.ask(self.name, kind, fresh, some)
+                progress(len(answers), len(topics))
+        except BackendError as e:
+            raise UserError(f"{e}: what it answered is kept, run the same command again to go on") from e
+        return answers
 
 
 def extend_banks(
@@ -183,28 +206,28 @@ def extend_banks(
     Raises:
         UserError: the model cannot be called; its answers are kept.
     """
-    short = {
-        domain: n for domain, bank in banks.items() if (n := sub_categories - len(bank.sub_categories)) > 0
-    }
-    questions = [_about_domain(domain, banks[domain], count) for domain, count in short.items()]
-    names = dict(zip(short, _answers(writer, _Names, questions, partial(progress, "domains")), strict=True))
+    missing = {domain: sub_categories - len(bank.sub_categories) for domain, bank in banks.items()}
+    short = [domain for domain, count in missing.items() if count > 0]
+    topics = [_about_domain(domain, banks[domain], missing[domain]) for domain in short]
+    names = dict(zip(short, writer.answers(_Names, topics, partial(progress, "domains")), strict=True))
+    failures = {domain: answer.line for domain, answer in names.items() if isinstance(answer, Failure)}
     places = [
         (domain, name)
         for domain, bank in banks.items()
-        for name in (*bank.sub_categories, *_new_names(bank, names.get(domain), short.get(domain, 0)))
+        for name in (*bank.sub_categories, *_new_names(bank, names.get(domain), missing[domain]))
     ]
-    questions = [_about_sub_category(domain, name, banks[domain]) for domain, name in places]
-    answers = _answers(writer, _Phrases, questions, partial(progress, "sub-categories"))
-    failures = {domain: answer.line for domain, answer in names.items() if isinstance(answer, Failure)}
+    topics = [_about_sub_category(domain, name, banks[domain]) for domain, name in places]
+    answers = writer.answers(_Phrases, topics, partial(progress, "sub-categories"))
     parts = {domain: dict(bank.sub_categories) for domain, bank in banks.items()}
     for (domain, name), answer in zip(places, answers, strict=True):
         if isinstance(answer, Failure):
             failures[f"{domain}/{name}"] = answer.line
         else:
             parts[domain][name] = _merge(banks[domain], name, answer, writer.name)
-    return {
+    extended = {
         domain: bank.model_copy(update={"sub_categories": parts[domain]}) for domain, bank in banks.items()
-    }, failures
+    }
+    return extended, failures
 
 
 def _new_names(bank: PromptBank, answer: _Names | Failure | None, count: int) -> list[str]:
@@ -213,51 +236,33 @@ def _new_names(bank: PromptBank, answer: _Names | Failure | None, count: int) ->
     return [name for name in clean if name and name not in bank.sub_categories][:count]
 
 
-def _about_domain(domain: str, bank: PromptBank, count: int) -> _Asked:
+def _about_domain(domain: str, bank: PromptBank, count: int) -> _Topic:
     names = list(bank.sub_categories)
     values = {"domain": plain(domain), "about": plain(bank.about), "count": count, "known": names}
-    return _Asked(turn="banks/sub_categories", values=values)
+    return _Topic(turn="banks/sub_categories", values=values)
 
 
-def _about_sub_category(domain: str, name: str, bank: PromptBank) -> _Asked:
+def _about_sub_category(domain: str, name: str, bank: PromptBank) -> _Topic:
     part = bank.sub_categories.get(name)
     values: dict[str, str | int | list[str]] = {
         "domain": plain(domain),
         "about": plain(bank.about),
         "name": name,
+        "templates": [] if part is None else list(part.templates),
+        "slots": sorted({*bank.vocabulary, *(part.vocabulary if part else ())}),
     }
-    values["templates"] = [] if part is None else list(part.templates)
-    values["slots"] = sorted({*bank.vocabulary, *(part.vocabulary if part else ())})
-    return _Asked(turn="banks/phrases", values=values)
+    return _Topic(turn="banks/phrases", values=values)
 
 
-def _answers[M: BaseModel](
-    writer: Writer, kind: type[M], topics: Sequence[_Asked], progress: Callable[[int, int], None]
-) -> list[M | Failure]:
-    def fresh(some: Sequence[_Asked]) -> list[M | Failure]:
-        questions = [_question(kind, each) for each in some]
-        schema = kind.model_json_schema()
-        return ask(writer.chat, questions, stage="plan", replies=_REPLIES, schema=schema)
-
-    answers: list[M | Failure] = []
-    try:
-        for some in batched(topics, _BATCH):
-            answers += writer.journal.ask(writer.name, kind, fresh, some)
-            progress(len(answers), len(topics))
-    except BackendError as e:
-        raise UserError(f"{e}: what it answered is kept, run the same command again to go on") from e
-    return answers
-
-
-def _question[M: BaseModel](kind: type[M], topic: _Asked) -> Question[M]:
+def _question[M: BaseModel](kind: type[M], topic: _Topic) -> Question[M]:
     def read(reply: str) -> M | Problem:
         fields = {*kind.model_fields, "slot", "phrases"}
         answer = read_model(kind, reply, next(iter(kind.model_fields)), fields)
         if isinstance(answer, Problem):
             return answer
         if isinstance(answer[0], _Phrases):
-            bank_slots = topic.values["slots"]
-            slots = {*(bank_slots if isinstance(bank_slots, list) else ()), *_vocabulary(answer[0])}
+            known = topic.values["slots"]
+            slots = {*(known if isinstance(known, list) else ()), *answer[0].usable()}
             problems = [slot_problem(template, slots) for template in answer[0].templates]
             if all(problems):
                 return Problem(next(filter(None, problems), "it holds no template"))
@@ -270,33 +275,15 @@ def _question[M: BaseModel](kind: type[M], topic: _Asked) -> Question[M]:
     return Question((message,), read, correction)
 
 
-def _vocabulary(answer: _Phrases) -> dict[str, tuple[str, ...]]:
-    """The phrases that can be used, by slots that can be."""
-    adapter = TypeAdapter(SubCategory)
-    usable: dict[str, tuple[str, ...]] = {}
-    for entry in answer.vocabulary:
-        phrases = []
-        for phrase in dict.fromkeys(" ".join(phrase.split()) for phrase in entry.phrases):
-            try:
-                adapter.validate_python({"vocabulary": {entry.slot: (phrase,)}, "templates": ("-",)})
-            except ValidationError:
-                continue
-            phrases.append(phrase)
-        if phrases and SLOT.fullmatch(f"{{{entry.slot}}}"):
-            usable[entry.slot] = (*usable.get(entry.slot, ()), *phrases)
-    return usable
-
-
 def _merge(bank: PromptBank, name: str, answer: _Phrases, model: str) -> SubCategory:
     """The sub-category with what a model wrote; its templates without a vocabulary are left out."""
     part = bank.sub_categories.get(name)
     vocabulary = {} if part is None else dict(part.vocabulary)
-    for slot, phrases in _vocabulary(answer).items():
-        vocabulary[slot] = tuple(
-            dict.fromkeys((*vocabulary.get(slot, bank.vocabulary.get(slot, ())), *phrases))
-        )
+    for slot, phrases in answer.usable().items():
+        known = vocabulary.get(slot, bank.vocabulary.get(slot, ()))
+        vocabulary[slot] = tuple(dict.fromkeys((*known, *phrases)))
     slots = {*bank.vocabulary, *vocabulary}
     templates = (" ".join(text.split()) for text in answer.templates)
-    usable = [text for text in templates if text and len(text) <= 400 and slot_problem(text, slots) is None]
+    usable = [text for text in templates if 0 < len(text) <= _TEMPLATE and slot_problem(text, slots) is None]
     written = dict.fromkeys((*(part.templates if part else ()), *usable))
     return SubCategory(vocabulary=vocabulary, templates=tuple(written), model=model)

@@ -11,9 +11,9 @@ OUT/report.json      numbers, and OUT/index.html shows them
 import json
 import random
 import re
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from math import prod
 from pathlib import Path
@@ -67,7 +67,6 @@ class Prompt(BaseModel):
     """The chat model that wrote some of the sub-category's bank."""
 
 
-@dataclass
 class Duplicates:
     """Finds prompts that say again what another one says.
 
@@ -75,16 +74,13 @@ class Duplicates:
     `threshold`: of 0.75, if they differ in one word and have at least 15.
     """
 
-    threshold: float = 0.75
-    counts: Counter[str] = field(default_factory=Counter)
-    """`exact` and `near` -> how many were found."""
-    _parts: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False)
-    _index: MinHashLSH = field(init=False, repr=False)
-    _empty: MinHash = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, threshold: float = 0.75) -> None:
+        self.threshold = threshold
+        self.counts = Counter[str]()
+        """`exact` and `near` -> how many were found."""
+        self._parts: dict[str, frozenset[str]] = {}
         # The index only estimates; as each pair that it finds is compared exactly, it had better miss none.
-        self._index = MinHashLSH(threshold=_MARGIN * self.threshold, num_perm=_PERMUTATIONS, weights=_WEIGHTS)
+        self._index = MinHashLSH(threshold=_MARGIN * threshold, num_perm=_PERMUTATIONS, weights=_WEIGHTS)
         self._empty = MinHash(num_perm=_PERMUTATIONS, hashfunc=crc32)
 
     def admit(self, text: str) -> bool:
@@ -98,10 +94,8 @@ class Duplicates:
         parts = frozenset(" ".join(run) for run in runs)
         sketch = self._empty.copy()
         sketch.update_batch(part.encode() for part in parts)
-        if any(
-            _similarity(parts, self._parts[str(other)]) >= self.threshold
-            for other in self._index.query(sketch)
-        ):
+        others = (self._parts[str(other)] for other in self._index.query(sketch))
+        if any(len(parts & other) / len(parts | other) >= self.threshold for other in others):
             self.counts["near"] += 1
             return False
         self._index.insert(key, sketch)
@@ -109,17 +103,21 @@ class Duplicates:
         return True
 
 
-def _similarity(first: frozenset[str], second: frozenset[str]) -> float:
-    return len(first & second) / len(first | second)
-
-
 def write_prompts(
     banks: Mapping[str, PromptBank], count: int, seed: int = 0, duplicates: Duplicates | None = None
 ) -> Iterator[Prompt]:
     """Yield up to `count` prompts; the first ones are the same for a larger `count`."""
-    duplicates = Duplicates() if duplicates is None else duplicates
-    turns = take_turns(_domain_prompts(domain, bank, seed, duplicates) for domain, bank in banks.items())
-    return islice(turns, count)
+    found = Duplicates() if duplicates is None else duplicates
+    domains = (
+        take_turns(
+            take_turns(
+                _template_prompts(domain, bank, name, n, seed, found) for n in range(len(part.templates))
+            )
+            for name, part in bank.sub_categories.items()
+        )
+        for domain, bank in banks.items()
+    )
+    return islice(take_turns(domains), count)
 
 
 def take_turns[T](sources: Iterable[Iterator[T]]) -> Iterator[T]:
@@ -128,23 +126,15 @@ def take_turns[T](sources: Iterable[Iterator[T]]) -> Iterator[T]:
     >>> list(take_turns([iter("abc"), iter("x")]))
     ['a', 'x', 'b', 'c']
     """
-    waiting = deque(sources)
+    return _turns(deque(sources))
+
+
+def _turns[T](waiting: deque[Iterator[T]]) -> Iterator[T]:
     while waiting:
         source = waiting.popleft()
         for item in islice(source, 1):
             yield item
             waiting.append(source)
-
-
-def _domain_prompts(domain: str, bank: PromptBank, seed: int, duplicates: Duplicates) -> Iterator[Prompt]:
-    return take_turns(_part_prompts(domain, bank, name, seed, duplicates) for name in bank.sub_categories)
-
-
-def _part_prompts(
-    domain: str, bank: PromptBank, name: str, seed: int, duplicates: Duplicates
-) -> Iterator[Prompt]:
-    numbers = range(len(bank.sub_categories[name].templates))
-    return take_turns(_template_prompts(domain, bank, name, number, seed, duplicates) for number in numbers)
 
 
 def _template_prompts(
@@ -177,10 +167,9 @@ def _template_prompts(
         )
 
 
-def _combination(number: int, phrases: Mapping[str, Iterable[str]]) -> dict[str, str]:
+def _combination(number: int, phrases: Mapping[str, Sequence[str]]) -> dict[str, str]:
     chosen = {}
-    for slot, choices in phrases.items():
-        options = tuple(choices)
+    for slot, options in phrases.items():
         number, at = divmod(number, len(options))
         chosen[slot] = options[at]
     return chosen
@@ -232,34 +221,6 @@ class PromptReport:
     failures: dict[str, str]
     """Questions without a usable answer of the model, and why."""
 
-    @classmethod
-    def of(
-        cls,
-        prompts: Sequence[Prompt],
-        config: PromptConfig,
-        duplicates: Duplicates,
-        model: str | None,
-        failures: dict[str, str],
-    ) -> "PromptReport":
-        """Count."""
-        words = Counter(len(each.prompt.split()) for each in prompts)
-        names = {
-            f"{domain}/{name}": 0 for domain, bank in config.banks.items() for name in bank.sub_categories
-        }
-        return cls(
-            prompts=len(prompts),
-            asked_for=config.count,
-            domains=dict.fromkeys(config.banks, 0) | Counter(each.domain for each in prompts),
-            sub_categories=names | Counter(f"{each.domain}/{each.sub_category}" for each in prompts),
-            templates=len({each.template for each in prompts}),
-            phrases=len({phrase for each in prompts for phrase in each.vocabulary.values()}),
-            words=dict(sorted(words.items())),
-            duplicates={kind: duplicates.counts[kind] for kind in ("exact", "near")},
-            seed=config.seed,
-            model=model,
-            failures=failures,
-        )
-
 
 def make_prompts(
     config: PromptConfig,
@@ -294,13 +255,37 @@ def make_prompts(
             prompts.append(prompt)
             if not len(prompts) % 500:
                 progress("prompts", len(prompts), config.count)
-        report = PromptReport.of(prompts, config, duplicates, chat[0] if chat else None, failures)
+        report = _count(prompts, config, duplicates, chat[0] if chat else None, failures)
         for domain, bank in banks.items():
             write_bank(bank, out / "banks" / f"{domain}.yaml")
         lines = (each.model_dump_json(exclude_none=True) + "\n" for each in prompts)
         write_bytes(out / "prompts.jsonl", "".join(lines).encode())
         _write_report(report, prompts, out)
     return report
+
+
+def _count(
+    prompts: Sequence[Prompt],
+    config: PromptConfig,
+    duplicates: Duplicates,
+    model: str | None,
+    failures: dict[str, str],
+) -> PromptReport:
+    words = Counter(len(each.prompt.split()) for each in prompts)
+    names = {f"{domain}/{name}": 0 for domain, bank in config.banks.items() for name in bank.sub_categories}
+    return PromptReport(
+        prompts=len(prompts),
+        asked_for=config.count,
+        domains=dict.fromkeys(config.banks, 0) | Counter(each.domain for each in prompts),
+        sub_categories=names | Counter(f"{each.domain}/{each.sub_category}" for each in prompts),
+        templates=len({each.template for each in prompts}),
+        phrases=len({phrase for each in prompts for phrase in each.vocabulary.values()}),
+        words=dict(sorted(words.items())),
+        duplicates={kind: duplicates.counts[kind] for kind in ("exact", "near")},
+        seed=config.seed,
+        model=model,
+        failures=failures,
+    )
 
 
 def _settings(config: PromptConfig, chat: tuple[str, Chat] | None) -> dict[str, Any]:
@@ -310,9 +295,9 @@ def _settings(config: PromptConfig, chat: tuple[str, Chat] | None) -> dict[str, 
 
 
 def _write_report(report: PromptReport, prompts: Sequence[Prompt], out: Path) -> None:
-    examples: dict[str, list[str]] = {}
+    examples = defaultdict[str, list[str]](list)
     for each in prompts:
-        prompts_of = examples.setdefault(f"{each.domain}/{each.sub_category}", [])
+        prompts_of = examples[f"{each.domain}/{each.sub_category}"]
         if len(prompts_of) < _SHOWN:
             prompts_of.append(each.prompt)
     style = (_HERE.parent / "report" / "report.css").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ gr00t/data/dataset/lerobot_episode_loader.py and gr00t/data/stats.py (N1.6). And
 """
 
 import json
+import shutil
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -16,12 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pydantic import BaseModel, ConfigDict
-from support.cli import fails, goalreel
+from support.cli import fails, results
 from support.killing import tree
 from support.recordings import make_dataset, renamed
 
 from goalreel.annotator.exports.annotated import Exported
 from goalreel.annotator.exports.groot import export_groot, parts
+from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.plan import TextOptions
@@ -46,20 +48,11 @@ class Part(Strict):
     original_key: str | None = None
 
 
-class Camera(Strict):
-    original_key: str
-
-
 class Modality(Strict):
     state: dict[str, Part]
     action: dict[str, Part]
-    video: dict[str, Camera]
+    video: dict[str, dict[Literal["original_key"], str]]
     annotation: dict[str, Strict]
-
-
-class TaskLine(Strict):
-    task_index: int
-    task: str
 
 
 class SubTask(Strict):
@@ -73,15 +66,6 @@ class EpisodeLine(Strict):
     tasks: list[str]
     length: int
     sub_tasks: list[SubTask]
-
-
-class Stats(Strict):
-    mean: list[float]
-    std: list[float]
-    min: list[float]
-    max: list[float]
-    q01: list[float]
-    q99: list[float]
 
 
 class Info(BaseModel):
@@ -98,6 +82,9 @@ class Info(BaseModel):
     features: dict[str, dict]
 
 
+STATS = {"mean", "std", "min", "max", "q01", "q99"}
+
+
 class Groot:
     """A dataset as GR00T's loaders take it in, where they are strict."""
 
@@ -105,16 +92,15 @@ class Groot:
         def lines(name: str) -> list[str]:
             return (root / "meta" / name).read_text("ascii").splitlines()
 
-        def file(name: str) -> str:
-            return (root / "meta" / name).read_text("ascii")
-
         self.root = root
-        self.info = Info.model_validate_json(file("info.json"))
-        self.modality = Modality.model_validate_json(file("modality.json"))
+        self.info = Info.model_validate_json("\n".join(lines("info.json")))
+        self.modality = Modality.model_validate_json("\n".join(lines("modality.json")))
         self.episodes = [EpisodeLine.model_validate_json(line) for line in lines("episodes.jsonl")]
-        tasks = map(TaskLine.model_validate_json, lines("tasks.jsonl"))
-        self.tasks = {line.task_index: line.task for line in tasks}
-        self.stats = {name: Stats.model_validate(s) for name, s in json.loads(file("stats.json")).items()}
+        tasks = [json.loads(line) for line in lines("tasks.jsonl")]
+        assert all(set(task) == {"task_index", "task"} for task in tasks)
+        self.tasks = {task["task_index"]: task["task"] for task in tasks}
+        self.stats = json.loads("\n".join(lines("stats.json")))
+        assert all(set(stats) == STATS for stats in self.stats.values())
 
     def path(self, pattern: str, episode: int, camera: str = "") -> Path:
         chunk = episode // self.info.chunks_size
@@ -130,13 +116,13 @@ class Groot:
     def part(self, episode: int, kind: str, name: str) -> np.ndarray:
         part = getattr(self.modality, kind)[name]
         column = part.original_key or {"state": "observation.state", "action": "action"}[kind]
-        assert 0 <= part.start < part.end <= len(self.stats[column].mean)
+        assert 0 <= part.start < part.end <= len(self.stats[column]["mean"])
         return np.stack(self.rows(episode)[column])[:, part.start : part.end]
 
     def frames(self, episode: int, key: str) -> np.ndarray:
         from torchcodec.decoders import VideoDecoder
 
-        original = self.modality.video[key].original_key
+        original = self.modality.video[key]["original_key"]
         feature = self.info.features[original]
         assert feature["info"]["video.fps"] == self.info.fps
         decoder = VideoDecoder(
@@ -182,32 +168,23 @@ def pair(request, annotated, tmp_path_factory) -> tuple[Path, Groot]:
     return goals, Groot(root / "out")
 
 
-def test_the_files_are_the_published_ones(pair):
+def test_the_files_and_their_columns_are_the_published_ones(pair):
     goals, groot = pair
-    source = Source.open(goals)
+    source, info = Source.open(goals), groot.info
     meta = {"info.json", "modality.json", "episodes.jsonl", "tasks.jsonl", "stats.json"}
     assert {p.name for p in (groot.root / "meta").iterdir()} == {*meta, "episodes_stats.jsonl"}
     assert [e.episode_index for e in groot.episodes] == list(source.indices)
     assert [e.length for e in groot.episodes] == source.rows.column("length")
-    data = {groot.path(groot.info.data_path, e) for e in source.indices}
-    videos = {groot.path(groot.info.video_path, e, c) for e in source.indices for c in source.cameras}
+    data = {groot.path(info.data_path, e) for e in source.indices}
+    videos = {groot.path(info.video_path, e, c) for e in source.indices for c in source.cameras}
     assert set((groot.root / "data").rglob("*.parquet")) == data
     assert set((groot.root / "videos").rglob("*.mp4")) == videos
-    info = groot.info
-    assert (info.total_episodes, info.total_frames) == (
-        len(source.rows),
-        sum(e.length for e in groot.episodes),
-    )
+    frames = sum(e.length for e in groot.episodes)
+    assert (info.total_episodes, info.total_frames) == (len(source.rows), frames)
     assert (info.total_tasks, info.total_videos, info.total_chunks) == (len(groot.tasks), len(videos), 1)
     assert "goalreel: begin" not in (groot.root / "README.md").read_text()
-
-
-def test_columns_are_those_that_info_names_and_only_annotations_are_called_so(pair):
-    _, groot = pair
-    features = groot.info.features
-    plain = {name for name, feature in features.items() if feature["dtype"] != "video"}
-    for episode in groot.episodes:
-        path = groot.path(groot.info.data_path, episode.episode_index)
+    plain = {name for name, feature in info.features.items() if feature["dtype"] != "video"}
+    for path in data:
         schema = pq.read_schema(path)
         assert set(schema.names) == plain
         if b"huggingface" in (schema.metadata or {}):
@@ -233,24 +210,40 @@ def test_the_words_of_each_frame_are_what_may_be_said(pair):
     assert groot.episodes[2].sub_tasks == []
 
 
-def test_the_parts_make_up_state_and_action(pair):
+def test_the_numbers_are_the_recorded_ones_and_the_statistics_theirs(pair):
     goals, groot = pair
-    for episode in Source.open(goals).indices:
-        recorded = Source.open(goals).episode(episode)
-        for kind, values in (("state", recorded.state), ("action", recorded.action)):
-            assert list(getattr(groot.modality, kind)) == ["arm", "gripper"]
-            both = [groot.part(episode, kind, name) for name in ("arm", "gripper")]
-            assert np.array_equal(np.concatenate(both, axis=1), values)
+    source = Source.open(goals)
+    for episode in source.indices:
+        same_parts(groot, episode, source.episode(episode))
+    numbers = {n for n, f in groot.info.features.items() if f["dtype"] != "video"}
+    assert set(groot.stats) == numbers
+    rows = pd.concat([groot.rows(e.episode_index) for e in groot.episodes])
+    for name, stats in groot.stats.items():
+        values = np.vstack([np.asarray(value, np.float32) for value in rows[name]])
+        assert stats["mean"] == pytest.approx(values.mean(axis=0), rel=1e-4)
+        assert stats["std"] == pytest.approx(values.std(axis=0), rel=1e-4, abs=1e-5)
+        assert (stats["min"], stats["max"]) == (values.min(axis=0).tolist(), values.max(axis=0).tolist())
+        assert stats["q01"] == pytest.approx(np.quantile(values, 0.01, axis=0))
+        assert stats["q99"] == pytest.approx(np.quantile(values, 0.99, axis=0))
+
+
+def same_parts(groot: Groot, episode: int, recorded: Episode) -> None:
+    """Arm and gripper together are the recorded state and action."""
+    for kind, values in (("state", recorded.state), ("action", recorded.action)):
+        assert list(getattr(groot.modality, kind)) == ["arm", "gripper"]
+        both = [groot.part(episode, kind, name) for name in ("arm", "gripper")]
+        assert np.array_equal(np.concatenate(both, axis=1), values)
 
 
 def test_every_frame_is_the_recorded_one_at_its_time(pair):
+    """A recorded video is copied where it can be cut."""
     goals, groot = pair
     source = Source.open(goals)
     assert list(groot.modality.video) == ["front", "wrist", "subgoal"]
     for episode in source.indices:
         recorded = source.episode(episode)
         for name, camera in groot.modality.video.items():
-            images = recorded.frames(camera.original_key, range(len(recorded)))
+            images = recorded.frames(camera["original_key"], range(len(recorded)))
             wanted = np.stack([image.pixels for image in images])
             shown = groot.frames(episode, name).astype(int)
             for picture, own in zip(shown, wanted, strict=True):
@@ -258,19 +251,10 @@ def test_every_frame_is_the_recorded_one_at_its_time(pair):
                 mine = np.abs(picture - own).mean()
                 # Noise of the recorded pictures is lost at half the colour resolution.
                 assert mine == errors.min() < 9, (episode, name)
-
-
-def test_a_recorded_video_is_copied_where_it_can_be_cut(pair):
-    goals, groot = pair
-    source = Source.open(goals)
-    for camera in source.cameras:
-        for episode in source.indices[:3]:
-            recorded = source.episode(episode)
-            if not recorded.is_video(camera):
-                continue
-            video, pts = recorded.locate(camera, range(len(recorded)))
-            written = groot.path(groot.info.video_path, episode, camera)
-            assert (encoded(written) == encoded(video.path, pts)) == (pts[0] in video.keyframes)
+            if recorded.is_video(camera["original_key"]):
+                video, pts = recorded.locate(camera["original_key"], range(len(recorded)))
+                written = groot.path(groot.info.video_path, episode, camera["original_key"])
+                assert (encoded(written) == encoded(video.path, pts)) == (pts[0] in video.keyframes)
 
 
 def encoded(path: Path, pts: list[int] | None = None) -> list[bytes]:
@@ -278,23 +262,7 @@ def encoded(path: Path, pts: list[int] | None = None) -> list[bytes]:
         return [bytes(p) for p in container.demux(video=0) if p.size and (pts is None or p.pts in pts)]
 
 
-def test_statistics_are_those_of_all_frames(pair):
-    _, groot = pair
-    numbers = {n for n, f in groot.info.features.items() if f["dtype"] != "video"}
-    assert set(groot.stats) == numbers
-    rows = pd.concat([groot.rows(e.episode_index) for e in groot.episodes])
-    for name, stats in groot.stats.items():
-        values = np.vstack([np.asarray(value, np.float32) for value in rows[name]])
-        assert stats.mean == pytest.approx(values.mean(axis=0), rel=1e-4)
-        assert stats.std == pytest.approx(values.std(axis=0), rel=1e-4, abs=1e-5)
-        assert (stats.min, stats.max) == (values.min(axis=0).tolist(), values.max(axis=0).tolist())
-        assert stats.q01 == pytest.approx(np.quantile(values, 0.01, axis=0))
-        assert stats.q99 == pytest.approx(np.quantile(values, 0.99, axis=0))
-
-
 def test_lerobot_takes_it_for_v21_and_brings_it_back_to_v30(pair, tmp_path):
-    import shutil
-
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
     from lerobot.scripts.convert_dataset_v21_to_v30 import convert_dataset
 
@@ -349,11 +317,8 @@ def test_features_of_any_name_are_found_by_their_parts(video_dataset, annotated,
     if layout is not None:
         set_layout(goals, layout)
     export_groot(goals, tmp_path / "out")
-    groot, recorded = Groot(tmp_path / "out"), Source.open(video_dataset).episode(0)
-    for kind, values in (("state", recorded.state), ("action", recorded.action)):
-        assert list(getattr(groot.modality, kind)) == ["arm", "gripper"]
-        both = [groot.part(0, kind, name) for name in ("arm", "gripper")]
-        assert np.array_equal(np.concatenate(both, axis=1), values)
+    groot = Groot(tmp_path / "out")
+    same_parts(groot, 0, Source.open(video_dataset).episode(0))
     assert {part.original_key for part in groot.modality.state.values()} == {names["observation.state"]}
 
 
@@ -368,20 +333,14 @@ def test_several_features_give_parts_under_their_names(video_dataset, annotated,
     assert [part.original_key for part in state.values()] == [None, None, "action", "action"]
 
 
-def test_a_state_that_nobody_names_is_asked_for(video_dataset, annotated, tmp_path):
-    source = renamed(video_dataset, tmp_path / "in", {"observation.state": "robot"})
-    goals = annotated(source, tmp_path / "goals", {0: {}})
-    said = fails("export", goals, "--to", "groot", "--out", tmp_path / "out")
-    assert "no feature is known to be the state, and GR00T wants one: annotate it with --layout" in said
-
-
 def indexed(groot: Groot, episode: int) -> list[str]:
     return [groot.tasks[index] for index in groot.rows(episode)["task_index"]]
 
 
 def test_frames_may_have_their_sub_tasks_as_task_index(annotated, video_dataset, tmp_path):
     goals = annotated(video_dataset, tmp_path / "goals", EPISODES)
-    goalreel("export", goals, "--to", "groot", "--out", tmp_path / "out", "--task-per-frame")
+    said = results("export", goals, "--to", "groot", "--out", tmp_path / "out", "--task-per-frame")
+    assert said == {"to": "groot", "out": str(tmp_path / "out"), "episodes": 3, "named": 2}
     groot = Groot(tmp_path / "out")
     for episode in range(3):
         assert indexed(groot, episode) == groot.language(episode, SUB_TASK)
@@ -395,8 +354,6 @@ def test_frames_may_have_their_sub_tasks_as_task_index(annotated, video_dataset,
 @pytest.mark.parametrize("per_frame", [False, True])
 def test_every_task_of_an_episode_is_there_on_its_frames(annotated, video_dataset, tmp_path, per_frame):
     """The owner's, with sub-tasks beside them that may or may not have been written as tasks."""
-    import shutil
-
     source = shutil.copytree(video_dataset, tmp_path / "in")
     tasks = pd.DataFrame(
         {"task_index": [0, 1, 2, 3]}, index=pd.Index([RECORDED, "pick it up", "", "drop it"])
@@ -440,8 +397,6 @@ def odd_columns(source: Path) -> Path:
 
 
 def test_odd_columns_are_left_out_and_said(annotated, video_dataset, tmp_path, caplog):
-    import shutil
-
     source = odd_columns(shutil.copytree(video_dataset, tmp_path / "in"))
     exported = export_groot(annotated(source, tmp_path / "goals", EPISODES), tmp_path / "out")
     assert exported == Exported(episodes=2, named=2)
@@ -464,14 +419,8 @@ def test_real_recordings_of_two_robots(real_dataset, annotated, tmp_path):
     for name, camera in groot.modality.video.items():
         shown = groot.frames(0, name)
         for index in (0, len(recorded) // 2, len(recorded) - 1):
-            (image,) = recorded.frames(camera.original_key, [index])
+            (image,) = recorded.frames(camera["original_key"], [index])
             assert np.abs(shown[index].astype(int) - image.pixels).mean() < 3, (name, index)
-
-
-def test_the_command_says_what_it_wrote(annotated, video_dataset, tmp_path):
-    goals = annotated(video_dataset, tmp_path / "goals", EPISODES)
-    said = goalreel("export", goals, "--to", "groot", "--out", tmp_path / "o", "--json")
-    assert json.loads(said) == {"to": "groot", "out": str(tmp_path / "o"), "episodes": 3, "named": 2}
 
 
 def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(annotated, video_dataset, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support.cli import fails, goalreel
+from support.cli import fails, results
 from support.killing import tree
 from support.recordings import renamed
 
@@ -113,27 +113,29 @@ def test_lerobots_reward_model_reads_the_stages_and_their_shares(out, processor)
     assert sorted(load_annotations_from_dataset(out, "sparse")) == [0, 1, 2, 3]
 
 
-def test_the_last_frames_of_a_whole_episode_are_complete(processor):
-    thirds = [0, 1 / 3, 2 / 3]
-    done = [*thirds, *(1 + t for t in thirds), *(2 + t for t in thirds)]
-    assert targets(processor, 0, "dense") == pytest.approx([*done, *[2.999] * 3], abs=1e-5)
+THIRDS, FIFTHS = [0, 1 / 3, 2 / 3], [0, 0.2, 0.4, 0.6, 0.8]
+TARGETS = {
+    "the last frames of a whole episode are complete": (
+        0,
+        [*(n + t for n in range(3) for t in THIRDS), *[2.999] * 3],
+    ),
+    "after a step in vain nothing more is done": (1, [*(n + t for n in range(2) for t in THIRDS), 2, 2, 2]),
+    "on frames that may not be said the step before stays complete": (
+        2,
+        [*FIFTHS, *[1.0] * 5, *(2 + f for f in FIFTHS)],
+    ),
+    "an episode without annotation": (3, [0] * 6),
+}
 
 
-def test_after_a_step_in_vain_nothing_more_is_done(processor):
-    thirds = [0, 1 / 3, 2 / 3]
-    done = [*thirds, *(1 + t for t in thirds)]
-    assert targets(processor, 1, "dense") == pytest.approx([*done, 2, 2, 2], abs=1e-5)
-
-
-def test_on_frames_that_may_not_be_said_the_step_before_stays_complete(processor):
-    fifths = [0, 0.2, 0.4, 0.6, 0.8]
-    wanted = [*fifths, *[1.0] * 5, *(2 + f for f in fifths)]
-    assert targets(processor, 2, "dense") == pytest.approx(wanted, abs=1e-5)
+@pytest.mark.parametrize("case", TARGETS)
+def test_the_targets_of_frames(case, processor):
+    episode, wanted = TARGETS[case]
+    assert targets(processor, episode, "dense") == pytest.approx(wanted, abs=1e-5)
 
 
 def test_an_episode_without_annotation_has_the_whole_as_its_stage_alone(processor, caplog):
-    assert targets(processor, 3, "sparse") == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 0.999], abs=1e-5)
-    assert targets(processor, 3, "dense") == [0] * 6
+    assert targets(processor, 3, "sparse") == pytest.approx([*FIFTHS, 0.999], abs=1e-5)
     with caplog.at_level(logging.WARNING):
         processor._validate_annotation_columns()
     assert "1/4 episodes have unusable annotations" in caplog.text
@@ -157,25 +159,20 @@ def test_the_columns_are_lerobots_in_every_file(out):
 
 def test_all_else_is_the_dataset_and_the_dataset_is_as_it_was(goals, dataset):
     before, out = tree(goals), goals.parent / "again"
-    export_sarm(goals, out)
+    said = results("export", goals, "--to", "sarm", "--out", out)
+    assert said == {"to": "sarm", "out": str(out), "episodes": 4, "named": 3}
     assert tree(goals) == before
-    changed = {name for name, was in before.items() if not name.startswith(".") and tree(out)[name] != was}
+    after = tree(out)
+    changed = {name for name, was in before.items() if not name.startswith(".") and after[name] != was}
     assert {str(Path(name).parent) for name in changed} == {"meta/episodes/chunk-000"}
-    assert set(tree(out)) - set(before) == {
-        "meta/temporal_proportions_sparse.json",
-        "meta/temporal_proportions_dense.json",
-    }
+    proportions = {f"meta/temporal_proportions_{kind}.json" for kind in ("sparse", "dense")}
+    assert set(after) - set(before) == proportions
     for path in (goals / "videos").rglob("*.mp4"):
         assert path.samefile(out / path.relative_to(goals))
     for path in [*(goals / "data").rglob("*.parquet"), *(goals / "meta").rglob("*.*")]:
         assert not path.samefile(out / path.relative_to(goals))
     assert len(dataset) == sum(LENGTHS)
     assert dataset[0]["task"] == "put the red block in the blue bowl"
-
-
-def test_the_command_says_what_it_wrote(goals, tmp_path):
-    said = json.loads(goalreel("export", goals, "--to", "sarm", "--out", tmp_path / "o", "--json"))
-    assert said == {"to": "sarm", "out": str(tmp_path / "o"), "episodes": 4, "named": 3}
 
 
 def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(
@@ -232,13 +229,10 @@ def test_what_is_told_in_spite_of_its_pictures_has_stages_too(annotated, video_d
     assert list(shares) == NAMES
 
 
-def test_stages_are_in_the_order_of_most_episodes():
+def test_stages_are_in_the_order_of_most_episodes_and_shares_are_means_over_those_that_have_the_stage():
     assert in_order([["b", "c"], ["a", "b", "c"], ["a", "c", "b"], ["a", "d", "c"]]) == ["a", "b", "d", "c"]
     assert sorted(in_order([["a", "b"], ["b", "c"], ["c", "a"]])) == ["a", "b", "c"]
     assert in_order([["x"], ["y", "x"], ["p", "q"]]) == ["y", "x", "p", "q"]
-
-
-def test_shares_are_means_over_the_episodes_that_have_the_stage():
     whole = [SarmStage("a", 0, 2), SarmStage("b", 2, 10)]
     twice = [SarmStage("a", 0, 3), SarmStage("b", 3, 4), SarmStage("a", 4, 5), SarmStage("b", 9, 9)]
     assert proportions([whole, twice]) == pytest.approx({"a": 0.5, "b": 0.5})

@@ -3,54 +3,29 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.provenance import named
 from support.recordings import make_dataset, moving_square
+from support.steady import Steady, contents
 
-from goalreel import (
-    Candidate,
-    Critic,
-    Edit,
-    Failure,
-    ModelSet,
-    Options,
-    Plan,
-    Step,
-    Task,
-    Verdict,
-    annotate,
-    load_models,
-    open_dataset,
-)
-from goalreel.annotator.options import Retry
+from goalreel import Failure, ModelSet, Options, annotate, load_models, open_dataset
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
 
-class Strict:
-    """Rejects every picture."""
-
-    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
-        return [Verdict(success=False) for _ in candidates]
-
-
-def work(root: Path, out: Path, critic: Critic | None = None, retry: Retry | None = None) -> Summary:
+def work(root: Path, out: Path, rejects: bool = False, **run) -> Summary:
     source = open_dataset(root)
     models = load_models("hindsight", recordings=Options().recorded(source))
-    return annotate(source, out, replace(models, critic=critic or models.critic), retry=retry)
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+    return annotate(source, out, replace(models, critic=Steady(accepts=0)) if rejects else models, **run)
 
 
 def record_more(root: Path) -> None:
@@ -62,8 +37,7 @@ def record_more(root: Path) -> None:
     dataset = LeRobotDataset.resume("local/test", root=root, rgb_encoder=encoder)
     for i in range(10):
         state = np.array([0.1 * i, 0.2, 0, float(not 3 <= i < 6)], np.float32)
-        picture = moving_square(i, 2)
-        frame = {"observation.images.front": picture, "observation.state": state, "action": state}
+        frame = {"observation.images.front": moving_square(i, 2), "observation.state": state, "action": state}
         dataset.add_frame({**frame, "task": "open the drawer"})
     dataset.save_episode()
     dataset.finalize()
@@ -85,25 +59,18 @@ def recorded(tmp_path_factory) -> Path:
     return make_dataset(root, (12, 9), cameras=["front"], data_files_size_in_mb=0.001)
 
 
-@pytest.mark.parametrize(("grow", "new"), [(record_more, 1), (merged, 2)])
+@pytest.mark.parametrize(
+    ("grow", "rejects", "new"), [(record_more, False, 1), (merged, False, 2), (record_more, True, 3)]
+)
 def test_a_dataset_that_grew_is_annotated_where_it_grew(
-    grow: Callable[[Path], None], new: int, recorded, tmp_path
+    grow: Callable[[Path], None], rejects: bool, new: int, recorded, tmp_path
 ):
+    """Together with what is tried again."""
     root = shutil.copytree(recorded, tmp_path / "in")
-    work(root, tmp_path / "out")
+    assert work(root, tmp_path / "out", rejects).unverified == 2 * rejects
     grow(root)
-    summary = work(root, tmp_path / "out")
-    assert (summary.annotated, summary.resumed, summary.clean) == (new, 2, True)
-    work(root, tmp_path / "once")
-    assert contents(tmp_path / "out") == contents(tmp_path / "once")
-
-
-def test_what_is_new_and_what_is_tried_again_go_together(recorded, tmp_path):
-    root = shutil.copytree(recorded, tmp_path / "in")
-    assert work(root, tmp_path / "out", Strict()).unverified == 2
-    record_more(root)
-    summary = work(root, tmp_path / "out", retry="unverified")
-    assert (summary.annotated, summary.unverified, summary.resumed) == (3, 0, 0)
+    summary = work(root, tmp_path / "out", retry="unverified" if rejects else None)
+    assert (summary.annotated, summary.resumed, summary.clean) == (new, 2 * (not rejects), True)
     work(root, tmp_path / "once")
     assert contents(tmp_path / "out") == contents(tmp_path / "once")
 
@@ -129,40 +96,36 @@ def test_an_episode_that_was_recorded_again_is_annotated_again(recorded, tmp_pat
     assert contents(tmp_path / "out") == contents(tmp_path / "once")
 
 
-class Half:
+class Half(Steady):
     """Plans, and cannot draw; it has `planned` the tasks of these ids."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.planned: list[str] = []
 
-    def plan(self, tasks: Sequence[Task]) -> list[Plan]:
+    def plan(self, tasks):
         self.planned += [task.id for task in tasks]
-        return [Plan(steps=(Step(name="a", instruction="i", prompt="p"),)) for _ in tasks]
+        return super().plan(tasks)
 
-    def edit(self, edits: Sequence[Edit]) -> list[Failure]:
-        return [Failure(stage="edit", message="no picture") for _ in edits]
-
-    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
-        return [Verdict(success=True) for _ in candidates]
+    def draw(self, edit):
+        return Failure(stage="edit", message="no picture")
 
 
 def test_an_answer_about_another_recording_is_asked_for_again(recorded, tmp_path):
     root, model = shutil.copytree(recorded, tmp_path / "in"), Half()
     model_set = ModelSet(model, model, model, named())
-    annotate(open_dataset(root), tmp_path / "out", model_set)
-    assert model.planned == ["episode_000000", "episode_000001"]
+    annotate(root, tmp_path / "out", model_set)
     edit_states(root, 1)
-    annotate(open_dataset(root), tmp_path / "out", model_set)
-    assert model.planned[2:] == ["episode_000001"]
+    annotate(root, tmp_path / "out", model_set)
+    assert model.planned == ["episode_000000", "episode_000001", "episode_000001"]
 
 
 def test_another_dataset_is_refused(recorded, tmp_path):
     work(recorded, tmp_path / "out")
     before = contents(tmp_path / "out")
-    other = shutil.copytree(recorded, tmp_path / "other")
+    other, slow = (shutil.copytree(recorded, tmp_path / name) for name in ("other", "slow"))
     edit_states(other, 0)
     edit_states(other, 1)
-    slow = shutil.copytree(recorded, tmp_path / "slow")
     info = json.loads((slow / "meta/info.json").read_text())
     (slow / "meta/info.json").write_text(json.dumps(info | {"fps": 5}))
     for root in (other, slow):
@@ -172,16 +135,13 @@ def test_another_dataset_is_refused(recorded, tmp_path):
 
 
 def test_a_video_of_other_pictures_is_another_recording(recorded, tmp_path):
-    import av
-
     root = shutil.copytree(recorded, tmp_path / "in")
     before = dict(Source.open(root).fingerprint().episodes)
     video = next((root / "videos").rglob("*.mp4"))
-    with closing(av.open(str(video))) as container:
+    with av.open(str(video)) as container:
         first = next(container.demux(video=0))
     data = bytearray(video.read_bytes())
     data[(first.pos or 0) + first.size - 1] ^= 1
     video.write_bytes(data)
     now = dict(Source.open(root).fingerprint().episodes)
-    assert now[0] != before[0]
-    assert now[1] == before[1]
+    assert [now[e] == before[e] for e in (0, 1)] == [False, True]

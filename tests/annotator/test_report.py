@@ -45,36 +45,24 @@ def attempt(shade: int, *, success: bool, text: str = "as wanted") -> Attempt:
 
 def board(index: int, text: str) -> Storyboard:
     """Four steps, one of each status; 100 frames."""
-    step = [Step(name=f"{text} {n}", instruction=f"{text} holds {n}", prompt=text) for n in range(4)]
-    cut = [Segment(start=25 * n, end=25 * n + 25) for n in range(4)]
     down = Failure(stage="edit", message=f"editor down {text}", reply="<b>busy</b>")
+    blurred = attempt(50, success=False, text=f"too blurred {text}")
+    parts = (
+        {"attempts": (blurred, attempt(200, success=True)), "status": "verified", "chosen": 1},
+        {"attempts": (attempt(90, success=False),), "status": "unverified", "chosen": 0},
+        {"attempts": (Attempt(prompt="p", seed=1, failure=down),), "status": "failed"},
+        {},
+    )
     steps = (
         StoryboardStep(
-            step=step[0],
-            segment=cut[0],
-            attempts=(
-                attempt(50, success=False, text=f"too blurred {text}"),
-                attempt(200, success=True),
-            ),
-            status="verified",
-            chosen=1,
-        ),
-        StoryboardStep(
-            step=step[1],
-            segment=cut[1],
-            attempts=(attempt(90, success=False),),
-            status="unverified",
-            chosen=0,
-        ),
-        StoryboardStep(
-            step=step[2],
-            segment=cut[2],
-            attempts=(Attempt(prompt="p", seed=1, failure=down),),
-            status="failed",
-        ),
-        StoryboardStep(step=step[3], segment=cut[3]),
+            step=Step(name=f"{text} {n}", instruction=f"{text} holds {n}", prompt=text),
+            segment=Segment(start=25 * n, end=25 * n + 25),
+            **part,
+        )
+        for n, part in enumerate(parts)
     )
-    return Storyboard(task=Task(id=str(index), instruction=text, image=picture(index % 256)), steps=steps)
+    task = Task(id=str(index), instruction=text, image=picture(index % 256))
+    return Storyboard(task=task, steps=tuple(steps))
 
 
 def episode(index: int, text: str = "stack the blocks") -> EpisodeView:
@@ -129,7 +117,7 @@ def test_a_small_report_is_one_page_that_carries_everything(tmp_path):
     # First frame; goal of two steps; four end frames; both attempts of the retried step.
     assert len(images) == 3 * (1 + 2 + 4 + 2)
     assert all(src and src.startswith("data:image/jpeg;base64,") for src in images)
-    for wanted in (
+    words = (
         "Preset",
         "hindsight",
         "too blurred",
@@ -138,47 +126,34 @@ def test_a_small_report_is_one_page_that_carries_everything(tmp_path):
         "7.5/10",
         "seed 50",
         "front · frame 99",
-    ):
-        assert wanted in page.text
+    )
+    assert [word for word in words if word not in page.text] == []
     for status in ("verified", "unverified", "failed", "skipped", "rejected", "accepted"):
         assert page.with_class(status), status
     assert (tmp_path / "sheets" / "episode_000002.png").is_file()
 
 
-def nasty(folder: Path, count: int) -> Path:
-    views = (episode(i, NASTY) for i in range(count))
-    write_report(views, folder, title=NASTY, summary={NASTY: NASTY})
-    return folder
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory) -> Path:
-    """A report of two pages and an index, with text that would break a careless one. Read only."""
-    return nasty(tmp_path_factory.mktemp("pages"), PAGE_STEPS // 4 + 1)
-
-
-def test_what_a_dataset_says_is_escaped(pages, tmp_path):
-    for path in (*pages.glob("*.html"), *nasty(tmp_path, 2).glob("*.html")):
-        page = Reader(path)
+def test_what_a_dataset_says_is_escaped_and_no_page_points_outside(tmp_path):
+    one, many = tmp_path / "one", tmp_path / "many"
+    for folder, count in ((one, 2), (many, PAGE_STEPS // 4 + 1)):
+        views = (episode(i, NASTY) for i in range(count))
+        write_report(views, folder, title=NASTY, summary={NASTY: NASTY}, sheets=False)
+    paths = [*one.glob("*.html"), *many.glob("*.html")]
+    assert len(paths) == 1 + 3
+    for path in paths:
+        page, text = Reader(path), path.read_text(encoding="utf-8")
         assert sum(tag == "script" and "type" not in attrs for tag, attrs in page.tags) == 1
         assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
-        assert all((attrs.get("src") or "data:")[:5] != "x" for _, attrs in page.tags)
         assert NASTY in page.text
-        assert "<b>busy" not in path.read_text(encoding="utf-8")
-
-
-def test_no_page_points_outside(pages):
-    files = list(pages.glob("*.html"))
-    assert len(files) == 3
-    for path in files:
-        text = path.read_text(encoding="utf-8")
+        assert "<b>busy" not in text
         assert not re.search(r"(https?:|ftp:|wss?:|[\"'(=]\s*//)", re.sub(r"base64,[\w+/=]+", "", text))
         assert "default-src 'none'" in text
-        for _, attrs in Reader(path).tags:
-            for name in ("href", "src"):
-                target = attrs.get(name)
-                if target and not target.startswith(("data:", "#")):
-                    assert (pages / target.split("#")[0]).is_file(), target
+        for target in (attrs.get(name) for _, attrs in page.tags for name in ("href", "src")):
+            if target and not target.startswith(("data:", "#")):
+                assert (path.parent / target.split("#")[0]).is_file(), target
+    found = listed(many / "index.html")
+    assert found["texts"].count(NASTY) == 1, "each text once"
+    assert {found["texts"][row[5]] for row in found["rows"]} == {NASTY}
 
 
 def test_many_episodes_are_paged_and_linked(tmp_path):
@@ -190,13 +165,9 @@ def test_many_episodes_are_paged_and_linked(tmp_path):
         assert (episode, page, thumbnail) == (i, i // PAGE_EPISODES + 1, 1)
         assert f'id="episode-{i}"' in (tmp_path / f"page-{page:04d}.html").read_text(encoding="utf-8")
         assert (tmp_path / f"thumbs/episode_{i:06d}.jpg").is_file()
-    middle = Reader(tmp_path / "page-0002.html")
-    assert [a["href"] for t, a in middle.tags if t == "a" and a.get("rel") == "next"] == [
-        "page-0003.html"
-    ] * 2
-    assert [a["href"] for t, a in middle.tags if t == "a" and a.get("rel") == "prev"] == [
-        "page-0001.html"
-    ] * 2
+    middle = [(a.get("rel"), a["href"]) for t, a in Reader(tmp_path / "page-0002.html").tags if a.get("rel")]
+    links = [("prev", "page-0001.html"), ("next", "page-0003.html")]
+    assert [link for link in middle if link[0] != "icon"] == 2 * links
     assert not [a for t, a in Reader(tmp_path / "page-0003.html").tags if a.get("rel") == "next"]
 
 
@@ -207,36 +178,24 @@ def listed(index: Path) -> dict:
     return json.loads(found)
 
 
-def test_a_list_cannot_end_its_script_element_and_says_each_text_once(pages):
-    found = listed(pages / "index.html")
-    assert found["texts"].count(NASTY) == 1
-    assert {found["texts"][row[5]] for row in found["rows"]} == {NASTY}
-
-
 def test_a_second_report_replaces_the_first_and_nothing_else(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     write_report(map(plain, range(PAGE_EPISODES + 3)), tmp_path, title="x", summary={})
     write_report(map(plain, range(2)), tmp_path, title="x", summary={})
-    assert {p.name for p in tmp_path.rglob("*") if p.is_file()} == {
-        "notes.txt",
-        "index.html",
-        "episode_000000.png",
-        "episode_000001.png",
-    }
+    left = {p.name for p in tmp_path.rglob("*") if p.is_file()}
+    assert left == {"notes.txt", "index.html", "episode_000000.png", "episode_000001.png"}
 
 
-def test_pages_are_bounded_in_bytes(tmp_path):
-    noise = np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)
-
-    def heavy() -> Iterator[EpisodeView]:
-        for i in range(PAGE_EPISODES):
-            view = episode(i)
-            yield EpisodeView(i, "t", "x", view.storyboard, 10, 100, (Image(noise),) * 4)
-
-    write_report(heavy(), tmp_path, title="x", summary={}, sheets=False)
-    sizes = [p.stat().st_size for p in tmp_path.glob("page-*.html")]
+def test_pages_are_bounded_in_bytes_and_steps(tmp_path):
+    noise = (Image(np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)),) * 4
+    heavy = (replace(episode(i), end_frames=noise) for i in range(PAGE_EPISODES))
+    write_report(heavy, tmp_path / "heavy", title="x", summary={}, sheets=False)
+    sizes = [p.stat().st_size for p in (tmp_path / "heavy").glob("page-*.html")]
     assert len(sizes) > 1
     assert max(sizes) < PAGE_BYTES + 100_000
+    write_report(map(episode, range(11)), tmp_path, title="x", summary={}, sheets=False)
+    steps = [len(Reader(path).with_class("step")) for path in sorted(tmp_path.glob("page-*.html"))]
+    assert steps == [10 * 5, 5], "with the first frames"
 
 
 def test_episodes_stream_through(tmp_path):
@@ -255,10 +214,15 @@ def test_episodes_stream_through(tmp_path):
     assert max(held) <= 1
 
 
-def test_the_time_line_is_proportional():
+def test_the_time_line_is_proportional_and_its_ticks_are_few_round_and_inside():
     found = list(bars(episode(0)))
     assert [(b.left, b.width) for b in found] == [(0, 25), (25, 25), (50, 25), (75, 25)]
     assert found[1].text == "stack the blocks 1 · 2.5–5.0 s · unverified"
+    for seconds in (0.01, 0.5, 1, 7.3, 59, 3600, 1e6):
+        marks = list(ticks(seconds))
+        assert 2 <= len(marks) <= 7
+        assert marks[0] == (0, "0 s")
+        assert all(0 <= at <= 100 + 1e-6 for at, _ in marks)
 
 
 def test_what_was_tried_in_vain_is_not_shown_as_done(tmp_path):
@@ -271,14 +235,6 @@ def test_what_was_tried_in_vain_is_not_shown_as_done(tmp_path):
     write_report([view], tmp_path, title="t", summary={})
     assert "2.5 s · tried in vain</p>" in (tmp_path / "index.html").read_text()
     assert contact_sheet(view).pixels.tobytes() != contact_sheet(episode(0)).pixels.tobytes()
-
-
-@pytest.mark.parametrize("seconds", [0.01, 0.5, 1, 7.3, 59, 3600, 1e6])
-def test_ticks_are_few_round_and_inside(seconds):
-    found = list(ticks(seconds))
-    assert 2 <= len(found) <= 7
-    assert found[0] == (0, "0 s")
-    assert all(0 <= at <= 100 + 1e-6 for at, _ in found)
 
 
 def test_an_episode_that_failed_says_why(tmp_path):
@@ -294,36 +250,12 @@ def test_an_episode_that_failed_says_why(tmp_path):
         assert wanted in page.text
 
 
-def test_an_empty_report_says_so(tmp_path):
+def test_what_is_odd_is_still_written_or_refused(tmp_path):
     assert "No episodes." in Reader(write_report([], tmp_path, title="x", summary={})).text
-
-
-def test_text_without_a_utf8_form_is_still_written(tmp_path):
-    view = plain(0)
-    view = EpisodeView(0, "odd \ud800 name", "x\x00y", view.storyboard, 10, 20)
+    view = replace(plain(0), title="odd \ud800 name", instruction="x\x00y")
     assert "odd ? name" in Reader(write_report([view], tmp_path, title="x", summary={})).text
-
-
-def test_an_episode_comes_once(tmp_path):
-    with pytest.raises(ValueError, match="episode 4 came twice"):
-        write_report([plain(4), plain(4)], tmp_path, title="x", summary={})
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"length": -1}, "length >= 0"),
-        ({"fps": float("nan")}, "fps > 0"),
-        ({"index": -1}, "index >= 0"),
-        ({"length": 60}, r"segment \[50, 75\) ends after"),
-        ({"end_frames": (None,)}, "1 end frames for 4 steps"),
-    ],
-)
-def test_parts_that_do_not_fit_are_refused(change, words):
-    parts = {"index": 0, "title": "t", "instruction": "i", "fps": 10.0, "length": 100}
-    parts |= {"storyboard": board(0, "stack"), "end_frames": ()}
-    with pytest.raises(ValueError, match=words):
-        EpisodeView(**(parts | change))
+    with pytest.raises(ValueError, match=r"segment \[50, 75\) ends after the last of 60 frames"):
+        EpisodeView(0, "t", "i", board(0, "stack"), length=60)
 
 
 def shares(pixels: np.ndarray, colour: tuple[int, int, int], tolerance: int = 12) -> float:
@@ -414,8 +346,6 @@ def test_a_contact_sheet_keeps_proportions_and_wraps():
     narrow = contact_sheet(episode(0), width=400)
     assert narrow.size[0] == 400
     assert narrow.size[1] > 4 * 200
-    with pytest.raises(ValueError, match="at least 160"):
-        contact_sheet(episode(0), width=100)
 
 
 def test_a_page_about_one_storyboard_says_its_instruction_once(tmp_path):
@@ -476,9 +406,3 @@ def test_a_reader_hears_of_a_background_only_where_it_moved(tmp_path):
         "moved by +4.0, +0.0 px, scaled by +0.0 %: corrected.",
         "not measurable: too few corners.",
     ]
-
-
-def test_pages_are_bounded_in_steps(tmp_path):
-    write_report(map(episode, range(11)), tmp_path, title="x", summary={}, sheets=False)
-    steps = [len(Reader(path).with_class("step")) for path in sorted(tmp_path.glob("page-*.html"))]
-    assert steps == [10 * 5, 5]  # with the first frames

@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 from support.cli import fails, goalreel, invoke
 from support.places import SUPPORT
-from support.provenance import named
-from support.scripted_models import Scripted
+from support.steady import contents
 
-from goalreel.annotator.annotate import annotate, build_records, open_dataset
-from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
+from goalreel.annotator.annotate import open_dataset
+from goalreel.datasets.records import FOLDER, Records, Shard
 from goalreel.errors import InputError
-from goalreel.models.model_set import ModelSet
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +51,8 @@ def test_what_runs_beside_a_shard(sharded_dataset, whole, tmp_path):
     out = tmp_path / "out"
     kept = json.loads((whole / FOLDER / "settings.json").read_text())
     work = ("annotate", sharded_dataset, "--out", out)
+    assert "no records there" in fails("build", out)
+    assert not out.exists()
     source = open_dataset(sharded_dataset).fingerprint()
     with Records.open(out, kept["settings"], source, Shard(1, 2)):
         assert f"{out}: shard 1/2 is running" in fails(*work, "--shard", "1/2")
@@ -88,52 +84,9 @@ def test_shards_on_machines_that_share_no_files(sharded_dataset, tmp_path):
     assert contents(out) == contents(tmp_path / "once")
 
 
-def test_nothing_to_build_from(sharded_dataset, tmp_path):
-    assert "no records there" in fails("build", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_shard_looks_at_no_file_of_another(sharded_dataset, whole, tmp_path):
     out, root = shutil.copytree(whole, tmp_path / "out"), shutil.copytree(sharded_dataset, tmp_path / "in")
     last = sorted((root / "data").rglob("*.parquet"))[-1]
     last.write_bytes(b"not read by the first shard")
     goalreel("annotate", root, "--out", out, "--shard", "1/4")
     assert f"{last}: not readable" in fails("build", out, "--source", root)
-
-
-class Dying(Scripted):
-    """Its editor gets a Ctrl-C after `edits`."""
-
-    def __init__(self, edits: int = 1000):
-        super().__init__(salt=1, fail_percent=0)
-        self.edits = edits
-
-    def edit(self, edits):
-        if sum(self.calls["edit"]) >= self.edits:
-            raise KeyboardInterrupt
-        return super().edit(edits)
-
-
-def test_a_shard_that_goes_on_asks_no_model_twice(sharded_dataset, tmp_path):
-    def work(out: str, model: Scripted, shard: Shard | None = None) -> None:
-        model_set = ModelSet(
-            model,
-            model,
-            model,
-            named("steady", "steady", "steady"),
-        )
-        annotate(
-            open_dataset(sharded_dataset), tmp_path / out, model_set, batch_size=2, in_flight=2, shard=shard
-        )
-
-    one, first, second, third = Scripted(1, 0), Dying(3), Dying(), Dying()
-    work("whole", one)
-    with pytest.raises(KeyboardInterrupt):
-        work("out", first, Shard(1, 2))
-    work("out", second, Shard(1, 2))
-    work("out", third, Shard(2, 2))
-    for stage, sizes in one.calls.items():
-        assert sum(sum(model.calls[stage]) for model in (first, second, third)) == sum(sizes)
-    assert build_records(tmp_path / "out") == []
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-    assert not (tmp_path / "out" / LOCAL / "answers").exists()
