@@ -13,6 +13,7 @@ from support.cli import fails, goalreel, invoke
 from support.faults import EPISODES, FRONT, WRIST, column
 from support.places import SUPPORT
 from support.review import change, review_page
+from support.steady import contents
 
 from goalreel.annotator.annotate import annotate as annotate_with
 from goalreel.annotator.annotate import open_dataset
@@ -33,10 +34,6 @@ def annotate(root: Path, out: Path, options: Options | None = None, **chosen: ob
     source, options = open_dataset(root), options or Options()
     models = load("hindsight", recordings=options.recorded(source))
     return annotate_with(source, out, models, options, **chosen)
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -102,32 +99,21 @@ def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
     assert 0 < again.dataset_steps.total() < summary.dataset_steps.total()
 
 
-def test_other_settings_are_refused(video_dataset, annotated):
-    message = fails("annotate", video_dataset, "--out", annotated, "--granularity", "phase")
-    assert "granularity was 'event' and is now 'phase'" in message
-
-
-def test_a_second_pass_over_the_result(annotated, tmp_path):
-    out = tmp_path / "again"
-    summary = annotate(annotated, out, Options(granularity="phase", replace_rows=True))
-    assert summary.annotated == 3
-    assert summary.camera == "observation.images.front", "never the sub-goal camera itself"
-    show(out, tmp_path / "report")
-
-
-def test_one_episode_later_leaves_the_others_untouched(annotated, video_dataset, tmp_path):
+def test_a_second_pass_over_one_episode_leaves_the_others_untouched(annotated, tmp_path):
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     out = tmp_path / "again"
-    annotate(annotated, out, Options(granularity="phase", replace_rows=True), episodes=[2])
+    summary = annotate(annotated, out, Options(granularity="phase", replace_rows=True), episodes=[2])
+    assert summary.camera == "observation.images.front", "never the sub-goal camera itself"
     one, two = LeRobotDataset("local/a", root=annotated), LeRobotDataset("local/b", root=out)
-    changed = set()
-    for i in range(len(one)):
-        a, b = one[i], two[i]
-        same = a["language_persistent"] == b["language_persistent"] and bool((a[KEY] == b[KEY]).all())
-        if not same:
-            changed.add(int(a["episode_index"]))
+    pairs = [(one[i], two[i]) for i in range(len(one))]
+    changed = {
+        int(a["episode_index"])
+        for a, b in pairs
+        if a["language_persistent"] != b["language_persistent"] or (a[KEY] != b[KEY]).any()
+    }
     assert changed == {2}
+    show(out, tmp_path / "report")
 
 
 def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path, caplog):
@@ -143,20 +129,19 @@ def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path, caplo
     assert "a warning: episode 1: meta/episodes says 8 frames" in caplog.text
 
 
-@pytest.mark.parametrize("camera", [FRONT, WRIST])
-def test_what_lerobot_could_not_read_is_refused_before_anything_is_written(camera, sharded_dataset, tmp_path):
+@pytest.mark.parametrize("missing", [FRONT, WRIST, "data"])
+def test_what_lerobot_could_not_read_is_refused_before_anything_is_written(
+    missing, sharded_dataset, tmp_path
+):
     root, out = shutil.copytree(sharded_dataset, tmp_path / "in"), tmp_path / "out"
-    (root / "videos" / camera / "chunk-000/file-001.mp4").unlink()
+    kind, suffix = ("data", "parquet") if missing == "data" else (f"videos/{missing}", "mp4")
+    path = root / kind / f"chunk-000/file-001.{suffix}"
+    path.unlink()
     line = fails("annotate", root, "--out", out)
-    assert f"{camera}/chunk-000/file-001.mp4: the video file is missing (episode 1)" in line
-    assert not out.exists()
-
-
-def test_a_missing_data_file_is_one_line_before_anything_is_written(video_dataset, tmp_path):
-    root, out = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "out"
-    (root / "data/chunk-000/file-000.parquet").unlink()
-    assert "episode 0: " in (line := fails("annotate", root, "--out", out))
-    assert line.endswith("file-000.parquet is missing: copy the dataset again")
+    if missing == "data":
+        assert f"{path} is missing: copy the dataset again" in line
+    else:
+        assert f"{missing}/chunk-000/file-001.mp4: the video file is missing (episode 1)" in line
     assert not out.exists()
 
 
@@ -190,19 +175,27 @@ def test_two_runs_into_one_out(video_dataset, annotated, tmp_path):
         assert "another goalreel run" in fails("annotate", video_dataset, "--out", out)
 
 
-def test_command_line_errors_are_one_line(video_dataset, annotated, tmp_path):
-    out = tmp_path / "out"
-    assert "not a LeRobot dataset" in fails("annotate", tmp_path, "--out", out)
-    assert "no camera 'top'" in fails("annotate", video_dataset, "--out", out, "--camera", "top")
-    assert "no episode 3; it has 3 from 0 to 2" in fails(
-        "annotate", video_dataset, "--out", out, "--episodes", "0-7"
-    )
-    assert "such as 0-4,7" in fails("annotate", video_dataset, "--out", out, "--episodes", "first")
-    assert "no preset 'magic'" in fails("annotate", video_dataset, "--out", out, "--preset", "magic")
-    assert "use --planner kinematic" in fails(
-        "annotate", video_dataset, "--out", out, "--planner", "openai:m@http://127.0.0.1:9/v1"
-    )
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--camera", "top"), "no camera 'top'"),
+        (("--episodes", "0-7"), "no episode 3; it has 3 from 0 to 2"),
+        (("--episodes", "first"), "such as 0-4,7"),
+        (("--preset", "magic"), "no preset 'magic'"),
+        (("--planner", "openai:m@http://127.0.0.1:9/v1"), "use --planner kinematic"),
+    ],
+    ids=" ".join,
+)
+def test_options_that_do_not_fit_are_one_line(words, said, video_dataset, tmp_path):
+    assert said in fails("annotate", video_dataset, "--out", tmp_path / "out", *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_that_do_not_fit_are_one_line(video_dataset, annotated, tmp_path):
+    assert "not a LeRobot dataset" in fails("annotate", tmp_path, "--out", tmp_path / "out")
     assert "never" in fails("annotate", video_dataset, "--out", video_dataset / "inside")
     assert "no annotated episode" in fails("show", video_dataset)
     assert "episode 9 is not annotated" in fails("show", annotated, "--episodes", "9")
-    assert not out.exists()
+    message = fails("annotate", video_dataset, "--out", annotated, "--granularity", "phase")
+    assert "granularity was 'event' and is now 'phase'" in message
+    assert not (tmp_path / "out").exists()

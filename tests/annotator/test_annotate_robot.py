@@ -4,6 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from goalreel.annotator.annotate import annotate
@@ -31,22 +33,14 @@ def of_type(root: Path, out: Path, robot_type: str | None) -> Path:
 @pytest.fixture
 def vague(video_dataset, tmp_path) -> Path:
     """A dataset of which nothing tells the closed end: 0 or 1, one episode of each rest."""
-    import pyarrow.parquet as pq
-
     root = of_type(video_dataset, tmp_path / "vague", None)
     for path in root.glob("data/**/*.parquet"):
         table = pq.read_table(path)
         for name in ("observation.state", "action"):
-            rows = [
-                [*row[:3], 1 - row[3] if episode == 1 else row[3]]
-                for row, episode in zip(
-                    table[name].to_pylist(), table["episode_index"].to_pylist(), strict=True
-                )
-            ]
+            rows = zip(table[name].to_pylist(), table["episode_index"].to_pylist(), strict=True)
+            turned = [[*row[:3], 1 - row[3] if episode == 1 else row[3]] for row, episode in rows]
             at = table.column_names.index(name)
-            import pyarrow as pa
-
-            table = table.set_column(at, table.field(at), pa.array(rows, table.field(at).type))
+            table = table.set_column(at, table.field(at), pa.array(turned, table.field(at).type))
         pq.write_table(table, path)
     return root
 
@@ -64,16 +58,13 @@ def test_what_was_understood_is_in_summary_settings_and_card(video_dataset, tmp_
     assert "- closed: `low` (given: by --layout)" in (given.out / "README.md").read_text()
 
 
-def test_a_run_that_does_not_know_the_closed_end_asks_for_it(vague, tmp_path):
+def test_a_run_that_does_not_know_the_closed_end_asks_for_it_where_motion_is_read(vague, tmp_path):
     with pytest.raises(InputError, match="say --layout closed=low or --layout closed=high") as refused:
         run(vague, tmp_path / "out")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
     assert run(vague, tmp_path / "out", Options(layout="closed=low")).annotated == 3
-
-
-def test_models_that_read_no_motion_do_not_ask(vague, tmp_path):
-    summary = run(vague, tmp_path / "out", planner="rows")
+    summary = run(vague, tmp_path / "rows", planner="rows")
     assert summary.robot is not None
     assert summary.robot.unknown
 

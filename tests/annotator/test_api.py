@@ -2,43 +2,32 @@
 
 from pathlib import Path
 
-import numpy as np
 import PIL.Image
 import pytest
 from support.serving_models import picture
+from support.steady import Steady
 
 import goalreel
-from goalreel import Candidate, Edit, Failure, Image, InputError, ModelSet, Plan, Step, Task, Verdict
+from goalreel import InputError, ModelSet, Task
 from goalreel.types import DoneStep
 
 FRAME = picture(1, (64, 48))
 
 
-class OneStep:
-    """Plans one step, whatever is asked."""
+class Planning(Steady):
+    """Keeps what it was asked to plan; draws without a picture too."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.tasks: list[Task] = []
 
-    def plan(self, tasks: list[Task]) -> list[Plan | Failure]:
+    def plan(self, tasks):
         self.tasks += tasks
-        return [Plan(steps=(Step(name="s", instruction="it is so", prompt="make it so"),)) for _ in tasks]
-
-
-class Darker:
-    def edit(self, edits: list[Edit]) -> list[Image | Failure]:
-        return [
-            Image(e.image.pixels // 2) if e.image else Image(np.zeros((8, 8, 3), np.uint8)) for e in edits
-        ]
-
-
-class Yes:
-    def judge(self, candidates: list[Candidate]) -> list[Verdict | Failure]:
-        return [Verdict(success=True) for _ in candidates]
+        return super().plan(tasks)
 
 
 def own() -> dict[str, object]:
-    return {"planner": OneStep(), "editor": Darker(), "critic": Yes()}
+    return {"planner": Planning(), "editor": Steady(), "critic": Steady()}
 
 
 def test_a_dataset_is_annotated_in_one_call(video_dataset, tmp_path):
@@ -53,20 +42,12 @@ def test_a_dataset_is_annotated_in_one_call(video_dataset, tmp_path):
 def test_annotating_with_a_model_of_ones_own(video_dataset, tmp_path):
     """The other two are the preset's, and its editor finds its pictures by the plan's segments."""
 
-    class Agreeable(Yes):
-        asked = 0
-
-        def judge(self, candidates):
-            Agreeable.asked += len(candidates)
-            return super().judge(candidates)
-
+    critic, source = Steady(), goalreel.open_dataset(video_dataset)
     options = goalreel.Options(granularity="subtask")
-    summary = goalreel.annotate(
-        goalreel.open_dataset(video_dataset), tmp_path / "out", options=options, critic=Agreeable()
-    )
+    summary = goalreel.annotate(source, tmp_path / "out", options=options, critic=critic)
     assert summary.annotated == 3
     assert summary.steps.keys() == {"verified"}
-    assert Agreeable.asked == summary.steps["verified"]
+    assert critic.asked["judge"] == summary.steps["verified"]
 
 
 @pytest.fixture
@@ -81,13 +62,9 @@ def pictures(tmp_path) -> dict[str, object]:
 @pytest.mark.parametrize("form", ["path", "name", "array", "pil", "image"])
 def test_a_picture_in_any_form(form, pictures):
     board = goalreel.plan(pictures[form], "dim the light", **own())
+    pictures["array"][:] = 0  # an array stays its owner's
     assert board.complete
     assert board.task == Task(id="task", instruction="dim the light", image=FRAME)
-
-
-def test_an_array_stays_its_owners(pictures):
-    goalreel.plan(pictures["array"], "dim the light", **own())
-    pictures["array"][:] = 0
 
 
 def test_instruction_and_picture_in_either_order(pictures, tmp_path):
@@ -117,17 +94,16 @@ def test_from_text_alone_and_with_more_pictures(pictures):
     )
 
 
-def test_one_model_of_ones_own_beside_a_presets(tmp_path):
+def test_models_of_ones_own_beside_a_presets(tmp_path):
     """The preset leaves the two others open; objects take their places."""
-    planner = OneStep()
-    board = goalreel.plan(
-        FRAME, "dim it", tmp_path, preset="api", planner=planner, editor=Darker(), critic=Yes()
-    )
+    models = own()
+    board = goalreel.plan(FRAME, "dim it", tmp_path, preset="api", **models)
     assert board.complete
-    assert [task.instruction for task in planner.tasks] == ["dim it"]
-    assert "test_api.OneStep" in (tmp_path / "index.html").read_text()
+    assert [task.instruction for task in models["planner"].tasks] == ["dim it"]
+    assert "test_api.Planning" in (tmp_path / "index.html").read_text()
+    del models["critic"]
     with pytest.raises(InputError, match="preset api leaves open which models to ask: give --critic"):
-        goalreel.plan(FRAME, "dim it", preset="api", planner=planner, editor=Darker())
+        goalreel.plan(FRAME, "dim it", preset="api", **models)
 
 
 @pytest.mark.lab
@@ -148,8 +124,12 @@ def test_nano_by_its_name():
     ("arguments", "keywords", "message"),
     [
         ((3, "dim it"), {}, r"a picture is a path, a NumPy array, a PIL image or a goalreel\.Image, not int"),
-        ((FRAME, "dim it"), {"planner": Darker()}, r"planner is .* with a method plan\(\), not .*\.Darker"),
-        ((FRAME, "dim it"), {"critic": Yes}, r"critic is .* with a method judge\(\), not the class Yes"),
+        ((FRAME, "dim it"), {"planner": FRAME}, r"planner is .* with a method plan\(\), not .*Image"),
+        (
+            (FRAME, "dim it"),
+            {"critic": Steady},
+            r"critic is .* with a method judge\(\), not the class Steady",
+        ),
         ((FRAME, "dim it"), {"models": "nano"}, r"models is a goalreel\.ModelSet, not str"),
         ((FRAME, "dim it", 7), own(), r"out is a folder's path, not int"),
         ((FRAME,), {"instruction": 7}, "an instruction is a str, not int"),

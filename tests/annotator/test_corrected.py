@@ -1,7 +1,13 @@
-"""What people corrected, in the dataset, in a run after that one, and in a corpus."""
+"""What people corrected: in the dataset, in a later run, in a corpus, and after a task was mended."""
 
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import pytest
-from support.cli import fails, goalreel
+from support.cli import fails, goalreel, invoke
+from support.person import says
 
 from goalreel.annotator.corpus.boards import find_boards
 from goalreel.annotator.show import read_storyboards
@@ -13,30 +19,22 @@ from goalreel.datasets.corrections.events import (
     SplitStep,
     TakeFrame,
 )
-from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 
 FRONT = "observation.images.front"
-EPISODE = 1
-
-
-def changes(out, length, *events, episode=EPISODE):
-    reviews = Reviews(Records(out / FOLDER, ""))
-    for event in events:
-        reviews.change(episode, length, reviews.look(episode, length).revision, "ann", event)
-    return reviews.look(episode, length).review
+OLD, NEW = "put the red block in the blue bowl", "put the red block in the green bowl"
 
 
 @pytest.fixture(scope="module")
 def reviewed(video_dataset, tmp_path_factory):
-    """(the annotated dataset, the episode as its person left it)."""
+    """(the annotated dataset, its episode 1 as a person left it)."""
     out = tmp_path_factory.mktemp("review") / "out"
     goalreel("annotate", video_dataset, "--out", out)
-    length = len(Source.open(video_dataset).episode(EPISODE))
-    return out, changes(
+    length = len(Source.open(video_dataset).episode(1))
+    return out, says(
         out,
-        length,
+        1,
         SplitStep(step="0", frame=length // 2),
         MoveBoundary(step="r2", edge="start", frame=length // 2 - 1),
         RenameStep(step="0", name="take the block"),
@@ -44,50 +42,52 @@ def reviewed(video_dataset, tmp_path_factory):
     )
 
 
-def rows(root, episode=EPISODE):
-    """(seconds, text) of the sub-task rows that lerobot's loader gives."""
+def told(root: Path) -> dict[int, tuple[str, list[dict]]]:
+    """Episode -> its task and its language rows, as lerobot gives them."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     dataset = LeRobotDataset("local/test", root=root, video_backend="pyav")
-    first = dataset.meta.episodes[episode]["dataset_from_index"]
-    found = dataset.hf_dataset[first]["language_persistent"]
-    return [(round(r["timestamp"], 3), r["content"]) for r in found if r["style"] == "subtask"]
+    firsts = [dataset.hf_dataset[dataset.meta.episodes[e]["dataset_from_index"]] for e in range(3)]
+    tasks = [str(dataset.meta.tasks.iloc[int(first["task_index"])].name) for first in firsts]
+    return {e: (tasks[e], first["language_persistent"] or []) for e, first in enumerate(firsts)}
 
 
 def shown(board):
     return [(s.step.name, s.segment, s.goal_image and s.goal_image.frame, s.status) for s in board.steps]
 
 
+def ends(out: Path) -> list[list[int]]:
+    return [[s.segment.end for s in board.steps if s.segment] for _, board in read_storyboards(out)]
+
+
 def test_build_writes_what_the_person_made_of_it(reviewed, video_dataset):
     out, review = reviewed
-    before = rows(out)
+    before = told(out)
     goalreel("build", out)
+    rows = [(r["timestamp"], r["content"]) for r in told(out)[1][1] if r["style"] == "subtask"]
+    assert told(out) != before
+    assert rows[0][1] == "take the block"
     fps = Source.open(video_dataset).fps
-    after = rows(out)
-    assert after != before
-    assert after[0][1] == "take the block"
-    assert [at for at, _ in after] == [round(s.segment.start / fps, 3) for s in review.steps]
-    board = dict(read_storyboards(out))[EPISODE]
+    assert [at for at, _ in rows] == pytest.approx([s.segment.start / fps for s in review.steps], abs=1e-3)
+    board = dict(read_storyboards(out))[1]
     assert [s.goal_image.frame for s in board.steps] == [s.goal.removeprefix("frame:") for s in review.steps]
 
 
 def test_their_steps_stay_in_a_run_with_other_settings(reviewed, video_dataset, tmp_path):
     out, review = reviewed
     other, plain = tmp_path / "other", tmp_path / "plain"
-    goalreel("annotate", video_dataset, "--out", plain, "--granularity", "phase")
-    goalreel("annotate", video_dataset, "--out", other, "--corrections", out, "--granularity", "phase")
+    work = ("annotate", video_dataset, "--granularity", "phase", "--out")
+    goalreel(*work, plain)
+    goalreel(*work, other, "--corrections", out)
     mine, without, theirs = (dict(read_storyboards(o)) for o in (other, plain, out))
-    assert [s.segment for s in mine[EPISODE].steps] == [s.segment for s in review.steps]
-    assert [s.step.name for s in mine[EPISODE].steps] == [s.step.name for s in theirs[EPISODE].steps]
-    assert mine[EPISODE].steps[1].goal_image.frame == review.steps[1].goal.removeprefix("frame:")
-    assert [s.segment for s in without[EPISODE].steps] != [s.segment for s in review.steps]
-    assert all(shown(mine[e]) == shown(without[e]) for e in mine if e != EPISODE)
-    record = Records(other / FOLDER, "")
-    assert [s.segment for s in record.original(EPISODE).steps] == [s.segment for s in review.steps]
-    goalreel(
-        "annotate", video_dataset, "--out", other, "--granularity", "phase"
-    )  # resumed, it changes nothing
-    assert shown(dict(read_storyboards(other))[EPISODE]) == shown(mine[EPISODE])
+    segments = [s.segment for s in review.steps]
+    assert [s.segment for s in mine[1].steps] == segments != [s.segment for s in without[1].steps]
+    assert [s.step.name for s in mine[1].steps] == [s.step.name for s in theirs[1].steps]
+    assert mine[1].steps[1].goal_image.frame == review.steps[1].goal.removeprefix("frame:")
+    assert all(shown(mine[e]) == shown(without[e]) for e in (0, 2))
+    assert [s.segment for s in Records(other / FOLDER, "").original(1).steps] == segments
+    goalreel(*work, other)
+    assert shown(dict(read_storyboards(other))[1]) == shown(mine[1]), "resumed, it changes nothing"
 
 
 def test_corrections_are_of_the_dataset_that_is_annotated(reviewed, video_dataset, image_dataset, tmp_path):
@@ -96,20 +96,72 @@ def test_corrections_are_of_the_dataset_that_is_annotated(reviewed, video_datase
     assert "holds no corrections: name what goalreel review was given" in said
     goalreel("annotate", image_dataset, "--out", tmp_path / "other", "--corrections", out)
     records = Records(tmp_path / "other" / FOLDER, "")
-    assert records.outline(EPISODE) == records.original(EPISODE)  # another recording
+    assert records.outline(1) == records.original(1)  # another recording
 
 
 def test_what_people_said_are_rows_of_the_highest_trust_with_their_type(video_dataset, tmp_path):
-    goalreel("annotate", video_dataset, "--out", tmp_path / "out")
-    lengths = {e: len(Source.open(video_dataset).episode(e)) for e in (0, 1, 2)}
-    changes(tmp_path / "out", lengths[0], GiveVerdict(verdict="accept"), episode=0)
-    changes(tmp_path / "out", lengths[1], FlagIssue(step="0", issue="wrong_picture", on=True), episode=1)
-    changes(tmp_path / "out", lengths[2], GiveVerdict(verdict="reject"), episode=2)
-    said = [board.human_verdicts for board in find_boards([tmp_path / "out"])]
-    assert {v.correction for v in said[0].values()} == {"accepted"}
-    assert all(v.success for v in said[0].values())
-    assert {at: (v.success, v.correction) for at, v in said[1].items()} == {(0, 0): (False, "wrong_picture")}
-    assert said[2] == {}  # which of its pictures is wrong, nobody said
-    boards = [board.load() for board in find_boards([tmp_path / "out"])]
+    out = tmp_path / "out"
+    goalreel("annotate", video_dataset, "--out", out)
+    says(out, 0, GiveVerdict(verdict="accept"))
+    says(out, 1, FlagIssue(step="0", issue="wrong_picture", on=True))
+    says(out, 2, GiveVerdict(verdict="reject"))
+    found = find_boards([out])
+    said = [{at: (v.success, v.correction) for at, v in board.human_verdicts.items()} for board in found]
+    assert set(said[0].values()) == {(True, "accepted")}
+    assert said[1] == {(0, 0): (False, "wrong_picture")}
+    assert said[2] == {}, "which of its pictures is wrong, nobody said"
+    boards = [board.load() for board in found]
     assert not boards[1].steps[0].attempts[0].verdict.success
-    assert not boards[2].complete  # so it is in no trajectory to learn
+    assert not boards[2].complete, "so it is in no trajectory to learn"
+
+
+@pytest.fixture
+def renamed(video_dataset, tmp_path) -> tuple[Path, Path]:
+    """(IN, OUT): in OUT a person moved an end of episode 1 and accepted it; then IN's task was mended."""
+    root, out = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "out"
+    goalreel("annotate", root, "--out", out)
+    frame = ends(out)[1][0] - 2
+    says(out, 1, MoveBoundary(step="0", edge="end", frame=frame), GiveVerdict(verdict="accept"))
+    goalreel("build", out)
+    index = pd.Index([NEW], name="task")
+    pd.DataFrame({"task_index": [0]}, index=index).to_parquet(root / "meta/tasks.parquet")
+    return root, out
+
+
+def words(out: Path) -> dict[int, set[str]]:
+    return {episode: {task, *(row["content"] for row in rows)} for episode, (task, rows) in told(out).items()}
+
+
+def test_build_keeps_what_a_person_made_and_says_what_to_annotate(renamed, caplog):
+    _, out = renamed
+    before = words(out)
+    result = invoke("build", out)
+    assert result.exit_code == 1
+    assert "without goal images: episodes 0,2" in result.stderr
+    warnings = [record.message for record in caplog.records if "labels have changed" in record.message]
+    assert len(warnings) == len(set(warnings)) == 3, "one for each episode"
+    assert ["person corrected are kept" in warning for warning in sorted(warnings)] == [False, True, False]
+    now = words(out)
+    assert now[1] == {text.replace(OLD, NEW) for text in before[1]}
+    assert now[0] == now[2] == {NEW}
+    frames = pd.read_parquet(out / "data/chunk-000/file-000.parquet")
+    pictured = {e: bool(np.any(~rows["subgoal_is_pad"])) for e, rows in frames.groupby("episode_index")}
+    assert (pictured[0], pictured[1]) == (False, True)
+
+
+def test_annotate_plans_anew_with_what_a_person_made(renamed, tmp_path, caplog):
+    root, out = renamed
+    corrected = ends(out)
+    for name, more in (("other", ("--corrections", out)), ("plain", ())):
+        goalreel("annotate", root, "--out", tmp_path / name, *more)
+    assert ends(tmp_path / "other") == corrected != ends(tmp_path / "plain")
+    caplog.clear()
+    goalreel("annotate", root, "--out", out, "--episodes", "0")
+    changed = [record.message for record in caplog.records if "labels have changed" in record.message]
+    assert len(changed) == len(set(changed)) == 4
+    kept = [message for message in changed if "person corrected are kept" in message]
+    assert ["episode_000001" in message for message in kept] == [True], "each is said once"
+    goalreel("annotate", root, "--out", out)
+    assert ends(out) == corrected
+    assert {board.task.instruction for _, board in read_storyboards(out)} == {NEW}
+    assert not any(OLD in text for texts in words(out).values() for text in texts)

@@ -7,34 +7,25 @@ from pathlib import Path
 import pytest
 from support.chat_server import ChatServer
 from support.cli import fails, invoke
+from support.person import says
+from support.steady import contents
 from support.watcher import text_of, watch
 
 from goalreel import Options, annotate, open_dataset
 from goalreel.annotator.annotate import accepted
 from goalreel.datasets.corrections.events import (
-    Correction,
     FlagIssue,
     GiveVerdict,
     MoveBoundary,
     RenameStep,
     SetOutcome,
 )
-from goalreel.datasets.corrections.reviews import Reviews
-from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.errors import DatasetError
 from goalreel.models import presets
 from goalreel.models.load import load
 
-LENGTHS = (12, 9, 15, 8)
 NAMES = [tuple(f"{what} {episode}" for what in ("reach", "grasp", "place")) for episode in range(4)]
-
-
-def says(reviewed: Path, episode: int, *changes: Correction) -> None:
-    """A person makes changes."""
-    reviews, length = Reviews(Records(reviewed / FOLDER, "")), LENGTHS[episode]
-    for change in changes:
-        revision = reviews.look(episode, length).revision
-        reviews.change(episode, length, revision, "ann", change)
 
 
 @pytest.fixture
@@ -146,9 +137,6 @@ def test_what_cannot_be_shown_is_one_line(sharded_dataset, reviewed, tmp_path):
 @pytest.mark.slow  # as in test_workers.py
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_workers_show_them_too(sharded_dataset, reviewed, tmp_path):
-    def contents(root: Path) -> dict[str, bytes]:
-        return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-
     with ChatServer(watch) as server:
         run(sharded_dataset, tmp_path / "whole", server, "--exemplars", reviewed)
         whole = asked(server)

@@ -1,6 +1,5 @@
 """A second editor, asked for what the first cannot draw: on the command line, in records and reports."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +10,6 @@ from support.cli import fails, goalreel, results
 from goalreel import load_storyboard
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image
-from goalreel.models.journal import Journal
 from goalreel.models.load import build_editor
 from goalreel.models.names import ModelName, ModelOptions
 from goalreel.models.registry import critics, editors, planners
@@ -128,23 +126,15 @@ def test_annotate_records_who_drew_what(painters, video_dataset, tmp_path):
     drawn = sum(len(painter.edits) for painter in painters.values())
     assert results("annotate", video_dataset, "--out", out, *models)["resumed"] == 1
     assert sum(len(painter.edits) for painter in painters.values()) == drawn
-
-
-def test_a_journal_tells_the_editors_apart(tmp_path):
-    journal, edit = Journal(tmp_path), Edit(task_id="t", step=0, attempt=0, image=None, prompt="p", seed=1)
-    both = [edit, edit.model_copy(update={"editor": 1})]
-    first, second = Painter(GREY), Painter(RED)
-
-    def ask(stage, requests):
-        return [(first, second)[r.editor].edit([r])[0] for r in requests]
-
-    def nobody(stage, requests):
-        raise AssertionError("asked again")
-
-    answers = journal.middleware({"edit": ["a", "b"]})(ask)("edit", both)
-    assert [int(a.pixels[0, 0, 0]) for a in answers if isinstance(a, Image)] == [GREY, RED]
-    assert journal.middleware({"edit": ["a", "b"]})(nobody)("edit", both) == answers
-    assert journal.middleware({"edit": "a"})(nobody)("edit", [edit]) == answers[:1]
+    results(
+        "annotate", video_dataset, "--out", tmp_path / "one", *MODELS, "--editor", "grey", "--episodes", 0
+    )
+    settings = Records(tmp_path / "one" / FOLDER, source="").settings()
+    assert settings["editor"] == "grey"
+    assert "references" not in settings, "as in those of older versions"
+    models = ("--editor", "hindsight", "--editor", "red")
+    said = fails("annotate", video_dataset, "--out", tmp_path / "out", *models)
+    assert "hindsight takes goal images from the recording: leave out other editors" in said
 
 
 @pytest.mark.parametrize(
@@ -161,12 +151,6 @@ def test_a_second_editor_that_is_none_is_one_line_before_any_work(name, said, pa
     assert asked(painters) == {"grey": [], "red": []}
 
 
-def test_frames_of_a_recording_stand_alone(painters, video_dataset, tmp_path):
-    models = ("--editor", "hindsight", "--editor", "red")
-    said = fails("annotate", video_dataset, "--out", tmp_path / "out", *models)
-    assert "hindsight takes goal images from the recording: leave out other editors" in said
-
-
 def test_the_parts_of_a_name():
     name = ModelName.parse("server:http://me:secret@h?concurrency=2 else qwen-image+openai:m@http://i/v1")
     assert [part.kind for part in name.alternatives] == ["server", ""]
@@ -179,15 +163,7 @@ def test_the_parts_of_a_name():
     assert ModelName.parse("red").labels == ()
 
 
-def test_an_edit_goes_to_the_editor_whose_number_it_carries(painters):
-    edit = Edit(task_id="t", step=0, attempt=0, image=None, prompt="p", seed=1)
-    edits = [edit.model_copy(update={"editor": n}) for n in (1, 0, 1)]
-    drawn = build_editor("grey else red").edit(edits)
-    assert [int(a.pixels[0, 0, 0]) for a in drawn if isinstance(a, Image)] == [RED, GREY, RED]
-    assert len(painters["red"].edits) == 2
-
-
-def test_the_second_editor_is_loaded_when_it_is_first_asked(painters):
+def test_an_edit_goes_to_the_editor_whose_number_it_carries_which_is_loaded_then(painters):
     built = []
     editors.kind("late", "A test's.", ModelOptions)(lambda spec: built.append(spec) or painters["red"])
     painters["late"] = painters["red"]  # to be removed with the others
@@ -196,7 +172,8 @@ def test_the_second_editor_is_loaded_when_it_is_first_asked(painters):
     editor.edit([edit])
     assert not built
     for _ in range(2):
-        editor.edit([edit.model_copy(update={"editor": 1})])
+        drawn = editor.edit([edit.model_copy(update={"editor": n}) for n in (1, 0, 1)])
+        assert [int(a.pixels[0, 0, 0]) for a in drawn if isinstance(a, Image)] == [RED, GREY, RED]
     assert len(built) == 1
 
 
@@ -205,22 +182,9 @@ def test_the_first_frame_goes_with_each_edit_where_an_option_says_so(painters, f
     goalreel("plan", frame, "go", "--out", tmp_path / "out", *models, "--editor", "red")
     first = Image.of(frame)
     assert [e.references for e in painters["red"].edits] == [(), (first,)]
-    said = fails(
-        "plan", frame, "go", "--out", tmp_path / "no", *models, "--editor", "red", "--editor", "grey"
-    )
+    both = ("--editor", "red", "--editor", "grey")
+    said = fails("plan", frame, "go", "--out", tmp_path / "no", *models, *both)
     assert "--references first: red else grey takes one picture an edit" in said
-
-
-def test_serve_checks_its_editors_before_it_loads_one(painters):
-    said = fails("serve", "--editor", "red", "--editor", "grey", "--references", "all")
+    said = fails("serve", *both, "--references", "all")
     assert "--references all: red else grey takes one picture an edit" in said
     assert "no editor called 'paint'" in fails("serve", "--editor", "red", "--editor", "paint")
-
-
-def test_a_dataset_of_one_editor_is_resumed_as_before(painters, video_dataset, tmp_path):
-    """Its settings name no references, as those of older versions."""
-    out = tmp_path / "out"
-    results("annotate", video_dataset, "--out", out, *MODELS, "--editor", "grey", "--episodes", 0)
-    settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
-    assert settings["editor"] == "grey"
-    assert "references" not in settings

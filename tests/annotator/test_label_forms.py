@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.cli import fails, goalreel, invoke
 from support.faults import DATA, EPISODES, TASKS, both, column, info, table
+from support.steady import Steady, contents
 
 from goalreel.annotator.annotate import annotate as annotate_source
 from goalreel.annotator.annotate import open_dataset
@@ -27,7 +28,6 @@ from goalreel.errors import DatasetError
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.terms import LabelForm
-from goalreel.types import Verdict
 
 REACH, PUT = "PnP: reach the red block", "put it in the blue bowl"
 TASK = "put the red block in the blue bowl"
@@ -135,7 +135,12 @@ def test_labels_of_each_form_become_the_steps_and_stay(name, data):
     label, form = FORMS[name]
     label(data)
     assert find_labels(Source.open(data), [0, 1, 2]) == {form: (0,)}
-    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    before = contents(data)
+    line = fails("annotate", data, "--out", data.parent / "out")
+    assert "episode 0 has" in line
+    assert "--planner rows keeps them" in line
+    assert "--replace-rows has new ones written beside them" in line
+    assert not (data.parent / "out").exists(), "they are never ignored unasked"
     summary = annotate(data, "--planner", "rows", "--task-per-frame")
     out = data.parent / "out"
     assert summary["labels"] == {form: 1}
@@ -149,17 +154,7 @@ def test_labels_of_each_form_become_the_steps_and_stay(name, data):
         Source.open(out).episode(0).subtasks(form) == Source.open(data).episode(0).subtasks(form)
         or form == "tasks"
     )
-    assert {path: path.read_bytes() for path in before} == before
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_labels_of_no_form_are_ignored_unasked(name, data):
-    FORMS[name][0](data)
-    line = fails("annotate", data, "--out", data.parent / "out")
-    assert "episode 0 has" in line
-    assert "--planner rows keeps them" in line
-    assert "--replace-rows has new ones written beside them" in line
-    assert not (data.parent / "out").exists()
+    assert contents(data) == before
 
 
 def test_labels_of_which_some_name_no_text_are_no_less_the_owners(data):
@@ -188,16 +183,14 @@ def test_new_sub_tasks_take_the_place_of_the_owners_where_they_are_asked_for(dat
     assert told(data.parent / "out") == [REACH] * 5 + [PUT] * 7
 
 
-class Refusal:
-    def judge(self, candidates):
-        return [Verdict(success=False, reasoning="cannot see it") for _ in candidates]
-
-
 def test_a_label_whose_picture_is_rejected_stays(data):
     subtask_index(data)
     source, options = open_dataset(data), Options(task_per_frame=True)
     models = load(presets.load("hindsight", planner="rows"), recordings=options.recorded(source))
-    annotate_source(source, data.parent / "out", replace(models, critic=Refusal()), options, episodes=[0])
+    refusing = replace(models, critic=Steady(accepts=0))
+    annotate_source(source, data.parent / "out", refusing, options, episodes=[0])
+    pads = pq.read_table(data.parent / "out" / DATA, columns=["subgoal_is_pad"])["subgoal_is_pad"]
+    assert all(pads.to_pylist()[:12])
     assert rows(data.parent / "out") == [(REACH, 0.0), (PUT, 0.5)]
     assert told(data.parent / "out") == [REACH] * 5 + [PUT] * 7
 

@@ -2,16 +2,15 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from support.cli import fails, goalreel, invoke
+from support.person import says
 
-from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.annotate import open_dataset
 from goalreel.annotator.label_guard import check_labels
-from goalreel.annotator.options import Options
 from goalreel.datasets.corrections.events import (
     Correction,
     DeleteStep,
@@ -21,15 +20,11 @@ from goalreel.datasets.corrections.events import (
     RenameStep,
     UndoChange,
 )
-from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import InputError
-from goalreel.models import presets
-from goalreel.models.load import load
 from goalreel.models.model_set import class_name
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.rows import RowsPlanner
-from goalreel.types import Verdict
 
 PAD = "subgoal_is_pad"
 LABELS = ((0, "grasp the block"), (5, "put the block in the bowl"))
@@ -86,20 +81,6 @@ def test_goal_images_are_added_and_the_rows_stay(labelled, tmp_path):
         assert board.steps[1].step.instruction == "the block is in the bowl"
 
 
-class Refusal:
-    def judge(self, candidates):
-        return [Verdict(success=False, reasoning="cannot see it") for _ in candidates]
-
-
-def test_the_row_of_a_rejected_picture_stays(labelled, tmp_path):
-    source, options = open_dataset(labelled), Options()
-    models = load(presets.load("hindsight", planner="rows"), recordings=options.recorded(source))
-    annotate(source, tmp_path / "out", replace(models, critic=Refusal()), options, episodes=[0])
-    (path,) = (tmp_path / "out/data").glob("*/*.parquet")
-    assert all(pq.read_table(path)[PAD].to_pylist()[:12])
-    assert language(tmp_path / "out") == language(labelled)
-
-
 @pytest.fixture(scope="module")
 def with_goals(labelled, tmp_path_factory) -> Path:
     """Episodes 0 and 1 with goal images for their rows, and each frame's sub-task as its task. Read only."""
@@ -111,9 +92,7 @@ def with_goals(labelled, tmp_path_factory) -> Path:
 
 def reviewed(out: Path, *changes: Correction, episode: int = 0) -> None:
     """What a person says of an episode, and the dataset built from it."""
-    reviews, length = Reviews(Records(out / FOLDER, source="")), (12, 9)[episode]
-    for change in changes:
-        reviews.change(episode, length, reviews.look(episode, length).revision, "ann", change)
+    says(out, episode, *changes)
     assert "episodes 2" in invoke("build", out).stderr, "the one without labels"
 
 
@@ -149,14 +128,10 @@ def test_rows_are_those_of_the_person_who_corrected_them(with_goals, tmp_path):
     shutil.copytree(out / FOLDER, again / FOLDER, ignore=records_alone, dirs_exist_ok=True)
     reviewed(again)
     assert {path: (again / path.relative_to(out)).read_bytes() for path in before} == before
-
-
-def test_what_a_person_takes_back_gives_the_owners_rows_back(with_goals, tmp_path):
-    out = shutil.copytree(with_goals, tmp_path / "out")
-    reviewed(out, RenameStep(step="0", name=LABELS[0][1]))
+    reviewed(out, UndoChange(), UndoChange(), RenameStep(step="0", name=LABELS[0][1]))
     assert rows(out)[0][1].startswith("1. "), "the same words, and a plan of ours"
     reviewed(out, UndoChange())
-    assert rows(out) == THEIRS
+    assert rows(out) == THEIRS, "what a person takes back gives the owner's rows back"
     reviewed(out, GiveVerdict(verdict="accept"))
     assert rows(out) == THEIRS
 
@@ -183,16 +158,6 @@ def test_no_row_is_left_of_what_a_person_keeps_from_the_dataset(with_goals, tmp_
     assert all(pq.read_table(path)[PAD].to_pylist()[12:17])
 
 
-def test_a_rejected_episode_does_not_get_its_replaced_rows_back(labelled, tmp_path):
-    out = tmp_path / "out"
-    goalreel("annotate", labelled, "--out", out, "--replace-rows", "--episodes", "0-1")
-    other = rows(out, 12)
-    assert THEIRS != rows(out) != []
-    reviewed(out, GiveVerdict(verdict="reject"))
-    assert rows(out) == []
-    assert rows(out, 12) == other
-
-
 def test_rows_are_never_replaced_unasked(labelled, tmp_path):
     out = tmp_path / "out"
     line = fails("annotate", labelled, "--out", out)
@@ -206,6 +171,11 @@ def test_rows_are_never_replaced_unasked(labelled, tmp_path):
     goalreel("annotate", labelled, "--out", out, "--replace-rows")
     said = [r["content"] for r in language(out)[0] if r["style"] == "subtask"]
     assert said == ["grasp the red block", "put the red block in the blue bowl"]
+    other = rows(out, 12)
+    assert other != []
+    says(out, 0, GiveVerdict(verdict="reject"))
+    goalreel("build", out)
+    assert (rows(out), rows(out, 12)) == ([], other), "a rejected episode does not get its old rows back"
 
 
 def test_a_planner_object_that_keeps_rows_may_have_them(labelled):

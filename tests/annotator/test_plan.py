@@ -1,94 +1,62 @@
-"""`goalreel plan` apart from its models: the folder it writes, and answers that survive a kill."""
-
-from collections.abc import Sequence
+"""The folder that `goalreel plan` writes, and the journal that keeps its answers."""
 
 import numpy as np
 import pytest
+from support.steady import Steady
 
 import goalreel
 from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
-from goalreel.types import Candidate, Edit, Failure, Plan, Step, Storyboard, Task, Verdict
+from goalreel.types import Failure, Storyboard, Task
 
 TASK = Task(id="task", instruction="tidy up", image=Image(np.zeros((24, 32, 3), np.uint8)))
 
 
-class Counting:
-    """Deterministic models that count their calls; `dies_at` raises at that edit."""
-
-    def __init__(self, dies_at: int | None = None):
-        self.calls = {"plan": 0, "edit": 0, "judge": 0}
-        self.dies_at = dies_at
-
-    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
-        self.calls["plan"] += len(tasks)
-        steps = tuple(Step(name=f"s{i}", instruction=f"i{i}", prompt=f"p{i}") for i in range(3))
-        return [Plan(steps=steps) for _ in tasks]
-
-    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        if self.calls["edit"] == self.dies_at:
-            raise KeyboardInterrupt
-        self.calls["edit"] += len(edits)
-        return [Image(np.random.default_rng(e.seed).integers(0, 256, (24, 32, 3), np.uint8)) for e in edits]
-
-    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
-        self.calls["judge"] += len(candidates)
-        return [Verdict(success=int(c.image.pixels[0, 0, 0]) % 2 == 0) for c in candidates]
-
-
-def board(model: Counting, journal: Journal | None = None) -> Storyboard:
-    model_set = ModelSet(model, model, model)
+def board(model: Steady, journal: Journal | None = None) -> Storyboard:
+    models = ModelSet(model, model, model)
     if journal:
-        model_set = model_set.with_middleware(
-            journal.middleware(dict.fromkeys(("plan", "edit", "judge"), "m"))
-        )
-    return next(run([TASK], model_set.planner, model_set.editor, model_set.critic, max_attempts=3))
+        keys = dict.fromkeys(("plan", "edit", "judge"), "m")
+        models = models.with_middleware(journal.middleware(keys))
+    return next(run([TASK], models.planner, models.editor, models.critic, max_attempts=3))
 
 
-def test_a_killed_run_asks_no_model_twice(tmp_path):
-    whole = Counting()
-    expected = board(whole)
-    journal, first = Journal(tmp_path), Counting(dies_at=3)
+class Fails(Steady):
+    def draw(self, edit):
+        return Failure(stage="edit", message="out of memory")
+
+
+def test_what_was_answered_is_not_asked_again_unless_it_is_damaged_or_a_failure(tmp_path):
+    journal, first, second, third = (
+        Journal(tmp_path),
+        Steady(3, 128, dies_at=3),
+        Steady(3, 128),
+        Steady(3, 128),
+    )
+    expected = board(whole := Steady(3, 128))
     with pytest.raises(KeyboardInterrupt):
         board(first, journal)
-    second = Counting()
     assert board(second, journal) == expected
-    assert second.calls["plan"] == 0
-    for kind in ("edit", "judge"):
-        assert first.calls[kind] + second.calls[kind] == whole.calls[kind]
-
-
-def test_a_damaged_answer_is_asked_again(tmp_path):
-    journal = Journal(tmp_path)
-    expected = board(Counting(), journal)
+    assert first.asked + second.asked == whole.asked
     for path in tmp_path.iterdir():
         path.write_bytes(path.read_bytes()[:-9])
-    again = Counting()
-    assert board(again, journal) == expected
-    assert again.calls["plan"] == 1
-
-
-def test_failures_are_worth_a_retry(tmp_path):
-    class Fails(Counting):
-        def edit(self, edits):
-            return [Failure(stage="edit", message="out of memory")] * len(edits)
-
-    journal = Journal(tmp_path)
-    assert {s.status for s in board(Fails(), journal).steps} == {"failed"}
-    assert {s.status for s in board(Counting(), journal).steps} <= {"verified", "unverified"}
+    assert board(third, journal) == expected
+    assert third.asked == whole.asked
+    lost = Journal(tmp_path / "lost")
+    assert {s.status for s in board(Fails(3), lost).steps} == {"failed"}
+    assert board(Steady(3, 128), lost) == expected
 
 
 def test_other_models_other_answers(tmp_path):
-    journal, model = Journal(tmp_path), Counting()
+    journal, model = Journal(tmp_path), Steady()
     for key in ("a", "b", "a"):
         ModelSet(model, model, model).with_middleware(journal.middleware({"plan": key})).planner.plan([TASK])
-    assert model.calls["plan"] == 2
+    assert model.asked["plan"] == 2
 
 
 def test_a_storyboard_is_saved_and_loaded(tmp_path):
-    made = board(Counting())
+    made = board(Steady(3, 128))
     goalreel.save_storyboard(made, tmp_path)
     assert goalreel.load_storyboard(tmp_path) == made
     assert (tmp_path / "images/first.png").is_file()
@@ -97,7 +65,7 @@ def test_a_storyboard_is_saved_and_loaded(tmp_path):
 
 @pytest.mark.parametrize("name", ["../outside.png", "/etc/hostname", "images/none.png"])
 def test_pictures_outside_the_folder_are_refused(name, tmp_path):
-    goalreel.save_storyboard(board(Counting()), tmp_path / "in")
+    goalreel.save_storyboard(board(Steady()), tmp_path / "in")
     (tmp_path / "outside.png").write_bytes(TASK.image.png())
     path = tmp_path / "in" / "storyboard.json"
     path.write_text(path.read_text().replace("images/first.png", name))

@@ -11,6 +11,7 @@ from huggingface_hub.utils import DEFAULT_IGNORE_PATTERNS, filter_repo_objects
 from support.chat_server import ChatServer, Reply, Request, error, said
 from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, plan_of, serving
+from support.steady import contents
 
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.serving.settings import Models
@@ -36,10 +37,6 @@ def models(concurrency: int, critic: str = "critic") -> Iterator[list[object]]:
 
 def command(root: Path, out: Path, named: list[object], *more: object) -> list[object]:
     return ["annotate", root, "--out", out, "--preset", "server", *named, *more]
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
 def pushed(root: Path) -> dict[str, bytes]:

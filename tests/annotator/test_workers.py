@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from support.chat_server import ChatServer, Reply, Request, said
 from support.cli import fails
+from support.serving_models import plan_of
+from support.steady import contents
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
@@ -23,10 +25,7 @@ from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+from goalreel.models.presets import Preset
 
 
 def answer(request: Request) -> Reply:
@@ -40,27 +39,16 @@ def answer(request: Request) -> Reply:
         return said(
             '<think>look</think><answer>{"previous_step_success": true, "refine_prompt": null}</answer>'
         )
-    steps = [
-        {
-            "step_number": i,
-            "step_name": f"s{i}",
-            "instruction": f"i{i}",
-            "prompt": f"p{i}",
-            "auxiliary_text": None,
-        }
-        for i in (1, 2)
-    ]
-    return said(f"<think>two</think><answer>{json.dumps({'execution_plan': steps})}</answer>")
+    return said(plan_of("##"))
+
+
+def preset_of(server: ChatServer) -> Preset:
+    chats = {role: f"openai:{role}@{server.url}" for role in ("planner", "critic")}
+    return presets.load("api", **chats, editor=f"interleavethinker:{server.url}")
 
 
 def work(server: ChatServer, source: Path, out: Path, workers: int = 0) -> Summary:
-    names = presets.load(
-        "api",
-        planner=f"openai:planner@{server.url}",
-        critic=f"openai:critic@{server.url}",
-        editor=f"interleavethinker:{server.url}",
-    )
-    dataset, options = open_dataset(source), Options()
+    names, dataset, options = preset_of(server), open_dataset(source), Options()
     models = load(names, recordings=options.recorded(dataset), roles=())
     crew = Workers(preset=names, count=workers) if workers else None
     return annotate(dataset, out, models, options, batch_size=2, in_flight=2, workers=crew)
@@ -116,12 +104,7 @@ def test_workers_plan_prompts_as_one_process_does(tmp_path):
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text("".join(json.dumps({"prompt": f"put {i} away"}) + "\n" for i in range(4)))
     with ChatServer(answer) as server:
-        names = presets.load(
-            "api",
-            planner=f"openai:planner@{server.url}",
-            critic=f"openai:critic@{server.url}",
-            editor=f"interleavethinker:{server.url}",
-        )
+        names = preset_of(server)
         order = PlanConfig(read_rows(prompts)[0], [names], limits=Limits(1, 1))
         whole = plan_rows(order, tmp_path / "whole")
         asked = len(server.requests)
@@ -135,14 +118,8 @@ def test_workers_plan_prompts_as_one_process_does(tmp_path):
 
 
 def test_what_workers_could_not_do_is_counted():
-    part = Summary(
-        Path("out"),
-        "front",
-        annotated=2,
-        unverified=1,
-        failures={3: "no reply"},
-        stopped="stopped: x",
-    )
+    lost = {"failures": {3: "no reply"}, "stopped": "stopped: x"}
+    part = Summary(Path("out"), "front", annotated=2, unverified=1, **lost)
     part.steps["verified"] += 5
     part.unaligned = 2
     whole = Summary(Path("out"), "front", annotated=1)
