@@ -81,8 +81,8 @@ def make_task(
         images = (image,)
     if len(images) != marks:
         raise InputError(
-            f"{_counted(len(images), 'picture')} for {_counted(marks, f'{MARK} mark')} in the instruction: "
-            "write one mark where each picture belongs"
+            f"pictures: {len(images)}, {MARK} marks in the instruction: {marks}: write one mark where each "
+            "picture belongs"
         )
     pictures = [*images, *(step.image for step in done if step.image is not None)]
     scene = image or (pictures[-1] if pictures else None)
@@ -124,10 +124,6 @@ def accepted(board: Storyboard) -> int:
     """Count the steps from the start that need nothing more: accepted, or in words alone."""
     open_steps = (i for i, step in enumerate(board.steps) if not step.usable)
     return next(open_steps, len(board.steps))
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 PREVIEW_SIDE = 480
@@ -191,17 +187,8 @@ def _plan(
         models.free_planner()
         models.prepare(roles=("editor", "critic"))
     loop: LoopArguments = {**models.provenance.preset.loop_arguments, "on_unverified": on_unverified}
-    board = next(
-        run(
-            [task],
-            planner,
-            journaled.editor,
-            journaled.critic,
-            limits=Limits(1, 1),
-            observe=observe,
-            **loop,
-        )
-    )
+    models_of_loop = planner, journaled.editor, journaled.critic
+    board = next(run([task], *models_of_loop, limits=Limits(1, 1), observe=observe, **loop))
     return attributed(board, makers(models.provenance.identities().get))
 
 

@@ -310,8 +310,8 @@ class _Job:
 class _PlanWorker:
     """A Ray actor: a batch of numbers of rows in, one row with its summary out."""
 
-    def __init__(self, work: tuple[PlanConfig, Path]) -> None:
-        self._rows, self._job = work[0].rows, _Job(*work, PlanSummary())
+    def __init__(self, config: PlanConfig, out: Path) -> None:
+        self._rows, self._job = config.rows, _Job(config, out, PlanSummary())
 
     def __call__(self, rows: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
         job, part = self._job, PlanSummary()

@@ -70,22 +70,13 @@ def log_verdict(stream: rr.RecordingStream, text: str, outcome: str) -> None:
 
 def step_text(number: int, step: StoryboardStep, fps: float) -> str:
     """Write the full text of a step and of the Critic on it, which the log cuts; `number` is from 1."""
-    label = f"{number}. {step.step.name}"
-    doubts = "\n".join(f"The words may be untrue: {doubt}." for doubt in step.step.doubts)
-    claims = "\n".join(claim_lines(step.claims))
-    details = "\n".join(step.step.details.lines()) if step.step.details else ""
-    lines = (
-        label,
-        step.step.instruction,
-        when(step, fps),
-        step.step.auxiliary_text,
-        step.status,
-        claims,
-        details,
-        doubts,
-    )
-    attempts = (attempt_text(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))
-    return "\n\n".join(line for line in (*lines, *attempts) if line)
+    label, plan = f"{number}. {step.step.name}", step.step
+    lines = [label, plan.instruction, when(step, fps), plan.auxiliary_text, step.status]
+    lines.append("\n".join(claim_lines(step.claims)))
+    lines.append("\n".join(plan.details.lines()) if plan.details else "")
+    lines.append("\n".join(f"The words may be untrue: {doubt}." for doubt in plan.doubts))
+    lines += (attempt_text(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))
+    return "\n\n".join(line for line in lines if line)
 
 
 def attempt_text(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
@@ -93,13 +84,8 @@ def attempt_text(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
     card = attempt_card(number, attempt, label, pictured=False)
     scores = f" ({card.scores})" if card.scores else ""
     refined = f"Next prompt: {card.refined}" if card.refined else ""
-    parts = (
-        f"{label}, attempt {number}: {card.outcome}{scores}",
-        card.text,
-        f"Prompt: {card.prompt}",
-        refined,
-    )
-    return "\n".join(filter(None, parts)), card.outcome
+    head = f"{label}, attempt {number}: {card.outcome}{scores}"
+    return "\n".join(filter(None, (head, card.text, f"Prompt: {card.prompt}", refined))), card.outcome
 
 
 def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> rrb.Blueprint:
@@ -146,7 +132,9 @@ def log_episode(
     if view.message is not None:
         log_verdict(stream, view.message, "failed")
     _log_steps(stream, episode, view)
-    _log_phases(stream, episode, view.storyboard)
+    for phase in view.storyboard.phases:
+        _at(stream, episode, phase.segment.start)
+        log(stream, PHASE, rr.StateChange(state=phase.name))
 
 
 def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
@@ -195,35 +183,22 @@ def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) 
 
     The verdicts of steps without a segment are at the start of the episode.
     """
-    goals = view.storyboard.goal_images()
-    end = 0
+    goals, end = view.storyboard.goal_images(), 0
     for number, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True), start=1):
-        if (cut := step.segment) is None:
-            _at(stream, episode, 0)
-            _log_verdicts(stream, number, step)
-            continue
-        if end < cut.start:
+        label, cut = f"{number}. {step.step.name}", step.segment
+        if cut is not None and end < cut.start:
             _at(stream, episode, end)
             log_subgoal(stream, "", "", None)
-        _at(stream, episode, cut.start)
-        name, text = f"{number}. {step.step.name}", step_text(number, step, view.fps)
-        log_subgoal(stream, name, text, None if goal is None else picture(goal))
-        _log_verdicts(stream, number, step)
-        end = cut.end
+        _at(stream, episode, cut.start if cut is not None else 0)
+        if cut is not None:
+            text = step_text(number, step, view.fps)
+            log_subgoal(stream, label, text, None if goal is None else picture(goal))
+            end = cut.end
+        for at, attempt in enumerate(step.attempts, start=1):
+            log_verdict(stream, *attempt_text(at, attempt, label))
     if end < len(episode):
         _at(stream, episode, end)
         log_subgoal(stream, "", "", None)
-
-
-def _log_phases(stream: rr.RecordingStream, episode: Episode, board: Storyboard) -> None:
-    for phase in board.phases:
-        _at(stream, episode, phase.segment.start)
-        log(stream, PHASE, rr.StateChange(state=phase.name))
-
-
-def _log_verdicts(stream: rr.RecordingStream, number: int, step: StoryboardStep) -> None:
-    for at, attempt in enumerate(step.attempts, start=1):
-        log_verdict(stream, *attempt_text(at, attempt, f"{number}. {step.step.name}"))
 
 
 def _at(stream: rr.RecordingStream, episode: Episode, frame: int) -> None:

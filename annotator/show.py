@@ -89,22 +89,18 @@ def open_annotated(dataset: Path, source: Path | None = None) -> tuple[Records, 
     """
     records = Records(dataset / FOLDER, source="")
     done = sorted(records.done())
-    return records, done, _recording(dataset, records, source, done)
-
-
-def _recording(dataset: Path, records: Records, source: Path | None, done: Sequence[int]) -> Source:
     if source is not None:
-        return Source.open(source)
+        return records, done, Source.open(source)
     if (dataset / "meta" / "info.json").is_file():
         written = Source.open(dataset)
         if set(done) <= set(written.indices):
-            return written
+            return records, done, written
     if not records.folder.is_dir():
-        return Source.open(dataset)  # which says what it is not
+        return records, done, Source.open(dataset)  # which says what it is not
     remembered = records.source_root()
     if remembered is None or not remembered.is_dir():
         raise DatasetError(f"{dataset}: not written yet: name the dataset that it is made from, --source IN")
-    return Source.open(remembered)
+    return records, done, Source.open(remembered)
 
 
 def _models(records: Records) -> dict[str, str]:
@@ -133,8 +129,12 @@ def episode_view(episode: Episode, records: Records) -> EpisodeView:
     """Read one episode with all its pictures; each camera's frames are decoded in one pass."""
     outline = records.outline(episode.index)
     ends = [s.segment.end - 1 if s.segment else None for s in outline.steps]
-    camera = _camera(outline)
-    references = {r.removeprefix("frame:") for r in _references(outline) if r.startswith("frame:")}
+    images = [outline.task.image, *(a.image for s in outline.steps for a in s.attempts)]
+    frames_of = [i.frame for i in images if i is not None and i.frame is not None]
+    references = {frame.removeprefix("frame:") for frame in frames_of if frame.startswith("frame:")}
+    first = outline.task.image.frame if outline.task.image else None
+    # The camera that the task's first frame came from.
+    camera = first.removeprefix("frame:").rpartition("#")[0] if first and first.startswith("frame:") else None
     if camera:
         references |= {f"{camera}#{end}" for end in ends if end is not None}
     frames = _decode(episode, references)
@@ -148,17 +148,6 @@ def episode_view(episode: Episode, records: Records) -> EpisodeView:
         storyboard=board,
         end_frames=tuple(None if e is None or not camera else frames[f"{camera}#{e}"] for e in ends),
     )
-
-
-def _references(board: Storyboard) -> Iterator[str]:
-    images = [board.task.image, *(a.image for s in board.steps for a in s.attempts)]
-    return (i.frame for i in images if i is not None and i.frame is not None)
-
-
-def _camera(board: Storyboard) -> str | None:
-    """The camera the task's first frame came from."""
-    frame = board.task.image.frame if board.task.image else None
-    return frame.removeprefix("frame:").rpartition("#")[0] if frame and frame.startswith("frame:") else None
 
 
 def _decode(episode: Episode, references: set[str]) -> dict[str, Image]:

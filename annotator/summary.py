@@ -75,11 +75,8 @@ class Summary:
     def add(self, part: str) -> None:
         """Count in what a worker did, as its `as_json` tells."""
         counts = json.loads(part)
-        self.annotated += counts["annotated"]
-        self.unverified += counts["unverified"]
-        self.resumed += counts["resumed"]
-        self.doubtful += counts["doubtful"]
-        self.unaligned += counts["unaligned"]
+        for name in ("annotated", "unverified", "resumed", "doubtful", "unaligned"):
+            setattr(self, name, getattr(self, name) + counts[name])
         self.steps.update(counts["steps"])
         self.end_checked.update(counts["end_checked"])
         add_counts(self.claims, counts["claims"])
@@ -95,26 +92,5 @@ class Summary:
 
     def as_json(self) -> str:
         """One JSON object on one line."""
-        return json.dumps(
-            {
-                "out": str(self.out),
-                "camera": self.camera,
-                "annotated": self.annotated,
-                "unverified": self.unverified,
-                "failed": len(self.failures),
-                "not_begun": self.not_begun,
-                "resumed": self.resumed,
-                "steps": dict(self.steps),
-                "dataset_steps": dict(self.dataset_steps),
-                "end_checked": dict(self.end_checked),
-                "doubtful": self.doubtful,
-                "claims": self.claims,
-                "details": self.details,
-                "unaligned": self.unaligned,
-                "failures": self.failures,
-                "stopped": self.stopped,
-                "shard": self.shard,
-                "labels": dict(self.labels),
-                "robot": self.robot.settings() if self.robot else None,
-            }
-        )
+        robot = self.robot.settings() if self.robot else None
+        return json.dumps({**vars(self), "out": str(self.out), "failed": len(self.failures), "robot": robot})

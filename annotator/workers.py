@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,19 +68,18 @@ class Workers(Settings):
         rows = [
             {"episode": i, "before": -1 if n is None else n, "of": recordings.get(i)} for i, n in todo.items()
         ]
-        order = _Order(
-            source.root.resolve(), records.folder.resolve(), records.source, self.preset, options, limits
-        )
-        for text in self.summaries(_Worker, order, rows, limits):
+        folders = source.root.resolve(), records.folder.resolve(), records.source
+        arguments = (*folders, self.preset, options, limits)
+        for text in self.summaries(_Worker, arguments, rows, limits):
             summary.add(text)
             progress("annotate", summary.ended - ended, len(todo))
             if summary.stopped:
                 break
 
     def summaries(
-        self, worker: type, order: object, rows: Sequence[Mapping[str, Any]], limits: Limits
+        self, worker: type, arguments: tuple[Any, ...], rows: Sequence[Mapping[str, Any]], limits: Limits
     ) -> Iterator[str]:
-        """Give rows to actors of the class `worker`, each made of `order`; yield the summary of each batch.
+        """Give rows to actors, each `worker(*arguments)`, and yield the summary of each batch.
 
         A worker is called with a batch's columns, and answers a column `summary` of one text. A batch whose
         actor was killed is done again.
@@ -100,7 +98,7 @@ class Workers(Settings):
                     ray.data.from_items(list(rows), override_num_blocks=min(blocks, len(rows)))
                     .map_batches(
                         worker,
-                        fn_constructor_args=(order,),
+                        fn_constructor_args=arguments,
                         batch_size=None,
                         batch_format="numpy",
                         compute=ray.data.ActorPoolStrategy(size=self.count, max_tasks_in_flight_per_actor=1),
@@ -119,32 +117,23 @@ class Workers(Settings):
             ) from e
 
 
-@dataclass(frozen=True)
-class _Order:
-    """Settings that every worker gets."""
-
-    root: Path
-    records: Path
-    source: str
-    preset: Preset
-    options: Options
-    limits: Limits
-
-
 class _Worker:
     """An actor: a batch of rows (episode, before, of) in, one row with its summary out."""
 
-    def __init__(self, order: _Order) -> None:
-        self._order = order
+    def __init__(
+        self, root: Path, records: Path, source: str, preset: Preset, options: Options, limits: Limits
+    ) -> None:
+        self._root, self._records, self._source = root, records, source
+        self._preset, self._options, self._limits = preset, options, limits
 
     @cached_property
     def _dataset(self) -> tuple[Source, RecordingContext, ModelSet]:
-        source = Source.open(self._order.root)
-        recorded = self._order.options.recorded(source)
-        return source, recorded, load(self._order.preset, recordings=recorded)
+        source = Source.open(self._root)
+        recorded = self._options.recorded(source)
+        return source, recorded, load(self._preset, recordings=recorded)
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, list[str]]:
-        part = Summary(self._order.records.parents[1], "")
+        part = Summary(self._records.parents[1], "")
         try:
             self._work(rows, part)
         except (UserError, OSError) as e:
@@ -152,17 +141,18 @@ class _Worker:
         return {"summary": [part.as_json()]}
 
     def _work(self, rows: dict[str, Any], part: Summary) -> None:
-        order, (source, recorded, models) = self._order, self._dataset
+        dataset, recorded, models = self._dataset
         recordings = dict(zip(map(int, rows["episode"]), rows["of"], strict=True))
         accepted = dict(zip(recordings, map(int, rows["before"]), strict=True))
-        records = Records(order.records, order.source, recordings)
+        records = Records(self._records, self._source, recordings)
         # A worker that was killed may have recorded some of them.
         done = {index for index in recordings if accepted[index] < 0 and _whole(records, index)}
         for index in done:
             part.add_board(records.outline(index))
         todo = {index: max(n, 0) for index, n in accepted.items() if index not in done}
-        journal = Journal(records.answers, Fingerprint(order.source, recordings).recording)
-        AnnotationJob(source, recorded, models, order.options, order.limits, records, journal, part).run(todo)
+        journal = Journal(records.answers, Fingerprint(self._source, recordings).recording)
+        job = AnnotationJob(dataset, recorded, models, self._options, self._limits, records, journal, part)
+        job.run(todo)
 
 
 def _whole(records: Records, index: int) -> bool:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.labels import frame_labels, has_sub_tasks, joined_tasks
-from goalreel.datasets.parquet import episode_tables, read_batches
+from goalreel.datasets.parquet import episode_tables, read_batches, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.card import CARD, before_goalreel, claim_lines
 from goalreel.datasets.writing.files import data_files, dataset_files, episode_files
@@ -92,13 +92,11 @@ def export_groot(
             how = f"annotate it with --layout {role}=NAME"
             raise DatasetError(f"{dataset}: no feature is known to be the {role}, and GR00T wants one: {how}")
         for name in names:
-            if len(source.features[name]["shape"]) != 1:
-                raise DatasetError(f"{dataset}: {name} is no vector, and GR00T wants one")
-            if name not in columns:
-                raise DatasetError(f"{dataset}: its data files have no column {name}, the {role}")
+            if len(source.features[name]["shape"]) != 1 or name not in columns:
+                raise DatasetError(f"{dataset}: {name}, the {role}, is no vector in its data files")
     total, done = len(source.rows) - len(annotated.missing), 0
     with annotated.folder(out) as part:
-        export = _GrootExport(annotated, part, task_per_frame)
+        export = _GrootExport(annotated, part, columns, task_per_frame)
         for done, _ in enumerate(export.write_episodes(), start=1):
             progress("export", done, total)
         if not done:
@@ -110,7 +108,7 @@ def export_groot(
 class _GrootExport:
     """Writes the episodes, and collects the content of meta/."""
 
-    def __init__(self, annotated: Annotated, root: Path, task_per_frame: bool) -> None:
+    def __init__(self, annotated: Annotated, root: Path, columns: set[str], task_per_frame: bool) -> None:
         source = annotated.source
         self._source, self._goals, self._missing = source, annotated.goals, annotated.missing
         self._root, self._task_per_frame = root, task_per_frame
@@ -126,8 +124,7 @@ class _GrootExport:
         if matrices:
             names = ", ".join(sorted(matrices))
             log.warning("%s: left out, for GR00T reads vectors alone: %s", source.root, names)
-        absent = set(numbers) - set(pq.read_schema(data_files(source.root)[0]).names)
-        self._dropped = set(source.features) - set(numbers) | matrices | absent
+        self._dropped = set(source.features) - (set(numbers) & columns - matrices)
         self._features = self._described()
         # The progress is NaN on some frames, and nothing to normalise.
         kinds = ("float", "int", "uint", "bool")
@@ -213,7 +210,9 @@ class _GrootExport:
         """Collect the numbers of an episode, and return their min, max, mean, std and count."""
         stats: dict[str, dict[str, Any]] = {}
         for name, collected in self._numbers.items():
-            values = _array(table[name])
+            column = table[name].combine_chunks()
+            items = column.flatten() if pa.types.is_nested(column.type) else column
+            values = np.asarray(to_numpy(items), np.float64).reshape(len(table), -1)
             collected.append(values.astype(np.float32))
             kinds = ("min", "max", "mean", "std")
             stats[name] = {kind: getattr(values, kind)(axis=0).tolist() for kind in kinds}
@@ -312,14 +311,6 @@ def _camera_stats(source: Source) -> dict[int, dict[str, dict[str, Any]]]:
                     camera, name = names[column]
                     of_episode.setdefault(camera, {})[name] = values
     return stats
-
-
-def _array(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Convert a column to an array (rows, dims)."""
-    values = column.combine_chunks()
-    if isinstance(values, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)):
-        values = values.flatten()
-    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64).reshape(len(column), -1)
 
 
 def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:

@@ -10,9 +10,9 @@ import json
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -31,14 +31,12 @@ from goalreel.progress import OnProgress
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SarmStage:
-    """A stage of an episode, in frames from its first."""
+class SarmStage(NamedTuple):
+    """A stage of an episode, in frames from its first; `end` is the first frame after it."""
 
     name: str
     start: int
     end: int
-    """The first frame after it."""
 
 
 def stages(goals: Goals, length: int) -> tuple[SarmStage, ...]:
@@ -49,9 +47,7 @@ def stages(goals: Goals, length: int) -> tuple[SarmStage, ...]:
     stays complete. On frames after the last span it would take the whole task for complete, a failed attempt
     too, so a span without length ends the episode: then they are frames between two spans.
     """
-    sequence = tuple(
-        SarmStage(span.name, span.start, span.end) for span in goals.spans if span.name is not None
-    )
+    sequence = tuple(SarmStage(s.name, s.start, s.end) for s in goals.spans if s.name is not None)
     if sequence and sequence[-1].end < length - 1:
         sequence += (SarmStage(sequence[-1].name, length - 1, length - 1),)
     return sequence
@@ -116,10 +112,6 @@ _COLUMNS: dict[str, tuple[pa.DataType, Callable[[SarmStage, float], object]]] = 
 }
 
 
-type _Stages = Mapping[int, Sequence[SarmStage]]
-"""Episode -> its sub-tasks; only those that have some that may be said."""
-
-
 def export_sarm(
     dataset: Path, out: Path, *, progress: OnProgress = lambda stage, done, total: None
 ) -> Exported:
@@ -139,28 +131,23 @@ def export_sarm(
     dense = {e: found for e, goals in annotated.goals.items() if (found := stages(goals, lengths[e]))}
     if not dense:
         raise DatasetError(f"{dataset}: no completed step to train on, so there are no stages")
-    _warn(dataset, annotated, len(dense))
-    with annotated.folder(out) as part:
-        _copy_files(annotated.source.root, part, progress)
-        _write_episodes(annotated.source, part, dense, progress)
-        _write_proportions(part, "sparse", {WHOLE: 1.0})
-        _write_proportions(part, "dense", proportions(dense.values()))
-    return annotated.exported
-
-
-def _warn(dataset: Path, annotated: Annotated, dense: int) -> None:
-    """Say of how many episodes lerobot learns nothing, and what it does not find by itself."""
     whole, state = len(annotated.source.rows) - len(annotated.missing), annotated.source.numbers.state
-    if without := whole - dense:
-        log.warning(
-            "%s: %d of %d episodes have no stages: SARM's dense head will learn that nothing is done in them",
-            dataset,
-            without,
-            whole,
+    if without := whole - len(dense):
+        text = (
+            "%s: %d of %d episodes have no stages: SARM's dense head will learn that nothing is done in them"
         )
+        log.warning(text, dataset, without, whole)
     if state not in ((), ("observation.state",)):
         names = " or ".join(state)
         log.warning("%s: SARM looks for observation.state: set its state_key to %s", dataset, names)
+    with annotated.folder(out) as part:
+        _copy_files(annotated.source.root, part, progress)
+        _write_episodes(annotated.source, part, dense, progress)
+        for kind, shares in (("sparse", {WHOLE: 1.0}), ("dense", proportions(dense.values()))):
+            # Plain ASCII: lerobot reads the file in the encoding of its machine.
+            path = part / "meta" / f"temporal_proportions_{kind}.json"
+            write_bytes(path, json.dumps(shares, indent=2).encode())
+    return annotated.exported
 
 
 def _copy_files(root: Path, out: Path, progress: OnProgress) -> None:
@@ -173,7 +160,10 @@ def _copy_files(root: Path, out: Path, progress: OnProgress) -> None:
         progress("copy", done, total)
 
 
-def _write_episodes(source: Source, out: Path, dense: _Stages, progress: OnProgress) -> None:
+def _write_episodes(
+    source: Source, out: Path, dense: Mapping[int, Sequence[SarmStage]], progress: OnProgress
+) -> None:
+    """Write meta/episodes with the stages (by episode, where some may be said)."""
     files = episode_files(source.root)
     for done, path in enumerate(files, start=1):
         target = out / path.relative_to(source.root)
@@ -181,7 +171,7 @@ def _write_episodes(source: Source, out: Path, dense: _Stages, progress: OnProgr
         progress("write", done, len(files))
 
 
-def _with_stages(table: pa.Table, dense: _Stages, fps: float) -> pa.Table:
+def _with_stages(table: pa.Table, dense: Mapping[int, Sequence[SarmStage]], fps: float) -> pa.Table:
     """Rows of meta/episodes with the columns of stages, of the same types in every file; none become null."""
     rows = list(zip(table["episode_index"].to_pylist(), table["length"].to_pylist(), strict=True))
     whole = [(SarmStage(WHOLE, 0, length),) for _, length in rows]
@@ -192,9 +182,3 @@ def _with_stages(table: pa.Table, dense: _Stages, fps: float) -> pa.Table:
             values = array(lists, kind)
             table = put_column(table, pa.field(prefix + name, kind), pa.chunked_array([values]))
     return table
-
-
-def _write_proportions(root: Path, kind: str, shares: Mapping[str, float]) -> None:
-    """Write plain ASCII: lerobot reads the file in the encoding of its machine."""
-    path = root / "meta" / f"temporal_proportions_{kind}.json"
-    write_bytes(path, json.dumps(shares, indent=2).encode())

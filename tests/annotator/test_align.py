@@ -46,12 +46,6 @@ RESTS = [23, 41]
 """Where the first and the second move are over."""
 
 
-def cut(goals: Sequence[Image | None], cuts: Sequence[int], least: int = 5) -> list[int]:
-    found = ends(FRAMES[0], goals, features(FRAMES), cuts, least)
-    assert found is not None
-    return [end for end, _ in found]
-
-
 def test_predicted_goals_are_found_where_the_motion_proposes_a_cut():
     goals = [scene(0.4, noise=901), scene(0.7, noise=902), scene(1.0, noise=903)]
     found = ends(FRAMES[0], goals, features(FRAMES), [4, 15, 27, 36, 45, 52], 5)
@@ -62,50 +56,45 @@ def test_predicted_goals_are_found_where_the_motion_proposes_a_cut():
 def test_no_step_is_shorter_than_the_least():
     goals = [scene(0.4, noise=901), scene(0.4, noise=902), scene(1.0, noise=903)]
     for least in (2, 4, 9):
-        path = [0, *cut(goals, range(1, len(FRAMES)), least)]
+        found = ends(FRAMES[0], goals, features(FRAMES), range(1, len(FRAMES)), least)
+        path = [0, *(end for end, _ in found)]
         assert min(b - a for a, b in itertools.pairwise(path)) >= least
-    assert ends(FRAMES[0], [goals[0]] * 8, features(FRAMES), range(len(FRAMES)), 9) is None
-    assert ends(FRAMES[0], goals, features(FRAMES), [27], 5) is None, (
-        "two cuts are wanted and one is proposed"
-    )
-    assert ends(FRAMES[0], goals, features(FRAMES[:3]), [1, 2], 5) is None
+    for many, frames, cuts, least in (
+        ([goals[0]] * 8, FRAMES, range(len(FRAMES)), 9),
+        (goals, FRAMES, [27], 5),  # two cuts are wanted and one is proposed
+        (goals, FRAMES[:3], [1, 2], 5),
+    ):
+        assert ends(FRAMES[0], many, features(frames), cuts, least) is None
 
 
 def test_a_state_seen_twice_takes_the_one_that_fits_the_order():
     there_and_back = [0.0] * 4 + [0.5] * 4 + [1.0] * 4 + [0.5] * 4
     seen = features([scene(p, noise=i) for i, p in enumerate(there_and_back)])
-    assert [
-        e for e, _ in ends(FRAMES[0], [scene(1.0, noise=90), scene(0.5, noise=91)], seen, [4, 8, 12], 2)
-    ] == [12, 16]
-    goals = [scene(p, noise=92) for p in (0.5, 1.0, 0.5)]
-    assert [end for end, _ in ends(FRAMES[0], goals, seen, [4, 8, 12], 2)] == [8, 12, 16]
+    for places, wanted in (((1.0, 0.5), [12, 16]), ((0.5, 1.0, 0.5), [8, 12, 16])):
+        goals = [scene(p, noise=92) for p in places]
+        assert [end for end, _ in ends(FRAMES[0], goals, seen, [4, 8, 12], 2)] == wanted
 
 
 def test_a_goal_that_was_never_seen_does_not_move_the_others():
     nowhere = Image(np.random.default_rng(1).integers(0, 255, (64, 64, 3), np.uint8))
-    found = ends(
-        FRAMES[0], [scene(0.4, noise=901), nowhere, scene(1.0, noise=903)], features(FRAMES), [15, 27, 45], 5
-    )
+    goals = [scene(0.4, noise=901), nowhere, scene(1.0, noise=903)]
+    found = ends(FRAMES[0], goals, features(FRAMES), [15, 27, 45], 5)
     assert [cost <= FOUND for _, cost in found] == [True, False, True]
     assert found[0][0] == 27
 
 
 def board(*goals: Image | None) -> Storyboard:
     """A step a goal; None is one in words alone."""
-    made = [
-        StoryboardStep(
-            step=Step(name="s", instruction="i", prompt=None, auxiliary_text="wait"), status="text"
-        )
-        if goal is None
-        else StoryboardStep(
-            step=Step(name="s", instruction="i", prompt="p"),
-            attempts=(Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True)),),
-            status="verified",
-            chosen=0,
-        )
-        for goal in goals
-    ]
-    return Storyboard(task=Task(id="t", instruction="go"), steps=tuple(made))
+    wait = Step(name="s", instruction="i", prompt=None, auxiliary_text="wait")
+    step = Step(name="s", instruction="i", prompt="p")
+
+    def made(goal: Image | None) -> StoryboardStep:
+        if goal is None:
+            return StoryboardStep(step=wait, status="text")
+        attempt = Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True))
+        return StoryboardStep(step=step, attempts=(attempt,), status="verified", chosen=0)
+
+    return Storyboard(task=Task(id="t", instruction="go"), steps=tuple(map(made, goals)))
 
 
 def aligned(*goals: Image | None) -> tuple[StoryboardStep, ...]:
@@ -124,33 +113,28 @@ def test_a_storyboard_gets_segments_that_cover_the_episode():
 
 
 def test_what_is_not_found_is_unaligned_and_so_is_what_begins_there():
-    first = scene(0.0, noise=7)
-    steps = aligned(scene(0.4), first, scene(1.0))
-    assert [s.unaligned for s in steps] == [False, True, True]
-    assert [s.segment is None for s in steps] == [False, True, True]
+    steps = aligned(scene(0.4), scene(0.0, noise=7), scene(1.0))
+    assert [s.unaligned for s in steps] == [s.segment is None for s in steps] == [False, True, True]
     assert "nothing like its goal image was recorded" in steps[1].alignment.reason
     assert steps[2].alignment.reason == "where the step before it ends is not known"
     assert steps[2].alignment.cost < 0.2, "kept all the same"
-
-
-def test_a_washed_out_goal_is_not_a_thing_that_has_gone():
-    """Where the square was it is like any frame without it."""
-    flat = Image(np.random.default_rng(1).integers(60, 140, (64, 64, 3), np.uint8))
-    (step,) = aligned(flat)
+    # A washed out goal is not a thing that has gone: where the square was it is like any frame without it.
+    (step,) = aligned(Image(np.random.default_rng(1).integers(60, 140, (64, 64, 3), np.uint8)))
     assert step.unaligned
     assert step.alignment.cost > 1
-
-
-def test_words_without_a_picture_have_no_place():
     steps = aligned(scene(0.4), None, scene(1.0))
     assert [s.unaligned for s in steps] == [False, True, True]
     assert "no picture to look for" in steps[1].alignment.reason
     assert steps[1].alignment.cost is None
 
 
-def test_more_steps_than_the_motion_has_places_for():
+def test_where_there_is_no_room_all_steps_are_unaligned():
     steps = aligned(*[scene(0.4)] * 20)
     assert all(s.unaligned and "no room for 20 steps of 0.5 s" in s.alignment.reason for s in steps)
+    lost = align(board(scene(0.4)), Recorded(FRAMES[:3], PLACES[:3]), "front").steps
+    assert [s.alignment.reason for s in lost] == [
+        "no room for 1 steps of 0.5 s or more: the motion changes at 0 places in 0.3 s"
+    ]
 
 
 @settings(max_examples=2 * settings.default.max_examples)
@@ -171,10 +155,3 @@ def test_the_programme_finds_the_cheapest_path(steps, more, least, seed):
         assert path is None
     else:
         assert every[tuple(path)] == min(every.values())
-
-
-def test_a_recording_shorter_than_a_step_has_no_room():
-    lost = align(board(scene(0.4)), Recorded(FRAMES[:3], PLACES[:3]), "front").steps
-    assert [s.alignment.reason for s in lost] == [
-        "no room for 1 steps of 0.5 s or more: the motion changes at 0 places in 0.3 s"
-    ]

@@ -12,6 +12,8 @@ import pytest
 from support.chat_server import ChatServer, Reply, error, said
 from support.cli import fails, goalreel, invoke, results
 from support.gates import GATE, kill_at_gate
+from support.person import says
+from support.steady import contents
 from support.told import attempt, board, step, unplanned, words
 
 from goalreel.annotator.corpus.boards import NamedScorer, StoredBoard, find_boards, scorer_of
@@ -25,8 +27,7 @@ from goalreel.datasets.corpora.rows import messages_of, read_rows
 from goalreel.datasets.corpora.trajectories import HumanVerdict
 from goalreel.datasets.corpora.unified import OUTPUT, UNIFIED_EASY, UNIFIED_REFLECTION, markup
 from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFrame
-from goalreel.datasets.corrections.reviews import Reviews
-from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
@@ -69,51 +70,27 @@ class Marker:
         return [PictureScores(9.0 if c.prompt in "yw" else 3.0, 8.0, "seen", "clean") for c in candidates]
 
 
-def files(out):
-    """All that a run left."""
-    return {p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()}
-
-
 @pytest.mark.long
 def test_from_the_command_line(tmp_path):
     stored(tmp_path / "in", 12)
     printed = goalreel("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "out")
     assert printed == f"Look at {tmp_path / 'out/index.html'}\n"
     report = json.loads((tmp_path / "out/report.json").read_text())
+    kinds = (JUDGEMENTS, CRITIQUES, PLANS, CONTINUATIONS, EASY, REFLECTION, STORED_EDITS)
     rows = {
-        kind.name: list(read_rows(tmp_path / "out" / folder, kind))
-        for folder, kind in (
-            ("sft", JUDGEMENTS),
-            ("rl", CRITIQUES),
-            ("plans", PLANS),
-            ("continuations", CONTINUATIONS),
-            ("easy", EASY),
-            ("reflection", REFLECTION),
-            ("edits", STORED_EDITS),
-        )
+        folder: list(read_rows(tmp_path / "out" / folder, kind))
+        for folder, kind in zip(report["rows"], kinds, strict=True)
     }
-    assert [len(each) for each in rows.values()] == list(report["rows"].values())
+    assert {folder: len(each) for folder, each in rows.items()} == report["rows"]
     assert report["parts"] == {"sft": 18, "rl": 6}
-    assert report["rows"] == {
-        "sft": 24,
-        "rl": 12,
-        "plans": 12,
-        "continuations": 12,
-        "easy": 6,
-        "reflection": 6,
-        "edits": 18,
-    }
-    assert report["success"] == {
-        "scored": [18, 30],
-        "sft before": [12, 18],
-        "sft": [12, 12],
-        "rl before": [6, 6],
-        "rl": [6, 6],
-    }
+    counts = {"sft": 24, "rl": 12, "plans": 12, "continuations": 12, "easy": 6, "reflection": 6, "edits": 18}
+    assert report["rows"] == counts
+    sides = {"sft before": [12, 18], "sft": [12, 12], "rl before": [6, 6], "rl": [6, 6]}
+    assert report["success"] == {"scored": [18, 30]} | sides
     assert sum(report["scores"]["overall"]["before"]) == report["samples"] == 48
     assert sum(report["scores"]["overall"]["after"]) == 36
     told = load_storyboard(tmp_path / "in/b00")
-    first = next(r for r in rows["judgements"] if r.task_id == "b00")
+    first = next(r for r in rows["sft"] if r.task_id == "b00")
     assert first.source == told.task.image or first.step == 1
     sharegpt = json.loads((tmp_path / "out/sft/sharegpt/judgements.json").read_text())
     assert len(sharegpt) == 24
@@ -139,18 +116,8 @@ def test_whole_storyboards_for_models_that_draw_as_they_write(tmp_path):
     assert (easy["instruction"], len(easy["inputs"])) == ("<image>tidy up", 1)
     text = markup(reflection)
     places = re.findall(r"<plan>\n(.*)\n</plan>|(<image><img_token></image>)|\"success\": (true|false)", text)
-    assert ["".join(place) for place in places] == [
-        "do a",
-        OUTPUT,
-        "false",
-        OUTPUT,
-        "true",
-        "do b",
-        OUTPUT,
-        "false",
-        OUTPUT,
-        "true",
-    ]
+    drawn = [OUTPUT, "false", OUTPUT, "true"]
+    assert ["".join(place) for place in places] == ["do a", *drawn, "do b", *drawn]
     assert text.startswith("<gthink>\n2 steps remain: a; b.\n</gthink>")
     assert "<critic>" not in markup(easy)
     (first, *_) = json.loads((tmp_path / "reflection/sharegpt/reflection.json").read_text())
@@ -161,7 +128,6 @@ def test_whole_storyboards_for_models_that_draw_as_they_write(tmp_path):
 
 
 def test_rows_ask_in_the_words_of_the_dialect(tmp_path):
-    """What a corpus trains is what its agents will be asked."""
     wording = InterleaveThinkerDialect(None)
     make_from_storyboards(kept(4), RecipeConfig(NamedScorer("m", Marker()), dialect=wording), tmp_path)
     (row, *_) = read_rows(tmp_path / "continuations", CONTINUATIONS)
@@ -180,9 +146,9 @@ def test_a_second_run_changes_nothing_and_another_order_is_refused(tmp_path):
     marker = Marker()
     order = RecipeConfig(NamedScorer("m", marker))
     make_from_storyboards(boards, order, tmp_path / "out")
-    before, asked = files(tmp_path / "out"), len(marker.asked)
+    before, asked = contents(tmp_path / "out"), len(marker.asked)
     make_from_storyboards(boards, order, tmp_path / "out")
-    assert files(tmp_path / "out") == before
+    assert contents(tmp_path / "out") == before
     assert len(marker.asked) == asked == 8
     for other, some in (
         (RecipeConfig(NamedScorer("m", marker), seed=1), boards),
@@ -191,7 +157,7 @@ def test_a_second_run_changes_nothing_and_another_order_is_refused(tmp_path):
     ):
         with pytest.raises(DatasetError, match="made with other options"):
             make_from_storyboards(some, other, tmp_path / "out")
-    assert files(tmp_path / "out") == before
+    assert contents(tmp_path / "out") == before
 
 
 def test_two_runs_at_once_and_foreign_files_are_refused(tmp_path):
@@ -212,7 +178,8 @@ def test_garbage_is_one_line_or_counted(tmp_path):
         line = fails("corpus", "from-storyboards", folder, "--out", tmp_path / "out")
         assert "holds no storyboard" in line
         assert not (tmp_path / "out").exists()
-    stored(tmp_path / "in", 3)
+    folder = stored(tmp_path / "in", 3)
+    assert [b.task_id for b in find_boards([folder, folder / "b01", folder])] == ["b00", "b01", "b02"]
     (tmp_path / "in/b00/storyboard.json").write_bytes(b"\xff{")
     shutil.rmtree(tmp_path / "in/b01/images")
     save_storyboard(unplanned(), tmp_path / "in/b03")
@@ -226,13 +193,21 @@ def test_garbage_is_one_line_or_counted(tmp_path):
 
 def test_an_empty_result_is_a_whole_one_and_says_why(tmp_path):
     save_storyboard(board(step("a", attempt("x", True))), tmp_path / "in/b")
-    command = ("corpus", "from-storyboards", str(tmp_path / "in"), "--out", str(tmp_path / "out"))
-    told = invoke(*command)
+    command = ("corpus", "from-storyboards", tmp_path / "in", "--out")
+    told = invoke(*command, tmp_path / "out")
     assert told.exit_code == 0
     assert "no rows for the Critic; most were dropped for: unscored (1)" in told.stderr
     assert "name a judge" in told.stderr
     assert list(read_rows(tmp_path / "out/sft", JUDGEMENTS)) == []
-    assert goalreel(*command)
+    assert goalreel(*command, tmp_path / "out")
+    sure = [step(name, attempt("x", True, (9, 9))) for name in "ab"]
+    varied = step("c", attempt("x", False, (2, 8)), attempt("y", True, (9, 9)))
+    save_storyboard(board(*sure, varied), tmp_path / "in/b")
+    told = invoke(*command, tmp_path / "one")
+    assert "rows: 0 sft, 2 rl" in told.stderr
+    assert "--rl-variance 25 gives every step to sft" in told.stderr
+    told = invoke(*command, tmp_path / "two", "--rl-variance", 25)
+    assert "rows: 2 sft, 0 rl" in told.stderr
 
 
 @pytest.mark.long
@@ -257,23 +232,6 @@ def test_an_annotated_dataset_is_read_with_its_frames(video_dataset, annotated, 
     ]
 
 
-def test_an_empty_sft_part_says_what_to_do(tmp_path):
-    sure = [step(name, attempt("x", True, (9, 9))) for name in "ab"]
-    varied = step("c", attempt("x", False, (2, 8)), attempt("y", True, (9, 9)))
-    save_storyboard(board(*sure, varied), tmp_path / "in/b")
-    command = ("corpus", "from-storyboards", tmp_path / "in", "--out")
-    told = invoke(*command, tmp_path / "one")
-    assert "rows: 0 sft, 2 rl" in told.stderr
-    assert "--rl-variance 25 gives every step to sft" in told.stderr
-    told = invoke(*command, tmp_path / "two", "--rl-variance", 25)
-    assert "rows: 2 sft, 0 rl" in told.stderr
-
-
-def test_a_storyboard_named_twice_is_taken_once(tmp_path):
-    folder = stored(tmp_path / "in", 3)
-    assert [b.task_id for b in find_boards([folder, folder / "b01", folder])] == ["b00", "b01", "b02"]
-
-
 @pytest.mark.long
 def test_a_dead_judge_ends_the_run_in_one_line_and_nothing_is_asked_twice(tmp_path):
     boards = kept(6)
@@ -287,7 +245,7 @@ def test_a_dead_judge_ends_the_run_in_one_line_and_nothing_is_asked_twice(tmp_pa
     assert len(dying.asked) == 16
     assert len(dying.asked) + len(well.asked) == 24
     make_from_storyboards(boards, RecipeConfig(NamedScorer("m", Marker())), tmp_path / "whole")
-    assert files(tmp_path / "out") == files(tmp_path / "whole")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert not (tmp_path / "out/answers").exists()
 
 
@@ -337,14 +295,9 @@ def test_what_a_person_said_reaches_the_rows(tmp_path):
 @pytest.mark.long
 def test_that_a_person_said_so_is_no_reasoning_to_learn(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "in", {0: {"statuses": ("unverified",) * 3}, 1: {}})
-    reviews, source = Reviews(Records(out / FOLDER, source="")), Source.open(video_dataset)
-    frame = TakeFrame(step="1", camera=source.camera(None), frame=1)
-    accepted, flagged = GiveVerdict(verdict="accept"), FlagIssue(step="0", issue="wrong_picture", on=True)
-    for episode, changes in ((0, (frame, accepted)), (1, (flagged, frame))):
-        length = len(source.episode(episode))
-        for change in changes:
-            revision = reviews.look(episode, length).revision
-            reviews.change(episode, length, revision, "ann", change)
+    frame = TakeFrame(step="1", camera=Source.open(video_dataset).camera(None), frame=1)
+    says(out, 0, frame, GiveVerdict(verdict="accept"))
+    says(out, 1, FlagIssue(step="0", issue="wrong_picture", on=True), frame)
     goalreel("corpus", "from-storyboards", out, "--out", tmp_path / "out", "--rl-variance", 25)
     rows = json.loads((tmp_path / "out/report.json").read_text())["rows"]
     assert rows == {"sft": 0, "rl": 5, "plans": 2, "continuations": 1, "easy": 1, "reflection": 1, "edits": 4}
@@ -393,4 +346,4 @@ def test_a_killed_run_goes_on_and_ends_as_an_unbroken_one(tmp_path):
     assert len(log.read_text().splitlines()) == 40 + 4  # the batch at the gate is lost with the process
     boards = find_boards([tmp_path / "in"])
     make_from_storyboards(boards, RecipeConfig(NamedScorer("m", Marker())), tmp_path / "whole")
-    assert files(tmp_path / "out") == files(tmp_path / "whole")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")

@@ -92,19 +92,13 @@ def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
     assert (second.prompt, second.drawn, second.success) == ("Put the cup down.", True, False)
     again = results("corpus", "import", file, "--images", data, "--out", tmp_path / "rl", "--json")
     assert again == out
-
-
-def test_grpo_reads_them(data, tmp_path):
     pytest.importorskip("trl")
     from goalreel.chat.dialects import OWN
     from goalreel.training.rows import Critiques
 
-    file = write_lines(tmp_path / "critic_rl.jsonl", critique(), critique())
-    import_corpus(ImportConfig(file, data), tmp_path / "rl")
-    rows = Critiques([tmp_path / "rl"], held_out=lambda task_id: None)
-    asked = rows.as_dataset(OWN, "strict")[0]
-    assert len(rows) == 2
-    assert [i.size for i in asked["images"]] == [(24, 16), rows.row(0).candidate.size]
+    trained = Critiques([tmp_path / "rl"], held_out=lambda task_id: None)
+    asked = trained.as_dataset(OWN, "strict")[0]
+    assert [i.size for i in asked["images"]] == [(24, 16), trained.row(0).candidate.size]
 
 
 @pytest.mark.parametrize("names", [("messages", "role", "content"), ("conversations", "from", "value")])
@@ -148,11 +142,7 @@ def guide(number, *texts, **changes):
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".pth"])
 def test_illustrated_guides_become_planner_rows_cut_at_a_random_step(suffix, data, tmp_path):
-    texts = (
-        "Lay it flat.",
-        "Fold one half over the other.",
-        "Roll it up tightly from one end to the other end.",
-    )
+    texts = ("Lay it flat.", "Fold one half over the other.", "Roll it up tightly from one end to the other.")
     rows = [guide(n, *texts) for n in range(20)]
     rows += [guide(20, title=""), guide(21), guide(22, *texts, step_info="no"), guide(23, "Lay it.", "")]
     file = tmp_path / f"comm{suffix}"
@@ -177,23 +167,17 @@ def test_illustrated_guides_become_planner_rows_cut_at_a_random_step(suffix, dat
 
 
 def test_what_holds_no_rows_is_one_line(data, tmp_path):
+    unusable = json.dumps(critique(origin_prompt=""))
     for name, text, problem in (
         ("a.json", "{", "cannot be read as JSON"),
         ("b.json", "{}", "holds no list of rows"),
         ("c.jsonl", '{"x": 1}\n', "no row has evaluation"),
-        (
-            "d.jsonl",
-            json.dumps(critique(origin_prompt="")),
-            "no row can be used; most often: no origin_prompt",
-        ),
+        ("d.jsonl", unusable, "no row can be used; most often: no origin_prompt"),
         ("e.pth", "text", "not a file of plain data"),
     ):
         (tmp_path / name).write_text(text)
-        message = fails(
-            "corpus", "import", tmp_path / name, "--images", data, "--out", tmp_path / f"out_{name}"
-        )
-        assert problem in message
-        assert len(message.strip().splitlines()) == 1
+        command = ("corpus", "import", tmp_path / name, "--images", data, "--out", tmp_path / f"out_{name}")
+        assert problem in fails(*command)
     missing = tmp_path / "gone.json"
     assert "cannot be read" in fails("corpus", "import", missing, "--out", tmp_path / "x")
 

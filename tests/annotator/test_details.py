@@ -4,24 +4,20 @@ import json
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 from support.arms import Motions
 from support.chat_server import ChatServer, Reply, Request, said
-from support.cli import invoke
+from support.cli import fails, goalreel, invoke
 from support.watcher import segments, text_of, watch
 
 from goalreel.annotator.details import with_details
-from goalreel.annotator.options import Options
 from goalreel.datasets.records import FOLDER
 from goalreel.details import FailureDetail
-from goalreel.errors import InputError
 from goalreel.planners.kinematic import Layout
 from goalreel.types import Segment, Step, Storyboard, StoryboardStep, Task
 
 
 def annotate(dataset, out, *words):
-    result = invoke("annotate", dataset, "--out", out, *words)
-    assert result.exit_code == 0, result.stderr
+    goalreel("annotate", dataset, "--out", out, *words)
     return out
 
 
@@ -29,30 +25,23 @@ def settings(out) -> dict:
     return json.loads((out / FOLDER / "settings.json").read_text())["settings"]
 
 
-def test_without_the_option_nothing_tells_of_it(video_dataset, tmp_path):
-    out = annotate(video_dataset, tmp_path / "out")
+def test_nothing_tells_of_it_without_the_option_and_the_exports_take_the_progress_along(
+    video_dataset, tmp_path
+):
+    out = annotate(video_dataset, tmp_path / "plain")
     assert "details" not in settings(out)
     assert "progress" not in json.loads((out / "meta/info.json").read_text())["features"]
     assert not (out / "sarm_progress.parquet").exists()
     assert not any("details" in path.read_text() for path in (out / FOLDER).rglob("*.json"))
-
-
-def test_the_exports_take_the_progress_along(video_dataset, tmp_path):
     out = annotate(video_dataset, tmp_path / "out", "--details", " progress,")
     assert settings(out)["details"] == "progress"
     for shape in ("sarm", "groot"):
-        result = invoke("export", out, "--to", shape, "--out", tmp_path / shape)
-        assert result.exit_code == 0, result.stderr
+        goalreel("export", out, "--to", shape, "--out", tmp_path / shape)
     ours, theirs = (root / "sarm_progress.parquet" for root in (out, tmp_path / "sarm"))
     assert ours.read_bytes() == theirs.read_bytes()
     kept = json.loads((tmp_path / "groot/meta/stats.json").read_text())
     assert "progress" not in kept
     assert "action" in kept
-
-
-def test_an_unknown_detail_is_one_line():
-    with pytest.raises(InputError, match="there is no detail 'mood': --details takes"):
-        Options(details="progress,mood")
 
 
 def steps(out, episode: int) -> list[dict]:
@@ -69,11 +58,11 @@ def test_rules_tell_motion_and_pose_and_every_reader_has_them(video_dataset, tmp
     assert first["pose"]["text"] == "the arm is at x 0.5, y 0, z 0.995, the hand is 100% closed"
     assert last["motion"]["text"].endswith("the hand opens")
     assert (first["scene"], first["pose"]["by"], first["pose"]["checked"]) == (None, "rule", "nobody")
-    assert invoke("export", out, "--to", "table", "--out", tmp_path / "steps.parquet").exit_code == 0
+    goalreel("export", out, "--to", "table", "--out", tmp_path / "steps.parquet")
     row = pq.read_table(tmp_path / "steps.parquet").to_pylist()[0]
     assert row["detail_motion"] == first["motion"]["text"]
     assert (row["detail_motion_by"], row["detail_scene"], row["error_cause"]) == ("rule", None, None)
-    assert invoke("show", out, "--out", tmp_path / "report").exit_code == 0
+    goalreel("show", out, "--out", tmp_path / "report")
     pages = "".join(path.read_text() for path in (tmp_path / "report").rglob("*.html"))
     assert "Motion: the arm moves up by 0.85" in pages
     assert "details of its steps (motion, pose)" in (out / "README.md").read_text()
@@ -129,10 +118,7 @@ def test_a_model_that_watches_tells_scene_reasoning_and_failures(video_dataset, 
     with ChatServer(teller) as server:
         model = f"openai:seer@{server.url}"
         models = ("--preset", "watch", "--planner", f"watch:{model}", "--critic", model)
-        result = invoke(
-            "annotate", video_dataset, "--out", out, *models, "--details", "scene,reasoning,failure"
-        )
-    assert result.exit_code == 0, result.stderr
+        annotate(video_dataset, out, *models, "--details", "scene,reasoning,failure")
     first, *_, last = steps(out, 0)
     by = {"by": "model watch:openai:seer", "checked": "nobody"}
     assert first["details"]["scene"] == {"text": "a red block beside a bowl"} | by
@@ -144,7 +130,7 @@ def test_a_model_that_watches_tells_scene_reasoning_and_failures(video_dataset, 
     assert tried["details"]["failure"] == cause | by
 
 
-def test_what_is_seen_needs_a_model_that_watches(video_dataset, tmp_path):
-    result = invoke("annotate", video_dataset, "--out", tmp_path / "out", "--details", "scene")
-    assert result.exit_code == 1
-    assert "needs a model that watches: use --planner watch:CHAT" in " ".join(result.stderr.split())
+def test_what_cannot_be_told_is_one_line(video_dataset, tmp_path):
+    command = ("annotate", video_dataset, "--out", tmp_path / "out", "--details")
+    assert "needs a model that watches: use --planner watch:CHAT" in fails(*command, "scene")
+    assert "there is no detail 'mood': --details takes" in fails(*command, "progress,mood")

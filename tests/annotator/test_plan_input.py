@@ -55,9 +55,9 @@ def test_pictures_at_their_marks(files, models, planner, tmp_path):
     [
         (["a.png", "b.png", "tidy up"], "2 pictures and no <image> mark: put quotes around the instruction"),
         (["a.png", "tidy", "up"], "2 pictures and no <image> mark: put quotes around the instruction"),
-        (["a.png", "from <image> to <image>"], "1 picture for 2 <image> marks in the instruction"),
-        (["a.png", "b.png", "only <image>"], "2 pictures for 1 <image> mark in the instruction"),
-        (["only <image>"], "0 pictures for 1 <image> mark in the instruction"),
+        (["a.png", "from <image> to <image>"], "pictures: 1, <image> marks in the instruction: 2"),
+        (["a.png", "b.png", "only <image>"], "pictures: 2, <image> marks in the instruction: 1"),
+        (["only <image>"], "pictures: 0, <image> marks in the instruction: 1"),
         (["none.png", "tidy up"], "none.png: cannot be read"),
         (["a.png", "broken.png", "<image> <image>"], "broken.png: not a readable image: of no known format"),
         ([" "], "the instruction is empty"),

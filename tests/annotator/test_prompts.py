@@ -62,7 +62,7 @@ def test_the_banks_that_ship_write_sentences(shipped):
         assert not re.search(r"\ba [aeio]|\b(the|an?) (the|an?)\b", row.prompt), row
 
 
-def test_turns_are_balanced_over_domains_and_sub_categories(shipped):
+def test_turns_are_balanced_and_a_seed_gives_the_same_prompts_whatever_their_number(shipped):
     written = list(write_prompts(shipped, 480, seed=1))
     counts = {}
     for row in written:
@@ -72,12 +72,8 @@ def test_turns_are_balanced_over_domains_and_sub_categories(shipped):
         sizes = [len(part) for part in parts.values()]
         assert max(sizes) - min(sizes) <= 1
     assert list(take_turns([iter("ab"), iter(""), iter("xyz")])) == list("axbyz")
-
-
-def test_a_seed_gives_the_same_prompts_whatever_their_number(shipped):
-    few, many = (list(write_prompts(shipped, count, seed=3)) for count in (50, 90))
-    assert few == many[:50]
-    assert {row.prompt for row in few} != {row.prompt for row in write_prompts(shipped, 50, seed=4)}
+    assert list(write_prompts(shipped, 50, seed=1)) == written[:50]
+    assert {row.prompt for row in written[:50]} != {row.prompt for row in write_prompts(shipped, 50, seed=4)}
 
 
 def parts(text):
@@ -92,9 +88,6 @@ def test_no_two_prompts_are_near_duplicates(shipped):
     assert len(texts) == 300
     assert max(len(a & b) / len(a | b) for a, b in combinations(texts, 2)) < 0.6
     assert found.counts["near"] > 0
-
-
-def test_what_differs_in_case_and_punctuation_alone_is_a_duplicate():
     found = Duplicates()
     assert [found.admit(t) for t in ("Put it down.", "put it down", "Put it up.")] == [True, False, True]
     assert found.counts == {"exact": 1}
@@ -119,14 +112,11 @@ def test_a_row_says_where_it_comes_from(banks, tmp_path):
     assert "36 of 100" in page
     assert "blocks/rows" in page
     assert json.loads((out / "report.json").read_text())["prompts"] == 36
-
-
-def test_the_banks_of_a_run_give_its_prompts_again(banks, tmp_path):
-    goalreel("corpus", "prompts", "--out", tmp_path / "a", "--banks", banks, "--count", 9)
-    goalreel("corpus", "prompts", "--out", tmp_path / "a", "--banks", banks, "--count", 9)
-    goalreel("corpus", "prompts", "--out", tmp_path / "b", "--banks", tmp_path / "a" / "banks", "--count", 9)
-    assert rows(tmp_path / "a") == rows(tmp_path / "b")
-    line = fails("corpus", "prompts", "--out", tmp_path / "a", "--banks", banks, "--count", 8)
+    again = ("corpus", "prompts", "--count", 100, "--seed", 5, "--banks")
+    goalreel(*again, banks, "--out", out)
+    goalreel(*again, out / "banks", "--out", tmp_path / "b")
+    assert rows(out) == rows(tmp_path / "b") == written
+    line = fails(*again[:-1], "--count", 8, "--out", out, "--banks", banks)
     assert "made with other options: choose another --out" in line
 
 
@@ -155,13 +145,12 @@ def test_domains_are_chosen_by_name(tmp_path):
     line = fails("corpus", "prompts", "--out", tmp_path / "p", "--domains", "greenhouse")
     assert "no domain 'greenhouse': choose from " in line
     assert "holds no bank" in fails("corpus", "prompts", "--out", tmp_path / "p", "--banks", tmp_path / "o")
+    assert invoke("corpus", "prompts", "--out", tmp_path, "--similarity", 2).exit_code == 2
 
 
+PLANTS = {"slot": "plant", "phrases": ["tomato vine", "tall fern", "{bad}", "tall fern"]}
 NEW = {
-    "vocabulary": [
-        {"slot": "plant", "phrases": ["tomato vine", "tall fern", "{bad}", "tall fern"]},
-        {"slot": "Bad Slot", "phrases": ["x"]},
-    ],
+    "vocabulary": [PLANTS, {"slot": "Bad Slot", "phrases": ["x"]}],
     "templates": [
         "Water the {plant}.",
         "Move the {plant} to the {unknown}.",
@@ -221,7 +210,3 @@ def test_a_dead_model_keeps_what_it_answered(banks, tmp_path):
         line = fails(*order, "--model", f"openai:m@{server.url}?retries=0")
     assert line.endswith("what it answered is kept, run the same command again to go on")
     assert not (tmp_path / "o" / "prompts.jsonl").exists()
-
-
-def test_a_similarity_is_at_most_one(tmp_path):
-    assert invoke("corpus", "prompts", "--out", tmp_path, "--similarity", 2).exit_code == 2
