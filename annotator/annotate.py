@@ -6,6 +6,7 @@ model twice. The answers of an episode are removed once its record is written, t
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,13 +172,13 @@ def _annotate(
         done -= todo.keys()
         done |= records.done(records.recorded() - done, corrected=True, reported=reported)
         if not summary.stopped or done:
-            summary.dataset_steps = write_dataset(
+            summary.dataset_steps = _write(
                 source, out, records, options, recorded.camera, done, run.overwrite, progress
             )
     return summary
 
 
-def write_dataset(
+def _write(
     source: Source,
     out: Path,
     records: Records,
@@ -187,14 +188,7 @@ def write_dataset(
     overwrite: bool,
     progress: OnProgress,
 ) -> Counter[Status]:
-    """Write the dataset `out` from `source` and what is recorded, with goal images of `camera`'s size.
-
-    `episodes` are those whose records count (`Records.done`). `overwrite` writes anew what somebody changed
-    there by hand. Returns how many steps have each status, as `build`.
-
-    Raises:
-        DatasetError: as `build`.
-    """
+    """Write the dataset `out`, with goal images of `camera`'s size; returns the steps by status."""
     return build(
         source,
         out,
@@ -207,7 +201,7 @@ def write_dataset(
         form=options.subgoal_form,
         follow_links=options.follow_links,
         overwrite=overwrite,
-        progress=lambda done, total: progress("write", done, total),
+        progress=partial(progress, "write"),
     )
 
 
@@ -238,11 +232,10 @@ def _retries(records: Records, done: Sequence[int], models: ModelSet, retry: Ret
 def _facts(models: ModelSet, options: Options, camera: str, robot: Robot) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
     settings = options.model_dump(exclude={"accepted"})  # a digest of those is with the models
-    settings |= {"details": ",".join(options.detail_names)}
-    if not options.detail_names:
-        del settings["details"]  # as before there were any
-    if not options.follow_links:
-        del settings["follow_links"]
+    settings["details"] = ",".join(options.detail_names)
+    for name in ("details", "follow_links"):  # as before there were any
+        if not settings[name]:
+            del settings[name]
     return {
         **settings,
         **models.provenance.identified().settings(),
@@ -300,7 +293,7 @@ def build_records(
         missing = sorted(set(dataset.indices) - done)
         refuse_broken(dataset, sorted(done))
         options = Options.of(settings)
-        write_dataset(dataset, out, records, options, settings["camera"], done, overwrite, progress)
+        _write(dataset, out, records, options, settings["camera"], done, overwrite, progress)
     if not missing:
         Journal(records.answers).remove()
     return missing
@@ -327,7 +320,7 @@ def accepted(reviewed: Path) -> tuple[Exemplar, ...]:
     source, records = Source.open(reviewed), Records(reviewed / FOLDER, source="")
     reviews = ((index, records.review(index)) for index in Reviews(records).episodes())
     candidates = (_exemplar(source, index, review) for index, review in reviews if review.verdict == "accept")
-    exemplars = tuple(exemplar for exemplar in candidates if exemplar is not None)
+    exemplars = tuple(filter(None, candidates))
     if not exemplars:
         raise DatasetError(
             f"{reviewed}: there is no episode that a person has accepted without flagging an issue: "
@@ -337,11 +330,7 @@ def accepted(reviewed: Path) -> tuple[Exemplar, ...]:
 
 
 def _exemplar(source: Source, index: int, review: "Review") -> Exemplar | None:
-    placed = [
-        (reviewed_step.step, reviewed_step.segment)
-        for reviewed_step in review.steps
-        if reviewed_step.segment is not None and not reviewed_step.issues
-    ]
+    placed = [(step.step, step.segment) for step in review.steps if step.segment and not step.issues]
     if review.issues or not placed or len(placed) < len(review.steps):
         return None
 

@@ -120,11 +120,20 @@ def _with_motion(
     report: CheckReport, source: Source, selected: Sequence[int], robot: Robot, progress: OnProgress
 ) -> CheckReport:
     """Add what the motions and the words of the episodes tell of each other."""
-    recordings, unread = _read(source, selected)
     issues = list(report.issues)
     reported = {episode for issue in issues for episode in issue.episodes}
-    issues += [warning("episode", unread[e], [e]) for e in unread if e not in reported]
-    plans = _plans(recordings, robot, progress)
+    recordings: list[Episode] = []
+    for index in selected[:: max(1, -(-len(selected) // SAMPLE))]:  # from all over the dataset
+        try:
+            recordings.append(source.episode(index))
+        except DatasetError as e:
+            if index not in reported:
+                issues.append(warning("episode", str(e), [index]))
+    planner = KinematicPlanner({r.id: r for r in recordings}, layout=robot.layout)
+    plans: list[Plan | Failure] = []
+    for recording in recordings:  # no picture is read
+        plans += planner.plan([Task(id=recording.id, instruction=recording.instruction)])
+        progress("compare words and motion", len(plans), len(recordings))
     issues += _motion_issues(recordings, robot, plans, len(selected))
     silent = sum(map(_is_silent, plans))
     return report.model_copy(
@@ -136,29 +145,6 @@ def _with_motion(
             "reasons": dict(_reasons(plans).most_common()),
         }
     )
-
-
-def _read(source: Source, selected: Sequence[int]) -> tuple[list[Episode], dict[int, str]]:
-    """Episodes from all over the dataset, and why others could not be read."""
-    step = max(1, -(-len(selected) // SAMPLE))
-    recordings: list[Episode] = []
-    unread: dict[int, str] = {}
-    for index in selected[::step]:
-        try:
-            recordings.append(source.episode(index))
-        except DatasetError as e:
-            unread[index] = str(e)
-    return recordings, unread
-
-
-def _plans(recordings: Sequence[Episode], robot: Robot, progress: OnProgress) -> list[Plan | Failure]:
-    """Compare the words and the motion of each episode; no picture is read."""
-    planner = KinematicPlanner({r.id: r for r in recordings}, layout=robot.layout)
-    plans: list[Plan | Failure] = []
-    for recording in recordings:
-        plans += planner.plan([Task(id=recording.id, instruction=recording.instruction)])
-        progress("compare words and motion", len(plans), len(recordings))
-    return plans
 
 
 def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:

@@ -56,12 +56,8 @@ def _choose(
     listed = "; ".join(f"{name} ({LABEL_FORMS[name]}) of {spell(label_forms[name])}" for name in label_forms)
     if form and form not in label_forms:
         raise InputError(f"{source.root}: no {LABEL_FORMS[form]}; its labels: {listed or 'none'}")
-    if (
-        form
-        and form != "rows"
-        and not replace
-        and (both := set(label_forms.get("rows", ())) & set(label_forms[form]))
-    ):
+    both = set(label_forms.get("rows", ())) & set(label_forms[form]) if form and form != "rows" else ()
+    if both and not replace:
         raise InputError(
             f"{source.root}: episode {min(both)} has {LABEL_FORMS['rows']} too: --replace-rows writes the "
             f"labels of --labels {form} in their place"

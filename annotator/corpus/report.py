@@ -1,21 +1,18 @@
 """The report of a corpus from storyboards: numbers in report.json, and a page that shows them."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, get_args
 
 from goalreel.annotator.report.cards import data_uri
-from goalreel.annotator.report.write import templates
+from goalreel.annotator.report.write import write_numbers
 from goalreel.datasets.corpora.critic_rows import BETTER
 from goalreel.datasets.corpora.recipe import FALL, POOR, RecipeStage, Selection, TrendFault
 from goalreel.datasets.corpora.trajectories import GOOD, Outline, StepSample, picture, source_of
-from goalreel.files import write_bytes
 from goalreel.types import Storyboard
 
-_HERE = Path(__file__).parent
 _MARKS = ("semantics", "quality", "overall")
 _SHOWN, _SIDE = 3, 192
 """Examples of a kind, and their longest side in pixels."""
@@ -120,14 +117,7 @@ def _sides(samples: Sequence[StepSample]) -> list[int]:
 
 def write_report(report: CorpusReport, chosen: Selection, boards: Sequence[Named], out: Path) -> None:
     """Write report.json and index.html, with pictures of a few attempts of each fate."""
-    write_bytes(out / "report.json", (json.dumps(asdict(report), indent=1) + "\n").encode())
-    page = templates(_HERE).get_template("index.html.j2")
-    text = page.render(
-        report=report,
-        style=(_HERE.parent / "report" / "report.css").read_text(encoding="utf-8"),
-        examples=list(_examples(chosen, boards)),
-    )
-    write_bytes(out / "index.html", text.encode("utf-8", "replace"))
+    write_numbers(report, out, Path(__file__).parent, examples=list(_examples(chosen, boards)))
 
 
 def _examples(chosen: Selection, boards: Sequence[Named]) -> Iterator[dict[str, Any]]:

@@ -8,12 +8,11 @@ OUT/banks/           the banks that they were written from, to be edited
 OUT/report.json      numbers, and OUT/index.html shows them
 """
 
-import json
 import random
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
 from pathlib import Path
@@ -25,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.annotator.corpus.make import check_empty, check_settings
 from goalreel.annotator.prompts.bank import SLOT, PromptBank, Writer, extend_banks, write_bank
-from goalreel.annotator.report.write import templates
+from goalreel.annotator.report.write import write_numbers
 from goalreel.chat.conversation import Chat
 from goalreel.errors import InputError
 from goalreel.files import digest, exclusive, sweep, write_bytes
@@ -183,9 +182,6 @@ def _fill(template: str, chosen: Mapping[str, str]) -> str | None:
     return text[:1].upper() + text[1:]
 
 
-_HERE = Path(__file__).parent
-
-
 @dataclass(frozen=True)
 class PromptConfig:
     """The prompts to write."""
@@ -260,7 +256,7 @@ def make_prompts(
             write_bank(bank, out / "banks" / f"{domain}.yaml")
         lines = (each.model_dump_json(exclude_none=True) + "\n" for each in prompts)
         write_bytes(out / "prompts.jsonl", "".join(lines).encode())
-        _write_report(report, prompts, out)
+        write_numbers(report, out, Path(__file__).parent, examples=_examples(prompts))
     return report
 
 
@@ -294,14 +290,11 @@ def _settings(config: PromptConfig, chat: tuple[str, Chat] | None) -> dict[str, 
     return {**settings, "banks": digest(*banks), "model": chat[0] if chat else None}
 
 
-def _write_report(report: PromptReport, prompts: Sequence[Prompt], out: Path) -> None:
+def _examples(prompts: Sequence[Prompt]) -> dict[str, list[str]]:
+    """The first prompts of each sub-category."""
     examples = defaultdict[str, list[str]](list)
     for each in prompts:
         prompts_of = examples[f"{each.domain}/{each.sub_category}"]
         if len(prompts_of) < _SHOWN:
             prompts_of.append(each.prompt)
-    style = (_HERE.parent / "report" / "report.css").read_text(encoding="utf-8")
-    page = templates(_HERE).get_template("index.html.j2")
-    text = page.render(report=report, examples=examples, style=style)
-    write_bytes(out / "report.json", (json.dumps(asdict(report), indent=1) + "\n").encode())
-    write_bytes(out / "index.html", text.encode("utf-8", "replace"))
+    return examples

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +29,7 @@ from goalreel.annotator.report.cards import (
     when,
 )
 from goalreel.annotator.report.sheet import contact_sheet
+from goalreel.files import write_bytes
 
 _HERE = Path(__file__).parent
 PAGE_EPISODES = 20
@@ -37,15 +39,24 @@ PAGE_BYTES = 6_000_000
 _OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg", "sheets/episode_*.png")
 
 
-def templates(folder: Path) -> jinja2.Environment:
-    """The HTML templates of a folder; every value in them has to be given, and is escaped."""
+def _templates(*folders: Path) -> jinja2.Environment:
+    """The HTML templates of folders; every value in them has to be given, and is escaped."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def write_numbers(report: Any, out: Path, folder: Path, **values: Any) -> None:
+    """Write `report`, a dataclass, as OUT/report.json, and the page of the template in `folder` about it."""
+    write_bytes(out / "report.json", (json.dumps(asdict(report), indent=1) + "\n").encode())
+    style = (_HERE / "report.css").read_text(encoding="utf-8")
+    page = _templates(folder, _HERE).get_template("index.html.j2")
+    text = page.render(report=report, style=style, **values)
+    write_bytes(out / "index.html", text.encode("utf-8", "replace"))
 
 
 class _Report:
@@ -57,7 +68,7 @@ class _Report:
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         self._out, self._title, self._sheets = out, title, sheets
-        self._jinja = templates(_HERE)
+        self._jinja = _templates(_HERE)
         values: dict[str, Any] = self._jinja.globals
         values |= {
             "title": title,
