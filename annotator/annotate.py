@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.annotator.corrected_plans import take_corrections
+from goalreel.annotator.given import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, log_cost_estimate
-from goalreel.annotator.label_guard import check_labels
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.robot import missing_robot_info, read_robot
 from goalreel.annotator.summary import Summary

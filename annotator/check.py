@@ -154,7 +154,7 @@ def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:
         if isinstance(plan, Failure):
             reasons[plan.message.partition(": ")[2] or plan.message] += 1
         else:
-            reasons.update({doubt for step in plan.steps for doubt in step.doubts})
+            reasons.update(list(dict.fromkeys(doubt for step in plan.steps for doubt in step.doubts)))
     return reasons
 
 

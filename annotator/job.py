@@ -12,9 +12,8 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from goalreel.annotator.align import align
-from goalreel.annotator.corrected_plans import corrected_plans
-from goalreel.annotator.details import with_details
+from goalreel.annotator.align import align, with_details
+from goalreel.annotator.given import corrected_plans
 from goalreel.annotator.guarded import GuardedModels
 from goalreel.annotator.guards import ModelUnavailableError, accepted_steps, report_bug
 from goalreel.annotator.options import Options

@@ -69,7 +69,7 @@ class RoleTrial:
     load_s: float | None = None
     ask_s: float | None = None
     gave: str = ""
-    """What the answer comes to."""
+    """The answer in brief."""
     problem: str | None = None
     """Reason why it could not be used; None where it could."""
     asked: Question | Failure | None = None
@@ -87,7 +87,7 @@ class RoleTrial:
 
     @property
     def replies(self) -> list[HeardReply]:
-        """What a chat model replied, in order."""
+        """Replies of a chat model, in order."""
         return [] if self.recording is None else [self._read(e.reply) for e in self.recording.exchanges]
 
     def ready(self, more: str) -> Dialect | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,11 +39,14 @@ _robots = WeakKeyDictionary[Source, dict[tuple[str, str | None], Robot]]()
 
 
 def _read_robot(source: Source, layout: Layout, camera: str | None) -> Robot:
-    indices = source.indices
+    indices, sampled_from = source.indices, None
     if len(indices) > SAMPLE:
+        sampled_from = len(indices)
         indices = [indices[i] for i in np.linspace(0, len(indices) - 1, SAMPLE).round().astype(int).tolist()]
-    episodes = [episode for index in indices if (episode := _episode(source, index))]
-    sampled_from = len(source.indices) if len(source.indices) > SAMPLE else None
+    episodes: list[Episode] = []
+    for index in indices:
+        with suppress(DatasetError):
+            episodes.append(source.episode(index))
     with ThreadPoolExecutor(1, "goalreel-camera") as pool:  # pictures are decoded while numbers are read
         still = pool.submit(_camera, source, camera)
         try:
@@ -71,18 +75,14 @@ def stored_layout(source: Source, settings: Mapping[str, Any]) -> Layout | None:
     Raises:
         InputError: a feature is not there.
     """
-    layout = _stored_layout(settings)
+    robot, given = settings.get("robot"), settings.get("layout")
+    layout = Layout.parse(given) if given else None
+    if robot:
+        stored = Layout.parse(robot["layout"])
+        other = stored.other.model_copy(update={"complete": True}) if stored.other else None
+        layout = stored.model_copy(update={"complete": True, "other": other})
     source.read_numbers(layout.state if layout else (), layout.action if layout else ())
     return layout
-
-
-def _stored_layout(settings: Mapping[str, Any]) -> Layout | None:
-    robot, layout = settings.get("robot"), settings.get("layout")
-    if not robot:
-        return Layout.parse(layout) if layout else None
-    stored = Layout.parse(robot["layout"])
-    other = stored.other.model_copy(update={"complete": True}) if stored.other else None
-    return stored.model_copy(update={"complete": True, "other": other})
 
 
 def missing_robot_info(robot: Robot) -> str | None:
@@ -127,10 +127,3 @@ def _camera(source: Source, camera: str | None) -> Finding:
         return find_still_camera(source)
     value = source.camera(camera)
     return Finding(field="camera", value=value, confidence="given", reason="by --camera")
-
-
-def _episode(source: Source, index: int) -> Episode | None:
-    try:
-        return source.episode(index)
-    except DatasetError:
-        return None

@@ -128,7 +128,7 @@ def write_bank(bank: PromptBank, path: Path) -> None:
 
 
 class _Topic(BaseModel):
-    """What a model is asked about a domain, or about one of its sub-categories."""
+    """Question to a model about a domain, or about one of its sub-categories."""
 
     model_config = ConfigDict(frozen=True)
 

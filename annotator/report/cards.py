@@ -55,8 +55,6 @@ class EpisodeView:
     """Frames in the recording; 0 for a storyboard that was planned and never recorded."""
     end_frames: tuple[Image | None, ...] = ()
     """The real frame at the end of each step's segment, one a step; empty when there is none at all."""
-    failure: str | None = None
-    """Reason why the episode could not be annotated; the storyboard's own failure needs no copy here."""
 
     def __post_init__(self) -> None:
         for cut in (step.segment for step in self.storyboard.steps):
@@ -73,10 +71,9 @@ class EpisodeView:
 
     @property
     def message(self) -> str | None:
-        """The failure to show, if any: the episode's own or its storyboard's."""
-        if self.failure is not None or self.storyboard.failure is None:
-            return self.failure
-        return f"{self.storyboard.failure.stage}: {self.storyboard.failure.message}"
+        """The failure of its plan to show, if any."""
+        failure = self.storyboard.failure
+        return None if failure is None else f"{failure.stage}: {failure.message}"
 
     @property
     def status(self) -> Status:
@@ -84,13 +81,9 @@ class EpisodeView:
         if self.message is not None:
             return "failed"
         statuses = {step.status for step in self.storyboard.steps}
-        order: tuple[Status, ...] = ("failed", "unverified", "skipped")
-        for status in order:
-            if status in statuses:
-                return status
-        if "observed" in statuses:
-            return "observed"
-        return "text" if statuses == {"text"} else "verified"
+        order: tuple[Status, ...] = ("failed", "unverified", "skipped", "observed")
+        worst = next((status for status in order if status in statuses), None)
+        return worst or ("text" if statuses == {"text"} else "verified")
 
     @property
     def tally(self) -> str:
@@ -291,18 +284,19 @@ def _source(frame: str) -> str:
 def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) -> AttemptCard:
     """One attempt at a step, which `step` names, without its picture unless `pictured`."""
     verdict, failure = attempt.verdict, attempt.failure
+    refined, scores, reply = None, list[str](), None
     if verdict is not None:
         outcome = "accepted" if verdict.success else "rejected"
-        named_scores = (("semantics", verdict.semantics), ("quality", verdict.quality))
-        sure = () if verdict.probability is None else (f"probability of success {verdict.probability:.2f}",)
         text, refined = verdict_text(verdict, attempt.registration), verdict.refined_prompt
-        reply = None if reader_text(verdict.reasoning) == verdict.reasoning else verdict.reasoning
-        marks = (f"{name} {rounded(score)}/10" for name, score in named_scores if score is not None)
-        scores = " · ".join((*sure, *marks))
+        if reader_text(verdict.reasoning) != verdict.reasoning:
+            reply = verdict.reasoning
+        if verdict.probability is not None:
+            scores.append(f"probability of success {verdict.probability:.2f}")
+        for name, score in (("semantics", verdict.semantics), ("quality", verdict.quality)):
+            scores += [] if score is None else [f"{name} {rounded(score)}/10"]
     else:
-        outcome, refined, scores = "failed", None, ""
-        reply = failure.reply if failure is not None else None
-        text = f"{failure.stage}: {failure.message}" if failure is not None else ""
+        outcome, text = "failed", f"{failure.stage}: {failure.message}" if failure else ""
+        reply = failure.reply if failure else None
         text = " ".join(filter(None, (text, background_note(attempt.registration, text))))
     return AttemptCard(
         number=number,
@@ -314,7 +308,7 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         text=text,
         refined=refined,
         reply=reply,
-        scores=scores,
+        scores=" · ".join(scores),
     )
 
 

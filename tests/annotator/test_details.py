@@ -9,7 +9,7 @@ from support.chat_server import ChatServer, Reply, Request, said
 from support.cli import fails, goalreel, invoke
 from support.watcher import segments, text_of, watch
 
-from goalreel.annotator.details import with_details
+from goalreel.annotator.align import with_details
 from goalreel.datasets.records import FOLDER
 from goalreel.details import FailureDetail
 from goalreel.planners.kinematic import Layout

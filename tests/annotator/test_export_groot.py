@@ -437,7 +437,8 @@ def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(annotated,
     text = json.loads(info.read_text())
     del text["features"]["action"]
     info.write_text(json.dumps(text))
-    assert "no feature is known to be the action" in refused(goals)
+    asked = "no feature is known to be the action, and GR00T wants one: annotate it with --layout"
+    assert asked in refused(goals)
     assert [path.name for path in tmp_path.iterdir()] == ["goals"]
 
 

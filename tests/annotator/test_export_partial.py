@@ -12,19 +12,7 @@ from goalreel.annotator.exports.sarm import export_sarm
 from goalreel.annotator.exports.table import export_table
 from goalreel.errors import DatasetError
 
-FRONT = "observation.images.front"
-
-
-@pytest.fixture(scope="module")
-def part(sharded_dataset, annotated, tmp_path_factory) -> Path:
-    """Of four episodes the last has no data, and the one before no picture of the front camera."""
-    out = annotated(sharded_dataset, tmp_path_factory.mktemp("part") / "out", {e: {} for e in range(4)})
-    for row, prefix, suffix in (
-        (episodes(out)[3], "data", "parquet"),
-        (episodes(out)[2], f"videos/{FRONT}", "mp4"),
-    ):
-        file(out, row, prefix, suffix).unlink()
-    return out
+KINDS = (("data", "parquet"), ("videos/observation.images.front", "mp4"))
 
 
 def episodes(root: Path) -> list[dict]:
@@ -37,49 +25,32 @@ def file(root: Path, row: dict, prefix: str, suffix: str) -> Path:
     return root / prefix / place
 
 
-def whole(root: Path) -> list[int]:
-    """The episodes of which every file is there."""
-
-    kinds = (("data", "parquet"), (f"videos/{FRONT}", "mp4"))
-    rows = episodes(root)
-    return [row["episode_index"] for row in rows if all(file(root, row, *kind).is_file() for kind in kinds)]
-
-
-def test_groot_has_the_whole_episodes(part, tmp_path, caplog):
-    there = whole(part)
+def test_each_export_has_the_whole_episodes(sharded_dataset, annotated, tmp_path, caplog):
+    """Of four episodes the last has no data, and the one before no picture of the front camera."""
+    part = annotated(sharded_dataset, tmp_path / "out", {e: {} for e in range(4)})
+    rows = episodes(part)
+    for row, kind in zip(rows[:1:-1], KINDS, strict=True):
+        file(part, row, *kind).unlink()
+    there = [r["episode_index"] for r in rows if all(file(part, r, *kind).is_file() for kind in KINDS)]
     assert 0 < len(there) < 4
     with caplog.at_level(logging.WARNING):
         exported = export_groot(part, tmp_path / "groot")
+    assert f"{len(there)} of 4 episodes are whole; {part}" in caplog.text
+    assert "is missing: only the complete episodes are exported" in caplog.text
     lines = (tmp_path / "groot" / "meta" / "episodes.jsonl").read_text().splitlines()
     assert [json.loads(line)["episode_index"] for line in lines] == there
     assert json.loads((tmp_path / "groot" / "meta" / "info.json").read_text())["total_episodes"] == len(there)
     assert exported.episodes == exported.named == len(there)
-    assert f"{len(there)} of 4 episodes are whole; {part}" in caplog.text
-    assert "is missing: only the complete episodes are exported" in caplog.text
-
-
-def test_sarm_is_a_copy_of_that_part(part, tmp_path, caplog):
-    there = whole(part)
-    with caplog.at_level(logging.WARNING):
-        exported = export_sarm(part, tmp_path / "sarm")
+    assert export_sarm(part, tmp_path / "sarm").episodes == len(there)
     named = [row["episode_index"] for row in episodes(tmp_path / "sarm") if row["dense_subtask_names"]]
     assert named == there
-    assert exported.episodes == len(there)
-    assert f"{len(there)} of 4 episodes are whole" in caplog.text
     assert "have no stages" not in caplog.text
-
-
-def test_the_table_needs_the_records_alone(part, tmp_path):
     export_table(part, tmp_path / "steps.parquet")
     assert set(pq.read_table(tmp_path / "steps.parquet")["episode"].to_pylist()) == {0, 1, 2, 3}
-
-
-def test_a_dataset_without_a_whole_episode_is_refused(sharded_dataset, annotated, tmp_path):
-    out = annotated(sharded_dataset, tmp_path / "out", {0: {}})
-    for path in (out / "data").rglob("*.parquet"):
+    for path in (part / "data").rglob("*.parquet"):
         path.unlink()
     with pytest.raises(
         DatasetError, match=r"0 of 4 episodes are whole; .* is missing: copy the dataset again"
     ):
-        export_groot(out, tmp_path / "groot")
-    assert not (tmp_path / "groot").exists()
+        export_groot(part, tmp_path / "none")
+    assert not (tmp_path / "none").exists()

@@ -220,15 +220,6 @@ export_sarm(Path(sys.argv[1]), Path(sys.argv[2]), progress=killed)
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_is_told_in_spite_of_its_pictures_has_stages_too(annotated, video_dataset, tmp_path):
-    goals = annotated(video_dataset, tmp_path / "goals", {0: {"statuses": STATUSES}}, use_unverified=True)
-    settings = goals / "meta" / "goalreel" / "settings.json"
-    settings.write_text(settings.read_text().replace('"test": 1', '"use_unverified": true'))
-    export_sarm(goals, tmp_path / "out")
-    shares = json.loads((tmp_path / "out" / "meta" / "temporal_proportions_dense.json").read_text())
-    assert list(shares) == NAMES
-
-
 def test_stages_are_in_the_order_of_most_episodes_and_shares_are_means_over_those_that_have_the_stage():
     assert in_order([["b", "c"], ["a", "b", "c"], ["a", "c", "b"], ["a", "d", "c"]]) == ["a", "b", "d", "c"]
     assert sorted(in_order([["a", "b"], ["b", "c"], ["c", "a"]])) == ["a", "b", "c"]
@@ -238,10 +229,17 @@ def test_stages_are_in_the_order_of_most_episodes_and_shares_are_means_over_thos
     assert proportions([whole, twice]) == pytest.approx({"a": 0.5, "b": 0.5})
 
 
-def test_a_state_of_another_name_is_said(video_dataset, annotated, tmp_path, caplog):
+def test_a_state_of_another_name_and_what_is_told_in_spite_of_its_pictures(
+    video_dataset, annotated, tmp_path, caplog
+):
     source = renamed(video_dataset, tmp_path / "in", {"observation.state": "state"})
-    export_sarm(annotated(source, tmp_path / "goals", {0: {}}), tmp_path / "out")
+    goals = annotated(source, tmp_path / "goals", {0: {"statuses": STATUSES}}, use_unverified=True)
+    settings = goals / "meta" / "goalreel" / "settings.json"
+    settings.write_text(settings.read_text().replace('"test": 1', '"use_unverified": true'))
+    export_sarm(goals, tmp_path / "out")
     assert "SARM looks for observation.state: set its state_key to state" in caplog.text
+    shares = json.loads((tmp_path / "out" / "meta" / "temporal_proportions_dense.json").read_text())
+    assert list(shares) == NAMES
     caplog.clear()
     export_sarm(annotated(video_dataset, tmp_path / "usual", {0: {}}), tmp_path / "other")
     assert "state_key" not in caplog.text
