@@ -109,7 +109,7 @@ def studio(
         # What is under way at the end is stored, and goes on when somebody says so.
         settings = ServeSettings(host=host, port=port, token=access.token, loop=preset, drain_seconds=0)
         with listen(host, port) as socket:
-            from goalreel.serving.server import serve_app
+            from goalreel.serving.app import serve_app
             from goalreel.studio.app import create_board_app
             from goalreel.studio.models import studio_presets
 

@@ -80,7 +80,7 @@ def rollout(
         kinds_of(preset, recordings=False)  # refuses an unknown model before lerobot is imported
         from lerobot.utils.process import ProcessSignalHandler
 
-        from goalreel.streaming.rollout.run import RolloutRequest, lead, read_options
+        from goalreel.streaming.rollout import RolloutRequest, lead, read_options
 
         config = read_options(instruction, lerobot_options or [])
         model_set = load(preset)

@@ -97,7 +97,7 @@ def serve(
 
                 serve_cluster(build, settings, socket, replicas=replicas, gpus=gpus)
             else:
-                from goalreel.serving.server import serve_app
+                from goalreel.serving.app import serve_app
 
                 app = _app(build(), settings, boards)
                 address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}"

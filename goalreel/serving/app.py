@@ -1,15 +1,17 @@
-"""The application: every route, behind one gate that looks at token, drain, number and size.
+"""The application: every route, behind one gate that looks at token, drain, number and size; and its server.
 
 `/docs` is the server's OpenAPI description as one page that loads nothing from anywhere: FastAPI's own takes
 its script from a CDN, which a robot's network may not reach.
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any, Literal, Protocol, TypedDict
 
 import jinja2
@@ -23,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalreel import __version__
 from goalreel.errors import UserError
 from goalreel.http.access import is_authorized, is_foreign, is_too_long, limit_body
+from goalreel.http.server import BoundedServer
 from goalreel.serving import chat, images, storyboards
 from goalreel.serving.errors import RETRY_SECONDS, add_handlers, error_response, responses
 from goalreel.serving.service import Here, Service
@@ -234,3 +237,39 @@ def create_app(
         app.include_router(part)
     app.add_middleware(Gate, service=service, admits=admits)
     return app
+
+
+CLOSE_SECONDS = 5
+"""After the drain, for connections to end."""
+
+
+class DrainingServer(BoundedServer):
+    """On the first SIGTERM or SIGINT new work is answered 503 and /health says Draining, while requests and
+    storyboards under way are finished, for `drain_seconds` at most; a second signal exits at once.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._service, self._jobs = app.state.service, app.state.jobs
+        settings = self._service.settings
+        super().__init__(app, host=settings.host, port=settings.port, timeout_graceful_shutdown=CLOSE_SECONDS)
+        self._drain_seconds = settings.drain_seconds
+        self._deadline = 0.0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to drain; uvicorn calls this on SIGINT and SIGTERM."""
+        if self._service.draining:
+            self.should_exit = self.force_exit = True
+        self._service.draining = True
+        self._deadline = time.monotonic() + self._drain_seconds
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tick as `BoundedServer` does; go on while work is under way."""
+        if self._service.draining:
+            busy = self._service.under_way or self._jobs.busy
+            self.should_exit = self.should_exit or not busy or time.monotonic() >= self._deadline
+        return await super().on_tick(counter)
+
+
+def serve_app(app: FastAPI, listening: socket.socket) -> None:
+    """Serve an application on a socket until a signal ends it, as DrainingServer does."""
+    DrainingServer(app).run(sockets=[listening])

@@ -17,18 +17,8 @@ from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, 
 
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
 type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed", "text"]
-type BoardState = Literal[
-    "empty",
-    "planning",
-    "rendering",
-    "ready",
-    "executing",
-    "paused",
-    "succeeded",
-    "failed",
-    "canceled",
-    "unverified",
-]
+EndState = Literal["succeeded", "failed", "canceled", "unverified"]
+type BoardState = Literal["empty", "planning", "rendering", "ready", "executing", "paused", EndState]
 type GoalReason = Literal[
     "no_task", "active", "planning", "paused", "replanning", "blind", "stale", "over", "holding", "not_active"
 ]
@@ -155,14 +145,10 @@ class StepPanel:
 
     def shown(self, longest: int = sys.maxsize) -> StoryboardStep:
         """Give the record as far as it is shown, its picture with at most `longest` pixels a side."""
-        if self.step.prompt is None and self.picture_is_final:
-            return StoryboardStep(step=self.step, status="text")
-        image = self.goal_image
-        return (
-            StoryboardStep(step=self.step)
-            if image is None
-            else _with_picture(self.record, image.within(longest))
-        )
+        if (image := self.goal_image) is not None:
+            return _with_picture(self.record, image.within(longest))
+        is_text = self.step.prompt is None and self.picture_is_final
+        return StoryboardStep(step=self.step, status="text" if is_text else "skipped")
 
     def claims(self, models: ModelNames) -> Claims:
         """Give what the step claims, with the published names of the models."""
@@ -250,7 +236,7 @@ class Board:
 
     @property
     def degraded_lines(self) -> tuple[str, ...]:
-        """The same, in one line a model."""
+        """The failed models, a line each."""
         return failure_lines(self.failures)
 
     @property
@@ -301,18 +287,14 @@ class Board:
         With `active` the task jumps to step `target`: the steps between are skipped, and the steps from
         `target` on are pending.
         """
-        steps = list(self.steps)
         if status != "active":
-            steps[index] = replace(
-                steps[index], status=status, ended=now, ended_by=by if status == "completed" else ""
-            )
-            return tuple(steps)
-        for i in range(min(index, target), len(steps)):
-            if i < target:
-                steps[i] = replace(steps[i], status="skipped", ended=now, ended_by="")
-            else:
-                steps[i] = replace(steps[i], status="pending", ended=0, ended_by="")
-        return tuple(steps)
+            ended_by = by if status == "completed" else ""
+            panel = replace(self.steps[index], status=status, ended=now, ended_by=ended_by)
+            return self.with_panel(panel).steps
+        first = min(index, target)
+        skipped = (replace(p, status="skipped", ended=now, ended_by="") for p in self.steps[first:target])
+        pending = (replace(p, status="pending", ended=0, ended_by="") for p in self.steps[target:])
+        return (*self.steps[:first], *skipped, *pending)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,17 @@ class FrameCounts:
         return self.received - self.read - self.unreadable
 
 
+@dataclass(eq=False, slots=True)
+class _Message[Raw]:
+    raw: Raw
+    stamp: int
+    frame_id: str
+    received: float
+    spacing: float
+    result: Frame | ValueError | None = None
+    """None until it is read."""
+
+
 class FrameSlot[Raw]:
     """Holds one message. `put` replaces it; `newest` decodes it once, when it is first read.
 
@@ -53,24 +64,21 @@ class FrameSlot[Raw]:
         longest: int = MAX_IMAGE_SIDE,
     ) -> None:
         self.longest = longest
-        self._decode = decode
-        self._clock = clock
+        self._decode, self._clock = decode, clock
         self._lock = threading.Lock()
-        self._raw: tuple[int, Raw, int, str, float] | None = None
+        self._message: _Message[Raw] | None = None
         self._arrivals: deque[float] = deque(maxlen=SPACED_FRAMES)
-        self._decoded: tuple[int, Frame | ValueError] | None = None
         self._counts = FrameCounts()
 
     def put(self, raw: Raw, stamp: int, frame_id: str) -> None:
         """Replace the message. `stamp` is in ns."""
         received = self._clock()
         with self._lock:
+            counts, last = self._counts, self._message
+            backwards = counts.backwards + (last is not None and stamp < last.stamp)
+            self._counts = replace(counts, received=counts.received + 1, backwards=backwards)
             self._arrivals.append(received)
-            counts, backwards = self._counts, self._raw is not None and stamp < self._raw[2]
-            self._counts = replace(
-                counts, received=counts.received + 1, backwards=counts.backwards + backwards
-            )
-            self._raw = (self._counts.received, raw, stamp, frame_id, received)
+            self._message = _Message(raw, stamp, frame_id, received, self._spacing())
 
     def newest(self) -> Frame | None:
         """Give the newest frame, however old; None before the first.
@@ -78,49 +86,43 @@ class FrameSlot[Raw]:
         Raises:
             ValueError: it cannot be read; the text says why.
         """
-        with self._lock:
-            if self._raw is None:
-                return None
-            number, raw, stamp, frame_id, received = self._raw
-            spacing = self._spacing()
-            if self._decoded is not None and self._decoded[0] == number:
-                return _or_raise(self._decoded[1])
+        message = self._message
+        if message is None:
+            return None
+        if message.result is None:
+            message.result = self._read(message)
+        if isinstance(message.result, ValueError):
+            raise message.result
+        return message.result
+
+    def _read(self, message: _Message[Raw]) -> Frame | ValueError:
         try:
-            image = self._decode(raw)
+            image = self._decode(message.raw)
             small = image.within(self.longest)
-            result: Frame | ValueError = Frame(small, stamp, frame_id, received, image.size, spacing)
         except ValueError as e:
-            result = e
+            with self._lock:
+                unreadable = self._counts.unreadable + 1
+                self._counts = replace(self._counts, unreadable=unreadable, problem=str(e))
+            return e
         with self._lock:
-            if self._decoded is None or self._decoded[0] < number:
-                self._decoded = (number, result)
-                if isinstance(result, ValueError):
-                    unreadable = self._counts.unreadable + 1
-                    self._counts = replace(self._counts, unreadable=unreadable, problem=str(result))
-                else:
-                    self._counts = replace(self._counts, read=self._counts.read + 1, problem="")
-        return _or_raise(result)
+            self._counts = replace(self._counts, read=self._counts.read + 1, problem="")
+        m = message
+        return Frame(small, m.stamp, m.frame_id, m.received, image.size, m.spacing)
 
     def clear(self) -> None:
         """Forget the frame, but not the counts."""
         with self._lock:
-            self._raw = self._decoded = None
+            self._message = None
             self._arrivals.clear()
 
     def counts(self) -> FrameCounts:
         """Give the counts, and the age of the newest frame."""
         with self._lock:
-            age = None if self._raw is None else self._clock() - self._raw[4]
+            age = None if self._message is None else self._clock() - self._message.received
             return replace(self._counts, age=age, spacing=self._spacing())
 
     def _spacing(self) -> float:
         return max((later - earlier for earlier, later in pairwise(self._arrivals)), default=0.0)
-
-
-def _or_raise(result: Frame | ValueError) -> Frame:
-    if isinstance(result, ValueError):
-        raise result
-    return result
 
 
 POLL_SECONDS = 0.02

@@ -7,21 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from goalreel.models.presets import Preset
-from goalreel.streaming.board import (
-    Board,
-    BoardState,
-    ErrorCode,
-    Goal,
-    GoalReason,
-    Phase,
-    PhaseName,
-    StepPanel,
-)
+from goalreel.streaming.board import Board, EndState, ErrorCode, Goal, GoalReason, Phase, PhaseName, StepPanel
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.request import BoardListener, TaskRequest
 from goalreel.streaming.settings import EngineSettings
 
-_FINAL_STATES: dict[ErrorCode, BoardState] = {
+_FINAL_STATES: dict[ErrorCode, EndState] = {
     ErrorCode.NONE: "succeeded",
     ErrorCode.CANCELED: "canceled",
     ErrorCode.PREEMPTED: "canceled",
@@ -66,7 +57,8 @@ class LiveTask:
         """A policy is led through the storyboard once it is made."""
         self.goal_reason: GoalReason | None = None
         """The reason of the goal as it was published last."""
-        self._paused = False
+        self.paused = False
+        """An operator holds the task."""
         self._order: Order | None = None
         self._listener, self._on_phase = listener, on_phase
         self._changed = asyncio.Event()
@@ -115,14 +107,9 @@ class LiveTask:
 
     # -- commands of an operator, or of the policy itself
 
-    @property
-    def paused(self) -> bool:
-        """True while an operator holds the task."""
-        return self._paused
-
     def pause(self, paused: bool) -> None:
         """Hold the task, or resume it."""
-        self._paused = paused
+        self.paused = paused
         self.wake()
 
     def give(self, order: Order) -> None:

@@ -1,7 +1,6 @@
 """Measure how far the live view has come to the goal; decide when to ask the Critic, and when to re-plan."""
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import cv2
@@ -122,20 +121,3 @@ class Tracker:
     def _ask(self, now: float, *, final: bool) -> Decision:
         self._question_time, self._question_closeness, self._final_question = now, self._rest, final
         return "ask"
-
-
-def critic_query_frames(
-    settings: EngineSettings, start: Image, goal: Image | None, frames: Sequence[Image], period: float
-) -> list[int]:
-    """Give the numbers of the frames about which the engine asks a Critic that always says no, at once.
-
-    Args:
-        start: the view when the sub-goal began.
-        goal: its picture; None for a step in words alone.
-        frames: the camera's frames since then, one every `period` seconds.
-    """
-    measure = None if goal is None else Closeness(start, goal)
-    tracker = Tracker(settings, 0.0)
-    values = (math.nan if measure is None else measure.measure(frame) for frame in frames)
-    decisions = (tracker.decide(i * period, closeness) for i, closeness in enumerate(values))
-    return [i for i, decision in enumerate(decisions) if decision == "ask"]

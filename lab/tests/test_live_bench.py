@@ -15,7 +15,6 @@ from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.tracking import critic_query_frames
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Verdict
 from goalreel_lab.bench.bench import Bench, BenchConfig, evaluate
@@ -23,6 +22,7 @@ from goalreel_lab.bench.live import (
     CONFIRMED,
     LiveAnswer,
     LiveCourse,
+    critic_query_frames,
     judge_courses,
     judge_frames,
     judge_wholes,

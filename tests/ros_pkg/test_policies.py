@@ -144,7 +144,7 @@ def test_goalreels_own_command_line(tmp_path):
     from typer.main import get_command
 
     from goalreel.cli.main import app
-    from goalreel.streaming.rollout.run import NewestGoal, add_camera, read_options
+    from goalreel.streaming.rollout import NewestGoal, add_camera, read_options
 
     policy = save_act(tmp_path / "policy")
     goalreel, rollout, *words = shlex.split(block("goalreel rollout").replace("my_policy", str(policy)))

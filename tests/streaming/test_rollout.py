@@ -22,8 +22,8 @@ from support.boards import record
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
-from goalreel.streaming.rollout.run import add_camera, read_options
-from goalreel.streaming.rollout.subgoalcamera import (
+from goalreel.streaming.rollout import add_camera, read_options
+from goalreel.streaming.subgoalcamera import (
     GoalGatedEngine,
     NewestGoal,
     SubgoalCamera,

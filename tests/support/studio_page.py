@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, {str(TESTS)!r})
 import socket
 from pathlib import Path
-from goalreel.serving.server import serve_app
+from goalreel.serving.app import serve_app
 from support.studio import app, scripted
 models = scripted()
 if sys.argv[3:] == ["held"]:

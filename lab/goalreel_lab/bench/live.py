@@ -5,12 +5,15 @@ The scripted expert carries every sub-goal out, once well and once badly. The si
 it reached (`lab/goalreel_lab/corpora/executions.py`).
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from goalreel.annotator.statistics import Measurement, balanced_accuracy_with_interval, share_with_interval
 from goalreel.image import Image
 from goalreel.progress import OnProgress
+from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.tracking import Closeness, Tracker
 from goalreel.tabletop.env import CONTROL_HZ
 from goalreel.tabletop.grammar import state_of
 from goalreel.tabletop.variety import PLAIN, View
@@ -229,3 +232,20 @@ def measure_calls(
         "fooled": share_with_interval((c.seed, i is not None) for c, i in badly),
     }
     return {f"{prefix}{key}{'' if count == 1 else f'_{count}'}": value for key, value in calls.items()}
+
+
+def critic_query_frames(
+    settings: EngineSettings, start: Image, goal: Image | None, frames: Sequence[Image], period: float
+) -> list[int]:
+    """Give the numbers of the frames about which the engine asks a Critic that always says no, at once.
+
+    Args:
+        start: the view when the sub-goal began.
+        goal: its picture; None for a step in words alone.
+        frames: the camera's frames since then, one every `period` seconds.
+    """
+    measure = None if goal is None else Closeness(start, goal)
+    tracker = Tracker(settings, 0.0)
+    values = (math.nan if measure is None else measure.measure(frame) for frame in frames)
+    decisions = (tracker.decide(i * period, closeness) for i, closeness in enumerate(values))
+    return [i for i, decision in enumerate(decisions) if decision == "ask"]

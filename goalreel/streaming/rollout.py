@@ -1,4 +1,7 @@
-"""Runs lerobot's rollout and the storyboard engine side by side, until the task is done."""
+"""Runs lerobot's own rollout and the storyboard engine side by side, until the task is done.
+
+No ROS, and nothing of lerobot is changed: sub-goals go to the policy, a camera's frames come back.
+"""
 
 import sys
 import threading
@@ -24,13 +27,13 @@ from goalreel.models.model_set import ModelSet
 from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskOutcome, TaskRequest
-from goalreel.streaming.rollout.subgoalcamera import (
+from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.subgoalcamera import (
     GoalGatedEngine,
     NewestGoal,
     SubgoalCameraConfig,
     SubgoalTaskStep,
 )
-from goalreel.streaming.settings import EngineSettings
 from goalreel.subgoal_camera import DEFAULT_FORM, LIVE_FORMS, SubGoalForm
 
 IMAGES = "observation.images."
