@@ -20,8 +20,11 @@ _ALIASES = {"input_text": "text", "output_text": "text", "input_image": "image_u
 """Names of the same parts in OpenAI's Responses API and its clients."""
 
 ModelOwn = Annotated[Any, Field(description="The served model's own: taken, and not used.")]
-
-
+_SAMPLING = {"temperature", "top_p", "top_k", "min_p", "seed"}
+_PENALTIES = {"frequency_penalty", "presence_penalty", "repetition_penalty"}
+_ACCOUNT = {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
+MODEL_OWN = _SAMPLING | _PENALTIES | _ACCOUNT | {"parallel_tool_calls"}
+"""Fields of a chat's body that are the served model's own: taken, and not used."""
 NEVER = -9999.0
 """The logarithm of a chance of 0, as OpenAI gives it."""
 
@@ -104,7 +107,10 @@ def _listed(value: object) -> object:
 
 
 class ChatBody(BaseModel):
-    """A conversation to continue. A field that is not here is refused."""
+    """A conversation to continue. Sampling parameters are taken, and left to the served model.
+
+    Any other field that is not here is refused.
+    """
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -129,27 +135,14 @@ class ChatBody(BaseModel):
     """Tell how likely the tokens were, where the model behind can."""
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """At most so many alternatives a token; the model behind may know fewer."""
-    temperature: ModelOwn = None
-    top_p: ModelOwn = None
-    top_k: ModelOwn = None
-    min_p: ModelOwn = None
-    seed: ModelOwn = None
-    frequency_penalty: ModelOwn = None
-    presence_penalty: ModelOwn = None
-    repetition_penalty: ModelOwn = None
-    parallel_tool_calls: ModelOwn = None
-    user: ModelOwn = None
-    metadata: ModelOwn = None
-    store: ModelOwn = None
-    service_tier: ModelOwn = None
-    safety_identifier: ModelOwn = None
-    prompt_cache_key: ModelOwn = None
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, body: object) -> object:
+    def _asked(cls, body: object) -> object:
         """Clients send null for what they do not ask, tools for one."""
-        return {k: v for k, v in body.items() if v is not None} if isinstance(body, dict) else body
+        if not isinstance(body, dict):
+            return body
+        return {k: v for k, v in body.items() if v is not None and k not in MODEL_OWN}
 
     @model_validator(mode="after")
     def _check_stream(self) -> "ChatBody":

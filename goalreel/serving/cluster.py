@@ -6,7 +6,6 @@ bounds no header, body or time itself. The models are replicated. Storyboards ar
 `/metrics` and `/health` speak for the replica that happens to answer; Ray replaces replicas by itself.
 """
 
-import asyncio
 import os
 import signal
 import socket
@@ -16,19 +15,19 @@ from typing import Protocol
 
 import httpx2
 from fastapi import FastAPI
-from starlette.requests import ClientDisconnect
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalreel.errors import InputError
 from goalreel.http.server import BoundedServer
 from goalreel.serving.app import create_app
 from goalreel.serving.errors import error_response
+from goalreel.serving.service import while_connected
 from goalreel.serving.settings import Models, ServeSettings
 
 _HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade"})
 """Headers of one connection (RFC 9110, 7.6.1)."""
-
-
 HEALTH_SECONDS = 5
 
 
@@ -41,39 +40,17 @@ class Front:
         self._client = httpx2.AsyncClient(timeout=None, trust_env=False, limits=limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request, body = Request(scope, receive), bytearray()
         try:
-            body = await self._body(receive)
-        except ClientDisconnect:
-            return
-        if body is None:
-            await error_response(413, f"the body has more than {self._limit} bytes")(scope, receive, send)
-            return
-        answer = asyncio.ensure_future(self._hand_on(scope, body, receive, send))
-        gone = asyncio.ensure_future(_disconnected(receive))
-        try:
-            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
-                await answer
-        finally:
-            answer.cancel()
-            gone.cancel()
-
-    async def _body(self, receive: Receive) -> bytes | None:
-        """Read the body; None where it is too large.
-
-        Raises:
-            ClientDisconnect: the client left before it was whole.
-        """
-        body, more = bytearray(), True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            body += message.get("body", b"")
-            if len(body) > self._limit:
-                return None
-            more = message.get("more_body", False)
-        return bytes(body)
+            async for part in request.stream():
+                body += part
+                if len(body) > self._limit:
+                    refusal = error_response(413, f"the body has more than {self._limit} bytes")
+                    await refusal(scope, receive, send)
+                    return
+            await while_connected(request, self._hand_on(scope, bytes(body), receive, send))
+        except (ClientDisconnect, HTTPException):
+            return  # nobody is there to be answered
 
     async def _hand_on(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         headers = [(k, v) for k, v in scope["headers"] if k not in _HOP and not k.startswith(b"x-forwarded")]
@@ -95,11 +72,6 @@ class Front:
             await send({"type": "http.response.body", "body": b""})
         finally:
             await response.aclose()
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class FrontServer(BoundedServer):

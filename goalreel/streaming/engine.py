@@ -3,13 +3,16 @@
 import asyncio
 import concurrent.futures
 import logging
+import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
+from goalreel.errors import BackendError, UserError
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.streaming.board import (
@@ -25,9 +28,11 @@ from goalreel.streaming.board import (
 )
 from goalreel.streaming.camera import SILENCE, LiveCamera
 from goalreel.streaming.live_task import LiveTask, Order
-from goalreel.streaming.loading import EngineLoop, Loading, Probes, one_line
+from goalreel.streaming.loading import Loading, Probes, one_line
+from goalreel.streaming.model_caller import ModelCaller, ModelQueue
 from goalreel.streaming.request import (
     BoardListener,
+    TaskEnded,
     TaskOutcome,
     TaskRequest,
     Ticket,
@@ -41,6 +46,7 @@ from goalreel.streaming.request import (
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
 from goalreel.torch_support import free_memory
+from goalreel.types import Role
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +92,20 @@ class Engine:
         self._names = names_of(self._preset)
         self._newest, self._listener, self._now, self._build = newest, listener, now, build
         self._explain_silence, self._report = explain_silence, report
-        self._loop: EngineLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing: asyncio.Event
+        self._thread: threading.Thread
+        self._models: asyncio.Task[ModelCaller] | None = None
+        self._model_set: ModelSet | None = None
+        self._role: Role | None = None
+        """The role whose model is being loaded, or was when that failed."""
+        self._role_time = 0.0
+        """Time at which its loading began."""
+        self.probes: Probes | None = None
+        """The last probes of the models' servers."""
         self._active = False
+        self._session: Session | None = None
+        """The newest session, which may have ended."""
         self._last_progress = BoardProgress(Board())
         self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
         """The last storyboards that were generated, by the ids of their requests."""
@@ -102,8 +120,7 @@ class Engine:
         Raises:
             UserError: one cannot be loaded.
         """
-        loop = self._running_loop()
-        return loop.wait(loop.require_models())
+        return self._wait(self._require_models())
 
     def probe(self, timeout: float) -> bool:
         """Ask the models' servers whether they are there, for `timeout` seconds at most, once all are loaded.
@@ -113,64 +130,154 @@ class Engine:
         Raises:
             UserError: one does not answer, or the address, the key or the model's name is wrong.
         """
-        loop = self._running_loop()
-        return loop.wait(loop.probe(timeout))
+        return self._wait(self._probe(timeout))
 
     def start(self) -> None:
         """Take requests. Models that are not loaded are loaded in the background."""
-        self._running_loop()
+        self._run_loop()
         if not self._active:
             self._active = True
             self._publish_no_goal("no_task")
 
     def end_task(self) -> None:
         """Take no more requests, and end the task under way as PREEMPTED. The models stay."""
-        loop = self._loop
-        if loop is None or not self._active:
+        if not self._active:
             return
         self._active = False
         # On the loop, so that none is being started meanwhile.
-        loop.call(self._stop_session, loop, None, *DEACTIVATED)
+        self._call(self._stop_session, None, *DEACTIVATED)
         concurrent.futures.wait([ticket.outcome for ticket in tuple(self._tickets)], timeout=0.4)
         self._publish_no_goal("not_active")
 
     def stop(self) -> None:
         """End the task under way as PREEMPTED and release the models. Takes a second at most."""
         self.end_task()
-        loop, self._loop = self._loop, None
-        if loop is None:
+        if self._loop is None:
             return
-        loop.close()
-        if loop.session is not None:
-            self._last_progress = loop.session.progress()
+        self._call(self._closing.set)
+        self._thread.join(0.5)
+        if self._session is not None:
+            self._last_progress = self._session.progress()
         for ticket in tuple(self._tickets):
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
-        del loop
+        self._loop = self._models = self._model_set = self._session = self.probes = self._role = None
         free_memory()
-
-    def _publish_no_goal(self, reason: GoalReason) -> None:
-        self._listener.on_goal(Goal(self.board, None, reason, self._now()))
-
-    def _running_loop(self) -> EngineLoop:
-        if self._loop is None:
-            self._loop = EngineLoop(partial(self._build, self._preset), self._names, self._report)
-        return self._loop
 
     def configure(self, settings: EngineSettings) -> None:
         """Use the settings that are not read-only from the next request on."""
         self._settings = settings
 
-    # -- state
+    def _publish_no_goal(self, reason: GoalReason) -> None:
+        self._listener.on_goal(Goal(self.board, None, reason, self._now()))
+
+    # -- the event loop, in a thread of its own
+
+    def _run_loop(self) -> asyncio.AbstractEventLoop:
+        """Start the loop, in which the models are loaded and requests carried out, if it does not run."""
+        if self._loop is None:
+            self._closing, ready = asyncio.Event(), threading.Event()
+
+            async def main() -> None:
+                self._loop, self._role_time = asyncio.get_running_loop(), time.monotonic()
+                self._models = asyncio.create_task(self._load_models(), name="goalreel-load")
+                ready.set()
+                await self._closing.wait()
+
+            self._thread = threading.Thread(
+                target=lambda: asyncio.run(main()), name="goalreel-engine", daemon=True
+            )
+            self._thread.start()
+            ready.wait()
+        assert self._loop is not None
+        return self._loop
+
+    def _wait[Result](self, coroutine: Coroutine[object, object, Result]) -> bool:
+        """Run a coroutine on the loop and wait for it. False if the engine is stopped before."""
+        try:
+            asyncio.run_coroutine_threadsafe(coroutine, self._run_loop()).result()
+        except concurrent.futures.CancelledError:
+            return False
+        except RuntimeError:  # the loop is closed
+            coroutine.close()
+            return False
+        return True
+
+    def _call[*Arguments](self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
+        """Call a function on the loop, from any thread. Does nothing once the loop has ended."""
+        with suppress(RuntimeError):  # the loop is closed
+            if (loop := self._loop) is not None:
+                loop.call_soon_threadsafe(function, *arguments)
+
+    # -- the models
+
+    async def _load_models(self) -> ModelCaller:
+        def note(role: Role) -> None:
+            self._role, self._role_time = role, time.monotonic()
+            self._report(f"loading {self._loaded}")
+
+        def build() -> ModelSet:
+            model_set = self._build(self._preset)
+            model_set.prepare(note)
+            return model_set
+
+        self._model_set = await ModelQueue("goalreel-load").call(build)
+        return ModelCaller(self._model_set)
+
+    @property
+    def _loaded(self) -> str:
+        """The model that is being loaded, or was when that failed."""
+        return f"the {self._role} ({getattr(self._names, self._role)})" if self._role else "the models"
+
+    async def _require_models(self) -> ModelCaller:
+        """Wait for the models.
+
+        Raises:
+            UserError: they cannot be loaded. One line says which one, and why.
+        """
+        assert self._models is not None
+        await asyncio.wait([self._models])
+        if (error := self._models.exception()) is None:
+            return self._models.result()
+        log.info("traceback of this error:", exc_info=error)
+        if isinstance(error, UserError) and self._role is None:
+            raise error  # a name, before anything was loaded
+        raise BackendError(f"{self._loaded} cannot be loaded: {one_line(error)}")
+
+    async def _models_of_task(self) -> ModelCaller:
+        """Wait for the models.
+
+        Raises:
+            TaskEnded: they cannot be loaded.
+        """
+        assert self._models is not None
+        await asyncio.wait([self._models])
+        if (error := self._models.exception()) is not None:
+            raise TaskEnded(ErrorCode.MODELS_NOT_LOADED, one_line(error))
+        return self._models.result()
+
+    async def _probe(self, timeout: float) -> None:
+        await self._require_models()
+        assert self._model_set is not None
+        self.probes = Probes(self._model_set, self._names)
+        await self.probes.run(timeout)
+
+    def _describe_loading(self) -> str:
+        """Say which model is being loaded, or which server does not answer; empty where there is none."""
+        if self._models is None or self._models.done():
+            return self.probes.describe() if self.probes else ""
+        return f"loading {self._loaded} for {time.monotonic() - self._role_time:.0f} s"
 
     @property
     def loading(self) -> tuple[Loading, str]:
         """The state of the models; while they load, which one; where they failed, the reason."""
-        return ("unloaded", "") if self._loop is None else self._loop.loading
+        if (models := self._models) is None:
+            return "unloaded", ""
+        if not models.done():
+            return "loading", self._describe_loading()
+        error = None if models.cancelled() else models.exception()
+        return ("ready", "") if error is None else ("failed", one_line(error))
 
-    @property
-    def probes(self) -> Probes | None:
-        """The last probes of the models' servers."""
-        return self._loop.probes if self._loop is not None else None
+    # -- state
 
     @property
     def models(self) -> ModelNames:
@@ -184,12 +291,10 @@ class Engine:
 
     def progress(self) -> BoardProgress:
         """Give the progress of the storyboard under way, or of the last one."""
-        loop = self._loop
-        if loop is None:
-            return self._last_progress
-        if loop.session is None:
-            return replace(self._last_progress, message=loop.describe_loading())
-        self._last_progress = loop.session.progress()
+        if (session := self._session) is not None:
+            self._last_progress = session.progress()
+        elif self._models is not None:
+            return replace(self._last_progress, message=self._describe_loading())
         return self._last_progress
 
     @property
@@ -211,13 +316,13 @@ class Engine:
         `on_phase` is called on the engine's thread.
         """
         sent = None if request.storyboard is None else request.storyboard.id
-        ticket, loop = Ticket(request.storyboard_id or sent or uuid4(), self._cancel), self._loop
-        if loop is None or not self._active:
+        ticket = Ticket(request.storyboard_id or sent or uuid4(), self._cancel)
+        if not self._active:
             return ticket.refuse(request, NOT_ACTIVE)
         if (problem := problem_of(request, self._settings, self._preset, self._saved_boards)) is not None:
             return ticket.refuse(request, problem)
         self._tickets.add(ticket)
-        loop.call(self._start_session, loop, ticket, request, on_phase)
+        self._call(self._start_session, ticket, request, on_phase)
         if not self._active:  # stopped meanwhile, so that the request will not be started
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
         return ticket
@@ -226,8 +331,8 @@ class Engine:
         """Pause, resume, re-plan or cancel the task under way."""
         if (problem := too_long("reason", reason, self._settings)) is not None:
             return problem
-        loop, session = self._loop, self._current()
-        if loop is None or session is None:
+        session = self._current()
+        if session is None:
             return ErrorCode.NO_TASK, f"there is no task to {command}"
         live = session.live
         if command == "cancel":
@@ -235,19 +340,19 @@ class Engine:
         elif command == "replan":
             if live.board.active is None and not session.confirms:
                 return ErrorCode.INVALID_REQUEST, "nothing is being executed that could be re-planned"
-            loop.call(live.give, Order("replan", reason=reason or "ordered"))
+            self._call(live.give, Order("replan", reason=reason or "ordered"))
         elif not live.executes:
             return ErrorCode.INVALID_REQUEST, "a storyboard that is only generated has nothing to pause"
         else:
-            loop.call(live.pause, command == "pause")
+            self._call(live.pause, command == "pause")
         return ErrorCode.NONE, ""
 
     def set_step(self, index: int, status: str) -> CodedText:
         """Go to a step, or mark the active one; `status` is active, completed, skipped or failed."""
-        loop, session = self._loop, self._current()
+        session = self._current()
         board = session.live.board if session is not None else Board()
         active = board.active
-        if loop is None or session is None or (active is None and not session.confirms):
+        if session is None or (active is None and not session.confirms):
             return ErrorCode.NO_TASK, "no task is being executed"
         if not 0 <= index < len(board.steps):
             text = f"there is no step {index}: there are 0 to {len(board.steps) - 1}"
@@ -262,39 +367,37 @@ class Engine:
             first = active.index if active else len(board.steps)
             text = f"step {first} and what follows are being planned anew"
         else:
-            loop.call(session.live.give, Order(status, index, board.revision))
+            self._call(session.live.give, Order(status, index, board.revision))
             return ErrorCode.NONE, ""
         return ErrorCode.INVALID_REQUEST, text
 
     def _current(self) -> Session | None:
-        loop = self._loop
-        return None if loop is None else loop.current
+        """The session that has not ended yet, if any."""
+        session = self._session
+        return None if session is None or session.ticket.done else session
 
     def _cancel(self, ticket: Ticket, error: ErrorCode, message: str) -> None:
-        if (loop := self._loop) is not None:
-            loop.call(self._stop_session, loop, ticket, error, message)
+        self._call(self._stop_session, ticket, error, message)
 
     # -- on the event loop
 
-    def _start_session(
-        self, loop: EngineLoop, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None
-    ) -> None:
+    def _start_session(self, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None) -> None:
         if not self._active or ticket.done:
             return
-        previous, settings = loop.session, self._settings
+        previous, settings = self._session, self._settings
         preset = preset_of_task(settings, self._preset)
         board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
         camera = LiveCamera(self._newest, settings, self._explain_silence)
         request = replace(request, task=board.task)
         live = LiveTask(request, settings, preset, board, camera, self._listener, self._now, on_phase)
-        loop.session = session = Session(ticket, live, loop.wait_for_models, loop.describe_loading)
+        self._session = session = Session(ticket, live, self._models_of_task, self._describe_loading)
         if previous is not None and not previous.ticket.done:
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")
         session.coroutine = asyncio.create_task(_run_after(previous, session), name="goalreel-task")
         session.coroutine.add_done_callback(lambda _: self._finish_session(session))
 
-    def _stop_session(self, loop: EngineLoop, ticket: Ticket | None, error: ErrorCode, message: str) -> None:
-        session = loop.current
+    def _stop_session(self, ticket: Ticket | None, error: ErrorCode, message: str) -> None:
+        session = self._current()
         if session is not None and ticket in (None, session.ticket):
             session.stop(error, message)
 

@@ -281,6 +281,8 @@ class TaskFollower(Follower):
         self.verdict: Verdict | None = None
         self._first_image = first_image
         self._reason = live.goal_reason
+        self._has_goal = live.goal_reason in ("active", "stale", "blind")
+        """False where an operator ended the last step before the policy had its goal, or in a pause."""
         self._asked, self._next_time = 0, -math.inf
 
     @property
@@ -293,8 +295,11 @@ class TaskFollower(Follower):
             raise _unconfirmed(f"it cannot judge one of {steps} steps (confirm_steps: {limit})")
         return super()._watch()
 
+    def _may_show(self) -> bool:
+        return self._has_goal and super()._may_show()
+
     def _prepare(self) -> StepEnd | None:
-        """Look all the same: the last step was ended by an operator before the policy had its goal."""
+        """Look all the same."""
         frame, self.message = self._poll()
         if frame is None:
             self._drop_question()

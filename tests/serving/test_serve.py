@@ -72,47 +72,6 @@ def message_of(response: httpx.Response) -> str:
     return message
 
 
-def test_the_official_client_chats_about_images_in_their_places(client):
-    a, b = picture(1), picture(2, (7, 9))
-    official = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="unused", max_retries=0)
-    image_part = lambda i: {"type": "image_url", "image_url": {"url": data_url(i)}}  # noqa: E731
-    reply = official.chat.completions.create(
-        model="critic",
-        temperature=0.1,
-        messages=[
-            {"role": "system", "content": "be brief"},
-            {
-                "role": "user",
-                "content": [image_part(a), {"type": "text", "text": "then"}, image_part(b)],
-            },
-        ],
-    )
-    assert reply.choices[0].message.content == f"{describe(a)} then {describe(b)}"
-    assert {m.id for m in official.models.list()} == {"planner", "critic", "editor", "my-vlm"}
-    assert content(say(client, "hello", "my-vlm")) == "hello"
-
-
-def test_the_official_client_edits_and_makes_images(client):
-    official = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="unused", max_retries=0)
-    source = picture(3)
-    edited = official.images.edit(
-        model="editor",
-        image=("frame.png", source.png(), "image/png"),
-        prompt="a cup",
-        n=1,
-        extra_body={"seed": 300},
-    )
-    assert decoded(edited.data[0].b64_json) == tinted(source, "a cup", 300)
-    made = official.images.generate(model="editor", prompt="a cup", extra_body={"seed": 5})
-    assert decoded(made.data[0].b64_json) == tinted(None, "a cup", 5)
-
-
-def test_a_list_of_one_image_is_an_image(client):
-    files = {"image[]": ("a.png", picture().png(), "image/png")}
-    answer = client.post("/v1/images/edits", data={"prompt": "x", "seed": "1"}, files=files)
-    assert decoded(answer.json()["data"][0]["b64_json"]) == tinted(picture(), "x", 1)
-
-
 def test_interleavethinkers_training_code_is_answered(client):
     source = base64.b64encode(picture().png()).decode()
     request = {"image": source, "prompt": "x", "num_inference_step": 4, "guidance_scale": 1.0, "width": 1024}

@@ -1,6 +1,5 @@
 """Storyboards over real HTTP: submit, watch, fetch, cancel, forget, and shutting down around them."""
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -30,13 +29,13 @@ from support.serving_models import (
 
 from goalreel.claims import attributed, makers
 from goalreel.critics.chat import ChatCritic
-from goalreel.drivers import drive, run
+from goalreel.drivers import run
 from goalreel.editors.split import FallbackEditor
 from goalreel.models.presets import LoopOptions
 from goalreel.planners.chat import ChatPlanner
 from goalreel.serving.images import to_base64
 from goalreel.serving.settings import Models
-from goalreel.types import Candidate, DoneStep, Edit, Failure, Storyboard, Task
+from goalreel.types import DoneStep, Edit, Storyboard, Task
 
 ONE = to_base64(picture())
 WORK = {"instruction": "#one and #two", "max_attempts": 2}
@@ -121,15 +120,6 @@ def test_a_storyboard_equals_the_offline_drivers(client):
     assert board.complete
 
 
-def test_a_storyboard_without_a_plan_has_failed_and_can_be_fetched(client):
-    job = submit(client, instruction="say no reply")
-    assert watch(client, job)[-1][2] == {"status": "failed"}
-    assert "too long" in fetch(client, job, "failed").degraded
-    state = client.get(f"/v1/storyboards/{job}").json()
-    assert "too long" in state["degraded"]
-    assert (state["complete"], state["end_checked"]) == (False, "nobody")
-
-
 def test_storyboards_side_by_side_share_batches_with_each_other_and_with_chats(client, models):
     models.planner.gate.clear()
     with ThreadPoolExecutor(1) as pool:
@@ -179,6 +169,11 @@ def test_what_goes_wrong_is_a_failure_in_the_storyboard(client):
     events = watch(client, job := submit(client, instruction="no backend"))
     assert events[0][2]["message"].startswith("the card fell off the bus")
     assert fetch(client, job, "failed").failure is not None
+    events = watch(client, job := submit(client, instruction="say no reply"))
+    assert events[-1][2] == {"status": "failed"}
+    state = client.get(f"/v1/storyboards/{job}").json()
+    assert "too long" in state["degraded"]
+    assert (state["complete"], state["end_checked"]) == (False, "nobody")
 
 
 class Wordy(EchoChat):
@@ -247,9 +242,14 @@ def test_all_pictures_of_a_submission_are_weighed_together(models):
         ({"done": [{"instruction": "x", "prompt": "y"}]}, 400, "done.0.prompt"),
         ({"images": [ONE] * 33}, 400, "images"),
         ({"done": [{"instruction": "x"}] * 101}, 400, "done"),
+        ({"instruction": " "}, 400, "instruction"),
+        ({"max_attempts": 0}, 400, "max_attempts"),
+        ({"max_attempts": 11}, 400, "max_attempts"),
+        ({"seed": -1}, 400, "seed"),
+        ({"speed": 1}, 400, "speed"),
     ],
 )
-def test_pictures_that_do_not_fit_are_refused(standing, change, status, said):
+def test_a_submission_that_does_not_fit_is_refused(standing, change, status, said):
     answer = standing.post("/v1/storyboards", json={**WORK, **change})
     assert answer.status_code == status, answer.text
     assert said in answer.json()["error"]["message"]
@@ -305,16 +305,6 @@ def test_a_second_editor_is_asked_for_what_the_first_could_not_draw(models):
     assert [a.by for a in then.attempts] == ["model klein"]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"instruction": " "}, {"max_attempts": 0}, {"max_attempts": 11}, {"seed": -1}, {"speed": 1}],
-)
-def test_bad_submissions_are_refused(standing, change):
-    answer = standing.post("/v1/storyboards", json={**WORK, **change})
-    assert answer.status_code == 400
-    assert next(iter(change)) in answer.json()["error"]["message"]
-
-
 def test_finished_storyboards_are_kept_in_bounds(models):
     one = len(expected().model_dump_json())
     for bounds in ({"max_stored": 2}, {"max_stored_bytes": int(2.5 * one)}):
@@ -353,58 +343,12 @@ def test_all_three_models_are_needed():
         assert "no critic" in answer.text
 
 
-def test_the_asynchronous_driver_can_be_cancelled_and_lets_others_run():
-    """No server: `drive` awaits each answer, and cancelling stops it between or within requests."""
-    planner, critic, editor = ChatPlanner(PlannerChat()), ChatCritic(CriticChat()), TintEditor()
-    task = Task(id="task", instruction=WORK["instruction"])
-    ticks = 0
-
-    async def ask(request):
-        await asyncio.sleep(0)
-        call = {Task: planner.plan, Candidate: critic.judge}.get(type(request), editor.edit)
-        return call([request])[0]
-
-    async def tick():
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0)
-
-    async def never(request):
-        await asyncio.Event().wait()
-
-    async def main():
-        other = asyncio.create_task(tick())
-        assert named(await drive(task, ask, max_attempts=2)) == expected()
-        other.cancel()
-        stuck = asyncio.create_task(drive(task, never, max_attempts=2))
-        await asyncio.sleep(0)
-        stuck.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await stuck
-        with pytest.raises(TypeError):
-            await drive(task, lambda _: asyncio.sleep(0, "not an answer"), max_attempts=1)
-        seen = []
-        failure = Failure(stage="plan", message="no")
-        board = await drive(
-            task,
-            lambda _: asyncio.sleep(0, failure),
-            max_attempts=1,
-            observe=lambda q, a: seen.append((q, a)),
-        )
-        assert board.failure == failure
-        assert seen == [(task, failure)]
-
-    asyncio.run(main())
-    assert ticks > 5
-
-
 SERVER = """
 import sys, threading, time
 from functools import partialmethod
 from support.serving_models import CriticChat, PlannerChat, TintEditor
 from goalreel.serving.app import create_app
-from goalreel.serving import server as serving
+from goalreel.serving import app as serving
 from goalreel.serving.queues import Batcher
 from goalreel.serving.settings import Models, ServeSettings
 

@@ -83,12 +83,10 @@ def test_the_first_goal_waits_for_as_many_more_as_are_asked_for(start):
     until(lambda: heard.told == [0, 1])
 
 
-def test_a_picture_that_ends_the_task_does_not_hold_the_first_goal_for_ever(start):
+def test_a_picture_that_ends_the_task_does_not_hold_the_first_goal_for_ever(begin):
     world = World(steps=2)
     world.refuse = {"move to 2", "move to 2 exactly"}
-    engine, heard = start(world, goals_ahead=5, on_unverified="fail", max_attempts=2)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    _engine, _, ticket = begin(world, goals_ahead=5, on_unverified="fail", max_attempts=2)
     world.scene = picture(1)
     assert result(ticket).error is ErrorCode.ATTEMPTS_EXHAUSTED
 

@@ -56,11 +56,9 @@ def test_what_it_does_not_confirm_ends_as_unverified_and_says_why(start):
     assert [g.active for g in heard.goals][-1] is False
 
 
-def test_while_it_is_asked_that_is_said_and_the_task_can_be_cancelled(start):
+def test_while_it_is_asked_that_is_said_and_the_task_can_be_cancelled(begin):
     world = World(1)
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world)
     world.hold["judge"] = threading.Event()
     engine.set_step(0, "completed")
     until(lambda: "the task as a whole" in engine.progress().message)
@@ -72,11 +70,9 @@ def test_while_it_is_asked_that_is_said_and_the_task_can_be_cancelled(start):
 @pytest.mark.parametrize(
     ("on_failure", "error"), [("text_only", ErrorCode.UNVERIFIED), ("fail", ErrorCode.CRITIC_FAILED)]
 )
-def test_a_critic_that_cannot_be_asked_confirms_nothing(start, on_failure, error):
+def test_a_critic_that_cannot_be_asked_confirms_nothing(begin, on_failure, error):
     world = World(1)
-    engine, heard = start(world, on_model_failure=on_failure)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world, on_model_failure=on_failure)
     world.fails["judge"] = "server gone"
     engine.set_step(0, "completed")
     outcome = result(ticket)
@@ -84,12 +80,10 @@ def test_a_critic_that_cannot_be_asked_confirms_nothing(start, on_failure, error
     assert "server gone" in outcome.message
 
 
-def test_a_critic_of_pictures_alone_takes_neither_a_step_nor_the_task_for_done(start):
+def test_a_critic_of_pictures_alone_takes_neither_a_step_nor_the_task_for_done(begin):
     """Something changed in the picture, but nobody compared it with the words."""
     world = World(1)
-    engine, heard = start(world, live_critic=DifferenceCritic())
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world, live_critic=DifferenceCritic())
     world.scene = picture(1)
     until(lambda: PICTURES_ALONE in engine.progress().board.degraded)
     assert engine.progress().board.steps[0].status == "active"
@@ -151,11 +145,9 @@ def test_a_no_is_asked_again_while_the_policy_still_has_its_goal(start):
     assert active == [True, True]
 
 
-def test_without_a_frame_nothing_is_confirmed(start):
+def test_without_a_frame_nothing_is_confirmed(begin):
     world = World(1)
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world)
     world.scene = None
     engine.set_step(0, "completed")
     outcome = result(ticket)
@@ -229,3 +221,14 @@ def test_while_the_whole_task_is_judged_an_operator_may_go_back_or_have_it_plann
     world.scene = picture(3)
     hold.set()
     assert [p.status for p in result(ticket).board.steps] == ["completed"] * 3
+
+
+def test_a_goal_whose_step_was_ended_in_a_pause_is_not_given_again(begin):
+    world = World(1)
+    engine, heard, ticket = begin(world)
+    engine.command("pause")
+    until(lambda: engine.board.state == "paused")
+    engine.set_step(0, "skipped")
+    engine.command("resume")
+    assert result(ticket).verdict.success
+    assert heard.told == [0]

@@ -139,11 +139,9 @@ def test_calls_that_nobody_waits_for_are_bounded(start):
     assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
 
 
-def test_a_critic_that_fails_while_the_robot_acts_is_no_secret_until_it_answers_again(start):
+def test_a_critic_that_fails_while_the_robot_acts_is_no_secret_until_it_answers_again(begin):
     world = World(1)
-    engine, heard = start(world, confirm=False)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world, confirm=False)
     told = world.judge
     world.judge = lambda _: [Failure(stage="judge", message="no verdict in the reply", reply="Sure!")]
     world.scene = picture(1)
@@ -222,23 +220,19 @@ def test_a_plan_that_is_kept_for_want_of_a_better_one_is_degraded_still(start):
     assert all(g.board.degraded for g in heard.goals if g.active)
 
 
-def test_for_how_long_a_task_does_not_ask_a_dead_model_again_is_said(start):
+def test_for_how_long_a_task_does_not_ask_a_dead_model_again_is_said(begin):
     world = World(2)
     world.fails["edit"] = "server gone"
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world)
     assert "the editor failed 0 s ago and is not asked again for 10 s" in engine.progress().message
     ticket.cancel()
     assert result(ticket).error is ErrorCode.CANCELED
     assert engine.progress().message == "cancelled"
 
 
-def test_nobody_confirms_a_task_whose_critic_is_gone(start):
+def test_nobody_confirms_a_task_whose_critic_is_gone(begin):
     world = World(1)
-    engine, heard = start(world, confirm=False)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world, confirm=False)
     world.fails["judge"] = "server gone"
     world.scene = picture(1)
     until(lambda: engine.board.degraded)
@@ -247,11 +241,9 @@ def test_nobody_confirms_a_task_whose_critic_is_gone(start):
     assert (outcome.error, outcome.message) == (ErrorCode.UNVERIFIED, "the critic failed: server gone")
 
 
-def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_pictures(start):
+def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_pictures(begin):
     world = World(2)
-    engine, heard = start(world, require_verified=True)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, heard, ticket = begin(world, require_verified=True)
     world.fails["plan"] = "server gone"
     engine.command("replan")
     until(lambda: heard.goals[-1].reason == "holding")

@@ -43,21 +43,19 @@ def test_a_task_from_instruction_to_success(start):
     assert sum(kind == "edit" for kind, _ in world.calls) == 3, "pictures imagined ahead were right: kept"
 
 
-def test_a_rejected_picture_is_tried_again_with_the_critics_prompt(start):
+def test_a_rejected_picture_is_tried_again_with_the_critics_prompt(finish):
     world = World(1)
     world.refuse.add("move to 1")
-    engine, _ = start(world)
-    panel = result(engine.submit(TaskRequest("move it", "generate"))).board.steps[0]
+    panel = finish(world, "generate").board.steps[0]
     assert (panel.attempts, panel.image_status) == (2, "verified")
     assert panel.attempt.prompt == "move to 1 exactly"
 
 
-def test_rejected_pictures_are_shown_or_end_the_task_by_setting(start):
+def test_rejected_pictures_are_shown_or_end_the_task_by_setting(finish):
     for choice, state in (("publish", "ready"), ("fail", "failed")):
         world = World(1)
         world.refuse = {"move to 1", "move to 1 exactly"}
-        engine, _ = start(world, on_unverified=choice, max_attempts=2)
-        outcome = result(engine.submit(TaskRequest("move it", "generate")))
+        outcome = finish(world, "generate", on_unverified=choice, max_attempts=2)
         assert outcome.board.state == state
         assert (outcome.error is ErrorCode.ATTEMPTS_EXHAUSTED) == (choice == "fail")
         assert outcome.board.steps[0].attempts == 2
@@ -81,11 +79,10 @@ def test_a_scene_unlike_the_prediction_is_imagined_again(start):
     result(ticket)
 
 
-def test_no_progress_is_re_planned_and_then_ends(start):
+def test_no_progress_is_re_planned_and_then_ends(finish):
     world = World(2)
     world.plans += [World.plan_of([5]), World.plan_of([6])]
-    engine, _ = start(world, stall_timeout=0.15, max_replans=2)
-    outcome = result(engine.submit(TaskRequest("move it")))
+    outcome = finish(world, "execute", stall_timeout=0.15, max_replans=2)
     assert outcome.error is ErrorCode.REPLANS_EXHAUSTED
     assert outcome.message == "no progress for 0.15 s, and the limit of 2 re-plans is reached"
     assert (outcome.replans, outcome.board.revision) == (2, 2)
@@ -93,12 +90,10 @@ def test_no_progress_is_re_planned_and_then_ends(start):
     assert outcome.board.steps[0].status == "failed"
 
 
-def test_a_new_plan_keeps_what_was_done(start):
+def test_a_new_plan_keeps_what_was_done(begin):
     world = World(3)
     world.plans.append(World.plan_of([5]))
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, heard, ticket = begin(world)
     world.scene = picture(1)
     until(lambda: heard.told == [0, 1])
     assert engine.command("replan", "it fell") == (ErrorCode.NONE, "")
@@ -111,22 +106,18 @@ def test_a_new_plan_keeps_what_was_done(start):
     assert result(ticket).board.state == "succeeded"
 
 
-def test_leaving_the_plan_is_noticed_before_a_stall(start):
+def test_leaving_the_plan_is_noticed_before_a_stall(begin):
     world = World(1)
-    engine, heard = start(world, leave=-0.5, leave_timeout=0.1, max_replans=0)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world, leave=-0.5, leave_timeout=0.1, max_replans=0)
     until(lambda: engine.progress().step_completion == 0)  # it has looked at where it began
     world.scene = picture(6, extra=2)
     outcome = result(ticket)
     assert outcome.message.startswith("the scene left the plan")
 
 
-def test_pause_holds_the_policy_and_resume_tells_it_again(start):
+def test_pause_holds_the_policy_and_resume_tells_it_again(begin):
     world = World(1)
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, heard, ticket = begin(world)
     engine.command("pause")
     until(lambda: engine.board.state == "paused" and not heard.goals[-1].active)
     world.scene = picture(1)
@@ -137,11 +128,9 @@ def test_pause_holds_the_policy_and_resume_tells_it_again(start):
     assert heard.told == [0, 0]
 
 
-def test_the_operator_marks_and_jumps(start):
+def test_the_operator_marks_and_jumps(begin):
     world = World(3)
-    engine, heard = start(world, rerender=1.0)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, heard, ticket = begin(world, rerender=1.0)
     assert engine.set_step(1, "completed")[0] is ErrorCode.INVALID_REQUEST
     assert engine.set_step(3, "active") == (ErrorCode.INVALID_REQUEST, "there is no step 3: there are 0 to 2")
     assert engine.set_step(0, "completed")[0] is ErrorCode.NONE
@@ -179,17 +168,15 @@ def test_cancel_in_any_phase(start, phase):
     assert len(world.calls) == calls
 
 
-def test_a_dead_planner_leaves_the_task_itself_in_words(start):
+def test_a_dead_planner_leaves_the_task_itself_in_words(finish):
     world = World()
     world.fails["plan"] = "server gone"
-    engine, _ = start(world)
-    outcome = result(engine.submit(TaskRequest("move it", "generate")))
+    outcome = finish(world, "generate")
     (panel,) = outcome.board.steps
     assert (panel.step.instruction, panel.image_status, panel.goal_image) == ("move it", "unverified", None)
     assert (outcome.error, outcome.board.state) == (ErrorCode.UNVERIFIED, "unverified")
     assert outcome.message == outcome.board.degraded == "the planner failed: server gone"
-    engine, _ = start(world, on_model_failure="fail")
-    outcome = result(engine.submit(TaskRequest("move it")))
+    outcome = finish(world, "execute", on_model_failure="fail")
     assert (outcome.error, outcome.message) == (ErrorCode.PLANNER_FAILED, "server gone")
 
 
@@ -222,12 +209,10 @@ def test_a_planner_that_comes_back_ends_what_is_degraded(start):
     assert (outcome.error, outcome.board.degraded) == (ErrorCode.NONE, "")
 
 
-def test_a_dead_editor_leaves_words(start):
+def test_a_dead_editor_leaves_words(finish, begin):
     world = World(2)
     world.fails["edit"] = "server gone"
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    _, heard, ticket = begin(world)
     panel = heard.goals[-1].panel
     assert (panel.image_status, panel.goal_image) == ("unverified", None)
     world.scene = picture(1)
@@ -239,16 +224,13 @@ def test_a_dead_editor_leaves_words(start):
     assert sum(kind == "edit" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
     world = World(2)
     world.fails["edit"] = "server gone"
-    engine, _ = start(world)
-    generated = result(engine.submit(TaskRequest("move it", "generate")))
+    generated = finish(world, "generate")
     assert generated.error is ErrorCode.UNVERIFIED, "its pictures are what was asked for"
 
 
-def test_orders_about_a_plan_that_is_made_anew_are_refused(start):
+def test_orders_about_a_plan_that_is_made_anew_are_refused(begin):
     world = World(3)
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, heard, ticket = begin(world)
     world.plans = [world.plan_of([0, 1])]
     world.hold["plan"] = threading.Event()
     engine.command("replan")
@@ -299,12 +281,10 @@ def test_what_is_only_generated_is_not_paused(start):
     assert result(ticket).board.state == "ready"
 
 
-def test_a_dead_critic_shows_pictures_and_waits_for_an_override(start):
+def test_a_dead_critic_shows_pictures_and_waits_for_an_override(begin):
     world = World(1)
     world.fails["judge"] = "server gone"
-    engine, heard = start(world, stall_timeout=0.1, max_replans=0)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, heard, ticket = begin(world, stall_timeout=0.1, max_replans=0)
     assert heard.goals[-1].panel.image_status == "unverified"
     assert heard.goals[-1].panel.goal_image == picture(1)
     world.scene = picture(1)
@@ -315,40 +295,28 @@ def test_a_dead_critic_shows_pictures_and_waits_for_an_override(start):
     assert result(ticket).error is ErrorCode.UNVERIFIED, "nor that the task is done"
 
 
-def test_out_of_memory_has_its_own_code(start):
-    world = World(1)
-    world.fails["edit"] = "CUDA out of memory: tried to allocate 2 GiB"
-    engine, _ = start(world, on_model_failure="fail")
-    assert result(engine.submit(TaskRequest("move it"))).error is ErrorCode.OUT_OF_MEMORY
-
-
-def test_a_model_that_hangs_counts_as_failed(start):
+def test_a_model_that_hangs_counts_as_failed(begin):
     world = World(1)
     world.hold["edit"] = threading.Event()
-    engine, heard = start(world, model_timeout=0.5)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    _engine, heard, ticket = begin(world, model_timeout=0.5)
     assert heard.goals[-1].panel.attempt.failure.message == "no answer within 0.5 s"
     ticket.cancel()
     world.hold["edit"].set()
 
 
-def test_garbage_from_the_planner_is_a_failure(start):
+def test_garbage_from_the_planner_is_a_failure(finish):
     world = World()
     world.plans = []
-    engine, _ = start(world)
-    outcome = result(engine.submit(TaskRequest("move it")))
+    outcome = finish(world, "execute")
     assert (outcome.error, outcome.message) == (
         ErrorCode.PLANNER_FAILED,
         "no plan in the reply; the model said 'Sure!'",
     )
 
 
-def test_a_view_at_rest_is_asked_about_again_where_the_critic_answered_garbage(start):
+def test_a_view_at_rest_is_asked_about_again_where_the_critic_answered_garbage(begin):
     world = World(1)
-    engine, heard = start(world, gate=0.9, stall_timeout=3600.0)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    _engine, _, ticket = begin(world, gate=0.9, stall_timeout=3600.0)
     answers, judge = [Failure(stage="judge", message="no verdict in the reply", reply="Sure!")], world.judge
     world.judge = lambda candidates: [answers.pop()] if answers else judge(candidates)
     world.scene = picture(1, extra=2)
@@ -356,11 +324,9 @@ def test_a_view_at_rest_is_asked_about_again_where_the_critic_answered_garbage(s
     assert not answers
 
 
-def test_a_bug_in_a_model_is_an_outcome_too(start, caplog):
+def test_a_bug_in_a_model_is_an_outcome_too(begin, caplog):
     world = World(1)
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, heard, ticket = begin(world)
     world.judge = lambda candidates: 1 / 0
     world.scene = picture(1)
     outcome = result(ticket)
@@ -492,35 +458,22 @@ def test_stop_ends_everything_at_once_and_start_begins_anew(start):
     assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
 
 
-@pytest.mark.parametrize(("kind", "role"), [("edit", "editor")])
-def test_what_is_waited_for_is_said_until_the_answer_is_here(start, kind, role):
-    world = World(1)
-    world.hold[kind] = threading.Event()
-    engine, _ = start(world)
-    ticket = engine.submit(TaskRequest("move it", "generate"))
-    try:
-        said = until(lambda: (m := engine.progress().message) and "waiting for the" in m and m)
-        assert re.search(rf"; waiting for the {role} \(.*\) for \d+ s$", said)
-        assert [c.partition(" for the ")[2].partition(" (")[0] for c in engine.waits] == [role]
-        assert engine.waiting_requests == 0
-    finally:
-        world.hold[kind].set()
-    assert result(ticket).message == ""
-    assert engine.progress().message == ""
-    assert not engine.waits
-
-
-def test_a_retry_of_what_is_waited_for_is_said(start):
+def test_what_is_waited_for_is_said_with_its_retries_until_the_answer_is_here(start):
     world = World(1)
     world.retry = 2
     world.hold["edit"] = threading.Event()
     engine, _ = start(world)
     ticket = engine.submit(TaskRequest("move it", "generate"))
     try:
-        until(lambda: engine.progress().message.endswith("s, retry 2"))
+        said = until(lambda: (m := engine.progress().message) and "waiting for the" in m and m)
+        assert re.search(r"; waiting for the editor \(.*\) for \d+ s, retry 2$", said)
+        assert [c.partition(" for the ")[2].partition(" (")[0] for c in engine.waits] == ["editor"]
+        assert engine.waiting_requests == 0
     finally:
         world.hold["edit"].set()
-    assert result(ticket).error is ErrorCode.NONE
+    assert result(ticket).message == ""
+    assert engine.progress().message == ""
+    assert not engine.waits
 
 
 def test_a_storyboard_that_was_looked_at_is_executed_as_it_is(start):
@@ -564,11 +517,9 @@ def test_what_is_resumed_while_its_picture_is_drawn_is_no_longer_paused(start):
     until(lambda: heard.told == [0])
 
 
-def test_a_paused_task_can_jump_without_a_camera(start):
+def test_a_paused_task_can_jump_without_a_camera(begin):
     world = World()
-    engine, heard = start(world, image_timeout=0.0)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    engine, _, ticket = begin(world, image_timeout=0.0)
     engine.command("pause")
     until(lambda: engine.board.state == "paused")
     world.age = 99.0
@@ -580,38 +531,28 @@ def test_a_paused_task_can_jump_without_a_camera(start):
 
 
 @pytest.mark.parametrize(
-    ("stage", "code"), [("edit", ErrorCode.EDITOR_FAILED), ("judge", ErrorCode.CRITIC_FAILED)]
+    ("stage", "reason", "code"),
+    [
+        ("edit", "server gone", ErrorCode.EDITOR_FAILED),
+        ("edit", "CUDA out of memory: tried to allocate 2 GiB", ErrorCode.OUT_OF_MEMORY),
+        ("judge", "server gone", ErrorCode.CRITIC_FAILED),
+    ],
 )
-def test_a_dead_model_ends_the_task_where_that_is_asked_for(start, stage, code):
+def test_a_dead_model_ends_the_task_where_that_is_asked_for(finish, stage, reason, code):
     world = World(1)
-    world.fails[stage] = "server gone"
-    engine, _ = start(world, on_model_failure="fail")
-    outcome = result(engine.submit(TaskRequest("move it")))
-    assert (outcome.error, outcome.message) == (code, "server gone")
+    world.fails[stage] = reason
+    outcome = finish(world, "execute", on_model_failure="fail")
+    assert (outcome.error, outcome.message) == (code, reason)
 
 
-def test_a_plan_too_long_is_refused(start):
-    engine, _ = start(World(3), max_steps=2)
-    outcome = result(engine.submit(TaskRequest("move it")))
+def test_a_plan_too_long_is_refused(finish):
+    outcome = finish(World(3), "execute", max_steps=2)
     assert outcome.message == "the plan has 3 steps, 2 are allowed (max_steps)"
 
 
-def test_a_camera_that_comes_back_in_time_does_no_harm(start):
+def test_a_camera_lost_for_long_ends_the_task(begin):
     world = World(1)
-    engine, heard = start(world, image_timeout=60.0)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
-    world.age = 9.0
-    until(lambda: "camera stopped" in engine.progress().message)
-    world.age, world.scene = 0.0, picture(1)
-    assert result(ticket).error is ErrorCode.NONE
-
-
-def test_a_camera_lost_for_long_ends_the_task(start):
-    world = World(1)
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    _engine, heard, ticket = begin(world)
     world.age = 9.0
     outcome = result(ticket)
     assert outcome.error is ErrorCode.STALE_IMAGE

@@ -20,18 +20,7 @@ from goalreel.streaming.model_caller import ModelCaller, ModelQueue
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import Closeness, Tracker, changed_share
-from goalreel.types import (
-    Attempt,
-    Candidate,
-    Failure,
-    Plan,
-    ReplanContext,
-    Step,
-    Storyboard,
-    StoryboardStep,
-    Task,
-    Verdict,
-)
+from goalreel.types import Attempt, Candidate, Failure, Plan, Step, StoryboardStep, Task, Verdict
 
 # -- the frame slot
 
@@ -177,30 +166,51 @@ def tracker(**settings: float) -> Tracker:
     return Tracker(EngineSettings(**settings), now=0.0)
 
 
-def test_the_critic_is_asked_when_it_looks_right_and_not_too_often():
-    t = tracker(gate=0.5, critic_period=2.0)
-    assert t.decide(0.0, 0.2) == "wait"
-    assert t.decide(0.1, 0.6) == "ask"
-    assert t.decide(1.0, 0.9) == "wait"
-    assert t.decide(2.2, 0.9) == "ask"
+NAN = math.nan
+LOOKS = {
+    "when it looks right, and not too often": (
+        {"gate": 0.5, "critic_period": 2.0},
+        [(0.0, 0.2, "wait"), (0.1, 0.6, "ask"), (1.0, 0.9, "wait"), (2.2, 0.9, "ask")],
+    ),
+    "without a picture by the clock": (
+        {"critic_period": 1.0},
+        [(0.0, NAN, "ask"), (0.5, NAN, "wait"), (1.0, NAN, "ask"), (1.5, NAN, "wait"), (2.0, NAN, "ask")],
+    ),
+    "once about a view that came to rest, and again once it moved on": (
+        {"gate": 0.5, "critic_period": 2.0},
+        [
+            *((now, value, "wait") for now, value in ((0.0, 0.0), (3.0, 0.0), (3.5, -2.0), (4.0, 0.28))),
+            *((4.9, 0.3, "wait"), (5.0, 0.3, "ask"), (9.0, 0.31, "wait")),
+            *((10.0, 0.4, "wait"), (11.0, 0.4, "ask"), (20.0, 0.4, "wait"), (21.0, 0.4, "restart")),
+            *((21.0, 0.4, "wait"), (22.0, 0.4, "ask"), (30.0, 0.4, "wait")),
+        ],
+    ),
+    "before a stall is called": (
+        {"stall_timeout": 10.0, "critic_period": 1.0, "gate": 0.9},
+        [(0.0, 0.03, "wait"), (9.9, 0.04, "wait"), (10.0, 0.04, "ask"), (10.1, 0.04, "stalled")],
+    ),
+    "not while there is progress": (
+        {"stall_timeout": 2.0, "gate": 1.0},
+        [(0.9 * look, 0.08 * look, "wait") for look in range(12)],
+    ),
+    "and leaving the plan must last": (
+        {"leave": -1.0, "leave_timeout": 5.0},
+        [
+            *((0.0, -3.0, "wait"), (4.0, -0.5, "wait"), (8.9, -3.0, "wait"), (9.1, -3.0, "off_plan")),
+            *((20.0, -3.0, "restart"), (20.0, -3.0, "wait")),
+        ],
+    ),
+}
 
 
-def test_a_view_that_came_to_rest_is_asked_about_once_however_far_it_is():
-    t = tracker(gate=0.5, critic_period=2.0)
-    looks = [(0.0, 0.0), (3.0, 0.0), (3.5, -2.0), (4.0, 0.28), (4.9, 0.3), (5.0, 0.3), (9.0, 0.31)]
-    assert [t.decide(*look) for look in looks] == ["wait"] * 5 + ["ask", "wait"]
-    moved_on = [(10.0, 0.4), (11.0, 0.4), (20.0, 0.4)]
-    assert [t.decide(*look) for look in moved_on] == ["wait", "ask", "wait"]
-    t.restart(21.0)  # as after a pause, or a critic that could not answer
-    assert [t.decide(now, 0.4) for now in (21.0, 22.0, 30.0)] == ["wait", "ask", "wait"]
-
-
-def test_a_stall_is_called_after_the_critics_last_word():
-    t = tracker(stall_timeout=10.0, critic_period=1.0, gate=0.9)
-    assert t.decide(0.0, 0.03) == "wait"
-    assert t.decide(9.9, 0.04) == "wait"
-    assert t.decide(10.0, 0.04) == "ask"
-    assert t.decide(10.1, 0.04) == "stalled"
+@pytest.mark.parametrize(("settings", "looks"), LOOKS.values(), ids=LOOKS)
+def test_when_the_critic_is_asked(settings, looks):
+    t = tracker(**settings)
+    for now, closeness, decision in looks:
+        if decision == "restart":  # as after a pause, or a critic that could not answer
+            t.restart(now)
+        else:
+            assert t.decide(now, closeness) == decision, now
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(-50, 1) | st.just(math.nan)), max_size=60))
@@ -347,57 +357,3 @@ def test_a_panel_holds_its_chosen_picture_and_what_failed_last():
     assert (panel.attempts, panel.image_status, panel.record.failure) == (4, "unverified", gone)
     assert panel.record.attempts == (rejected[1], failed)
     assert panel.goal_image == picture(1)
-
-
-def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
-    t = tracker(critic_period=1.0)
-    assert [t.decide(now, math.nan) for now in (0.0, 0.5, 1.0, 1.5, 2.0)] == [
-        "ask",
-        "wait",
-        "ask",
-        "wait",
-        "ask",
-    ]
-
-
-def test_progress_puts_a_stall_off():
-    t = tracker(stall_timeout=2.0, gate=1.0)
-    for look in range(12):
-        assert t.decide(0.9 * look, 0.08 * look) == "wait"
-
-
-def test_leaving_must_last():
-    t = tracker(leave=-1.0, leave_timeout=5.0)
-    assert t.decide(0.0, -3.0) == "wait"
-    assert t.decide(4.0, -0.5) == "wait"
-    assert t.decide(8.9, -3.0) == "wait"
-    assert t.decide(9.1, -3.0) == "off_plan"
-    t.restart(20.0)
-    assert t.decide(20.0, -3.0) == "wait"
-
-
-def test_a_hanging_call_does_not_hold_up_the_next():
-    gone = threading.Event()
-
-    async def main() -> str:
-        worker = ModelQueue("test")
-        with pytest.raises(TimeoutError):
-            await worker.call(lambda: gone.wait(120), timeout=0.05)
-        return await worker.call(lambda: "next", timeout=60)
-
-    assert asyncio.run(main()) == "next"
-    gone.set()
-
-
-def test_a_planner_that_can_go_on_is_told_what_was_done():
-    class Going(World):
-        def continue_plan(self, progress):
-            return self._call("plan", progress, lambda p: World.plan_of([p.done]))
-
-    world = Going()
-    plan = World.plan_of(range(2))
-    board = Storyboard(
-        task=Task(id="t", instruction="move it"), steps=tuple(StoryboardStep(step=s) for s in plan.steps)
-    )
-    caller = ModelCaller(ModelSet(world, world, world), timeout=60)
-    assert asyncio.run(caller.replan(ReplanContext(board, 1, picture(1)))) == World.plan_of([1])

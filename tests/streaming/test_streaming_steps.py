@@ -7,9 +7,8 @@ from support.wait import until
 
 from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.camera import FrameSlot
-from goalreel.streaming.request import TaskRequest, preset_of, preset_of_task
+from goalreel.streaming.request import TaskRequest, preset_of_task
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Edit, Verdict
 
@@ -184,9 +183,8 @@ class LessAndLessSure(World):
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(None, 0), ("best", 0), ("last", 2)])
-def test_of_rejected_pictures_the_one_is_shown_that_is_asked_for(start, keep, kept):
-    engine, _ = start(LessAndLessSure(1), keep=keep, max_attempts=3)
-    (panel,) = result(engine.submit(TaskRequest("move it", "generate"))).board.steps
+def test_of_rejected_pictures_the_one_is_shown_that_is_asked_for(finish, keep, kept):
+    (panel,) = finish(LessAndLessSure(1), "generate", keep=keep, max_attempts=3).board.steps
     assert (panel.image_status, panel.attempts) == ("unverified", 3)
     assert panel.attempt.prompt == "move to 1" + " exactly" * kept
 
@@ -206,11 +204,10 @@ class RefusesTheFirst(World):
         return self._call("judge", candidates, lambda c: Verdict(success=self.edits[-1].editor == 1))
 
 
-def test_a_second_editor_and_the_first_frame_go_with_the_tasks_of_a_robot(start):
+def test_a_second_editor_and_the_first_frame_go_with_the_tasks_of_a_robot(finish):
     world = RefusesTheFirst()
     editor = "server:http://127.0.0.1:1 else openai:m@http://127.0.0.1:2/v1"
-    engine, _ = start(world, editor=editor, references="first", max_attempts=2)
-    first, second = result(engine.submit(TaskRequest("move it", "generate"))).board.steps
+    first, second = finish(world, "generate", editor=editor, references="first", max_attempts=2).board.steps
     assert [(e.step, e.editor, e.attempt) for e in world.edits] == [
         (n, e, a) for n in (0, 1) for e, a in ((0, 0), (0, 1), (1, 2))
     ]
@@ -219,21 +216,6 @@ def test_a_second_editor_and_the_first_frame_go_with_the_tasks_of_a_robot(start)
     assert second.shown().claims.looks.by == "model openai:m"
     source = world.edits[0].image
     assert [list(e.references) for e in world.edits] == [[]] * 3 + [[source]] * 3
-
-
-def test_settings_go_before_the_presets():
-    settings = EngineSettings.of(
-        "nano",
-        critic_mode="fast",
-        critic_scores=True,
-        critic_threshold=0.0,
-        max_steps=60,
-        max_attempts=9,
-        keep="last",
-    )
-    preset = preset_of(settings)
-    assert (preset.critic_mode, preset.critic_scores, preset.critic_threshold) == ("fast", True, 0.0)
-    assert preset.max_steps == 60
 
 
 def test_a_task_takes_what_may_change_and_keeps_what_the_models_were_loaded_with():
@@ -259,12 +241,10 @@ class Looking:
         return self.world.judge(candidates)
 
 
-def test_live_frames_go_to_the_one_who_observes_and_pictures_to_the_critic(start):
+def test_live_frames_go_to_the_one_who_observes_and_pictures_to_the_critic(begin):
     world = World(1)
     looking = Looking(world)
-    engine, heard = start(world, live_critic=looking)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
+    _engine, _, ticket = begin(world, live_critic=looking)
     before = [c for kind, c in world.calls if kind == "judge"]
     assert [c.image for c in before] == [picture(1)]
     assert looking.asked == []
@@ -272,15 +252,3 @@ def test_live_frames_go_to_the_one_who_observes_and_pictures_to_the_critic(start
     assert result(ticket).board.state == "succeeded"
     assert looking.asked
     assert looking.asked[-1].image == picture(1)
-
-
-def test_an_operator_says_when_a_step_in_words_is_done(worded, start):
-    engine, heard = start(worded, rerender=1.0)
-    ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0])
-    worded.scene = picture(1)
-    until(lambda: heard.told == [0, 1])
-    assert engine.set_step(1, "completed") == (ErrorCode.NONE, "")
-    until(lambda: heard.told == [0, 1, 2])
-    engine.command("cancel")
-    assert [p.status for p in result(ticket).board.steps][:2] == ["completed", "completed"]
