@@ -68,7 +68,8 @@ class Batcher[Q, A]:
     One engine is the rule. Several answer side by side, so that a long request holds up its own engine alone:
     for models behind servers, which lose nothing by it. A batch goes out when there are as many requests as
     the engine has room for, or when the first has waited `bounds.wait` seconds. Requests of different `key`
-    never go out together. Clients take turns: one with many requests does not hold up one with few.
+    never go out together. Clients take turns: one with many requests does not hold up one with few. `observe`
+    gets the number of requests and the seconds of each turn.
 
     An engine is made at the first request; where that is a BackendError, what waits fails, and the next
     request tries again. A BackendError of a call fails its batch. Any other error is a bug in the model: all
@@ -81,7 +82,7 @@ class Batcher[Q, A]:
         engines: Sequence[Callable[[], BatchEngine[Q, A]]],
         bounds: BatchBounds,
         *,
-        key: Callable[[Q], Hashable] = lambda _: None,
+        key: Callable[[Q], Hashable] | None = None,
         observe: Callable[[int, float], None] = lambda _size, _seconds: None,
     ) -> None:
         self.name = name
@@ -147,7 +148,7 @@ class Batcher[Q, A]:
             QueueFull: `bounded` and no room.
             WorkerDead: nobody will answer.
         """
-        work: Work[Q, A] = Work(request, client, self._key(request))
+        work: Work[Q, A] = Work(request, client, self._key(request) if self._key else None)
         with self._changed:
             if bounded or self._closing:
                 self.check_room(client)
@@ -290,13 +291,8 @@ def _fail(works: Iterable[Work], reason: BackendError) -> None:
 class CallEngine[Q, A]:
     """An engine of whole batches: `call` gives answer i to request i. A BackendError fails its batch."""
 
-    def __init__(
-        self,
-        name: str,
-        call: Callable[[Sequence[Q]], Sequence[A]],
-        observe: Callable[[int, float], None] = lambda _size, _seconds: None,
-    ) -> None:
-        self._name, self._call, self._observe = name, call, observe
+    def __init__(self, name: str, call: Callable[[Sequence[Q]], Sequence[A]]) -> None:
+        self._name, self._call = name, call
         self._works: Sequence[WorkItem[Q, A]] = ()
 
     @property
@@ -317,13 +313,11 @@ class CallEngine[Q, A]:
         works, self._works = [work for work in self._works if not work.abandoned], ()
         if not works:
             return 0
-        started = time.monotonic()
         try:
             answers: Sequence[A | BackendError] = self._call([work.request for work in works])
         except BackendError as e:
             log.warning("%s failed for %d request(s): %s", self._name, len(works), e)
             answers = [BackendError(str(e) or "no reason given") for _ in works]
-        self._observe(len(works), time.monotonic() - started)  # first: who has an answer finds it counted
         if len(answers) != len(works):
             raise ValueError(f"{self._name}: {len(works)} requests but {len(answers)} answers")
         for work, answer in zip(works, answers, strict=True):

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import json
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Annotated, Any
@@ -58,34 +58,27 @@ class Service:
         self.batchers: dict[str, Batcher] = {}
         """By role: planner, critic, editor."""
         self._bounds = BatchBounds(settings.batch_size, settings.batch_wait_ms / 1000, settings.queue_size)
-        if models.planner is not None:
-            self.batchers["planner"] = self._chat("planner", models.planner)
-        if models.critic is not None and models.critic is models.planner:
-            self.batchers["critic"] = self.batchers["planner"]
-        elif models.critic is not None:
-            self.batchers["critic"] = self._chat("critic", models.critic)
-        if models.editor is not None:
-            self.batchers["editor"] = self._calls("editor", models.editor.edit)
+        for role in models.names():
+            model = getattr(models, role)
+            if role == "critic" and model is not None and model is models.planner:
+                self.batchers[role] = self.batchers["planner"]
+            elif model is not None:
+                self.batchers[role] = self._batcher(role, model)
 
-    def _chat(self, role: Role, chat: Chat) -> ChatBatcher:
-        if isinstance(chat, DecodingChat):
-            observe = functools.partial(self.metrics.called, role)
-            return Batcher(role, [chat.decoder], self._bounds, observe=observe)
-        return self._calls(role, functools.partial(_call_chat, chat), key=_call_key)
-
-    def _calls[Q, A](
-        self,
-        role: Role,
-        call: Callable[[Sequence[Q]], Sequence[A]],
-        key: Callable[[Q], Hashable] = lambda _: None,
-    ) -> Batcher[Q, A]:
-        """Queue the calls of a model. One behind a server gets each request in a call of its own."""
+    def _batcher(self, role: Role, model: Any) -> Batcher:
+        """Queue the requests of a model. One behind a server gets each request in a call of its own."""
         lanes, bounds = 1, self._bounds
         if role in self.models.remote:
             lanes, bounds = bounds.size, replace(bounds, size=1)
+        key = None
+        if role == "editor":
+            make = functools.partial(CallEngine, role, model.edit)
+        elif isinstance(model, DecodingChat):
+            make = model.decoder
+        else:
+            make, key = functools.partial(CallEngine, role, functools.partial(_call_chat, model)), _call_key
         observe = functools.partial(self.metrics.called, role)
-        engine = functools.partial(CallEngine, role, call, observe)
-        return Batcher(role, [engine] * lanes, bounds, key=key)
+        return Batcher(role, [make] * lanes, bounds, key=key, observe=observe)
 
     @property
     def healthy(self) -> bool:

@@ -56,7 +56,8 @@ def read_options(instruction: str, options: Sequence[str]) -> RolloutConfig:
     except SystemExit as e:
         if not e.code:
             raise
-        raise InputError(_last_line(stderr.getvalue())) from e
+        lines = stderr.getvalue().strip().splitlines() or ["lerobot-rollout refuses its options"]
+        raise InputError(lines[-1].strip()) from e
     except (ParsingError, PluginLoadError, ValueError) as e:
         # Where a configuration refuses its values, the reason is in the cause of draccus's own error.
         cause = e.__cause__ if isinstance(e, ParsingError) and e.__cause__ else e
@@ -106,11 +107,6 @@ def _argv(arguments: list[str]) -> Iterator[None]:
         sys.argv = original
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "lerobot-rollout refuses its options"
-
-
 @dataclass(frozen=True)
 class RolloutRequest:
     """The task of a rollout, and how the policy gets its sub-goals."""
@@ -150,7 +146,8 @@ def lead(
             f"--subgoal-form {request.form} shows the live frame too, which no camera of lerobot knows: "
             "use plain or bordered, or the ways through ROS 2 in docs/how-to/connect-a-policy.md"
         )
-    goals, slot = NewestGoal(report), FrameSlot(_decode, longest=request.settings.max_image_side)
+    goals = NewestGoal(report)
+    slot = FrameSlot(lambda frame: Image(np.array(frame)), longest=request.settings.max_image_side)
     has_camera = add_camera(config, goals, request.subgoal_camera, request.form)
     if not has_camera:
         if request.text == "instruction":
@@ -166,7 +163,10 @@ def lead(
                 config.display_mode, session_name="rollout", ip=config.display_ip, port=config.display_port
             )
             undo.callback(shutdown_visualization, config.display_mode)
-        context = _build_context(config, stop)
+        try:
+            context = build_rollout_context(config, stop)
+        except (ValueError, NotImplementedError) as e:
+            raise InputError(f"lerobot-rollout: {' '.join(str(e).split())}") from e
         strategy = create_strategy(config.strategy)
         undo.callback(engine.stop)
         undo.callback(strategy.teardown, context)
@@ -180,13 +180,6 @@ def lead(
         ticket.outcome.add_done_callback(lambda _: stop.set())
         strategy.run(context)
         return ticket.outcome.result() if ticket.done else None
-
-
-def _build_context(config: RolloutConfig, stop: threading.Event) -> RolloutContext:
-    try:
-        return build_rollout_context(config, stop)
-    except (ValueError, NotImplementedError) as e:
-        raise InputError(f"lerobot-rollout: {' '.join(str(e).split())}") from e
 
 
 def _check_camera(context: RolloutContext, name: str) -> None:
@@ -205,14 +198,12 @@ def _camera_name(context: RolloutContext, request: RolloutRequest) -> str:
     features = context.hardware.robot_wrapper.observation_features
     cameras = [name for name, shape in features.items() if isinstance(shape, tuple)]
     others = [name for name in cameras if name != request.subgoal_camera]
-    name = request.camera
-    if name is None:
-        if len(others) != 1:
-            raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: name one with --camera")
+    if request.camera is not None and request.camera in others:
+        return request.camera
+    if request.camera is None and len(others) == 1:
         return others[0]
-    if name not in others:
-        raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: {name!r} is none of them")
-    return name
+    problem = "name one with --camera" if request.camera is None else f"{request.camera!r} is none of them"
+    raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: {problem}")
 
 
 def _with_goals(
@@ -227,7 +218,3 @@ def _with_goals(
         steps = context.policy.preprocessor.steps
         context.policy.preprocessor.steps = [SubgoalTaskStep(lambda: engine.subtask), *steps]
     return replace(context, policy=replace(context.policy, inference=engine))
-
-
-def _decode(frame: Any) -> Image:
-    return Image(np.array(frame))

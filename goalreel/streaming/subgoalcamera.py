@@ -83,20 +83,12 @@ class SubgoalCamera(Camera):
 
     @check_if_already_connected
     def connect(self, warmup: bool = True) -> None:
-        """Mark the camera as connected; there is no device.
-
-        Raises:
-            DeviceAlreadyConnectedError: it is connected.
-        """
+        """Mark the camera as connected; there is no device."""
         self._connected = True
 
     @check_if_not_connected
     def read_latest(self, max_age_ms: int = 500) -> NDArray[np.uint8]:
-        """Give the present sub-goal, (height, width, 3) RGB.
-
-        Raises:
-            DeviceNotConnectedError: it is not connected.
-        """
+        """Give the present sub-goal, (height, width, 3) RGB."""
         picture = self._goals.picture
         if picture is None:
             return np.zeros((self._size[1], self._size[0], 3), np.uint8)
@@ -112,11 +104,7 @@ class SubgoalCamera(Camera):
 
     @check_if_not_connected
     def disconnect(self) -> None:
-        """Mark the camera as not connected.
-
-        Raises:
-            DeviceNotConnectedError: it is not connected.
-        """
+        """Mark the camera as not connected."""
         self._connected = False
 
 

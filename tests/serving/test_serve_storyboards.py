@@ -22,7 +22,7 @@ from support.serving_models import (
     picture,
     plan_of,
     say,
-    serving,
+    talking,
     until,
     verdict_of,
 )
@@ -52,7 +52,7 @@ def models() -> Models:
 
 @pytest.fixture
 def client(models):
-    with serving(models, max_running=4) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with talking(models, max_running=4) as client:
         yield client
 
 
@@ -60,7 +60,7 @@ def client(models):
 def standing():
     """A server for what it is to refuse."""
     models = Models(planner=PlannerChat(), critic=CriticChat(), editor=TintEditor())
-    with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with talking(models) as client:
         yield client
 
 
@@ -189,10 +189,7 @@ class Wordy(EchoChat):
 def test_of_a_plan_longer_than_the_server_makes_the_planner_is_told(models):
     wordy = Wordy()
     models = replace(models, planner=wordy)
-    with (
-        serving(models, loop=LoopOptions(max_attempts=3, max_steps=1)) as url,
-        httpx.Client(base_url=url, timeout=60) as client,
-    ):
+    with talking(models, loop=LoopOptions(max_attempts=3, max_steps=1)) as client:
         watch(client, job := submit(client))
         assert len(fetch(client, job).steps) == 1
         assert len(wordy.batches) == 2
@@ -218,7 +215,7 @@ def test_pictures_in_the_instruction_and_steps_behind_us(standing):
 
 def test_all_pictures_of_a_submission_are_weighed_together(models):
     one = to_base64(picture())  # 200 pixels
-    with serving(models, max_pixels=650) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with talking(models, max_pixels=650) as client:
         work = {**WORK, "instruction": "#<image>", "image": one, "images": [one]}
         assert client.post("/v1/storyboards", json=work).status_code == 202
         for more in (
@@ -276,7 +273,7 @@ class Scoring(EchoChat):
 def test_which_picture_of_a_rejected_step_is_kept_is_the_servers_choice(models, keep, chosen):
     models = replace(models, critic=Scoring())
     loop = LoopOptions(max_attempts=3, critic_scores=True, keep=keep)
-    with serving(models, loop=loop) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with talking(models, loop=loop) as client:
         watch(client, job := submit(client))
         step = fetch(client, job).steps[0]
     assert (step.status, step.chosen) == ("unverified", chosen)
@@ -297,7 +294,7 @@ def test_a_second_editor_is_asked_for_what_the_first_could_not_draw(models):
     editor = FallbackEditor(TintEditor(), Second())
     models = replace(models, critic=Picky(), editor=editor, editor_name="klein else other")
     loop = LoopOptions(max_attempts=1, references="all")
-    with serving(models, loop=loop) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with talking(models, loop=loop) as client:
         watch(client, job := submit(client, image=base64.b64encode(picture().png()).decode(), max_attempts=1))
         first, then = fetch(client, job).steps
     assert [a.by for a in first.attempts] == ["model klein", "model other"]
@@ -308,7 +305,7 @@ def test_a_second_editor_is_asked_for_what_the_first_could_not_draw(models):
 def test_finished_storyboards_are_kept_in_bounds(models):
     one = len(expected().model_dump_json())
     for bounds in ({"max_stored": 2}, {"max_stored_bytes": int(2.5 * one)}):
-        with serving(models, **bounds) as url, httpx.Client(base_url=url, timeout=60) as client:
+        with talking(models, **bounds) as client:
             jobs = []
             for _ in range(3):
                 if len(jobs) == 2:
@@ -322,7 +319,7 @@ def test_finished_storyboards_are_kept_in_bounds(models):
 
 def test_a_storyboard_that_took_longest_is_not_forgotten_as_it_finishes(models):
     models.critic.gate.clear()
-    with serving(models, max_stored=2) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with talking(models, max_stored=2) as client:
         slow = submit(client)
         # Its last request before it is finished: each makes a storyboard the last to be forgotten.
         with client.stream("GET", f"/v1/storyboards/{slow}/events") as response:
@@ -337,7 +334,7 @@ def test_a_storyboard_that_took_longest_is_not_forgotten_as_it_finishes(models):
 
 
 def test_all_three_models_are_needed():
-    with serving(Models(planner=EchoChat())) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with talking(Models(planner=EchoChat())) as client:
         answer = client.post("/v1/storyboards", json=WORK)
         assert answer.status_code == 404
         assert "no critic" in answer.text

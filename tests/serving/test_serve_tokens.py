@@ -17,6 +17,7 @@ from support.serving_models import (
     picture,
     say,
     serving,
+    talking,
     until,
 )
 
@@ -29,7 +30,7 @@ from goalreel.types import Candidate, Storyboard
 @pytest.fixture
 def served():
     models = Models(planner=TokenEcho(), critic=EchoChat())
-    with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with talking(models) as client:
         yield client, models.planner
 
 

@@ -20,7 +20,7 @@ from goalreel.streaming.model_caller import ModelCaller, ModelQueue
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracking import Closeness, Tracker, changed_share
-from goalreel.types import Attempt, Candidate, Failure, Plan, Step, StoryboardStep, Task, Verdict
+from goalreel.types import Attempt, Candidate, Failure, Step, StoryboardStep, Verdict
 
 # -- the frame slot
 
@@ -279,23 +279,6 @@ def test_what_is_queued_is_called_after_a_slow_call_and_beside_one_that_hangs(li
 
     asyncio.run(asyncio.wait_for(main(), 60))
     over.set()
-
-
-def test_a_dead_model_is_left_alone_for_a_while(monkeypatch):
-    world = World()
-    world.fails["plan"] = "server gone\nwith a trace"
-    caller = ModelCaller(ModelSet(world, world, world), timeout=60)
-    task = Task(id="t", instruction="move it")
-    first, second = asyncio.run(_twice(caller, task))
-    assert first == second == Failure(stage="plan", message="server gone")
-    assert len(world.calls) == 1
-    monkeypatch.setattr("goalreel.streaming.model_caller.COOL_DOWN", 0.0)
-    world.fails.clear()
-    assert isinstance(asyncio.run(_twice(caller, task))[0], Plan)
-
-
-async def _twice(caller: ModelCaller, task: Task) -> tuple:
-    return await caller.ask(task), await caller.ask(task)
 
 
 class Looking(World):

@@ -118,6 +118,13 @@ def serving(models: Models, **settings: object) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def talking(models: Models, **settings: object) -> Iterator[httpx.Client]:
+    """As `serving`; yields a client of the server."""
+    with serving(models, **settings) as url, httpx.Client(base_url=url, timeout=60) as client:
+        yield client
+
+
+@contextlib.contextmanager
 def running(app: object, **options: object) -> Iterator[tuple[str, BoundedServer]]:
     """Any application on a real server, in a thread; yields its URL and the server."""
     server = BoundedServer(app, port=0, timeout_graceful_shutdown=5, **options)
