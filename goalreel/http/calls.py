@@ -17,6 +17,8 @@ class Abort:
     """Ends the requests of one call, from any thread."""
 
     def __init__(self) -> None:
+        self.retries = 0
+        """Retries of the requests so far."""
         self._requested = False
         self._lock = threading.Lock()
         self._closers: list[Callable[[], object]] = []
@@ -55,7 +57,6 @@ class Abort:
 
 
 _abort: ContextVar[Abort | None] = ContextVar("goalreel_abort", default=None)
-_listener: ContextVar[Callable[[int], None] | None] = ContextVar("goalreel_retries", default=None)
 
 
 def current_abort() -> Abort:
@@ -63,14 +64,6 @@ def current_abort() -> Abort:
     return _abort.get() or Abort()
 
 
-def with_retry_listener[Result](call: Callable[[], Result], listener: Callable[[int], None]) -> Result:
-    """Make a call and pass the number of each retry in it, from 1, to `listener`, in the retrying thread."""
-    context = copy_context()
-    context.run(_listener.set, listener)
-    return context.run(call)
-
-
 def report_retry(number: int) -> None:
-    """Tell the listener, if there is one, that a request is sent for another time, the `number`th retry."""
-    if (listener := _listener.get()) is not None:
-        listener(number)
+    """Tell the caller that a request is sent for another time, the `number`th retry."""
+    current_abort().retries = number

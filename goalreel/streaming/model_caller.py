@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, overload
 
 from goalreel.errors import BackendError
-from goalreel.http.calls import Abort, with_retry_listener
+from goalreel.http.calls import Abort
 from goalreel.image import Image
 from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.streaming.board import ModelNames
@@ -50,14 +50,12 @@ class ModelCall:
     since: float = field(default_factory=time.monotonic)
     start: float = math.inf
     """Infinite until an earlier call of the same model has ended."""
-    retries: int = 0
-    """Counts those of the model's server."""
 
     def make(self) -> None:
         """Make the call, in a thread of its own."""
         if self.answer.set_running_or_notify_cancel():
             try:
-                result = self.abort.run(partial(with_retry_listener, self.run, self._note_retry))
+                result = self.abort.run(self.run)
             except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
                 self.answer.set_exception(e)
             else:
@@ -73,13 +71,10 @@ class ModelCall:
 
     def describe(self, model: str) -> str:
         """Say for how long `model` has been waited for."""
-        suffix = f", retry {self.retries}" if self.retries else ""
+        suffix = f", retry {self.abort.retries}" if self.abort.retries else ""
         if self.start == math.inf:
             suffix = ", which is busy with an earlier call"
         return f"waiting for {model} for {time.monotonic() - self.since:.0f} s{suffix}"
-
-    def _note_retry(self, number: int) -> None:
-        self.retries = number
 
 
 class ModelQueue:

@@ -18,7 +18,7 @@ from support.wait import until
 from goalreel.editors.remote import RemoteEditor, remote_editor
 from goalreel.errors import InputError
 from goalreel.http import client
-from goalreel.http.calls import Abort, CallAbortedError, with_retry_listener
+from goalreel.http.calls import Abort, CallAbortedError
 from goalreel.image import Image
 from goalreel.models.load import build_editor
 from goalreel.serving.settings import Models
@@ -223,11 +223,11 @@ def test_goalreels_own_server(kind, monkeypatch):
 def test_tries_again_when_the_server_is_busy(server, status):
     answers = iter([(status, {}, {"Retry-After": "1"}), (status, {}, {})])
     server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
-    heard = []
-    [made] = with_retry_listener(lambda: openai(server).edit([edit(image=picture(64, 48))]), heard.append)
+    call = Abort()
+    [made] = call.run(lambda: openai(server).edit([edit(image=picture(64, 48))]))
     assert isinstance(made, Image)
     assert len(server.requests) == 3
-    assert heard == [1, 2]
+    assert call.retries == 2
 
 
 @pytest.mark.parametrize(
