@@ -224,11 +224,13 @@ def test_while_the_whole_task_is_judged_an_operator_may_go_back_or_have_it_plann
 
 
 def test_a_goal_whose_step_was_ended_in_a_pause_is_not_given_again(begin):
-    world = World(1)
-    engine, heard, ticket = begin(world)
+    world = World(2)
+    engine, heard, ticket = begin(world, rerender=1.0)
+    engine.set_step(0, "completed")
+    until(lambda: heard.told == [0, 1])
     engine.command("pause")
     until(lambda: engine.board.state == "paused")
-    engine.set_step(0, "skipped")
+    engine.set_step(1, "skipped")
     engine.command("resume")
     assert result(ticket).verdict.success
-    assert heard.told == [0]
+    assert heard.told == [0, 1]
