@@ -1,6 +1,5 @@
 """The camera as a task sees it: the newest frame while it is fresh, or a reason why there is none."""
 
-import asyncio
 import math
 import threading
 import time
@@ -203,19 +202,6 @@ class LiveCamera:
     def restart_timeout(self) -> None:
         """Count the time without frames from the next poll on: nobody has polled for a while."""
         self._polled_since = None
-
-    async def wait(self) -> Frame:
-        """Wait for the next fresh frame.
-
-        Raises:
-            TaskEnded: none came within `image_timeout` seconds.
-        """
-        self.restart_timeout()
-        while True:
-            frame, _ = self.poll()
-            if frame is not None:
-                return frame
-            await asyncio.sleep(POLL_SECONDS)
 
     def _read(self) -> tuple[Frame | None, ErrorCode, str]:
         try:
