@@ -13,7 +13,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from goalreel.editors.catalogue import REFERENCE_PIPELINES, Entry, find, like, stored
+from goalreel.editors.catalogue import REFERENCE_PIPELINES, Entry, find
 from goalreel.editors.sizes import Placement, Size, placement
 from goalreel.errors import InputError
 from goalreel.image import Image
@@ -21,9 +21,6 @@ from goalreel.types import Edit, Failure
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from goalreel.editors.loading import Offload
-    from goalreel.torch_support import Quantize
 
 log = logging.getLogger(__name__)
 
@@ -46,57 +43,25 @@ class DiffusersEditor:
 
     @classmethod
     def load(
-        cls,
-        source: str | Path,
-        *,
-        entry: Entry | None = None,
-        device: str | None = None,
-        dtype: str | None = None,
-        offload: "Offload | None" = None,
-        vae_tiling: bool = False,
-        quantize: "Quantize | None" = None,
-        variant: str | None = None,
-        lora: str | None = None,
-        batch_size: int = 8,
+        cls, source: str | Path, *, entry: Entry | None = None, batch_size: int = 8, **options: Any
     ) -> Self:
         """Load a pipeline from a folder or a repository; safetensors only, never the checkpoint's own code.
 
         `entry`: how to call it; by default the folder's own `goalreel.json`, else the catalogue's entry of
-        the same class. `device`: by default the GPU if there is one. `dtype`: a torch name, by default
-        bfloat16 on a GPU and float32 on the CPU. `offload`: "model" or "sequential". `quantize`: "fp8",
-        "int8" or "nf4". `variant`: of the files, such as "fp16". `lora`: a folder with adapters that
-        `goalreel train editor` wrote.
+        the same class. `options` are those of `goalreel.editors.loading.load_pipeline`.
 
         Raises:
             InputError: it cannot be loaded here; the message is one line that says what to do.
         """
+        # diffusers warns of classes that torchao has moved; only torchao's own files need them.
+        logging.getLogger("diffusers.quantizers.torchao.torchao_quantizer").setLevel(logging.ERROR)
         try:
-            import torch
-
-            _hush()
-            from goalreel.editors.loading import load_pipeline, model_index
+            from goalreel.editors.loading import entry_of, load_pipeline, model_index
         except ImportError as e:
             raise InputError(f"an editor needs {e.name}: pip install 'goalreel[gpu]'") from e
-        source = str(source)
-        index = model_index(source)
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
-        if not isinstance(getattr(torch, dtype, None), torch.dtype):
-            raise InputError(f"no torch dtype {dtype!r}: use bfloat16, float16 or float32")
-        entry = entry or stored(Path(source)) or like(str(index.get("_class_name"))) or _by_signature(index)
-        pipeline = load_pipeline(
-            source,
-            index,
-            entry,
-            device=device,
-            dtype=getattr(torch, dtype),
-            offload=offload,
-            vae_tiling=vae_tiling,
-            quantize=quantize,
-            variant=variant,
-            lora=lora,
-        )
-        return cls(pipeline, entry, batch_size=batch_size)
+        index = model_index(str(source))
+        entry = entry or entry_of(Path(source), index)
+        return cls(load_pipeline(str(source), index, entry, **options), entry, batch_size=batch_size)
 
     @classmethod
     def from_catalogue(cls, name: str, **options: Any) -> Self:
@@ -238,20 +203,6 @@ class DiffusersEditor:
 
 def _to_pil(image: Image, place: Placement) -> PIL.Image.Image:
     return PIL.Image.fromarray(place.place(image).pixels)
-
-
-def _hush() -> None:
-    """Silence a warning of diffusers about classes that torchao has moved; only torchao's files need them."""
-    logging.getLogger("diffusers.quantizers.torchao.torchao_quantizer").setLevel(logging.ERROR)
-
-
-def _by_signature(index: dict[str, Any]) -> Entry:
-    """The entry of an unknown pipeline: with an image if its call takes one, else from text."""
-    import diffusers
-
-    stock = getattr(diffusers, str(index.get("_class_name")), None)
-    takes_image = stock is not None and "image" in inspect.signature(stock.__call__).parameters
-    return Entry(kinds=("edit",) if takes_image else ("text-to-image",))
 
 
 def _mask(size: Size) -> PIL.Image.Image:

@@ -1,7 +1,7 @@
 """A diffusers pipeline from its folder or repository: class, weights, LoRA, precision and device."""
 
+import inspect
 import json
-import logging
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,12 +14,10 @@ from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
 from goalreel.editors.batching import PAIRED
-from goalreel.editors.catalogue import LORA_FILE, Entry, LoraWeights
+from goalreel.editors.catalogue import LORA_FILE, EditorKind, Entry, LoraWeights, like, stored
 from goalreel.errors import InputError, first_line
 from goalreel.progress import without_loading_bars
 from goalreel.torch_support import Quantize, quantization_config, require_package
-
-log = logging.getLogger(__name__)
 
 type Offload = Literal["model", "sequential"]
 
@@ -49,6 +47,15 @@ def model_index(source: str) -> dict[str, Any]:
         ) from e
 
 
+def entry_of(folder: Path, index: dict[str, Any]) -> Entry:
+    """Find how a pipeline is called: its folder says, or the catalogue by its class, or the class's call."""
+    name = str(index.get("_class_name"))
+    stock = getattr(diffusers, name, None)
+    takes_image = stock is not None and "image" in inspect.signature(stock.__call__).parameters
+    kind: EditorKind = "edit" if takes_image else "text-to-image"
+    return stored(folder) or like(name) or Entry(kinds=(kind,))
+
+
 def pipeline_class(source: str, index: dict[str, Any], entry: Entry) -> type[DiffusionPipeline]:
     """Choose the class to load: ours where it pairs images with prompts, else diffusers' own.
 
@@ -73,19 +80,27 @@ def load_pipeline(
     index: dict[str, Any],
     entry: Entry,
     *,
-    device: str,
-    dtype: torch.dtype,
-    offload: Offload | None,
-    vae_tiling: bool,
-    quantize: Quantize | None,
-    variant: str | None,
+    device: str | None = None,
+    dtype: str | None = None,
+    offload: Offload | None = None,
+    vae_tiling: bool = False,
+    quantize: Quantize | None = None,
+    variant: str | None = None,
     lora: str | None = None,
 ) -> DiffusionPipeline:
     """Load a pipeline and put it on its device, ready to be called.
 
+    `device`: by default the GPU if there is one. `dtype`: a torch name, by default bfloat16 on a GPU and
+    float32 on the CPU. `offload`: "model" or "sequential". `quantize`: "fp8", "int8" or "nf4". `variant`: of
+    the files, such as "fp16". `lora`: a folder with adapters that `goalreel train editor` wrote.
+
     Raises:
         InputError: weights are missing or not safetensors, or an option cannot be had here.
     """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
+    if not isinstance(weights_dtype := getattr(torch, dtype, None), torch.dtype):
+        raise InputError(f"no torch dtype {dtype!r}: use bfloat16, float16 or float32")
     if offload and device == "cpu":
         raise InputError("offload needs a GPU to move the parts to: leave it out on the CPU")
     for package in entry.requires:
@@ -93,9 +108,8 @@ def load_pipeline(
     every_lora = [weights for weights in (entry.lora, _own_lora(lora)) if weights is not None]
     for weights in every_lora:
         require_package("peft", f"the LoRA of {weights.repository}")
-    shared: dict[str, Any] = {"use_safetensors": True, "dtype": dtype}
-    if variant:
-        shared["variant"] = variant
+    shared: dict[str, Any] = {"use_safetensors": True, "dtype": weights_dtype}
+    shared |= {"variant": variant} if variant else {}
     options = dict(shared)
     if quantize:
         options["quantization_config"] = quantization(index, quantize, dtype)
@@ -106,7 +120,10 @@ def load_pipeline(
                 options[part] = getattr(diffusers, name).from_pretrained(source, subfolder=part, **shared)
             pipeline: Any = kind.from_pretrained(source, **options)
         for weights in every_lora:
-            _add_lora(pipeline, weights, fuse=quantize is None)
+            pipeline.load_lora_weights(weights.repository, weight_name=weights.weight, use_safetensors=True)
+            if quantize is None:
+                pipeline.fuse_lora()
+                pipeline.unload_lora_weights()
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
         raise InputError(f"cannot load {source} (safetensors only): {first_line(e)}") from e
     if entry.scheduler:
@@ -114,26 +131,27 @@ def load_pipeline(
             pipeline.scheduler.config, **entry.scheduler
         )
     if vae_tiling:
-        _tile(pipeline)
+        if not hasattr(pipeline.vae, "enable_tiling"):
+            raise InputError(f"{type(pipeline.vae).__name__} cannot be tiled: leave vae_tiling out")
+        pipeline.vae.enable_tiling()
     _mark_image_tokens(pipeline)
     pipeline.set_progress_bar_config(disable=True)
     _place(pipeline, device, offload)
     return pipeline
 
 
-def quantization(index: dict[str, Any], kind: str, dtype: torch.dtype) -> PipelineQuantizationConfig:
+def quantization(index: dict[str, Any], kind: str, dtype: str) -> PipelineQuantizationConfig:
     """Configure the quantisation of the denoiser's weights and the text encoders'.
 
     Raises:
         InputError: as `quantization_config`.
     """
-    name = str(dtype).removeprefix("torch.")
     mapping: dict[str, Any] = {}
     for part, value in index.items():
         if part in ("transformer", "unet"):
-            mapping[part] = quantization_config(kind, "diffusers", name)
+            mapping[part] = quantization_config(kind, "diffusers", dtype)
         elif part.startswith("text_encoder") and value[0] == "transformers":
-            mapping[part] = quantization_config(kind, "transformers", name)
+            mapping[part] = quantization_config(kind, "transformers", dtype)
     return PipelineQuantizationConfig(quant_mapping=mapping)
 
 
@@ -143,20 +161,6 @@ def _own_lora(folder: str | None) -> LoraWeights | None:
     if not (Path(folder) / LORA_FILE).is_file():
         raise InputError(f"{folder} holds no {LORA_FILE}: give a folder that `goalreel train editor` wrote")
     return LoraWeights(repository=folder, weight=LORA_FILE)
-
-
-def _add_lora(pipeline: Any, lora: LoraWeights, *, fuse: bool) -> None:
-    pipeline.load_lora_weights(lora.repository, weight_name=lora.weight, use_safetensors=True)
-    if fuse:
-        pipeline.fuse_lora()
-        pipeline.unload_lora_weights()
-
-
-def _tile(pipeline: Any) -> None:
-    enable = getattr(pipeline.vae, "enable_tiling", None)
-    if enable is None:
-        raise InputError(f"{type(pipeline.vae).__name__} cannot be tiled: leave vae_tiling out")
-    enable()
 
 
 def _place(pipeline: Any, device: str, offload: Offload | None) -> None:

@@ -146,7 +146,7 @@ class SceneReader:
             for chosen in combinations(pairs, count):
                 under = dict(chosen)
                 if len(under) == len(set(under.values())) == count and all(
-                    _grounded(under, b) for b in under
+                    b not in _below(under, b) for b in under
                 ):
                     yield under
 
@@ -203,10 +203,10 @@ class SceneReader:
             if name in self.bowls:
                 rim = np.c_[at[:2] + BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), BOWL_HEIGHT)]
                 foot = np.c_[at[:2] + 0.8 * BOWL_RADIUS * _CIRCLE, np.zeros(len(_CIRCLE))]
-                self._fill(image, np.r_[rim, foot], labels[name])
+                _fill(image, np.r_[rim, foot], self.camera, labels[name])
                 image[self._glaze(at)] = 0
             else:
-                self._fill(image, at + _CUBE, labels[name])
+                _fill(image, at + _CUBE, self.camera, labels[name])
         return image
 
     def _glaze(self, at: Floats) -> PixelMask:
@@ -215,7 +215,7 @@ class SceneReader:
         for radius, height in ((0.90, BOWL_HEIGHT), (0.86, BOWL_HEIGHT - BOWL_LIP)):
             circle = np.c_[at[:2] + radius * BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), height)]
             inside = np.zeros_like(opening)
-            self._fill(inside, circle, 1)
+            _fill(inside, circle, self.camera, 1)
             opening &= inside
         return opening.astype(bool)
 
@@ -226,11 +226,6 @@ class SceneReader:
         """
         return float(np.linalg.norm(at - self.camera.position)) + (0.5 * BOWL_RADIUS if is_bowl else 0.0)
 
-    def _fill(self, image: NDArray[np.uint8], points: Floats, label: int) -> None:
-        # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.
-        pixels = np.round(16 * (self.camera.project(points, self.size) - 0.5)).astype(np.int32)
-        cv2.fillConvexPoly(image, cv2.convexHull(pixels), label, shift=4)
-
 
 def _below(under: dict[str, str], block: str) -> list[str]:
     """List what a block stands on, from the top down; stop where it would come round again."""
@@ -239,10 +234,6 @@ def _below(under: dict[str, str], block: str) -> list[str]:
         block = under[block]
         supports.append(block)
     return supports
-
-
-def _grounded(under: dict[str, str], block: str) -> bool:
-    return block not in _below(under, block)
 
 
 def centre(mask: PixelMask) -> Floats:
@@ -266,8 +257,6 @@ def _largest(mask: PixelMask) -> PixelMask:
 
 TURNS = np.radians(np.arange(-45, 45, 3))
 """A cube looks the same again after a quarter turn."""
-
-_TURNED_CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
 
 
 def read_turns(picture: NDArray[np.uint8], layout: SceneLayout, camera: str = "front") -> dict[str, float]:
@@ -305,12 +294,16 @@ def _turn(mask: NDArray[np.bool_], at: NDArray[np.float64], camera: PinholeCamer
 def outline(at: NDArray[np.float64], turn: float, camera: PinholeCamera, size: int) -> NDArray[np.uint8]:
     """Fill a turned cube's outline with 1, (size, size); `at` is its centre (3,) in m."""
     c, s = math.cos(turn), math.sin(turn)
-    corners = at + _TURNED_CUBE @ np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
-    # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.
-    pixels = np.round(16 * (camera.project(corners, size) - 0.5)).astype(np.int32)
     image = np.zeros((size, size), np.uint8)
-    cv2.fillConvexPoly(image, cv2.convexHull(pixels), 1, shift=4)
+    _fill(image, at + _CUBE @ np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]), camera, 1)
     return image
+
+
+def _fill(image: NDArray[np.uint8], points: Floats, camera: PinholeCamera, label: int) -> None:
+    """Fill the outline of world points (n, 3) with a label."""
+    # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.
+    pixels = np.round(16 * (camera.project(points, len(image)) - 0.5)).astype(np.int32)
+    cv2.fillConvexPoly(image, cv2.convexHull(pixels), label, shift=4)
 
 
 SOFT = 1.2, 1.7

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import yaml
 
 import goalreel
 from goalreel.checkpoints import located
-from goalreel.training.config import GrpoConfig
+from goalreel.training.config import AgentConfig, GrpoConfig
 from goalreel.training.run import is_nano
 
 LICENSE = "apache-2.0"
@@ -121,26 +123,43 @@ def write_card(folder: Path, card: Card) -> Path:
     return path
 
 
-def grpo_card(config: GrpoConfig, group: int, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
-    """Make the card of a Critic trained by reinforcement with so many replies a prompt."""
+def agent_card(
+    config: AgentConfig,
+    numbers: Mapping[str, float | str],
+    corpora: Sequence[Path],
+    *,
+    title_end: str = "",
+    **more: Any,
+) -> Card:
+    """Make the card of a Planner or Critic; `more` are the card's other fields."""
     nano, source = is_nano(config.model), Path(located(config.model))
     weights_before = source / "model.safetensors"
-    shards = [shard for folder in config.corpus for shard in sorted((folder / "data").glob("*.parquet"))]
-    rewarded = [entry for entry in history if "reward" in entry]
     return Card(
-        title=f"goalreel {'nano ' if nano else ''}critic, by GRPO",
-        summary=f"{PURPOSE['critic']} Trained by reinforcement on {rows:,} critiques with {group} "
-        f"replies to each. A reply earns by its form, its verdict and the picture that {config.editor} draws "
-        f"for its prompt, scored by {config.scorer}.",
-        use="goalreel plan --critic hf:DIR",
+        title=f"goalreel {'nano ' if nano else ''}{config.role}{title_end}",
+        use=f"goalreel plan --{config.role} hf:DIR",
         library="transformers",
         task="image-text-to-text",
         base_model=None if nano or source.is_dir() else config.model,
         seed=config.seed,
-        corpora=tuple(map(file_facts, shards)),
-        numbers=(went_on_from(weights_before) if weights_before.is_file() else {})
-        | {"steps": str(history[-1]["step"] if history else 0), "reward form": config.reward.form},
-        limits=LIMITS + (TABLETOP if nano else BASE),
+        corpora=tuple(map(file_facts, corpora)),
+        numbers=(went_on_from(weights_before) if weights_before.is_file() else {}) | dict(numbers),
+        **more,
+    )
+
+
+def grpo_card(config: GrpoConfig, group: int, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
+    """Make the card of a Critic trained by reinforcement with so many replies a prompt."""
+    shards = [shard for folder in config.corpus for shard in sorted((folder / "data").glob("*.parquet"))]
+    rewarded = [entry for entry in history if "reward" in entry]
+    return agent_card(
+        config,
+        {"steps": str(history[-1]["step"] if history else 0), "reward form": config.reward.form},
+        shards,
+        title_end=", by GRPO",
+        limits=LIMITS + (TABLETOP if is_nano(config.model) else BASE),
+        summary=f"{PURPOSE['critic']} Trained by reinforcement on {rows:,} critiques with {group} "
+        f"replies to each. A reply earns by its form, its verdict and the picture that {config.editor} draws "
+        f"for its prompt, scored by {config.scorer}.",
         curve=curve(rewarded),
         tags=() if config.dialect == "own" else (config.dialect,),
     )
@@ -158,10 +177,7 @@ def curve(history: Sequence[Mapping[str, float]]) -> str:
     lines = [f"| steps | {' | '.join(CURVE.values())} |", "|---" * (len(CURVE) + 1) + "|"]
     for low, high in pairwise(edges):
         part = history[low:high]
-        values = [_mean([e[name] for e in part if e.get(name) is not None]) for name in CURVE]
-        lines.append(f"| to {part[-1]['step']} | {' | '.join(values)} |")
+        logged = [[e[name] for e in part if e.get(name) is not None] for name in CURVE]
+        means = [f"{fmean(values):.3f}" if values else "" for values in logged]
+        lines.append(f"| to {part[-1]['step']} | {' | '.join(means)} |")
     return "\n".join(lines)
-
-
-def _mean(values: Sequence[float]) -> str:
-    return f"{sum(values) / len(values):.3f}" if values else ""

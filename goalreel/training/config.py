@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 import goalreel.training.presets as presets_package
 from goalreel.chat.dialects import DialectName, Mode
 from goalreel.errors import InputError
 from goalreel.extras import install_laboratory
+from goalreel.settings import Frozen, SettingError
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -24,39 +25,6 @@ Portion = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_BOUNDS: dict[str, Any] = {
-    "max_steps": Count,
-    "num_train_epochs": Rate,
-    "per_device_train_batch_size": Count,
-    "gradient_accumulation_steps": Count,
-    "dataloader_num_workers": Annotated[int, Field(ge=0)],
-    "learning_rate": Rate,
-    "weight_decay": Factor,
-    "warmup_steps": Factor,
-    "adam_beta1": Share,
-    "adam_beta2": Share,
-    "max_grad_norm": Factor,
-    "logging_steps": Positive,
-    "save_steps": Positive,
-    "save_total_limit": Count | None,
-    "num_generations": Annotated[int, Field(ge=2)],
-    "temperature": Rate,
-    "top_p": Annotated[float, Field(gt=0, le=1)],
-    "max_completion_length": Count,
-    "beta": Factor,
-    "epsilon": Factor,
-    "epsilon_high": Factor | None,
-    "delta": Rate | None,
-    "scale_rewards": Literal["group", "batch", "none"],
-    "vllm_gpu_memory_utilization": Annotated[float, Field(gt=0, lt=1)],
-}
-"""Bounds of TRL's settings, which it does not check before it trains, if at all."""
-
-
-class TrainingConfig(BaseModel):
-    """Settings that cannot change, and that refuse a name they do not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def extension(name: str) -> Any:
@@ -76,7 +44,7 @@ def _preset_files() -> dict[str, Path]:
     return {file.stem: file for package in packages for file in Path(package.__path__[0]).glob("*.yaml")}
 
 
-def read_config[C: TrainingConfig](source: str, kind: type[C], **overrides: object) -> C:
+def read_config[C: Frozen](source: str, kind: type[C], **overrides: object) -> C:
     """Read a preset by name, or a YAML file, with those of `overrides` that are not None in place of its own.
 
     Raises:
@@ -86,7 +54,7 @@ def read_config[C: TrainingConfig](source: str, kind: type[C], **overrides: obje
     try:
         return kind.model_validate(settings | {k: v for k, v in overrides.items() if v is not None})
     except ValidationError as e:
-        raise InputError(f"{source}: {first_mistake(e)}") from e
+        raise InputError(f"{source}: {SettingError.of(e)}") from e
 
 
 def read_settings(source: str) -> dict[str, Any]:
@@ -99,18 +67,9 @@ def read_settings(source: str) -> dict[str, Any]:
         read = yaml.safe_load(config_file(source).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as e:
         raise InputError(f"{source}: not YAML: {' '.join(str(e).split())[:200]}") from e
-    settings = {} if read is None else read
-    if not isinstance(settings, dict):
+    if not isinstance(read, dict | None):
         raise InputError(f"{source}: a configuration is a mapping of settings to values")
-    return settings
-
-
-def first_mistake(error: ValidationError) -> str:
-    """Say where the first mistake is and what it is, and how many more there are."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{place + ': ' if place else ''}{first['msg'].removeprefix('Value error, ')}{more}"
+    return read or {}
 
 
 def config_file(source: str) -> Path:
@@ -121,18 +80,18 @@ def config_file(source: str) -> Path:
     """
     if source in (files := _preset_files()):
         return files[source]
-    if not Path(source).is_file() and source.startswith("nano-"):
+    if Path(source).is_file():
+        return Path(source)
+    if source.startswith("nano-"):
         raise InputError(f"the configurations of nano models come with goalreel-lab: {install_laboratory()}")
-    if not Path(source).is_file():
-        raise InputError(f"no configuration {source}: give a YAML file or one of {', '.join(presets())}")
-    return Path(source)
+    raise InputError(f"no configuration {source}: give a YAML file or one of {', '.join(presets())}")
 
 
 type LongRows = Literal["refuse", "cut", "drop"]
 type FormName = Literal["repository", "paper"]
 
 
-class LoraSettings(TrainingConfig):
+class LoraSettings(Frozen):
     """Low-rank adapters (arXiv 2106.09685) on every linear layer that is not frozen; merged when saved."""
 
     rank: Count = 64
@@ -140,7 +99,7 @@ class LoraSettings(TrainingConfig):
     dropout: Share = 0.0
 
 
-class AgentConfig(TrainingConfig):
+class AgentConfig(Frozen):
     """The model to train, which of its weights, and on what; `trainer` has the fields of TRL's class."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -169,11 +128,6 @@ class AgentConfig(TrainingConfig):
         settings = self.model_extra or {}
         if ("max_steps" in settings) == ("num_train_epochs" in settings):
             raise ValueError("give either max_steps or num_train_epochs")
-        bounds: Any = {name: (_BOUNDS[name], ...) for name in settings if name in _BOUNDS}
-        try:
-            settings |= dict(create_model("Settings", **bounds).model_validate(settings))
-        except ValidationError as e:
-            raise ValueError(first_mistake(e)) from e
         if settings.get("lr_scheduler_type") == "warmup_stable_decay" and "num_decay_steps" not in str(
             settings.get("lr_scheduler_kwargs")
         ):
@@ -215,7 +169,7 @@ class SftConfig(AgentConfig):
         return None
 
 
-class RewardSettings(TrainingConfig):
+class RewardSettings(Frozen):
     """R = format x form + (1 - format) (accuracy x verdict + step x change); see `training.rewards`."""
 
     form: FormName = "repository"
@@ -236,7 +190,7 @@ class RewardSettings(TrainingConfig):
         return self
 
 
-class OutageSettings(TrainingConfig):
+class OutageSettings(Frozen):
     """Patience with an editor or scorer that fails."""
 
     most: Portion = 0.05
@@ -245,7 +199,7 @@ class OutageSettings(TrainingConfig):
     """Pauses before more are asked for again (s); after the last the run ends."""
 
 
-class CollapseSettings(TrainingConfig):
+class CollapseSettings(Frozen):
     """The share of acceptances over some rollouts beyond which a Critic no longer judges."""
 
     least: Portion = 0.05

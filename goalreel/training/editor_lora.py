@@ -7,7 +7,6 @@ network. So a prompt and a source are encoded exactly as they are when the edito
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,20 +26,12 @@ from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.image import Image
 from goalreel.progress import OnProgress
+from goalreel.settings import Frozen
 from goalreel.training.card import Card, write_card
-from goalreel.training.config import Count, LoraSettings, Positive, TrainingConfig
+from goalreel.training.config import Count, LoraSettings, Positive
 from goalreel.training.run import begin
 
 CHECKPOINT = "checkpoint.pt"
-
-
-@dataclass(frozen=True)
-class NetworkInputs:
-    """Inputs of the network for one edit, without the noisy picture: `arguments`, and the source's
-    latents (1, n, channels) where there is one picture."""
-
-    arguments: Mapping[str, Any]
-    source: Tensor
 
 
 class _NetworkReached(Exception):
@@ -50,10 +41,11 @@ class _NetworkReached(Exception):
 
 def network_inputs(
     editor: DiffusersEditor, image: Image, prompt: str, place: Placement, encoded: list[Any] | None = None
-) -> NetworkInputs:
-    """Begin an edit, and take what its pipeline gives the network.
+) -> tuple[dict[str, Any], Tensor]:
+    """Begin an edit, and take what its pipeline gives the network, without the noisy picture.
 
-    `encoded` takes what the prompt was encoded to; where it holds that already, nothing is encoded again.
+    Gives its arguments, and the source's latents (1, n, channels). `encoded` takes what the prompt was
+    encoded to; where it holds that already, nothing is encoded again.
 
     Raises:
         InputError: the pipeline is of a kind whose source is not read this way.
@@ -99,7 +91,7 @@ def network_inputs(
             f"{type(pipeline).__name__} cannot be trained here: it does not see its source beside what it "
             "draws, in the same size"
         )
-    return NetworkInputs(arguments, hidden[:, lengths[0] :])
+    return arguments, hidden[:, lengths[0] :]
 
 
 def velocity_error(
@@ -114,22 +106,22 @@ def velocity_error(
     place = placement(edit.source.size, size or entry.size, entry.multiple, entry.square)
     encoded: list[Any] = []
     with torch.no_grad():
-        inputs = network_inputs(editor, edit.source, edit.prompt, place, encoded)
+        arguments, source = network_inputs(editor, edit.source, edit.prompt, place, encoded)
         goal = edit.target.resized(edit.source.size)
-        target = network_inputs(editor, goal, edit.prompt, place, encoded).source
+        _, target = network_inputs(editor, goal, edit.prompt, place, encoded)
     generator = torch.Generator("cpu").manual_seed(seed)
     level = torch.sigmoid(torch.randn((), generator=generator))
     level = shift * level / (1 + (shift - 1) * level)
     noise = torch.randn(target.shape, generator=generator).to(target)
     noisy = (1 - level) * target + level * noise
     network = editor.pipeline.transformer
-    hidden = torch.cat([noisy, inputs.source], 1).to(network.dtype)
+    hidden = torch.cat([noisy, source], 1).to(network.dtype)
     timestep = torch.full((1,), float(level), device=hidden.device, dtype=hidden.dtype)
-    velocity = network(hidden_states=hidden, timestep=timestep, **inputs.arguments)[0][:, : target.shape[1]]
+    velocity = network(hidden_states=hidden, timestep=timestep, **arguments)[0][:, : target.shape[1]]
     return torch.nn.functional.mse_loss(velocity.float(), (noise - target).float())
 
 
-class EditorLoraConfig(TrainingConfig):
+class EditorLoraConfig(Frozen):
     """Settings by which adapters of an editor are trained, on one device."""
 
     method: Literal["lora"]
@@ -188,7 +180,9 @@ def train(
         parameter.data = parameter.data.float()
     optimizer = torch.optim.AdamW(adapters, lr=config.learning_rate, weight_decay=1e-4)
     losses = _fit(config, out, editor, rows, optimizer, progress)
-    _save_adapters(editor, out)
+    state = get_peft_model_state_dict(network)
+    layers = {name: value.detach().cpu() for name, value in state.items()}
+    type(editor.pipeline).save_lora_weights(out, transformer_lora_layers=layers, weight_name=LORA_FILE)
     tail = losses[-max(1, len(losses) // 10) :]
     numbers = {"steps": config.steps, "edits": len(rows), "loss": sum(tail) / max(1, len(tail))}
     write_card(out, _card(config, numbers))
@@ -236,7 +230,12 @@ def _fit(
 ) -> list[float]:
     """Run the steps that are left; each step's randomness follows from the seed and its number alone."""
     network = editor.pipeline.transformer
-    first, losses = _restore(out / CHECKPOINT, network, optimizer)
+    first, losses = 0, list[float]()
+    if (out / CHECKPOINT).is_file():
+        state = torch.load(out / CHECKPOINT, map_location="cpu", weights_only=True)
+        set_peft_model_state_dict(network, state["adapters"])
+        optimizer.load_state_dict(state["optimizer"])
+        first, losses = state["step"], state["losses"]
     writer = SummaryWriter(str(out / "logs"))
     network.train()
     for step in range(first, config.steps):
@@ -259,7 +258,9 @@ def _fit(
         if done % config.log_every == 0:
             writer.add_scalar("loss", total, done)
         if done % config.save_every == 0 or done == config.steps:
-            _keep(out / CHECKPOINT, network, optimizer, done, losses)
+            state = {"step": done, "losses": losses, "adapters": get_peft_model_state_dict(network)}
+            with atomic(out / CHECKPOINT) as part:
+                torch.save(state | {"optimizer": optimizer.state_dict()}, part)
     writer.close()
     network.eval()
     return losses
@@ -275,28 +276,6 @@ def _draw(config: EditorLoraConfig, step: int, count: int) -> Sequence[int]:
     return numbers
 
 
-def _keep(
-    path: Path, network: Any, optimizer: torch.optim.Optimizer, step: int, losses: Sequence[float]
-) -> None:
-    state = {
-        "step": step,
-        "losses": list(losses),
-        "adapters": get_peft_model_state_dict(network),
-        "optimizer": optimizer.state_dict(),
-    }
-    with atomic(path) as part:
-        torch.save(state, part)
-
-
-def _restore(path: Path, network: Any, optimizer: torch.optim.Optimizer) -> tuple[int, list[float]]:
-    if not path.is_file():
-        return 0, []
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    set_peft_model_state_dict(network, state["adapters"])
-    optimizer.load_state_dict(state["optimizer"])
-    return state["step"], state["losses"]
-
-
 def _editor(config: EditorLoraConfig) -> tuple[str, Entry | None]:
     """Find the weights to train on, and how the editor is called; None says that its folder tells.
 
@@ -309,13 +288,6 @@ def _editor(config: EditorLoraConfig) -> tuple[str, Entry | None]:
     if entry.pipeline is None or entry.lora is not None:
         raise InputError(f"{config.editor} cannot be trained: name an editor without adapters of its own")
     return config.weights or entry.repository, entry
-
-
-def _save_adapters(editor: DiffusersEditor, out: Path) -> None:
-    state = get_peft_model_state_dict(editor.pipeline.transformer)
-    type(editor.pipeline).save_lora_weights(
-        out, transformer_lora_layers={k: v.detach().cpu() for k, v in state.items()}, weight_name=LORA_FILE
-    )
 
 
 def _card(config: EditorLoraConfig, numbers: Mapping[str, float]) -> Card:

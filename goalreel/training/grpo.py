@@ -18,7 +18,7 @@ from goalreel.errors import BackendError, InputError, UserError
 from goalreel.training.card import grpo_card, write_card
 from goalreel.training.config import CollapseSettings, GrpoConfig, OutageSettings
 from goalreel.training.loading import adapters, freeze, load, quicken
-from goalreel.training.rewards import CriticReward, RewardWeights, fits_in, summary
+from goalreel.training.rewards import CriticReward, fits_in, summary
 from goalreel.training.rows import Critiques, HeldOut
 from goalreel.training.run import (
     begin,
@@ -32,7 +32,7 @@ from goalreel.training.run import (
 from goalreel.types import Editor, Scorer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, ProcessorMixin
+    from transformers import PreTrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +78,7 @@ class RunCost:
 
 def cost(arguments: GRPOConfig, successes: Sequence[bool]) -> RunCost:
     """Estimate what a run on rows with these truths will cost; rows that fill no rollout wait an epoch."""
-    completions, prompts = _rollout(arguments)
-    updates = int(arguments.steps_per_generation or 1) // arguments.gradient_accumulation_steps
+    completions, prompts, updates = _rollout(arguments)
     rollouts = -(-arguments.max_steps // updates)
     if arguments.max_steps < 0:
         rollouts = int(arguments.num_train_epochs * (len(successes) // prompts))
@@ -88,10 +87,11 @@ def cost(arguments: GRPOConfig, successes: Sequence[bool]) -> RunCost:
     return RunCost(rollouts, rollouts * completions, edits)
 
 
-def _rollout(arguments: GRPOConfig) -> tuple[int, int]:
-    """Count the completions and the prompts of a rollout, over all devices."""
+def _rollout(arguments: GRPOConfig) -> tuple[int, int, int]:
+    """Count the completions, the prompts and the updates of a rollout, over all devices."""
     completions = int(arguments.generation_batch_size or 0)
-    return completions, completions // int(arguments.num_generations or 1)
+    updates = int(arguments.steps_per_generation or 1) // arguments.gradient_accumulation_steps
+    return completions, completions // int(arguments.num_generations or 1), updates
 
 
 def trl_arguments(config: GrpoConfig, out: Path) -> GRPOConfig:
@@ -218,19 +218,33 @@ def train(
     rows = Critiques(config.corpus, held_out)
     check_savable(config)  # refuses before anything is written or loaded, as do the next
     arguments = trl_arguments(config, out)
-    if len(rows) < (prompts := _rollout(arguments)[1]):
+    _, prompts, updates = _rollout(arguments)
+    if len(rows) < prompts:
         raise InputError(f"{len(rows)} rows do not fill a rollout of {prompts}")
     last = begin(config, out, resume)
     if processes().is_main_process:
         tell(cost(arguments, rows.successes))
     model, processor = load(located(config.model), config)
-    fits = fits_in(editor, processor, config.reward.prompt_tokens)
     settings = config.reward
+    fits = fits_in(editor, processor, settings.prompt_tokens)
     reward = CriticReward(editor, scorer, form=settings.form, local=local, fits=fits, batch=settings.batch)
-    updates = int(arguments.steps_per_generation or 1) // arguments.gradient_accumulation_steps
     collapse = _Collapse(config.collapse, updates)
     arguments.generation_kwargs = _without_pictures(model, vllm=arguments.use_vllm)
-    trainer = _trainer(config, arguments, (model, processor), rows, reward, [collapse, *tensorboard(out)])
+    processor.tokenizer.padding_side = "left"  # as TRL pads what it samples from
+    frozen = freeze(model, config)
+    logging.getLogger("trl.trainer.grpo_trainer").addFilter(lambda record: _UNKNOWN not in str(record.msg))
+    trainer = _Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=rows.as_dataset(dialect(config.dialect, config.prompts), config.mode),
+        processing_class=processor,
+        reward_funcs=[reward_function(reward, rows, config)],
+        peft_config=adapters(model, config, frozen) if config.method == "lora" else None,
+        callbacks=[collapse, *tensorboard(out)],
+        outage=config.outage,
+    )
+    if isinstance(trainer.ref_model, torch.nn.Module):
+        quicken(trainer.ref_model)
     _run(trainer, collapse, last, out)
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
@@ -241,44 +255,14 @@ def train(
     return {"steps": trainer.state.global_step, "rows": len(rows)}
 
 
-def _trainer(
-    config: GrpoConfig,
-    arguments: GRPOConfig,
-    loaded: "tuple[PreTrainedModel, ProcessorMixin]",
-    rows: Critiques,
-    reward: CriticReward,
-    callbacks: list[TrainerCallback],
-) -> _Trainer:
-    model, processor = loaded
-    processor.tokenizer.padding_side = "left"  # as TRL pads what it samples from
-    frozen = freeze(model, config)
-    logging.getLogger("trl.trainer.grpo_trainer").addFilter(_brief)
-    trainer = _Trainer(
-        model=model,
-        args=arguments,
-        train_dataset=rows.as_dataset(dialect(config.dialect, config.prompts), config.mode),
-        processing_class=processor,
-        reward_funcs=[reward_function(reward, rows, config)],
-        peft_config=adapters(model, config, frozen) if config.method == "lora" else None,
-        callbacks=callbacks,
-        outage=config.outage,
-    )
-    if isinstance(trainer.ref_model, torch.nn.Module):
-        quicken(trainer.ref_model)
-    return trainer
-
-
 def _run(trainer: _Trainer, collapse: _Collapse, last: str | None, out: Path) -> None:
     try:
         trainer.train(resume_from_checkpoint=last)
     except BackendError as e:
         trainer.save_now()
-        has_checkpoint = last_checkpoint(out / "checkpoints") is not None
-        advice = (
-            "the same command with --resume"
-            if has_checkpoint
-            else "again to another folder, as no step was made"
-        )
+        advice = "again to another folder, as no step was made"
+        if last_checkpoint(out / "checkpoints") is not None:
+            advice = "the same command with --resume"
         raise BackendError(f"{e}: see that both run, then start {advice}") from e
     if collapse.found:
         message = f"{collapse.found}; the last checkpoint is in {out / 'checkpoints'}"
@@ -290,7 +274,6 @@ def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -
 
     Its parts are metrics, since a part that is None would count as 0.
     """
-    weights = RewardWeights(config.reward.format, config.reward.accuracy, config.reward.step)
 
     async def critic(
         completions: Sequence[Any], number: Sequence[int], log_metric: Callable[[str, float], None], **_: Any
@@ -299,7 +282,7 @@ def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -
         marks = await reward.marks(critiques, [text_of(c) for c in completions])
         for name, value in summary(critiques, marks).items():
             log_metric(f"critic/{name}", value)
-        return [None if m is None else m.total(weights) for m in marks]
+        return [None if m is None else m.total(config.reward) for m in marks]
 
     return critic
 
@@ -314,7 +297,3 @@ def text_of(completion: Any) -> str:
         content = "".join(part.get("text", "") for part in content)
     thought = next((message[key] for key in THOUGHTS if message.get(key)), None)
     return content if thought is None else f"<think>{thought}</think>\n{content}"
-
-
-def _brief(record: logging.LogRecord) -> bool:
-    return _UNKNOWN not in str(record.msg)

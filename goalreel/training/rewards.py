@@ -15,20 +15,23 @@ import inspect
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import batched
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.verdict import parse_verdict
-from goalreel.datasets.corpora.critic_rows import CritiqueRow
+from goalreel.datasets.corpora.critic_rows import CritiqueRow, candidate_of
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import BackendError
 from goalreel.files import digest
 from goalreel.image import Image
-from goalreel.training.config import FormName
+from goalreel.training.config import FormName, RewardSettings
 from goalreel.types import Candidate, Edit, Editor, Failure, PictureScores, Scorer, Verdict
+
+log = logging.getLogger(__name__)
 
 _SEMANTICS = 0.75
 """The share in the step, 0.6 of 0.8; the rest is quality's."""
@@ -58,29 +61,15 @@ def _normalised(old: PictureScores, new: PictureScores) -> float:
     return _SEMANTICS * (semantics / 10 + 1) / 2 + (1 - _SEMANTICS) * (quality / 10 + 1) / 2
 
 
-def _raw(old: PictureScores, new: PictureScores) -> float:
-    return new.overall - old.overall
-
-
 FORMS: Mapping[FormName, RewardForm] = {
     "repository": RewardForm(right=1.0, wrong=0.0, unchanged=0.5, worst=0.0, step=_normalised),
-    "paper": RewardForm(right=0.0, wrong=-1.0, unchanged=0.0, worst=-10.0, step=_raw),
+    "paper": RewardForm(
+        right=0.0, wrong=-1.0, unchanged=0.0, worst=-10.0, step=lambda old, new: new.overall - old.overall
+    ),
 }
-
-log = logging.getLogger(__name__)
-
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
-
-
-@dataclass(frozen=True)
-class RewardWeights:
-    """R = format x form + (1 - format) (accuracy x verdict + step x change)."""
-
-    format: float = 0.5
-    accuracy: float = 0.2
-    step: float = 0.8
 
 
 @dataclass(frozen=True)
@@ -99,7 +88,7 @@ class Marks:
     """The step that the row's own prompt would earn, drawn again with the same new seed: the gain of the seed
     alone. None where the reply's prompt was not drawn, or the control's scores are not known."""
 
-    def total(self, weights: RewardWeights) -> float:
+    def total(self, weights: RewardSettings) -> float:
         """Compute the reward."""
         rest = weights.accuracy * self.accuracy + weights.step * self.step
         return weights.format * self.format + (1 - weights.format) * rest
@@ -216,8 +205,8 @@ class CriticReward:
         drawn = [(*a, p) for a, p in zip(drawings, pictures, strict=True) if isinstance(p, Image)]
         async with scoring:
             scores = await asyncio.to_thread(self._score, [_candidate(row, p) for _, row, p in drawn])
-        scored = zip((key for key, _, _ in drawn), scores, strict=True)
-        return scores_by_key | {key: score for key, score in scored if score is not None}
+        scored = zip(drawn, scores, strict=True)
+        return scores_by_key | {key: score for (key, _, _), score in scored if score is not None}
 
     def _refused(self, answer: Image | Failure) -> bool:
         return isinstance(answer, Failure) and answer is not _OUT and (answer.refused or self._local)
@@ -253,7 +242,7 @@ def summary(rows: Sequence[CritiqueRow], marks: Sequence[Marks | None]) -> dict[
     verdicts = [(r, m) for r, m in zip(rows, marks, strict=True) if m is not None and m.success is not None]
     right = {j: [m.success == j for r, m in verdicts if r.success is j] for j in (True, False)}
     paired = [(m.step, m.control) for m in known_marks if m.edited and m.control is not None]
-    shares: dict[str, Iterable[float]] = {
+    shares: dict[str, list[float]] = {
         "unknown": [m is None for m in marks],
         "unread": [m.success is None for m in known_marks],
         "edited": [m.edited for m in known_marks],
@@ -265,15 +254,10 @@ def summary(rows: Sequence[CritiqueRow], marks: Sequence[Marks | None]) -> dict[
         "control_step": [control for _, control in paired],
         "true_rate": [m.success is True for _, m in verdicts],
     }
-    means = {name: _mean(values) for name, values in shares.items() if values}
+    means = {name: fmean(values) for name, values in shares.items() if values}
     if all(right.values()):
-        means["balanced_accuracy"] = (_mean(right[True]) + _mean(right[False])) / 2
+        means["balanced_accuracy"] = fmean(map(fmean, right.values()))
     return means
-
-
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed)
 
 
 def _key(row: CritiqueRow, verdict: Verdict | Problem) -> _Key | None:
@@ -284,13 +268,8 @@ def _key(row: CritiqueRow, verdict: Verdict | Problem) -> _Key | None:
     if isinstance(verdict, Problem) or verdict.success or row.success or verdict.refined_prompt is None:
         return None
     pictures = (row.source.pixels.tobytes(), row.candidate.pixels.tobytes())
-    decision = (
-        row.task_id,
-        f"{row.step} {row.attempt} {row.drawn}",
-        row.instruction,
-        row.first_prompt,
-        row.prompt,
-    )
+    place = f"{row.step} {row.attempt} {row.drawn}"
+    decision = (row.task_id, place, row.instruction, row.first_prompt, row.prompt)
     return _Key(digest(*decision, *pictures), verdict.refined_prompt)
 
 
@@ -312,14 +291,9 @@ def _edit(key: _Key, row: CritiqueRow) -> Edit:
 
 def _candidate(row: CritiqueRow, picture: Image) -> Candidate:
     """Make the scorer's question. It never sees the reply's prompt, which could speak to it."""
-    return Candidate(
-        task_id=row.task_id,
-        step=row.step,
-        source=None if row.drawn else row.source,
-        image=picture,
-        instruction=row.instruction,
-        prompt=row.first_prompt,
-        first_prompt=row.first_prompt,
+    source = None if row.drawn else row.source
+    return candidate_of(replace(row, candidate=picture, prompt=row.first_prompt)).model_copy(
+        update={"source": source}
     )
 
 
@@ -329,20 +303,14 @@ def fits_in(editor: Editor, processor: "ProcessorMixin", tokens: int) -> Callabl
     An editor in this process counts with its own tokenizer and limit. Of any other, `tokens` is the limit,
     and the Critic's tokenizer counts.
     """
-    if isinstance(editor, DiffusersEditor):
-        tokenizer, limit = getattr(editor.pipeline, "tokenizer", None), _limit(editor)
-        if tokenizer is None or limit is None:
-            return lambda prompt: True
-        return lambda prompt: _count(tokenizer, prompt) <= limit
-    return lambda prompt: len(processor.tokenizer(prompt)["input_ids"]) <= tokens
-
-
-def _limit(editor: DiffusersEditor) -> int | None:
-    limit = editor.entry.arguments.get("max_sequence_length")
-    if limit is None:
-        parameter = inspect.signature(type(editor.pipeline).__call__).parameters.get("max_sequence_length")
-        limit = None if parameter is None else parameter.default
-    return int(limit) if isinstance(limit, int) else None
+    if not isinstance(editor, DiffusersEditor):
+        return lambda prompt: len(processor.tokenizer(prompt)["input_ids"]) <= tokens
+    tokenizer = getattr(editor.pipeline, "tokenizer", None)
+    parameter = inspect.signature(type(editor.pipeline).__call__).parameters.get("max_sequence_length")
+    limit = editor.entry.arguments.get("max_sequence_length", parameter and parameter.default)
+    if tokenizer is None or not isinstance(limit, int):
+        return lambda prompt: True
+    return lambda prompt: _count(tokenizer, prompt) <= limit
 
 
 def _count(tokenizer: Any, prompt: str) -> int:

@@ -62,11 +62,6 @@ def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return rows
 
 
-def as_dataset(rows: Sequence[dict[str, Any]]) -> datasets.Dataset:
-    """Make of the rows what TRL takes."""
-    return datasets.Dataset.from_list(list(rows))
-
-
 def reply(row: TrainingRow) -> str:
     """Give what is to be learned of a row: the last message."""
     return row["messages"][-1]["content"]
@@ -75,10 +70,9 @@ def reply(row: TrainingRow) -> str:
 def _parse(path: Path) -> list[Any]:
     try:
         text = path.read_text(encoding="utf-8")
-        lines = path.suffix == ".jsonl"
-        parsed = (
-            [json.loads(line) for line in text.split("\n") if line.strip()] if lines else json.loads(text)
-        )
+        if path.suffix == ".jsonl":
+            return [json.loads(line) for line in text.split("\n") if line.strip()]
+        parsed = json.loads(text)
     except (OSError, ValueError) as e:
         raise InputError(f"{path}: not a readable ShareGPT file: {e}") from e
     if not isinstance(parsed, list):
@@ -102,16 +96,12 @@ def _checked(row: Any, path: Path, index: int) -> dict[str, Any]:
 
 def prompt(row: TrainingRow) -> list[dict[str, Any]]:
     """Make what the model is asked, as `apply_chat_template` takes it, with its pictures read."""
-    pictures = iter(row["images"])
-    return [
-        {"role": m["role"], "content": [_part(p) for p in _parts(m["content"], pictures)]}
-        for m in row["messages"][:-1]
-    ]
-
-
-def _parts(text: str, pictures: Iterator[str]) -> tuple[str | Image, ...]:
-    images = [Image.decode(Path(next(pictures)).read_bytes()) for _ in range(text.count(MARK))]
-    return interleave(text, images)
+    pictures, asked = iter(row["images"]), []
+    for message in row["messages"][:-1]:
+        text = message["content"]
+        images = [Image.decode(Path(next(pictures)).read_bytes()) for _ in range(text.count(MARK))]
+        asked.append({"role": message["role"], "content": list(map(_part, interleave(text, images)))})
+    return asked
 
 
 def _part(part: str | Image) -> dict[str, Any]:
@@ -229,7 +219,12 @@ class Critiques:
         if not shards:
             raise InputError("no critiques to train on: give --corpus")
         self._rows = StoredRows(CRITIQUES, shards)
-        _refuse_held_out(self._rows.column("task_id"), held_out)
+        counts = Counter(split for name in self._rows.column("task_id") if (split := held_out(name)))
+        if counts:
+            splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
+            raise InputError(
+                f"the corpus has rows of held-out episodes ({splits}): make it of training seeds"
+            )
         self.row = lru_cache(_RECENT)(self._rows.__getitem__)
 
     def __len__(self) -> int:
@@ -259,18 +254,9 @@ def asked_of(
 ) -> tuple[list[dict[str, Any]], list[PIL.Image.Image]]:
     """Make the conversation of the Critic agent about a row, and list its two pictures in order."""
     conversation = question(candidate_of(row), mode=mode, dialect=dialect).conversation
-    pictures: list[PIL.Image.Image] = []
-    messages = []
-    for message in conversation:
-        content: list[dict[str, str]] = []
-        for part in message.parts:
-            if isinstance(part, str):
-                content.append({"type": "text", "text": part})
-            else:
-                content.append({"type": "image"})
-                pictures.append(PIL.Image.fromarray(part.pixels))
-        messages.append({"role": message.role, "content": content})
-    return messages, pictures
+    messages = [{"role": m.role, "content": list(map(_part, m.parts))} for m in conversation]
+    parts = [part for message in messages for part in message["content"]]
+    return messages, [part.pop("image") for part in parts if "image" in part]
 
 
 def critique_shards(folder: Path) -> list[Path]:
@@ -280,13 +266,6 @@ def critique_shards(folder: Path) -> list[Path]:
         InputError: there are none.
     """
     return shards_of(folder, "make --kind critiques")
-
-
-def _refuse_held_out(task_ids: Sequence[str], held_out: HeldOut) -> None:
-    counts = Counter(split for task_id in task_ids if (split := held_out(task_id)) is not None)
-    if counts:
-        splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        raise InputError(f"the corpus has rows of held-out episodes ({splits}): make it of training seeds")
 
 
 type Length = tuple[int, int]

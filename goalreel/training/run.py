@@ -21,7 +21,8 @@ from transformers.integrations import TensorBoardCallback
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError, first_line
-from goalreel.training.config import AgentConfig, first_mistake
+from goalreel.settings import SettingError
+from goalreel.training.config import AgentConfig
 from goalreel.training.loading import computes_bf16
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def trainer_arguments[T](
         }
         return kind(**settings)
     except ValidationError as e:
-        raise InputError(first_mistake(e)) from e
+        raise SettingError.of(e) from e
     except ValueError as e:  # such as a batch that does not divide over the devices
         raise InputError(f"the trainer refuses these settings: {first_line(e)[:300]}") from e
 

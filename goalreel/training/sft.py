@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
 from goalreel.chat.dialects.recognition import write_trained_steps
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.checkpoints import located
-from goalreel.training.card import PURPOSE, Card, file_facts, went_on_from, write_card
+from goalreel.training.card import BASE, PURPOSE, agent_card, write_card
 from goalreel.training.config import SftConfig
 from goalreel.training.loading import adapters, compile_parts, freeze, load
 from goalreel.training.optim import MuonAdamW
@@ -19,7 +20,6 @@ from goalreel.training.rows import (
     Collator,
     Length,
     LengthSampler,
-    as_dataset,
     length,
     read_rows,
     short_enough,
@@ -126,8 +126,8 @@ def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
         model=model,
         args=arguments,
         data_collator=collator,
-        train_dataset=as_dataset(rows),
-        eval_dataset=as_dataset(held_out) if held_out else None,
+        train_dataset=Dataset.from_list(rows),
+        eval_dataset=Dataset.from_list(held_out) if held_out else None,
         processing_class=processor,
         peft_config=adapters(model, config, frozen) if config.method == "lora" else None,
         callbacks=tensorboard(out),
@@ -142,15 +142,19 @@ def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
         }
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
-        write_card(out, _card(config, rows_in=len(rows), numbers=numbers))
+        corpora = [*dict.fromkeys((*config.corpus, *config.validation))]
+        summary = (
+            f"{PURPOSE[config.role]} Trained on {len(rows):,} conversations, with the loss on the reply only."
+        )
+        limits = _LIMITS if is_nano(config.model) else BASE
+        write_card(out, agent_card(config, numbers, corpora, summary=summary, limits=limits))
         write_trained_steps(out, MAX_STEPS)  # the number in the questions of planner corpora
     return numbers
 
 
 def _arguments(config: SftConfig, out: Path) -> SFTConfig:
-    evaluates = {}
-    if config.validation:
-        evaluates = {"eval_strategy": "steps", "eval_steps": config.trainer.get("save_steps", 500)}
+    every = config.trainer.get("save_steps", 500)
+    evaluates = {"eval_strategy": "steps", "eval_steps": every} if config.validation else {}
     return trainer_arguments(
         SFTConfig,
         config,
@@ -163,21 +167,4 @@ def _arguments(config: SftConfig, out: Path) -> SFTConfig:
         dataset_kwargs={"skip_prepare_dataset": True},
         max_length=None,  # the collator's matter
         **evaluates,
-    )
-
-
-def _card(config: SftConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
-    nano, weights_before = is_nano(config.model), Path(located(config.model)) / "model.safetensors"
-    return Card(
-        title=f"goalreel {'nano ' if nano else ''}{config.role}",
-        summary=f"{PURPOSE[config.role]} Trained on {rows_in:,} conversations, with the loss on the reply "
-        "only.",
-        use=f"goalreel plan --{config.role} hf:DIR",
-        library="transformers",
-        task="image-text-to-text",
-        base_model=None if nano or Path(located(config.model)).is_dir() else config.model,
-        seed=config.seed,
-        corpora=tuple(file_facts(path) for path in dict.fromkeys((*config.corpus, *config.validation))),
-        numbers=(went_on_from(weights_before) if weights_before.is_file() else {}) | numbers,
-        limits=_LIMITS if nano else "What the base model cannot do, and whatever lies outside the corpus.",
     )

@@ -93,30 +93,35 @@ def test_an_episode_whose_block_is_thrown_off_is_left_out(monkeypatch, caplog):
         walks([900_001], quiet)
 
 
-def plans(scenes, how):
-    found = measure_plans(scenes, models.Planner(scenes, how), quiet)
-    return {key: value.value for key, value in found.items()}
-
-
 def edits(scenes, **errors):
-    edited = edit_all(scenes, models.Editor(scenes, **errors), quiet)
-    return {key: value.value for key, value in measure_edits(scenes, edited).items()}
+    return values(measure_edits(scenes, edit_all(scenes, models.Editor(scenes, **errors), quiet)))
 
 
 def values(found):
     return {key: m.value for key, m in found.items()}
 
 
-def test_a_true_plan_is_exact_and_has_its_interval(scenes):
-    found = measure_plans(scenes, models.Planner(scenes), quiet)
-    assert (found["exact"].value, found["exact"].low, found["exact"].high) == (1, 1, 1)
-    assert found["f1"].value == found["reaches"].value == found["places"].value == 1
+def plans(scenes, how):
+    return values(measure_plans(scenes, models.Planner(scenes, how), quiet))
 
 
-def test_orders_that_send_blocks_elsewhere_are_counted_though_the_plan_is_exact(scenes):
-    found = plans(scenes, "astray")
-    assert (found["exact"], found["places"]) == (1, 0)
-    assert plans(scenes, "mute")["places"] is None
+def test_a_plan_scores_by_what_it_lacks(scenes):
+    true = measure_plans(scenes, models.Planner(scenes), quiet)
+    assert (true["exact"].value, true["exact"].low, true["exact"].high) == (1, 1, 1)
+    assert true["f1"].value == true["reaches"].value == true["places"].value == 1
+    astray, dropped, turned = (plans(scenes, how) for how in ("astray", "drop", "reverse"))
+    assert (astray["exact"], astray["places"]) == (1, 0), "orders that send blocks elsewhere"
+    assert dropped["exact"] == dropped["reaches"] == 0
+    steps = [len(w.goals) for w in scenes]
+    f1 = 2 * sum(n - 1 for n in steps) / sum(2 * n - 1 if n > 1 else 1 for n in steps)
+    assert dropped["f1"] == pytest.approx(f1)
+    assert turned["f1"] == 1
+    assert turned["exact"] == sum(n == 1 for n in steps) / len(scenes) < turned["reaches"] <= 1
+    for how in ("wrong", "mute"):
+        other = plans(scenes, how)
+        assert other["exact"] == other["reaches"] == 0
+        assert other["f1"] < 1
+    assert other["places"] is None
 
 
 @pytest.mark.lab
@@ -137,23 +142,6 @@ def test_out_of_a_bowl_any_place_with_room_is_a_true_one():
     assert not dict(places("middle centre"))["out_of"]
     assert "middle centre" not in room
     assert len(places("middle centre")) == len(walk.goals) - 1, "what goes on it has no true place"
-
-
-def test_a_plan_that_lacks_a_step_is_neither_exact_nor_enough(scenes):
-    found = plans(scenes, "drop")
-    assert found["exact"] == found["reaches"] == 0
-    steps = [len(w.goals) for w in scenes]
-    assert found["f1"] == pytest.approx(
-        2 * sum(n - 1 for n in steps) / sum(2 * n - 1 if n > 1 else 1 for n in steps)
-    )
-
-
-def test_a_plan_in_another_order_has_the_same_set_and_counts_where_it_ends_alike(scenes):
-    found = plans(scenes, "reverse")
-    assert found["f1"] == 1
-    single = sum(len(w.goals) == 1 for w in scenes) / len(scenes)
-    assert found["exact"] == single
-    assert single < found["reaches"] <= 1
 
 
 @pytest.mark.lab
@@ -178,39 +166,20 @@ def is_tower(goals):
     return [g.kind for g in goals] == ["on", "on"] and goals[1].target == goals[0].object
 
 
-@pytest.mark.lab
-@pytest.mark.parametrize("how", ["wrong", "mute"])
-def test_a_plan_of_something_else_does_not_count(scenes, how):
-    found = plans(scenes, how)
-    assert found["exact"] == found["reaches"] == 0
-    assert found["f1"] < 1
-
-
-@pytest.mark.lab
-def test_exact_edits_are_right_and_so_are_the_true_goal_images(scenes):
-    found = edits(scenes)
-    assert found["score"] == found["score_terse"] == found["readable"] == 1
-
-
-def test_an_editor_that_copies_the_source_touches_nothing_and_reaches_nothing(scenes):
-    found = edits(scenes, explicit=1.0, terse=1.0)
-    assert found["score"] == found["reached"] == 0
-    assert found["untouched"] == 1
-
-
-@pytest.mark.lab
-def test_an_editor_that_moves_another_block_too_is_caught_by_what_it_touched(scenes):
-    found = edits(scenes, explicit=1.0, how="also")
-    assert found["reached"] > 0.9
-    assert found["untouched"] == found["score"] == 0
-    assert found["score_terse"] == 1
-
-
-@pytest.mark.lab
-def test_an_edit_without_a_picture_is_wrong(scenes):
-    found = edits(scenes, terse=1.0, how="fail")
-    assert found["score_terse"] == found["untouched_terse"] == 0
-    assert found["score"] == 1
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ({}, {"score": 1, "score_terse": 1, "readable": 1}),
+        ({"explicit": 1.0, "terse": 1.0}, {"score": 0, "reached": 0, "untouched": 1}),
+        ({"explicit": 1.0, "how": "also"}, {"untouched": 0, "score": 0, "score_terse": 1}),
+        ({"terse": 1.0, "how": "fail"}, {"score_terse": 0, "untouched_terse": 0, "score": 1}),
+    ],
+    ids=["exact", "copies the source", "moves another block too", "no picture"],
+)
+def test_edits_score_by_what_they_reach_and_what_they_touch(scenes, errors, expected):
+    found = edits(scenes, **errors)
+    assert {key: found[key] for key in expected} == expected
+    assert errors.get("how") != "also" or found["reached"] > 0.9
 
 
 @pytest.mark.lab
@@ -238,38 +207,29 @@ def judged(scenes, made, critic, editor=None):
 @pytest.mark.lab
 @pytest.mark.parametrize(
     ("how", "balanced", "area"),
-    [("true", 1, 1), ("accept", 0.5, 0.5), ("reject", 0.5, 0.5), ("fail", 0, 0.5)],
+    [("true", 1, 1), ("accept", 0.5, 0.5), ("reject", 0.5, 0.5), ("fail", 0, 0.5), ("random", 0.5, 0.5)],
 )
 def test_the_critics_scores(scenes, made, how, balanced, area):
     found = values(measure_critic(judged(scenes, made, models.Critic(scenes, made, how))))
-    for end in ("", "_made", "_editor"):
-        assert found[f"balanced_accuracy{end}"] == pytest.approx(balanced)
-        assert found[f"auc{end}"] == pytest.approx(area)
-    kinds = {row.mistake for row in made if row.mistake}
-    assert {found[f"rejected_{kind}"] for kind in kinds} == {float(how in ("true", "reject"))}
-
-
-@pytest.mark.lab
-def test_a_critic_that_guesses_is_near_one_half(scenes, made):
-    found = values(measure_critic(judged(scenes, made, models.Critic(scenes, made, "random"))))
-    assert 0.3 < found["balanced_accuracy"] < 0.7
-    assert 0.3 < found["auc"] < 0.7
+    near = 0.2 if how == "random" else 1e-6
+    for end in ("",) if how == "random" else ("", "_made", "_editor"):
+        assert found[f"balanced_accuracy{end}"] == pytest.approx(balanced, abs=near)
+        assert found[f"auc{end}"] == pytest.approx(area, abs=near)
+    if how != "random":
+        kinds = {row.mistake for row in made if row.mistake}
+        assert {found[f"rejected_{kind}"] for kind in kinds} == {float(how in ("true", "reject"))}
 
 
 @pytest.mark.lab
 def test_a_rewritten_prompt_is_worth_what_the_editor_makes_of_it(scenes, made):
-    for rewrites, worth in ((True, 1.0), (False, 0.0)):
-        editor = models.Editor(scenes, terse=1.0)
+    for terse, rewrites, worth, reseed in (
+        (1.0, True, 1.0, 0.0),
+        (1.0, False, 0.0, 0.0),
+        (0.0, True, None, None),
+    ):
+        editor = models.Editor(scenes, terse=terse)
         rows = judged(scenes, made, models.Critic(scenes, made, rewrites=rewrites), editor)
-        found = values(measure_rewriting(rows, editor, quiet))
-        assert found == {"rewrite": worth, "reseed": 0.0}
-
-
-@pytest.mark.lab
-def test_nothing_rejected_is_no_rewriting(scenes, made):
-    editor = models.Editor(scenes)
-    rows = judged(scenes, made, models.Critic(scenes, made), editor)
-    assert values(measure_rewriting(rows, editor, quiet)) == {"rewrite": None, "reseed": None}
+        assert values(measure_rewriting(rows, editor, quiet)) == {"rewrite": worth, "reseed": reseed}
 
 
 def loops(scenes, critic, register="terse", **errors):
@@ -288,10 +248,12 @@ def test_a_critic_that_knows_and_rewrites_closes_the_gap(scenes):
 
 
 @pytest.mark.lab
-def test_a_critic_that_accepts_everything_closes_nothing(scenes):
+def test_a_critic_that_accepts_everything_closes_nothing_and_without_errors_there_is_no_gap(scenes):
     found = loops(scenes[:5], models.Critic(scenes, how="accept"), terse=0.7)
     assert {found[f"gap_closed_{t}"] for t in ATTEMPTS[1:]} == {0.0}
     assert found["steps_5"] == found["steps_1"]
+    found = loops(scenes[:2], models.Critic(scenes))
+    assert (found["steps_1"], found["gap_closed"]) == (1, None)
 
 
 @pytest.mark.lab
@@ -302,13 +264,6 @@ def test_with_explicit_orders_a_critic_that_knows_has_only_bad_luck_to_mend(scen
     assert unlucky["steps_1"] < unlucky["steps_5"] == unlucky["steps_5_oracle"]
     assert unlucky["steps_5_reseed"] == unlucky["steps_5"], "the order said all already"
     assert unlucky["gap_closed"] == 1
-
-
-@pytest.mark.lab
-def test_without_errors_there_is_no_gap_to_close(scenes):
-    found = loops(scenes[:2], models.Critic(scenes))
-    assert found["steps_1"] == 1
-    assert found["gap_closed"] is None
 
 
 @pytest.mark.lab
@@ -387,11 +342,7 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
         model_set = ModelSet(models.Planner(few, how), models.Editor(few), models.Critic(few))
         found = values(measure_closed_loop(few, model_set, 1, journal, quiet))
-        assert {key: found[key] for key in ("success", "truth", "gap")} == {
-            "success": success,
-            "truth": 1,
-            "gap": gap,
-        }
+        assert (found["success"], found["truth"], found["gap"]) == (success, 1, gap)
         assert (found["verified"], found["verified_untrue"]) == (1, 0)
         assert found["boards_untrue"] == 1 - success, "each step is right, and one is missing"
 
@@ -400,23 +351,13 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
 def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     few = scenes[:2]
     editor, critic = models.Editor(few, terse=0.5), models.Critic(few)
-    model_set = ModelSet(
-        models.Planner(few),
-        editor,
-        critic,
-        named(),
-    ).with_journal(Journal(tmp_path))
+    model_set = ModelSet(models.Planner(few), editor, critic, named()).with_journal(Journal(tmp_path))
     first = measure_loops(few, run_loops(few, model_set.editor, model_set.critic, quiet))
     asked = editor.asked, critic.asked
     assert measure_loops(few, run_loops(few, model_set.editor, model_set.critic, quiet)) == first
     assert (editor.asked, critic.asked) == asked
-    other = ModelSet(
-        models.Planner(few),
-        editor,
-        critic,
-        named(editor="another"),
-    ).with_journal(Journal(tmp_path))
-    edit_all(few, other.editor, quiet)
+    other = ModelSet(models.Planner(few), editor, critic, named(editor="another"))
+    edit_all(few, other.with_journal(Journal(tmp_path)).editor, quiet)
     assert editor.asked > asked[0]
 
 
@@ -455,30 +396,17 @@ def others():
 
 
 @pytest.mark.lab
-def test_another_view_is_of_the_same_episodes(scenes, others):
+def test_another_view_is_of_the_same_episodes_and_measured_alike(scenes, others):
     for plain, other in zip(scenes, others, strict=False):
         assert (other.goals, other.task.instruction) == (plain.goals, plain.task.instruction)
         assert other.moments[0].picture != plain.moments[0].picture
         assert (plain.task.id, other.task.id) == (f"tabletop-{plain.seed}", f"{plain.task.id}-unseen-left")
-
-
-@pytest.mark.lab
-def test_under_another_view_the_truth_is_right_and_a_copy_wrong(others):
     assert edits(others)["score"] == edits(others)["readable"] == 1
     assert edits(others, explicit=1.0)["score"] == 0
     found = loops(others, models.Critic(others), terse=0.7)
     assert found["steps_1"] < found["steps_5"] == found["steps_5_oracle"] == 1
-
-
-@pytest.mark.lab
-def test_candidates_are_made_under_the_benchs_view(others):
     rows = list(verdict_rows([w.seed for w in others], SIZE, ASIDE))
     assert {row.origin.view for row in rows} == {ASIDE}
     assert {row.source for row in rows} <= {m.picture for w in others for m in w.moments}
-
-
-@pytest.mark.lab
-def test_the_follower_sees_what_the_view_s_camera_sees(others):
-    walk = others[0]
-    true = tuple(m.picture for m in walk.moments[1:])
-    assert all(follow(Course(seed=walk.seed, images=true, view=ASIDE)).held)
+    true = tuple(m.picture for m in others[0].moments[1:])
+    assert all(follow(Course(seed=others[0].seed, images=true, view=ASIDE)).held)

@@ -30,10 +30,9 @@ from goalreel.models.presets import Preset
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.truth import read_truth
 from goalreel.types import Alignment, Step
-from goalreel_lab.bench.bench import PARTS, BenchReport
+from goalreel_lab.bench.bench import BenchReport
 from goalreel_lab.bench.job import annotated, score_job
 from goalreel_lab.bench.scenes import walks
-from goalreel_lab.cli import eval_tabletop
 
 
 def quiet(stage, done, total):
@@ -48,28 +47,18 @@ def test_the_interval_is_that_of_the_binomial():
     assert found.high == pytest.approx(found.value + wide, abs=0.008)
 
 
-def test_episodes_are_drawn_not_rows():
+def test_episodes_are_drawn_not_rows_and_more_of_them_narrow_the_interval():
     one_each = share_with_interval((seed, seed % 2 == 0) for seed in range(40))
     ten_each = share_with_interval((seed, seed % 2 == 0) for seed in range(40) for _ in range(10))
     assert ten_each == one_each
-
-
-def test_the_interval_holds_the_value_and_narrows_with_more_episodes():
     few = [(1.0, 1.0), (0.0, 1.0)] * 5
     wide, narrow = with_interval(few, share), with_interval(few * 20, share)
     assert wide.low < 0.5 < wide.high
     assert narrow.high - narrow.low < (wide.high - wide.low) / 2
     assert with_interval(few, share) == wide
-
-
-def test_nothing_to_measure_is_none():
-    assert share_with_interval([]) == Measurement(value=None)
-    assert with_interval([(0, 0), (0, 0)], share) == Measurement(value=None)
-
-
-def test_a_draw_without_anything_to_measure_is_no_success():
+    assert share_with_interval([]) == with_interval([(0, 0), (0, 0)], share) == Measurement(value=None)
     rare = with_interval([(0, 1), *[(0, 0)] * 9], share)
-    assert (rare.value, rare.low, rare.high) == (0, 0, 0)
+    assert (rare.value, rare.low, rare.high) == (0, 0, 0), "a draw without anything to measure"
 
 
 @pytest.mark.parametrize(
@@ -122,10 +111,6 @@ def test_new_weights_are_another_model(tmp_path):
     weights.write_bytes(b"another")
     assert Provenance(preset).key("planner") != before
     assert Provenance(preset).key("editor") == first.key("editor")
-
-
-def test_the_command_knows_the_benchs_parts():
-    assert eval_tabletop.PARTS == PARTS
 
 
 @pytest.mark.parametrize(

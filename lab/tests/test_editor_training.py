@@ -6,7 +6,6 @@ import shutil
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +54,7 @@ SHAPE = {
 def config(**changes) -> EditorConfig:
     vae = {"steps": 240, "batch": 3, "ema": 0.98, "warmup": 20, "log_every": 20}
     denoiser = {"steps": 260, "batch": 4, "ema": 0.95, "warmup": 20, "log_every": 20}
-    values = {
-        "shape": SHAPE,
-        "vae": vae,
-        "denoiser": denoiser,
-        "dtype": "float32",
-        "precision": "float32",
-    }
+    values = {"shape": SHAPE, "vae": vae, "denoiser": denoiser, "dtype": "float32", "precision": "float32"}
     for name, value in changes.items():
         values[name] = {**values[name], **value} if isinstance(values.get(name), dict) else value
     return EditorConfig.model_validate(values)
@@ -158,12 +151,10 @@ def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
         before, after = (load_file(next((f / part).glob("*.safetensors"))) for f in (trained[0], out))
         for name in before:
             torch.testing.assert_close(after[name], before[name], msg=f"{part}: {name}")
-    assert (out / "tokenizer/tokenizer.json").read_text() == (
-        trained[0] / "tokenizer/tokenizer.json"
-    ).read_text()
-    assert not [
-        f for f in out.rglob("*.json") if str(tmp_path) in f.read_text() or str(trained[0]) in f.read_text()
-    ]
+    texts = {f.relative_to(out): f.read_text() for f in out.rglob("*.json")}
+    words = Path("tokenizer/tokenizer.json")
+    assert texts[words] == (trained[0] / words).read_text()
+    assert not [f for f, text in texts.items() if str(tmp_path) in text or str(trained[0]) in text]
     card = (out / "README.md").read_text()
     assert "trained further on 2 edits" in card
     assert f"| went on from | editor/unet/{DENOISER}, sha256 `" in card
@@ -230,14 +221,8 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
     with pytest.raises(InputError, match="resume it, or choose another folder"):
         run(tmp_path / "stopped")
     with pytest.raises(InputError, match="other settings"):
-        fit(
-            again,
-            lambda *_: (),
-            schedule.model_copy(update={"steps": 8}),
-            tmp_path / "stopped",
-            seed=1,
-            resume=True,
-        )
+        longer = schedule.model_copy(update={"steps": 8})
+        fit(again, lambda *_: (), longer, tmp_path / "stopped", seed=1, resume=True)
 
 
 @pytest.mark.lab
@@ -249,15 +234,6 @@ def test_a_corpus_folder_gives_what_its_rows_give(tmp_path, rows):
     assert stored.prompts == given.prompts
     assert len(stored.pictures) < 2 * len(stored.prompts)
     assert len(read_edits(rows, SIZE).pictures) == 7
-
-
-def test_a_damaged_corpus_is_one_clear_line(tmp_path):
-    shard = tmp_path / "data" / "train-00000.parquet"
-    shard.parent.mkdir()
-    shard.write_bytes(b"rubbish")
-    with pytest.raises(InputError, match=r"train-00000\.parquet cannot be read") as caught:
-        read_edits(tmp_path, SIZE)
-    assert "\n" not in str(caught.value)
 
 
 def test_only_explicit_rows_are_weighted(rows):
@@ -288,12 +264,13 @@ def test_rare_kinds_are_drawn_more_often_when_balanced(rows, balance, share):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("denoiser: {stepps: 3}", r"bad\.yaml: denoiser\.stepps: Extra inputs are not permitted$"),
+        ("denoiser: {stepps: 3}", r"bad\.yaml: denoiser\.stepps: there is no such setting$"),
         ("shape: {size: 100}", "shape: size 100 is not a multiple of 8"),
         ("denoiser: {noisiest: 2}", "denoiser.noisiest"),
         ("shape: [", "not YAML"),
         ("- shape", "a mapping of settings"),
         ("shape: {text_width: 100}", "text_width of 32"),
+        ("vae: {crop: 20}", r"vae\.crop"),
     ],
 )
 def test_a_bad_configuration_is_one_clear_line(tmp_path, text, message):
@@ -301,14 +278,6 @@ def test_a_bad_configuration_is_one_clear_line(tmp_path, text, message):
     with pytest.raises(InputError, match=message) as caught:
         read_config(str(tmp_path / "bad.yaml"), EditorConfig)
     assert "\n" not in str(caught.value)
-
-
-def test_what_the_command_line_gives_is_checked_and_its_paths_are_as_given(tmp_path):
-    (tmp_path / "some.yaml").write_text("data: corpora/a\nmodel: nano-editor")
-    read = partial(read_config, str(tmp_path / "some.yaml"), EditorConfig)
-    assert (read().data, read(data=Path("b"), model="c").model) == (Path("corpora/a"), "c")
-    with pytest.raises(InputError, match="model: Input should be a valid string"):
-        read(model=3)
 
 
 def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
@@ -326,12 +295,14 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     refused(config(model=str(tmp_path)), rows, "no readable model_index.json")
     (tmp_path / "model_index.json").write_text('{"_class_name": "FluxPipeline"}')
     refused(
-        config(model=str(tmp_path)),
-        rows,
-        "is a FluxPipeline: the configuration trains a StableDiffusionInstructPix2PixPipeline",
+        config(model=str(tmp_path)), rows, "is a FluxPipeline: the configuration trains a StableDiffusionI"
     )
     smaller = config(model=str(trained[0]), shape={"vae_encoder": (16, 16, 32)})
     refused(smaller, rows, "of another shape than the configuration's: see its vae")
+    shard = tmp_path / "rubbish/data/train-00000.parquet"
+    shard.parent.mkdir(parents=True)
+    shard.write_bytes(b"rubbish")
+    refused(config(data=tmp_path / "rubbish"), None, r"train-00000\.parquet cannot be read")
     broken = tmp_path / "broken"
     shutil.copytree(trained[0], broken)
     (broken / "unet" / DENOISER).write_bytes(b"rubbish")
@@ -358,12 +329,6 @@ def test_windows_show_objects(rows):
         assert colourful.flatten(1).any(1).all()
     grey = torch.zeros(1, 3, SIZE, SIZE)
     assert windows(grey, 16, generator).shape == (1, 3, 16, 16)
-
-
-def test_a_window_fits_the_picture_and_its_tokens():
-    for crop in (20, SIZE + 16):
-        with pytest.raises(ValueError, match=r"vae\.crop"):
-            config(vae={"crop": crop})
 
 
 def test_names_and_the_ending_are_one_token_each(rows):

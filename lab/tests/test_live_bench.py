@@ -128,23 +128,17 @@ def test_a_critic_that_cannot_be_asked_about_live_frames_shows_before_the_work(t
 
 @pytest.mark.lab
 @pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
-def test_single_frames(success, wrong, missed):
+def test_single_frames_and_ends_of_whole_tasks(success, wrong, missed):
     answers = judge_frames(seeds("validation", 2, first=400), Says(success), quiet)
     found = values(measure_frames(answers) | measure_kinds(answers))
     assert (found["false_success"], found["missed"], found["balanced_accuracy"]) == (wrong, missed, 0.5)
     assert found["false_success_underway"] == wrong
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
-def test_ends_of_whole_tasks(success, wrong, missed):
     critic = Says(success)
     answers = judge_wholes(seeds("validation", 2, first=402), critic, quiet)
     assert "In all: " in critic.asked[0].instruction
     found = values(measure_frames(answers, "whole_"))
-    assert found["whole_false_success"] == wrong
-    assert found["whole_missed"] == missed
-    assert found["whole_balanced_accuracy"] == 0.5
+    wanted = {"whole_false_success": wrong, "whole_missed": missed, "whole_balanced_accuracy": 0.5}
+    assert {key: found[key] for key in wanted} == wanted
 
 
 def course(reached: str, ends_well: bool = True) -> LiveCourse:
@@ -172,13 +166,9 @@ def test_successes_in_a_row_make_a_sub_goal_reached(said, count, found):
     assert calls[f"fooled{end}"] is None
 
 
-def test_a_failed_execution_that_is_believed_is_a_fool():
+def test_a_failed_execution_that_is_believed_is_a_fool_and_shares_have_intervals():
     calls = values(measure_calls([(course("----", ends_well=False), [False, False, True, False])], 1))
     assert (calls["fooled"], calls["early"]) == (1, None)
-
-
-def test_a_share_has_an_interval_over_episodes():
     found = measure_frames([LiveAnswer(seed, False, seed == 1) for seed in range(20)])["false_success"]
     assert found.value == pytest.approx(0.05)
-    assert found.low == 0
-    assert 0.05 < found.high < 0.2
+    assert found.low == 0 < 0.05 < found.high < 0.2

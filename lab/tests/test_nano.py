@@ -10,26 +10,25 @@ import pytest
 
 from goalreel import checkpoints, load_storyboard
 from goalreel.checkpoints import NANO, located
-from goalreel.cli.main import app
 from goalreel.drivers import run
 from goalreel.models import presets
-from goalreel.models.load import ChatCache, build_chat, build_editor, build_planner, load
+from goalreel.models.load import ChatCache, build_chat, build_planner, load
 from goalreel.models.model_set import ModelSet
 from goalreel.models.names import ModelName
-from goalreel.types import Candidate, Failure, Storyboard, Task, Verdict
+from goalreel.types import Failure, Storyboard, Task, Verdict
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 if not NANO.is_dir():
     pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)
 
-from typer.testing import CliRunner
+from support.cli import goalreel, invoke
 
 from goalreel.tabletop.grammar import MAX_GOALS, sample_episode
 from goalreel.tabletop.splits import seeds
 from goalreel_lab.bench.plan import measure_plans
 from goalreel_lab.bench.scenes import SIZE, Walk, walks
 from goalreel_lab.corpora.plans import plan_rows
-from goalreel_lab.corpora.rows import plan_lesson
+from goalreel_lab.corpora.rows import candidate_of, plan_lesson
 from goalreel_lab.corpora.verdicts import verdict_rows
 
 ROLES = ("critic", "editor", "planner")
@@ -46,12 +45,6 @@ MIN_JUDGED = 0.9  # share of attempts that the critic has a verdict on, not only
 MIN_EDIT_SCORE = 0.5  # on the two of SHORT, explicit prompts
 MIN_CRITIC = 0.7  # balanced accuracy there
 ODD = "bake a sourdough loaf, 寿司も, and fold 3 shirts!"
-
-
-def goalreel(*args: object) -> str:
-    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +105,6 @@ def test_they_load_by_name_in_the_classes_of_the_full_models(model_set):
     for agent in (model_set.planner, model_set.critic):
         assert type(agent._chat.model).__name__ == "Qwen3VLForConditionalGeneration"
     assert isinstance(model_set.editor.pipeline, StableDiffusionInstructPix2PixPipeline)
-
-
-def test_options_follow_a_shipped_name():
-    chat = build_chat("hf:nano-planner?max_new_tokens=7&batch_size=3", role="planner")
-    assert (chat.batch_size, chat._generation["max_new_tokens"]) == (3, 7)
-    assert build_editor("diffusers:nano-editor?batch_size=3")._batch_size == 3
 
 
 @pytest.mark.lab
@@ -199,7 +186,9 @@ def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
 
 
 @pytest.mark.lab
-def test_words_it_never_learned_cost_no_other_task_anything(model_set, scenes):
+def test_words_it_never_learned_end_in_a_storyboard_or_one_line_and_cost_no_other_task(
+    model_set, scenes, frame, tmp_path
+):
     known = scenes[2].task
     odd = Task(id="odd", instruction=ODD, image=known.image)
     blank = Task(id="blank", instruction=known.instruction)
@@ -209,18 +198,13 @@ def test_words_it_never_learned_cost_no_other_task_anything(model_set, scenes):
     shown(boards[known.id])
     for board in boards.values():
         assert board.steps or board.failure.message, "a plan, or why there is none"
-
-
-@pytest.mark.lab
-def test_words_it_never_learned_end_in_a_storyboard_or_one_line(frame, tmp_path):
     out = tmp_path / "odd"
-    result = CliRunner().invoke(app, ["plan", str(frame), ODD, "--out", str(out), "--max-attempts", "1"])
+    result = invoke("plan", frame, ODD, "--out", out, "--max-attempts", 1)
     board = load_storyboard(out)
     assert board.task.instruction == ODD
     assert (result.exit_code == 0) == bool(board.steps)
     assert "Traceback" not in result.stderr
-    if board.failure is not None:
-        assert f"goalreel: no plan: {board.failure.message}" in result.stderr
+    assert board.failure is None or f"goalreel: no plan: {board.failure.message}" in result.stderr
     assert (out / "index.html").is_file()
 
 
@@ -252,19 +236,7 @@ def test_the_bench_gives_the_issue_s_numbers(tmp_path):
 @pytest.mark.lab
 def test_the_critic_is_as_sure_as_its_word_says(model_set):
     rows = list(verdict_rows(seeds("validation", 1), SIZE))
-    verdicts = model_set.critic.judge(
-        [
-            Candidate(
-                task_id=str(i),
-                step=row.origin.done,
-                source=row.source,
-                image=row.candidate,
-                instruction=row.instruction,
-                prompt=row.prompt,
-            )
-            for i, row in enumerate(rows)
-        ]
-    )
+    verdicts = model_set.critic.judge([candidate_of(row) for row in rows])
     told = [v for v in verdicts if isinstance(v, Verdict)]
     assert {v.success for v in told} == {True, False}
     assert all((v.probability >= 0.5) == v.success for v in told)

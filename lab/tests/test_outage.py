@@ -53,27 +53,21 @@ def strict(models: Models) -> ModelSet:
     return models.model_set.with_middleware(CircuitBreaker(rule_roles(models.model_set), strict=True))
 
 
-def test_a_model_that_answers_nobody_ends_the_evaluation():
+def test_a_model_that_answers_nobody_or_cannot_be_called_ends_the_evaluation(monkeypatch):
+    garbage = Failure(stage="edit", message="no picture in the reply", reply="Sure!")
+    editor = strict(Models(lambda edit: garbage)).editor
+    assert [editor.edit([edit(i)]) for i in range(9)] == [[garbage]] * 9, "an answer, and the model's own"
     editor = strict(Models(lambda edit: SILENT)).editor
     assert [editor.edit([edit(i)]) for i in (0, 1)] == [[SILENT]] * 2
     with pytest.raises(UserError, match="the editor answered none of its last 3 calls"):
         editor.edit([edit(2)])
 
-
-def test_what_cannot_be_read_is_an_answer_and_the_models_own():
-    garbage = Failure(stage="edit", message="no picture in the reply", reply="Sure!")
-    editor = strict(Models(lambda edit: garbage)).editor
-    assert [editor.edit([edit(i)]) for i in range(9)] == [[garbage]] * 9
-
-
-def test_a_model_that_cannot_be_called_ends_it_at_once(monkeypatch):
     def gone(self: Models, tasks: Sequence[Task]) -> Sequence[Plan]:
         raise BackendError("no server at http://x")
 
     monkeypatch.setattr(Models, "plan", gone)
-    planner = strict(Models()).planner
     with pytest.raises(UserError, match="no server at http://x: finished work is kept; run the same"):
-        planner.plan([Task(id="t", instruction="put it there")])
+        strict(Models()).planner.plan([Task(id="t", instruction="put it there")])
 
 
 def test_answers_that_an_outage_cut_short_are_made_again(tmp_path):

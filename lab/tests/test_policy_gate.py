@@ -81,23 +81,12 @@ def test_a_look_without_an_answer_is_no_pass(walk, models):
     assert (end.stopped, end.looks, end.unanswered, end.false_passes) == (True, 2, 2, 0)
 
 
-def gate_end(**changes):
-    end = GateEnd(
-        success=False,
-        steps=100,
-        looks=4,
-        false_stops=0,
-        false_passes=0,
-        unanswered=0,
-        replans=0,
-        stopped=False,
-    )
-    return end.model_copy(update=changes)
-
-
 def test_false_stops_and_passes_are_shares_of_all_looks():
-    gate = [gate_end(success=True, steps=200, false_stops=1), gate_end(steps=100, looks=6, false_passes=4)]
-    values = compare({"open": [[gate_end(looks=0)] * 2], "gate": [gate]})
+    counts = dict.fromkeys(("false_stops", "false_passes", "unanswered", "replans"), 0)
+    end = GateEnd(success=False, steps=100, looks=4, stopped=False, **counts)
+    first = {"success": True, "steps": 200, "false_stops": 1}
+    gate = [end.model_copy(update=first), end.model_copy(update={"looks": 6, "false_passes": 4})]
+    values = compare({"open": [[end.model_copy(update={"looks": 0})] * 2], "gate": [gate]})
     assert (values["gate.false_stops"].value, values["gate.false_passes"].value) == (0.1, 0.4)
     assert values["open.false_stops"].value is None
     assert (values["gate_minus_open"].value, values["gate_over_open_steps"].value) == (50, 1.5)

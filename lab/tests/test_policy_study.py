@@ -6,7 +6,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import json
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,22 +15,18 @@ from PIL import Image as Picture
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from click import Context
 from support.cli import fails, goalreel
 from support.table_policies import Clumsy, Expert, key_pose_policy, step_policy
-from typer.main import get_command
 
 from goalreel.annotator.statistics import Measurement
-from goalreel.cli.main import app
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import exclusive
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.tabletop.env import Tabletop
-from goalreel_lab.policy.arms import ARMS, SILENT, cues_of, pictures_of
+from goalreel_lab.policy.arms import SILENT, cues_of, pictures_of
 from goalreel_lab.policy.intervals import compare, difference_of_seeds, measure_seeds
 from goalreel_lab.policy.policy_tasks import (
-    CONDITIONS,
     sub_task,
 )
 from goalreel_lab.policy.rollout import BANNER, SIDE, Bounds, GoalCue, LeRobotActor, Rolled, roll
@@ -79,28 +75,16 @@ def test_every_arm_tells_what_its_name_says(walks):
 # -- who acts
 
 
-def test_the_expert_succeeds_in_every_task_and_films_are_of_every_step(walks):
+def test_the_expert_succeeds_films_are_of_every_step_and_who_fails_is_told_of_no_other_goal(walks):
     for walk in walks:
-        filmed = []
+        filmed, count = [], len(walk.goals)
+        cues = cues_of("text", walk, [], True)
         ended = roll(
-            walk,
-            Expert(walk.goals),
-            cues_of("text", walk, [], True),
-            Bounds(1),
-            lambda _, cue, told=filmed: told.append(cue.text),
+            walk, Expert(walk.goals), cues, Bounds(1), lambda _, cue, told=filmed: told.append(cue.text)
         )
-        assert ended == Rolled(
-            reached=len(walk.goals),
-            goals=len(walk.goals),
-            exact=len(walk.goals),
-            success=True,
-            first_right=True,
-        )
-        assert len(filmed) > 30 * len(walk.goals)
+        assert ended == Rolled(reached=count, goals=count, exact=count, success=True, first_right=True)
+        assert len(filmed) > 30 * count
         assert list(dict.fromkeys(filmed)) == [goal.text for goal in walk.goals]
-
-
-def test_who_fails_at_the_first_sub_goal_is_told_of_no_other(walks):
     walk = max(walks, key=lambda w: len(w.goals))
     ended = roll(walk, Clumsy(walk.goals), cues_of("text", walk, [], True), Bounds(2))
     assert (ended.reached, ended.success, ended.first_right) == (0, False, True)
@@ -133,16 +117,12 @@ class Sampling(Clumsy):
 def test_a_policy_that_samples_does_the_same_again(walks):
     """What is filmed is what was counted; and random numbers of others stay what they were."""
     walk, shown = walks[0], []
+    cues = cues_of("text", walk, [], True)
     for seed in (5, 6):
         torch.manual_seed(seed)
         seen = []
-        roll(
-            walk,
-            Sampling(walk.goals),
-            cues_of("text", walk, [], True),
-            Bounds(1),
-            lambda env, _, told=seen: told.append(env.observation()),
-        )
+        watch = lambda env, _, told=seen: told.append(env.observation())  # noqa: E731
+        roll(walk, Sampling(walk.goals), cues, Bounds(1), watch)
         shown.append(seen)
     assert np.array_equal(*shown)
     left = torch.rand(1)
@@ -166,14 +146,14 @@ def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, policy):
         assert (actions(actor, env, told) == first).all()
         assert (actions(actor, env, replace(told, picture=None)) != first).any()
         assert (actions(actor, env, replace(told, words=sub_task(two))) != first).any()
-
-
-@pytest.mark.parametrize("form", ["difference", "beside"])
-def test_forms_that_follow_the_live_view_are_made_of_it(walks, policy, form):
-    plain, formed = (LeRobotActor.load(policy, f) for f in ("plain", form))
-    told = GoalCue("", SILENT, walks[0].moments[1].picture)
-    with Tabletop(walks[0].episode.scene) as env:
-        assert (actions(plain, env, told) != actions(formed, env, told)).any()
+        large = Image(np.zeros((200, 200, 3), np.uint8))
+        assert actor.act(env, GoalCue("", SILENT, large)).shape == (6,)
+        told = GoalCue("", SILENT, walks[0].moments[1].picture)
+        plain = actions(LeRobotActor.load(policy, "plain"), env, told)
+        for form in ("difference", "beside"):
+            assert (actions(LeRobotActor.load(policy, form), env, told) != plain).any(), (
+                "made of the live view"
+            )
 
 
 def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
@@ -199,16 +179,6 @@ def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
             LeRobotActor.load(tmp_path / name, "plain")
 
 
-def test_what_no_robot_can_carry_out_ends_it_with_its_reason(walks, tmp_path):
-    key_pose_policy(tmp_path / "policy", broken=True)
-    actor = LeRobotActor.load(tmp_path / "policy", "bordered")
-    with (
-        Tabletop(walks[0].episode.scene) as env,
-        pytest.raises(InputError, match="policy answers"),
-    ):
-        actor.act(env, GoalCue("", SILENT))
-
-
 # -- arms compared
 
 
@@ -229,27 +199,18 @@ def test_arms_are_compared_task_by_task():
     assert values["true_minus_text"].value == 50
     assert values["true_minus_text_reached"].value == pytest.approx(37.5)
     assert values["placebo_minus_text"].value == -50
-    ahead = values["true_minus_text"]
-    assert ahead.low is not None
-    assert ahead.high is not None
-    assert ahead.low < 50 < ahead.high
+    assert values["true_minus_text"].low < 50 < values["true_minus_text"].high
     assert not {"predicted_minus_true", "text_minus_instruction"} & values.keys()
 
 
-def test_seeds_that_disagree_are_less_certain_than_tasks_that_do():
+def test_seeds_that_disagree_are_less_certain_than_tasks_that_do_and_differences_are_paired():
     alike, apart = [ends(2, 0) * 20] * 4, [ends(2, 2) * 20, ends(0, 0) * 20] * 2
-    assert measure_seeds(alike, "success").value == measure_seeds(apart, "success").value == 0.5
     narrow, wide = (measure_seeds(e, "success") for e in (alike, apart))
-    assert narrow.low is not None
-    assert wide.low is not None
+    assert narrow.value == wide.value == 0.5
     assert wide.low < narrow.low - 0.2
     assert measure_seeds([ends(1, 2), ends(2, 2)], "reached").value == 7 / 8
-
-
-def test_a_difference_is_of_the_same_seeds_and_tasks():
     better, worse = [ends(2, 2), ends(2, 0)], [ends(0, 2), ends(0, 0)]
-    found = difference_of_seeds(better, worse, "success")
-    assert found.value == 50
+    assert difference_of_seeds(better, worse, "success").value == 50
     assert difference_of_seeds(better, better, "reached") == Measurement(value=0, low=0, high=0)
     with pytest.raises(ValueError, match="not the same seeds and tasks"):
         difference_of_seeds(better, worse[:1], "success")
@@ -282,24 +243,12 @@ def test_goals_are_predicted_by_the_shipped_editor_and_critic(policy, tmp_path):
     assert found.values["predicted_minus_once"].value is not None
 
 
-def test_a_policy_without_a_camera_for_goals_has_no_arm_with_a_picture(tmp_path):
-    key_pose_policy(tmp_path / "policy", camera="top", goals=False)
-    with pytest.raises(InputError, match=r"has no camera observation\.images\.subgoal, which arm true needs"):
-        measure(order(tmp_path / "policy", tmp_path), quiet)
-    assert measure(order(tmp_path / "policy", tmp_path, arms=("text",)), quiet).episodes == 2
-
-
 def test_a_failure_is_filmed_from_the_first_step_to_the_last(policy, tmp_path):
     measure(order(policy, tmp_path, arms=("text", "true"), episodes=1, films=tmp_path / "films"), quiet)
     assert {p.name for p in (tmp_path / "films").iterdir()} == {"text-failure.gif", "true-failure.gif"}
     shown = Picture.open(tmp_path / "films/true-failure.gif")
     assert (shown.format, shown.size) == ("GIF", (2 * SIDE, SIDE + BANNER))
     assert getattr(shown, "n_frames", 1) > 5
-
-
-def test_models_that_only_read_recordings_predict_nothing(policy, tmp_path):
-    with pytest.raises(InputError, match="it can predict no goal image"):
-        measure(order(policy, tmp_path, arms=("predicted",), preset=presets.load("hindsight")), quiet)
 
 
 def test_the_command_prints_what_the_issue_asks_for(tmp_path):
@@ -327,44 +276,32 @@ def test_differently_trained_policies_are_compared_over_tasks_and_training_seeds
     assert "true is no name" in fails("eval", "policy", "--policy", "true:text=a", *limits)
 
 
-def test_the_command_knows_all_arms_and_conditions():
-    group = get_command(app).commands["eval"]
-    command = group.get_command(Context(group), "policy")
-    options = {option.name: option for option in command.get_params(Context(command))}
-    assert get_args(options["condition"].type_descriptor.annotation) == CONDITIONS
-    assert f"Of {', '.join(ARMS)};" in options["arms"].help
-
-
-def test_an_arm_that_is_none_is_named(tmp_path):
-    said = fails("eval", "policy", "--policy", "a", "--arms", "guess", "--out", tmp_path)
-    assert "no arm 'guess': choose from instruction, text" in said
-
-
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("words", "why"),
     [
-        (("--policy", "true=here"), "no --policy for the arm text"),
-        (("--policy", "a", "--policy", "b"), "given twice"),
-        (("--policy", "a", "--policy", "black=b"), "that arm is not among --arms"),
-        (("--policy", "nowhere"), "nowhere holds no LeRobot policy"),
+        ("--policy a --arms guess", "no arm 'guess': choose from instruction, text"),
+        ("--policy a --arms placebo --episodes 1", "it needs two tasks at least"),
+        ("--policy true=here --arms text,true", "no --policy for the arm text"),
+        ("--policy a --policy b --arms text,true", "given twice"),
+        ("--policy a --policy black=b --arms text,true", "that arm is not among --arms"),
+        ("--policy nowhere --arms text,true", "nowhere holds no LeRobot policy"),
     ],
 )
-def test_a_policy_that_is_missing_or_idle_is_named(tmp_path, given, why):
-    assert why in fails("eval", "policy", *given, "--arms", "text,true", "--out", tmp_path)
+def test_what_cannot_be_measured_is_named(tmp_path, words, why):
+    assert why in fails("eval", "policy", *words.split(), "--out", tmp_path)
 
 
-def test_one_task_has_no_other_whose_goals_could_be_shown(tmp_path):
-    words = ("eval", "policy", "--policy", "a", "--arms", "placebo", "--episodes", 1, "--out", tmp_path)
-    assert "it needs two tasks at least" in fails(*words)
-
-
-def test_two_measurements_in_one_folder_are_refused(policy, tmp_path):
-    with exclusive(tmp_path / "out" / "answers", tmp_path / "out"), pytest.raises(DatasetError):
-        measure(order(policy, tmp_path), quiet)
-
-
-def test_a_picture_of_another_size_is_brought_to_the_policys(walks, policy):
-    actor = LeRobotActor.load(policy, "bordered")
-    large = Image(np.zeros((200, 200, 3), np.uint8))
-    with Tabletop(walks[0].episode.scene) as env:
-        assert actor.act(env, GoalCue("", SILENT, large)).shape == (6,)
+def test_models_policies_and_folders_that_do_not_fit_are_named(walks, policy, tmp_path):
+    with pytest.raises(InputError, match="it can predict no goal image"):
+        measure(order(policy, tmp_path, arms=("predicted",), preset=presets.load("hindsight")), quiet)
+    key_pose_policy(tmp_path / "policy", camera="top", goals=False)
+    with pytest.raises(InputError, match=r"has no camera observation\.images\.subgoal, which arm true needs"):
+        measure(order(tmp_path / "policy", tmp_path), quiet)
+    assert measure(order(tmp_path / "policy", tmp_path, arms=("text",)), quiet).episodes == 2
+    busy = tmp_path / "busy"
+    with exclusive(busy / "out" / "answers", busy / "out"), pytest.raises(DatasetError):
+        measure(order(policy, busy), quiet)
+    key_pose_policy(tmp_path / "broken", broken=True)
+    actor = LeRobotActor.load(tmp_path / "broken", "bordered")
+    with Tabletop(walks[0].episode.scene) as env, pytest.raises(InputError, match="policy answers"):
+        actor.act(env, GoalCue("", SILENT))

@@ -3,9 +3,6 @@
 import json
 
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from support.miniatures import COMM_ROW, COMM_STEPS, comm_clone, comm_data, flat, picture, words
 
 from goalreel.errors import InputError
@@ -34,11 +31,14 @@ def shown(inquiry):
     return system.parts[0], parts
 
 
-def test_task_4_asks_about_the_title(tmp_path, clone):
-    (sample,) = Comm(clone, task=4).samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
+def test_task_4_asks_about_the_title_in_our_words_without_a_clone(tmp_path, clone, caplog):
+    data = comm_data(tmp_path, [COMM_ROW], pictures=())
+    (sample,) = Comm(clone, task=4).samples(data)
     assert (sample.id, sample.group) == ("site_tea-1", "task4")
     assert sample.instruction == "Please explain about making tea?"
     assert sample.task(0).image is None
+    assert "making tea" in Comm(task=4).samples(data)[0].instruction
+    assert "its own are read from its repository (--clone)" in caplog.text
 
 
 def test_task_3_goes_on_after_the_first_half(tmp_path, clone):
@@ -54,12 +54,6 @@ def test_task_3_goes_on_after_the_first_half(tmp_path, clone):
     assert sample.row["model_input"] == (
         "See a beginning about making tea: (1) Fill the pot. <IMAGE> (2) <IMAGE> Boil it. Now finish it."
     )
-
-
-def test_without_a_clone_the_words_are_ours_and_that_is_said(tmp_path, caplog):
-    (sample,) = Comm(task=4).samples(comm_data(tmp_path, [COMM_ROW]))
-    assert "making tea" in sample.instruction
-    assert "its own are read from its repository (--clone)" in caplog.text
 
 
 def test_a_row_that_cannot_be_used_is_counted(tmp_path, clone, caplog):
@@ -90,19 +84,6 @@ def test_a_row_that_cannot_be_used_is_counted(tmp_path, clone, caplog):
         assert line in caplog.text
 
 
-def test_no_row_at_all_says_what_to_do(tmp_path, clone):
-    with pytest.raises(InputError, match=r"no row can be used for Task 3 .*download_images.py"):
-        Comm(clone).samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
-
-
-def test_large_pictures_are_stored_small(tmp_path, clone):
-    comm_data(tmp_path, [COMM_ROW])
-    (tmp_path / "images/a/2.png").write_bytes(flat(2, (2048, 512)).png())
-    (sample,) = Comm(clone).samples(tmp_path)
-    assert sample.done[1].image is not None
-    assert sample.done[1].image.size == (1024, 256)
-
-
 def test_the_judge_of_task_3_reads_input_and_output_with_numbered_pictures(tmp_path, clone):
     comm = Comm(clone)
     (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
@@ -128,7 +109,7 @@ def test_the_judge_of_task_3_reads_input_and_output_with_numbered_pictures(tmp_p
     )
 
 
-def test_the_third_question_needs_the_answer_to_the_second(tmp_path, clone):
+def test_the_third_question_needs_the_answer_to_the_second_and_an_answer_something(tmp_path, clone):
     comm = Comm(clone, task=4)
     (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     made = answer(("Add tea.", 30), ("Pour.", 50))
@@ -144,20 +125,9 @@ def test_the_third_question_needs_the_answer_to_the_second(tmp_path, clone):
     )
     assert comm.inquiries(sample, made, {**marks, "irs": None}) == []
     assert comm.inquiries(sample, made, {"document": None, "descriptions": None}) == []
-
-
-def test_the_judge_of_task_4_reads_the_question(tmp_path, clone):
-    comm = Comm(clone, task=4)
-    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
-    document, _ = comm.inquiries(sample, answer(("Pour.", 5)), {})
-    assert shown(document)[1][:4] == ["INPUT:", "Please explain about making tea?", "OUTPUT:", "(1)"]
-
-
-def test_words_alone_are_an_answer_and_nothing_is_none(tmp_path, clone):
-    comm = Comm(clone, task=4)
-    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     (document,) = comm.inquiries(sample, answer(("Wait.", None)), {})
     assert document.name == "document"
+    assert shown(document)[1][:4] == ["INPUT:", "Please explain about making tea?", "OUTPUT:", "(1)"]
     assert comm.inquiries(sample, answer(), {}) == []
 
 
@@ -166,11 +136,9 @@ def test_the_judge_sees_ten_pictures_of_at_most_512_pixels(tmp_path, clone):
     (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     parts = tuple(AnswerPart(f"s{n}", flat(n, (1024, 256))) for n in range(12))
     document, _ = comm.inquiries(sample, BenchAnswer(parts), {})
-    user = document.conversation[1].parts
-    pictures = [part for part in user if isinstance(part, Image)]
+    pictures = [part for part in document.conversation[1].parts if isinstance(part, Image)]
     assert len(pictures) == 10
     assert {picture.size for picture in pictures[2:]} == {(512, 128)}
-    assert user[-4:][0] == "s7"
     (irs,) = comm.inquiries(sample, BenchAnswer(parts), {"document": None, "descriptions": ["x"]})
     assert {part.size for part in irs.conversation[1].parts if isinstance(part, Image)} == {(512, 128)}
 
@@ -201,11 +169,6 @@ def document(**changes):
     return {"scores": {**scores, **changes}}
 
 
-def test_a_document_is_read():
-    reply = "Here:\n```json\n" + json.dumps(document(), indent=1) + "\n```\nas asked."
-    assert read_document(reply) == {"sty": 9, "enti": 8.5, "tren": 7, "comp": 10, "imgq": 6}
-
-
 @pytest.mark.parametrize(
     ("score", "mark"),
     [
@@ -221,27 +184,18 @@ def test_a_document_is_read():
     ],
 )
 def test_a_score_is_a_number_to_ten_or_none(score, mark):
-    changed = document(Completeness={"Score": score})
-    assert read_document(json.dumps(changed)) == {"sty": 9, "enti": 8.5, "tren": 7, "comp": mark, "imgq": 6}
+    reply = f"Here:\n```json\n{json.dumps(document(Completeness={'Score': score}), indent=1)}\n```\nas asked."
+    assert read_document(reply) == {"sty": 9, "enti": 8.5, "tren": 7, "comp": mark, "imgq": 6}
     assert read_fidelity(json.dumps({"Consistency": {"overall_score": score}})) == mark
 
 
 @pytest.mark.parametrize(
     "reply", ["", "no", "{}", "}{", '{"scores": 3}', '{"scores": {}}', '{"a":' * 15_000 + "}"]
 )
-def test_what_cannot_be_read_is_none(reply):
+def test_what_cannot_be_read_is_none_and_descriptions_come_in_the_order_of_their_numbers(reply):
     assert read_document(reply) is read_descriptions(reply) is read_fidelity(reply) is None
-
-
-@given(st.text(alphabet='{}[]":,0123456789 aNulScore'))
-def test_any_reply_is_read(reply):
-    read_document(reply), read_descriptions(reply), read_fidelity(reply)
-
-
-def test_descriptions_come_in_the_order_of_their_numbers():
     contents = {"Image 10": "last", "Image 2": " first ", "Image 3": 4}
-    reply = json.dumps({"Tasks": {"Pictures": contents}})
-    assert read_descriptions(reply) == ["first", "last"]
+    assert read_descriptions(json.dumps({"Tasks": {"Pictures": contents}})) == ["first", "last"]
 
 
 def test_the_means_leave_out_what_was_not_judged(tmp_path, clone):
@@ -262,44 +216,30 @@ def test_the_means_leave_out_what_was_not_judged(tmp_path, clone):
 
 
 BAD = [
-    ({}, "is not a list of rows"),
     ([], "is not a list of rows"),
     ([COMM_ROW, 3], "row 1 has no data_id"),
     ([{**COMM_ROW, "title": 3}], "row 0 has a title that is no text"),
     ([{**COMM_ROW, "step_info": [3]}], "row 0 has no list of steps in step_info"),
+    ([{**COMM_ROW, "step_info": [["x"]]}], "row 0 has a step with something other than texts and images"),
     (
-        [{**COMM_ROW, "step_info": [[{"type": "text"}]]}],
-        "row 0 has a step with something other than texts and images",
+        [{**COMM_ROW, "step_info": [[picture("a/404.png")]] * 2}],
+        "no row can be used for Task 3 .*download_images.py",
     ),
-    ([{**COMM_ROW, "step_info": [["x"]]}], "row 0 has a step with something other"),
 ]
-
-
-@pytest.mark.parametrize(("rows", "message"), BAD)
-def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
-    with pytest.raises(InputError, match=message) as caught:
-        Comm().samples(comm_data(tmp_path, rows))
-    assert "\n" not in str(caught.value)
 
 
 class Code:
     """What a pickle may smuggle in."""
 
 
-@pytest.mark.parametrize("kind", ["text", "empty", "code"])
-def test_nothing_but_plain_data_is_loaded(tmp_path, kind):
-    path = tmp_path / "test_data.pth"
-    path.write_bytes(b"" if kind == "empty" else b"no pickle")
-    if kind == "code":
-        torch.save([Code()], path)
-    with pytest.raises(InputError, match=r"test_data.pth: not a file of plain data") as caught:
-        Comm().samples(tmp_path)
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [*BAD, ([Code()], "not a file of plain data"), (None, "no test_data.pth: download it from https")],
+)
+def test_data_of_another_shape_is_one_line(tmp_path, clone, rows, message):
+    with pytest.raises(InputError, match=message) as caught:
+        Comm(clone).samples(tmp_path if rows is None else comm_data(tmp_path, rows))
     assert "\n" not in str(caught.value)
-
-
-def test_no_data_says_where_it_is(tmp_path):
-    with pytest.raises(InputError, match=r"no test_data.pth: download it from https"):
-        Comm().samples(tmp_path)
 
 
 def test_what_a_clone_lacks_is_named(tmp_path, clone):

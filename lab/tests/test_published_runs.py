@@ -92,7 +92,7 @@ def test_ueval_from_data_to_scores_and_a_second_run_asks_nobody(tmp_path, agents
     assert not any("judge" in note.lower() for note in report["notes"][:2])
 
 
-def test_the_judge_of_ueval_reads_the_clones_words_and_the_answer(tmp_path, agents, editor):
+def test_the_judge_of_ueval_reads_the_clones_words_and_its_own_script_the_export(tmp_path, agents, editor):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     clone = bench.ueval_clone(tmp_path / "clone")
     with ChatServer(ueval_judge) as judge:
@@ -107,14 +107,9 @@ def test_the_judge_of_ueval_reads_the_clones_words_and_the_answer(tmp_path, agen
     assert judge.requests[0].json["messages"][0]["content"] == "Mind the rubric."
     assert judge.requests[0].json["temperature"] == 1.0
     assert "both visually" not in agents.requests[0].text
-
-
-def test_ueval_is_exported_for_its_own_script(tmp_path, agents, editor):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    goalreel(*words("ueval", agents, editor, data, out))
     rows = json.loads((out / "export" / "outputs.json").read_text())
     assert [row["id"] for row in rows] == ["1", "paper_2", "3"]
-    assert rows[0]["text_answer"] == "Stage 1 of it.\nStage 2 of it."
+    assert rows[0]["text_answer"] == said_
     board = load_storyboard(out / "samples" / "1")
     shown = [Image.decode(Path(p).read_bytes()) for p in rows[0]["image_answer"]]
     assert shown == [step.goal_image for step in board.steps]
@@ -146,31 +141,45 @@ def test_wise_from_data_to_scores(tmp_path, agents, klein):
     assert Image.decode((out / "export" / "7.png").read_bytes()) == board.steps[-1].goal_image
 
 
-def test_wise_needs_its_clone_to_judge(tmp_path, agents, editor):
-    clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
+def test_what_is_missing_is_said_before_anybody_is_asked(tmp_path, agents, editor):
+    clone, data = bench.wise_clone(tmp_path / "WISE"), bench.ueval_data(tmp_path / "data")
+    wise, out = clone / "WISE_legacy" / "data", tmp_path / "out"
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows/rows.json").write_text('[{"id": "1", "prompt": "p", "task": "space"}]')
     with ChatServer(ueval_judge) as judge:
-        run = words("wise", agents, editor, clone / "WISE_legacy" / "data", out, *judging(judge))
-        assert "--clone" in fails(*run)
+        assert "--clone" in fails(*words("wise", agents, editor, wise, out, *judging(judge)))
+        unasked = words("ueval", agents, editor, data, out, "--judge", f"openai:j@{judge.url}")
+        assert "--yes" in fails(*unasked)
+        for name, where in (("ueval", "zlab-princeton/UEval"), ("wise", "WISE_legacy/data")):
+            assert where in fails(*words(name, agents, editor, tmp_path / "none", out))
+        assert "lacks text_rubrics" in fails(*words("ueval", agents, editor, tmp_path / "rows", out))
         assert judge.requests == agents.requests == []
 
 
 def test_what_the_judge_says_nothing_readable_about_is_unjudged_and_never_zero(tmp_path, agents, editor):
+    """And the estimate comes before the first call."""
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
 
     def judge_(request):
         return said("Lovely!") if "planet" in request.text else ueval_judge(request)
 
     with ChatServer(judge_) as judge:
-        run = words("ueval", agents, editor, data, out, *judging(judge), "--json")
-        report = last_line(goalreel(*run))
+        run = words("ueval", agents, editor, data, out, *judging(judge), "--price-in", 1e6, "--price-out", 0)
+        result = invoke(*run, "--json")
         garbage = [r for r in judge.requests if "planet" in r.text]
         judged = len(judge.requests)
         goalreel(*run)
+        assert len(judge.requests) == judged
+    report = last_line(result.stdout)
     assert report["space"] is None
     assert (report["unjudged"], report["art"]) == (1, 25)
     assert len(garbage) == 2 * 3
-    assert len(judge.requests) == judged
     assert any("goalreel's words" in note for note in report["notes"])
+    line = next(line for line in result.stderr.splitlines() if "Judging takes" in line)
+    assert "about 6 calls with" in line
+    tokens = int(line.split("with ")[1].split(" prompt")[0].replace(",", ""))
+    assert f"${tokens:,}.00" in line
+    assert 6 * 20 < tokens < 6 * 400
 
 
 def test_a_sample_without_a_plan_is_counted_scores_nothing_and_is_tried_again(tmp_path, agents, editor):
@@ -219,49 +228,14 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path, agents, editor)
     assert "another data" in fails(*words("ueval", agents, editor, more, out))
 
 
-def test_nobody_judges_unasked(tmp_path, agents, editor):
+def test_a_dead_model_ends_the_run_in_one_line_and_what_was_made_is_kept(tmp_path, agents, editor, at_once):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    with ChatServer(ueval_judge) as judge:
-        run = words("ueval", agents, editor, data, out, "--judge", f"openai:j@{judge.url}")
-        assert "--yes" in fails(*run)
-        assert agents.requests == judge.requests == []
-
-
-def test_the_estimate_comes_before_the_first_call(tmp_path, agents, editor):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    with ChatServer(ueval_judge) as judge:
-        run = words("ueval", agents, editor, data, out, *judging(judge), "--price-in", 1e6, "--price-out", 0)
-        result = invoke(*run)
-    assert result.exit_code == 0
-    line = next(line for line in result.stderr.splitlines() if "Judging takes" in line)
-    assert "about 6 calls with" in line
-    tokens = int(line.split("with ")[1].split(" prompt")[0].replace(",", ""))
-    assert f"${tokens:,}.00" in line
-    assert 6 * 20 < tokens < 6 * 400
-
-
-def test_a_dead_judge_ends_the_run_in_one_line_and_what_it_said_is_kept(tmp_path, agents, editor, at_once):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    run = words("ueval", agents, editor, data, out)
-    with ChatServer(ueval_judge) as judge:
+    with ChatServer(ueval_judge) as judge, ChatServer(bench.agents) as dead:
         gone = judging(judge)
-    assert "run the same command again" in fails(*run, *gone)
+    assert "run the same command again" in fails(*words("ueval", dead, editor, data, tmp_path / "dead"))
+    assert not (tmp_path / "dead/samples").exists()
+    assert "run the same command again" in fails(*words("ueval", agents, editor, data, out), *gone)
     assert len(list((out / "samples").iterdir())) == 3
-
-
-def test_a_dead_planner_ends_the_run_and_is_no_answer(tmp_path, editor, at_once):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    with ChatServer(bench.agents) as agents:
-        pass
-    assert "run the same command again" in fails(*words("ueval", agents, editor, data, out))
-    assert not (out / "samples").exists()
-
-
-def test_missing_data_say_where_they_are_to_be_had(tmp_path, agents, editor):
-    for name, where in (("ueval", "zlab-princeton/UEval"), ("wise", "WISE_legacy/data")):
-        assert where in fails(*words(name, agents, editor, tmp_path / "none", tmp_path / "out"))
-    (tmp_path / "rows.json").write_text('[{"id": "1", "prompt": "p", "task": "space"}]')
-    assert "lacks text_rubrics" in fails(*words("ueval", agents, editor, tmp_path, tmp_path / "out"))
 
 
 def test_the_papers_row_can_be_chosen(tmp_path, agents, klein):

@@ -5,7 +5,6 @@ import os
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.truth import task_id_of, task_of
 from goalreel.tabletop.variety import PLAIN, View, view_of
@@ -119,39 +117,21 @@ def test_an_unusable_item_costs_no_other_anything(rows, scores):
     assert SimulatorScorer().score([*odd, good]) == [None] * len(odd) + [scores[0]]
 
 
-def test_a_picture_of_nothing_has_no_marks(rows):
+def test_a_picture_of_nothing_has_no_marks_and_another_size_is_brought_to_the_source_s(rows):
     nothing = candidate(rows[0], image=Image(np.zeros_like(rows[0].source.pixels)))
     (found,) = SimulatorScorer().score([nothing])
-    assert (found.semantics, found.quality) == (0, 0)
-    assert success_of(found) is False
-
-
-def test_another_size_is_brought_to_the_source_s(rows):
+    assert (found.semantics, found.quality, success_of(found)) == (0, 0, False)
     right = [row for row in rows if row.mistake is None][:8]
     large = [candidate(row, image=row.candidate.resized((256, 256))) for row in right]
     assert np.median([found.semantics for found in SimulatorScorer().score(large)]) == 10
+    assert [success_of(PictureScores(*s)) for s in ((10, 10), (9.5, 10), (10, 6), (9, 10), (10, 4))] == [
+        *(True, None, None, False, False)
+    ]
 
 
-def test_success_is_certain_or_none():
-    whole = PictureScores(semantics=10, quality=10)
-    assert success_of(whole) is True
-    assert success_of(replace(whole, semantics=9.5)) is None
-    assert success_of(replace(whole, quality=6)) is None
-    assert success_of(replace(whole, semantics=9)) is False
-    assert success_of(replace(whole, quality=4)) is False
-    assert success_of(None) is None
-
-
-@pytest.mark.parametrize("view", [PLAIN, View("varied"), view_of(5, 1.0), View("unseen", "left")])
-def test_a_task_s_id_names_its_scene(view):
-    assert task_of(task_id_of(123, view)) == (123, view)
-
-
-@pytest.mark.parametrize("name", ["tabletop", "tabletop-x", "tabletop-1-plain", "tabletop-1-plain-moon", "1"])
-def test_another_id_is_refused(name):
-    with pytest.raises(InputError, match="tabletop"):
-        task_of(name)
-
-
-def test_the_plain_id_is_that_of_the_bench():
-    assert task_id_of(sample_episode(7).seed) == "tabletop-7"
+def test_a_task_s_id_names_its_scene_and_another_is_refused():
+    for view in (PLAIN, View("varied"), view_of(5, 1.0), View("unseen", "left")):
+        assert task_of(task_id_of(123, view)) == (123, view)
+    for name in ("tabletop", "tabletop-x", "tabletop-1-plain", "tabletop-1-plain-moon", "1"):
+        with pytest.raises(InputError, match="tabletop"):
+            task_of(name)

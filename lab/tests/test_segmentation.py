@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from support.cli import fails, goalreel
 
 from goalreel.annotator.segmentation import (
     best_matches,
@@ -57,26 +57,26 @@ def test_no_boundary_is_matched_twice(a, b):
     assert counts.matched == near[rows, columns].sum()
 
 
-def test_the_tolerance_is_in_seconds_and_inclusive():
-    assert boundary_f1(cut(0, 15, 30), cut(0, 10, 30), 0.5, fps=10) == 1
-    assert boundary_f1(cut(0, 16, 30), cut(0, 10, 30), 0.5, fps=10) == 0
-    assert boundary_f1(cut(0, 16, 30), cut(0, 10, 30), 0.5, fps=30) == 1
+@pytest.mark.parametrize(
+    ("pred", "true", "fps", "f1"),
+    [
+        ((0, 15, 30), (0, 10, 30), 10, 1),
+        ((0, 16, 30), (0, 10, 30), 10, 0),
+        ((0, 16, 30), (0, 10, 30), 30, 1),
+        ((0, 30), (0, 30), 10, 1),
+        ((0, 30), (0, 10, 30), 10, 0),
+        ((0, 10, 20, 30), (0, 10, 30), 10, 2 / 3),
+    ],
+)
+def test_the_tolerance_is_in_seconds_and_missing_and_extra_boundaries_cost(pred, true, fps, f1):
+    assert boundary_f1(cut(*pred), cut(*true), 0.5, fps) == pytest.approx(f1)
 
 
-def test_missing_and_extra_boundaries_cost():
-    assert boundary_f1(cut(0, 30), cut(0, 30), 0.5, 10) == 1
-    assert boundary_f1(cut(0, 30), cut(0, 10, 30), 0.5, 10) == 0
-    assert boundary_f1(cut(0, 10, 20, 30), cut(0, 10, 30), 0.5, 10) == pytest.approx(2 / 3)
-
-
-def test_overlap_and_labels_by_hand():
+def test_overlap_labels_and_baseline_by_hand():
     pred, true = cut(0, 10, 40), cut(0, 20, 40)
     assert segment_iou(pred, true) == pytest.approx((10 / 20 + 20 / 30) / 2)
     assert best_matches(pred, true) == [0, 1]
     assert label_hits(pred, ["Put a", "b"], true, ["put a", "c"]) == [True, False]
-
-
-def test_the_baseline_covers_the_episode():
     assert even_split(30, 3) == cut(0, 10, 20, 30)
     assert even_split(2, 5) == cut(0, 1, 2)
 
@@ -92,17 +92,9 @@ def tabletop(tmp_path_factory):
     return root
 
 
-def run(*arguments):
-    from goalreel.cli.evaluate import app
-
-    return CliRunner().invoke(app, ["segmentation", *map(str, arguments)])
-
-
 @pytest.mark.lab
 def test_the_planner_is_measured_on_a_recording(tabletop):
-    result = run(tabletop, "--json")
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout.splitlines()[-1])
+    report = json.loads(run(tabletop, "--json").splitlines()[-1])
     assert {"boundary_f1", "segment_iou", "label_accuracy", "episodes"} <= report.keys()
     assert report["episodes"] == 2
     assert report["splits"] == ["validation"]
@@ -115,28 +107,19 @@ def test_the_planner_is_measured_on_a_recording(tabletop):
 @pytest.mark.lab
 def test_the_measure_falls_when_the_planner_is_misled(tabletop):
     """A control: told the wrong end of the gripper, the numbers must drop, or they measure nothing."""
-    good, bad = (
-        json.loads(run(tabletop, "--json", *more).stdout) for more in ((), ("--layout", "closed=high"))
-    )
+    good, bad = (json.loads(run(tabletop, "--json", *more)) for more in ((), ("--layout", "closed=high")))
     assert bad["boundary_f1"] < good["boundary_f1"]
     assert bad["phase_accuracy"] < good["phase_accuracy"]
 
 
-@pytest.mark.lab
-def test_a_table_for_people(tabletop):
-    result = run(tabletop)
-    assert result.exit_code == 0
-    assert "boundary F1" in result.stdout
-    assert "2 episodes" in result.stdout
+def run(*arguments):
+    return goalreel("eval", "segmentation", *arguments)
 
 
 @pytest.mark.lab
-def test_mistakes_get_one_clear_line(tmp_path, tabletop):
-    for arguments, words in (
-        ((tmp_path,), "tabletop record"),
-        ((tabletop, "--layout", "x"), "write it like"),
-    ):
-        result = run(*arguments)
-        assert result.exit_code == 1
-        assert words in result.output
-        assert len(result.output.strip().splitlines()) == 1
+def test_a_table_for_people_and_one_clear_line_for_mistakes(tmp_path, tabletop):
+    shown = run(tabletop)
+    assert "boundary F1" in shown
+    assert "2 episodes" in shown
+    assert "tabletop record" in fails("eval", "segmentation", tmp_path)
+    assert "write it like" in fails("eval", "segmentation", tabletop, "--layout", "x")

@@ -153,8 +153,8 @@ def test_the_target_is_in_the_space_that_the_editor_draws_in(edits, pipelines):
     editor = DiffusersEditor.load(pipelines("Flux2KleinPipeline"), device="cpu")
     row = read_edits(edits)[0]
     place = editor._placement(row.source)
-    latents = network_inputs(editor, row.source, row.prompt, place).source
-    again = network_inputs(editor, row.source, "another prompt", place).source
+    _, latents = network_inputs(editor, row.source, row.prompt, place)
+    _, again = network_inputs(editor, row.source, "another prompt", place)
     assert torch.equal(latents, again)
     shown = editor.pipeline.image_processor.preprocess(
         torch.from_numpy(place.place(row.source).pixels.copy()).permute(2, 0, 1)[None] / 255

@@ -21,10 +21,11 @@ from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.serving.settings import Models
-from goalreel.training.rewards import FORMS, CriticReward, Marks, RewardWeights, summary
+from goalreel.training.config import RewardSettings
+from goalreel.training.rewards import FORMS, CriticReward, Marks, summary
 from goalreel.types import Candidate, Edit, Failure, PictureScores, Verdict
 
-WEIGHTS = RewardWeights()
+WEIGHTS = RewardSettings()
 ORDER, BETTER, INJECTED = (
     "Put it there.",
     "Put the red block in the blue bowl.",

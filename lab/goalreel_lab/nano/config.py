@@ -5,14 +5,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from goalreel.training.config import Count, Portion, Positive, TrainingConfig
+from goalreel.settings import Frozen
+from goalreel.training.config import Count, Portion, Positive
 from goalreel_lab.nano.training_loop import Schedule
 
 HEAD = 32
 """Width of an attention head of the nano models."""
 
 
-class NanoShape(TrainingConfig):
+class NanoShape(Frozen):
     """Size of a language agent made from scratch; the defaults make about 2.5M parameters."""
 
     hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 160
@@ -25,7 +26,7 @@ class NanoShape(TrainingConfig):
     """Every picture is brought to about `side` x `side` pixels: 64 tokens at 128."""
 
 
-class EditorShape(TrainingConfig):
+class EditorShape(Frozen):
     """Sizes of the pipeline's parts."""
 
     size: Count = 128
@@ -102,7 +103,7 @@ class DenoiserTraining(Schedule):
     """Weight of the cells that an explicit edit changes; terse rows have none (see `Edits.weights`)."""
 
 
-class EditorConfig(TrainingConfig):
+class EditorConfig(Frozen):
     """Configuration of `goalreel train editor` for the nano editor."""
 
     data: Path | None = None

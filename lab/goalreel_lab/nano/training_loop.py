@@ -14,14 +14,15 @@ from torch.utils.tensorboard import SummaryWriter
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
-from goalreel.training.config import Count, Portion, Positive, TrainingConfig
+from goalreel.settings import Frozen
+from goalreel.training.config import Count, Portion, Positive
 from goalreel.training.optim import Muon
 from goalreel.training.run import processes
 
 CHECKPOINT = "checkpoint.pt"
 
 
-class Schedule(TrainingConfig):
+class Schedule(Frozen):
     """Length and pace of one trainer's run."""
 
     steps: Count
