@@ -200,7 +200,8 @@ def test_terse_orders_leave_something_open_and_an_explicit_one_says_from_where_t
     goal = SubGoal(kind, "red block", "blue bowl")
     assert explicit(goal, before, after, "Mind this.") == (
         f"{goal.text[0].upper()}{goal.text[1:]}. Mind this. "
-        "It goes from the back far left to the front right. Leave the blue bowl, the table, the camera and the light as they are."
+        "It goes from the back far left to the front right. "
+        "Leave the blue bowl, the table, the camera and the light as they are."
     )
 
 

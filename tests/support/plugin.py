@@ -7,6 +7,7 @@ import re
 import signal
 import ssl
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -41,56 +42,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST = (
-    "test_colcon.py",
-    "test_tutorials.py",
-    "test_pages.py",
-    "test_review_browser.py",
-    "test_node_lifecycle.py",
-    "test_policies.py",
-    "test_health.py",
-    "test_report_browser.py",
-    "test_diffusers_editor.py",
-    "test_dead_node.py",
-    "test_tutorial_ros.py",
-    "test_lerobot_camera.py",
-    "test_review_api.py",
-    "test_liveliness.py",
-    "test_lerobot_ways.py",
-    "test_rrd_node.py",
-    "test_smoke.py",
-    "test_layout.py",
-    "test_serve_cli.py",
-    "test_example.py",
-    "test_editor_lora.py",
-    "test_nano.py",
-    "test_node_tasks.py",
-    "test_rollout.py",
-    "test_bags_kill.py",
-    "test_hf_chat.py",
-    "test_node_camera.py",
-    "test_client.py",
-    "test_serve_fuzz.py",
-    "test_plugins.py",
-    "test_hf_decoder.py",
-    "test_write_text.py",
-    "test_streaming.py",
-    "test_export_groot.py",
-    "test_doctor.py",
-    "test_annotate.py",
-    "test_mend.py",
-    "test_published_runs.py",
-    "test_predict.py",
-    "test_bags.py",
-    "test_corpus.py",
-    "test_rosetta_contract.py",
-    "test_write_dataset.py",
-    "test_write_broken.py",
-    "test_report.py",
-    "test_model_failures.py",
-    "test_label_forms.py",
-)
-
 
 def pytest_configure(config: pytest.Config) -> None:
     from support.processes import Started
@@ -100,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is long, and put the longest files first: at the end, one worker would wait for the others.
+    """Mark what is long, and put its files first: at the end, one worker would wait for the others.
 
     `python dev/long_tests.py` writes the list of long tests from the times of `make test`.
     """
@@ -110,8 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
         if _is_laboratorys(item.path):
             item.add_marker(pytest.mark.lab)
-    place = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    count = Counter(name.partition("::")[0] for name in long)
+    items.sort(key=lambda item: -count[item.nodeid.partition("::")[0]])
 
 
 LAB = re.compile(r"^pytestmark = .*\bpytest\.mark\.lab\b", re.MULTILINE)

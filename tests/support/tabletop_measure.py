@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from goalreel.tabletop.env import Tabletop, teleport
 from goalreel.tabletop.expert import PHASES, Move, Policy, pick_and_place, rollout
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.readback import read_back, shown
-from goalreel.tabletop.scene import KINDS, SceneLayout, SubGoal, is_bowl, shows
+from goalreel.tabletop.scene import KINDS, SubGoal, is_bowl, shows
 
 
 @dataclass(frozen=True)
@@ -54,51 +54,32 @@ def random_actions(seed: int) -> Policy:
 
 
 @dataclass
-class Tally:
-    """How often a question was answered rightly, by what the right answer was."""
-
-    true: int = 0
-    right_true: int = 0
-    false: int = 0
-    right_false: int = 0
-
-    def add(self, truth: bool, answer: bool) -> None:
-        if truth:
-            self.true += 1
-            self.right_true += answer
-        else:
-            self.false += 1
-            self.right_false += not answer
-
-    @property
-    def accuracy(self) -> float:
-        """Mean of the accuracies on true and on false questions, 0-1."""
-        return (self.right_true / max(self.true, 1) + self.right_false / max(self.false, 1)) / 2
-
-
-@dataclass
 class Reading:
-    """`goals`: does the picture show the sub-goal, asked before (no) and after (yes) it is reached.
-    `predicates`: every predicate of every pair of objects, borderline ones included. `errors`: m, a block.
-    """
+    """Answers by what the right one was. `goals`: does the picture show the sub-goal, asked before (no) and
+    after (yes) it is reached. `predicates`: every predicate of every pair of objects, borderline ones
+    included. `errors`: m, a block."""
 
-    goals: Tally
-    predicates: Tally
-    errors: list[float]
+    goals: dict[bool, list[bool]] = field(default_factory=lambda: {True: [], False: []})
+    predicates: dict[bool, list[bool]] = field(default_factory=lambda: {True: [], False: []})
+    errors: list[float] = field(default_factory=list)
     missing: int = 0
+
+
+def right(answers: dict[bool, list[bool]]) -> tuple[float, float]:
+    """Compute the shares of right answers where yes is right, and where no is."""
+    return float(np.mean(answers[True])), float(1 - np.mean(answers[False]))
 
 
 def measure_reading(
     seeds: Iterable[int],
     size: int = 128,
-    camera: str = "front",
     change: Callable[[np.ndarray], np.ndarray] = lambda picture: picture,
 ) -> Reading:
     """Teleport through every episode, read every state's picture back, compare with the layout itself.
 
     `change` alters a picture before it is read, as an encoder or an editor would.
     """
-    reading = Reading(Tally(), Tally(), [])
+    reading = Reading()
     for seed in seeds:
         episode = sample_episode(seed)
         with Tabletop(episode.scene) as env:
@@ -106,18 +87,16 @@ def measure_reading(
                 for reached in (False, True):
                     if reached:
                         teleport(env, goal)
-                    found = read_back(change(env.render(camera, size)), episode.scene, camera)
-                    reading.goals.add(reached, shown(found, goal))
-                _compare(reading, env.layout(), found)
+                    found = read_back(change(env.render("front", size)), episode.scene)
+                    reading.goals[reached].append(shown(found, goal))
+                truth = env.layout()
+                for asked in questions(truth):
+                    reading.predicates[shows(truth, asked)].append(shown(found, asked))
+                seen = [name for name in truth if name in found]
+                reading.missing += len(truth) - len(seen)
+                blocks = [name for name in seen if not is_bowl(name)]
+                reading.errors += [float(np.linalg.norm(truth[n] - found[n])) for n in blocks]
     return reading
-
-
-def _compare(reading: Reading, truth: SceneLayout, found: SceneLayout) -> None:
-    for goal in questions(truth):
-        reading.predicates.add(shows(truth, goal), shown(found, goal))
-    seen = [name for name in truth if name in found]
-    reading.missing += len(truth) - len(seen)
-    reading.errors += [float(np.linalg.norm(truth[n] - found[n])) for n in seen if not is_bowl(n)]
 
 
 def questions(names: Iterable[str]) -> Iterator[SubGoal]:
