@@ -119,14 +119,9 @@ def test_rows_say_what_is_true_in_a_critics_words(rows):
 
 
 @pytest.mark.lab
-def test_live_rows_follow_from_their_seed_and_keep_out_what_is_held_out(rows):
+def test_live_rows_follow_from_their_seed_look_as_variety_says_and_keep_out_what_is_held_out(rows):
     assert list(live_rows(SOME[2:3], 64)) == [r for r in rows if r.origin.seed == SOME[2]]
     hidden_from_training = [s for s in range(120) if held_out(sample_episode(s).goals)][:5]
     assert list(live_rows(hidden_from_training, 64)) == []
-
-
-@pytest.mark.lab
-def test_live_rows_look_as_variety_says():
     views = {row.origin.seed: row.origin.view for row in live_rows(SOME[:3], 64, variety=1.0)}
-    assert views
-    assert views == {seed: view_of(seed, 1.0) for seed in views}
+    assert views == {seed: view_of(seed, 1.0) for seed in views} != {}

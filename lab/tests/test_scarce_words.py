@@ -44,30 +44,24 @@ def told(features, arm):
     return rows < WORDED, spoken, right, inputs[SUBGOAL].flatten(1).any(1)
 
 
-def test_words_are_only_told_where_there_are_some(features):
+def test_each_arm_is_told_words_and_shown_goals_where_its_name_says(features):
     worded, spoken, right, lit = told(features, "mix")
     assert (spoken == worded).all()
     assert right[spoken].all()
     assert not lit.any()
-
-
-def test_goal_images_are_everywhere_and_left_out_only_beside_words(features):
     worded, spoken, right, lit = told(features, "goals")
     assert not spoken[~worded].any()
     assert lit[~worded].all()
     assert right[spoken].all()
     assert 0.45 < spoken[worded].float().mean() < 0.7
     assert 0.75 < lit[worded].float().mean() < 0.95
-    assert (spoken | lit).all()
-
-
-def test_an_automatic_annotator_is_wrong_in_39_of_100_and_always_in_the_same(features):
+    assert (spoken | lit).all(), "goals are left out beside words only"
     worded, spoken, right, lit = told(features, "auto")
     assert spoken.all()
     assert right[worded].all()
     assert not lit.any()
     by_sample = right.view(10, SAMPLES)
-    assert (by_sample == by_sample[0]).all()
+    assert (by_sample == by_sample[0]).all(), "an automatic annotator is always wrong in the same"
     assert 0.28 < (~right[~worded]).float().mean() < 0.5
 
 

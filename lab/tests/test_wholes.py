@@ -61,39 +61,27 @@ def test_every_episode_has_a_right_end_and_a_wrong_one(rows):
     assert {row.mistake for row in right} == {None}
     assert {row.mistake for row in wrong} <= {*FAULTS, *UNDERWAY, "undone"}
     assert len({row.mistake for row in wrong}) > 2
+    again = rows[0].origin.seed
+    assert list(whole_rows([again])) == [row for row in rows if row.origin.seed == again]
+    assert list(whole_rows(TRAINING, 64)) == []
+
+
+@pytest.mark.lab
+def test_the_question_tells_every_state_and_the_reply_what_the_picture_shows(rows):
     for row in rows:
         assert row.verdict.success == (row.mistake is None) == row.verdict.reasoning.endswith(DONE)
         assert row.verdict.refined_prompt is None
         assert row.candidate != row.source
-
-
-@pytest.mark.lab
-def test_the_question_tells_every_state_and_the_task(rows):
-    for row in rows:
         episode = sample_episode(row.origin.seed)
-        states = [state_of(goal) for goal in episode.goals]
-        assert row.instruction == whole_state(episode.instruction, states)
+        assert row.instruction == whole_state(episode.instruction, [state_of(goal) for goal in episode.goals])
         (_, asked), _ = verdict_lesson(row)
         text = "".join(part for part in asked.parts if isinstance(part, str))
         assert f"Wanted state: {row.instruction}" in text
         assert f"Prompt given to the editor: {episode.instruction}" in text
-
-
-@pytest.mark.lab
-def test_what_is_said_of_a_sub_goal_is_what_its_picture_shows(rows):
-    for row in rows:
-        if AT_WORK in row.verdict.reasoning:
-            continue
-        found = read_back(row.candidate.pixels, scene_of(row))
-        for goal in sample_episode(row.origin.seed).goals:
-            assert (sentence(state_of(goal)) in row.verdict.reasoning) == shows(found, goal)
-
-
-@pytest.mark.lab
-def test_ends_follow_from_their_seed_and_keep_out_what_is_held_out(rows):
-    again = rows[0].origin.seed
-    assert list(whole_rows([again])) == [row for row in rows if row.origin.seed == again]
-    assert list(whole_rows(TRAINING, 64)) == []
+        if AT_WORK not in row.verdict.reasoning:
+            found = read_back(row.candidate.pixels, scene_of(row))
+            for goal in episode.goals:
+                assert (sentence(state_of(goal)) in row.verdict.reasoning) == shows(found, goal)
 
 
 def test_a_task_is_done_when_every_sub_goal_holds():
@@ -122,13 +110,10 @@ def test_a_fault_is_told_where_its_sub_goal_has_its_turn(now, said):
     assert verdict.refined_prompt is None
 
 
-def test_of_several_sub_goals_of_one_block_the_last_counts():
+def test_of_several_sub_goals_of_one_block_the_last_counts_and_the_arm_at_work_before_all():
     undone = SubGoal("inside", RED, OTHER)
     assert judged(ENDED, (undone, INSIDE, BESIDE)).success
     assert not judged(ENDED, (INSIDE, undone, BESIDE)).success
-
-
-def test_while_the_arm_is_at_work_nothing_else_is_said():
     verdict = judged(ENDED, away=False, held=(RED,))
     assert not verdict.success
     assert verdict.reasoning.endswith(f"blue bowl c6 r8 stays. {AT_WORK}")

@@ -1,7 +1,5 @@
-"""What names claim of a tabletop episode, and recordings as strangers make them."""
+"""What names claim of a tabletop episode, and which of them a simulator contradicts."""
 
-import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,22 +9,21 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from support.tabletop_variants import VARIANTS, vary
+
+from dataclasses import replace
 
 from goalreel.image import Image
-from goalreel.tabletop.grammar import sample_episode
-from goalreel.tabletop.scene import COLOURS, SubGoal
-from goalreel.tabletop.truth import TrueEpisode, TrueSegment, Truth, read_truth, write_truth
+from goalreel.tabletop.scene import SubGoal
+from goalreel.tabletop.truth import TrueEpisode, TrueSegment
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Verdict
 from goalreel_lab.bench.job import measure_verified, observed_truth
 from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import walk
 from goalreel_lab.bench.written_names import EpisodeTruth, grasp_events
-from goalreel_lab.written_names import Contact, WrittenName, untruth
+from goalreel_lab.written_names import ClaimCounts, Contact, NameClaim, WrittenName, claim_counts, untruth
 
 SEED = 30
 """The first of one goal whose instruction begins with `put the`."""
-EPISODE = sample_episode(SEED)
 
 
 def truth(tmp_path: Path) -> EpisodeTruth:
@@ -41,26 +38,21 @@ def truth(tmp_path: Path) -> EpisodeTruth:
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table(columns | {"predicates": predicates.tolist()}), path)
     segments = (segment("red block", 0, 30), segment("blue block", 30, 60))
-    true = TrueEpisode(
-        seed=SEED, split="train", instruction="", missions=("inside",) * 2, segments=segments, success=True
-    )
+    missions = {"missions": ("inside",) * 2, "segments": segments}
+    true = TrueEpisode(seed=SEED, split="train", instruction="", success=True, **missions)
     read = EpisodeTruth.read(path, 0, true)
     names = frozenset({"red block", "blue block", "green block", "red bowl"})
     return EpisodeTruth(names, read.goals, read.holds, read.contacts)
 
 
 def segment(block: str, start: int, end: int) -> TrueSegment:
-    text = f"put the {block} in the red bowl"
-    return TrueSegment(
-        kind="inside",
-        object=block,
-        target="red bowl",
-        text=text,
-        start=start,
-        end=end,
-        success=True,
-        mission=0,
-    )
+    goal = {
+        "kind": "inside",
+        "object": block,
+        "target": "red bowl",
+        "text": f"put the {block} in the red bowl",
+    }
+    return TrueSegment(**goal, start=start, end=end, success=True, mission=0)
 
 
 def test_truth_is_read_from_the_columns(tmp_path):
@@ -103,9 +95,8 @@ def observed(name: str, frame: int, recorded: bool = True) -> StoryboardStep:
     verdict = Verdict(success=True, pictures_only=True)
     attempt = Attempt(prompt=name, seed=0, image=image, verdict=verdict)
     step = Step(name=name, instruction=name, prompt=name)
-    return StoryboardStep(
-        step=step, attempts=(attempt,), status="observed" if recorded else "unverified", chosen=0
-    )
+    status = "observed" if recorded else "unverified"
+    return StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
 
 
 @pytest.mark.parametrize(
@@ -149,58 +140,40 @@ def test_of_verified_pictures_those_that_do_not_show_their_step_count():
     assert values(board(before, success=False)) == [0, None, None]
 
 
-def recording(root: Path) -> Path:
-    """A recording without pictures of one frame."""
-    columns = {
-        "observation.state": [[0.0, 0.06]],
-        "action": [[0.0, -1.0]],
-        "episode_index": [0],
-        "task_index": [0],
-        "language_persistent": [""],
-        "language_events": [""],
-    }
-    (root / "data/chunk-000").mkdir(parents=True)
-    (root / "meta/episodes/chunk-000").mkdir(parents=True)
-    pq.write_table(pa.table(columns), root / "data/chunk-000/file-000.parquet")
-    tasks = pa.table({"task_index": [0], "task": [EPISODE.instruction]})
-    pq.write_table(tasks, root / "meta/tasks.parquet")
-    episodes = pa.table({"episode_index": [0], "tasks": [[EPISODE.instruction]]})
-    pq.write_table(episodes, root / "meta/episodes/chunk-000/file-000.parquet")
-    features = {name: {} for name in columns}
-    (root / "meta/info.json").write_text(json.dumps({"features": features}))
-    (root / "meta/stats.json").write_text(json.dumps(features))
-    true = TrueEpisode(
-        seed=SEED, split="train", instruction=EPISODE.instruction, missions=(), segments=(), success=True
-    )
-    write_truth(root, Truth(phases=(), episodes=(true,)))
-    return root
+# -- untrue words: what a simulator contradicts, and what it does not
+
+RED, BLUE = frozenset({"red"}), frozenset({"blue"})
+TOUCHES = [Contact("red", 20, 40), Contact("blue", 70, 90)]
 
 
-def test_a_variant_has_other_numbers_names_and_words_and_no_true_rows(tmp_path):
-    root = recording(tmp_path / "in")
-    assert vary(root, tmp_path / "mirrored", VARIANTS["mirrored"]) == [0]
-    table = pq.read_table(tmp_path / "mirrored/data/chunk-000/file-000.parquet")
-    np.testing.assert_allclose(table["observation.state"].to_pylist(), [[0.0, 0.02]], atol=1e-6)
-    assert table["action"].to_pylist() == [[0.0, 1.0]]
-    assert "language_persistent" not in table.column_names
-    vary(root, tmp_path / "renamed", VARIANTS["renamed"])
-    renamed = pq.read_schema(tmp_path / "renamed/data/chunk-000/file-000.parquet").names
-    assert {"state", "actions"} < set(renamed)
-    features = json.loads((tmp_path / "renamed/meta/info.json").read_text())["features"]
-    assert set(features) == set(renamed)
-    vary(root, tmp_path / "home", VARIANTS["then_home"])
-    text = f"{EPISODE.instruction}, then go home"
-    assert pq.read_table(tmp_path / "home/meta/tasks.parquet")["task"].to_pylist() == [text]
-    assert read_truth(tmp_path / "home").episodes[0].instruction == text
+def name(claim: NameClaim, start: int, end: int) -> WrittenName:
+    return WrittenName("...", Segment(start=start, end=end), claim)
 
 
-@pytest.mark.parametrize("name", ["other_object", "absent_object", "other_order"])
-def test_wrong_words_differ_from_what_is_done(name):
-    words = [(e, VARIANTS[name].words(e)) for e in map(sample_episode, range(30))]
-    asked = [(e, text) for e, text in words if text is not None]
-    assert len(asked) > 3
-    assert all(text.lower() != e.instruction.lower() for e, text in asked)
-    for episode, text in asked:
-        names = {b.name for b in (*episode.scene.blocks, *episode.scene.bowls)}
-        absent = set(re.findall(r"[a-z]+ (?:block|bowl)\b", text)) & {f"{c} block" for c in COLOURS} - names
-        assert bool(absent) == (name == "absent_object")
+@pytest.mark.parametrize(
+    ("claim", "span", "why"),
+    [
+        (NameClaim(RED, held=True), (0, 22), None),
+        (NameClaim(RED, held=True), (0, 12), "nothing touched"),
+        (NameClaim(RED, held=True), (0, 50), "not held"),
+        (NameClaim(BLUE, held=True), (0, 22), "another object"),
+        (NameClaim(RED, holds=lambda frame: frame >= 40), (22, 60), None),
+        (NameClaim(RED, holds=lambda frame: frame >= 40), (22, 42), None),
+        (NameClaim(RED, holds=lambda frame: frame >= 50), (22, 45), "relation"),
+        (NameClaim(None), (0, 50), None),
+        (NameClaim(None), (45, 60), "nothing touched"),
+        (NameClaim(frozenset()), (0, 50), "no such object"),
+        (NameClaim(None, contact=False), (45, 60), None),
+        (NameClaim(None, contact=False), (0, 60), "touched"),
+    ],
+)
+def test_a_name_is_untrue_where_the_simulator_contradicts_it(claim, span, why):
+    assert untruth(name(claim, *span), TOUCHES, slack=5) == why
+
+
+def test_a_contact_is_covered_by_a_true_name_of_its_object():
+    grasp, wrong = name(NameClaim(RED, held=True), 0, 22), name(NameClaim(RED), 60, 100)
+    assert claim_counts([grasp, wrong], TOUCHES, slack=5) == ClaimCounts(2, 1, 2, 1)
+    right = replace(wrong, claim=NameClaim(BLUE))
+    assert claim_counts([grasp, right], TOUCHES, slack=5) == ClaimCounts(2, 0, 2, 2)
+    assert claim_counts([], TOUCHES, slack=5) == ClaimCounts(0, 0, 2, 0)

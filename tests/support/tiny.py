@@ -14,6 +14,12 @@ SENTENCES = (
     '{"previous_step_success": true, "refine_prompt": "lift the block higher"}',
 )
 
+VISION = {
+    **{"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2},
+    **{"image_size": 64, "patch_size": 16},
+}
+"""The tower of models that see a picture at one size."""
+
 
 def tokenizer(
     special: tuple[str, ...] = SPECIAL,
@@ -36,21 +42,23 @@ def tokenizer(
     return made
 
 
-def _qwen_parts(patch: int) -> dict:
+ROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5]}
+PATCHES = {"patch_size": 8, "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 128}
+"""Of Qwen's towers, whose pictures have any size."""
+
+
+def _qwen_parts() -> dict:
     made = tokenizer(image=PICTURE)
     still = {
-        "patch_size": patch,
+        "patch_size": 8,
         "merge_size": 2,
         "temporal_patch_size": 2,
         "size": {"shortest_edge": 32**2, "longest_edge": 160**2},
         "image_mean": [0.5] * 3,
         "image_std": [0.5] * 3,
     }
-    return {
-        "tokenizer": made,
-        "image_processor": hf.Qwen2VLImageProcessor(**still),
-        "chat_template": made.chat_template,
-    }
+    image_processor = hf.Qwen2VLImageProcessor(**still)
+    return {"tokenizer": made, "image_processor": image_processor, "chat_template": made.chat_template}
 
 
 def _save(model: hf.PreTrainedModel, processor: hf.ProcessorMixin, path: Path) -> Path:
@@ -102,26 +110,11 @@ def _text(vocabulary: int, **more: object) -> dict:
 def tiny_vlm(path: Path, *, seed: int = 0) -> Path:
     """A `Qwen3VLForConditionalGeneration` of about a million parameters, the published agents' class."""
     torch.manual_seed(seed)
-    parts = _qwen_parts(patch=8)
+    parts = _qwen_parts()
     made = parts["tokenizer"]
-    rope = {
-        "rope_type": "default",
-        "rope_theta": 10000.0,
-        "mrope_section": [6, 5, 5],
-        "mrope_interleaved": True,
-    }
-    vision = {
-        "depth": 3,
-        "hidden_size": 96,
-        "intermediate_size": 192,
-        "num_heads": 3,
-        "patch_size": 8,
-        "spatial_merge_size": 2,
-        "temporal_patch_size": 2,
-        "out_hidden_size": 128,
-        "num_position_embeddings": 400,
-        "deepstack_visual_indexes": [1],
-    }
+    rope = {**ROPE, "mrope_interleaved": True}
+    vision = {"depth": 3, "hidden_size": 96, "intermediate_size": 192, "num_heads": 3, **PATCHES}
+    vision |= {"num_position_embeddings": 400, "deepstack_visual_indexes": [1]}
     text = _text(len(made), head_dim=32, rope_parameters=rope)
     config = hf.Qwen3VLConfig(text_config=text, vision_config=vision, **qwen_ids(made))
     video = hf.Qwen3VLVideoProcessor(patch_size=8, merge_size=2, temporal_patch_size=2)
@@ -132,22 +125,11 @@ def tiny_vlm(path: Path, *, seed: int = 0) -> Path:
 def tiny_qwen25_vl(path: Path) -> Path:
     """The class of Qwen2.5-VL, with its windowed vision attention."""
     torch.manual_seed(0)
-    parts = _qwen_parts(patch=8)
+    parts = _qwen_parts()
     made = parts["tokenizer"]
-    rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5]}
-    vision = {
-        "depth": 2,
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_heads": 2,
-        "patch_size": 8,
-        "spatial_merge_size": 2,
-        "temporal_patch_size": 2,
-        "out_hidden_size": 128,
-        "window_size": 32,
-        "fullatt_block_indexes": [1],
-    }
-    text = _text(len(made), rope_parameters=rope)
+    vision = {"depth": 2, "hidden_size": 64, "intermediate_size": 128, "num_heads": 2, **PATCHES}
+    vision |= {"window_size": 32, "fullatt_block_indexes": [1]}
+    text = _text(len(made), rope_parameters=ROPE)
     config = hf.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **qwen_ids(made))
     video = hf.Qwen2VLVideoProcessor(patch_size=8, merge_size=2, temporal_patch_size=2)
     processor = hf.Qwen2_5_VLProcessor(**parts, video_processor=video)
@@ -161,17 +143,9 @@ def tiny_idefics3(path: Path) -> Path:
     made = tokenizer(special, image="<image>")
     still = hf.Idefics3ImageProcessor(size={"longest_edge": 128}, max_image_size={"longest_edge": 64})
     processor = hf.Idefics3Processor(still, made, image_seq_len=4, chat_template=made.chat_template)
-    vision = {
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "image_size": 64,
-        "patch_size": 16,
-    }
     config = hf.Idefics3Config(
         text_config={"model_type": "llama", **_text(len(made))},
-        vision_config=vision,
+        vision_config=VISION,
         scale_factor=2,
         image_token_id=made.convert_tokens_to_ids("<image>"),
         pad_token_id=made.pad_token_id,
@@ -190,16 +164,8 @@ def tiny_smolvlm(path: Path) -> Path:
         "global_image_token": "<global-img>",
     }
     made = tokenizer((*SPECIAL[:3], *named.values()), image="<image>", named=named)
-    vision = {
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "image_size": 64,
-        "patch_size": 16,
-    }
     text = {"model_type": "llama", **_text(len(made))}
-    hf.SmolVLMConfig(text_config=text, vision_config=vision, scale_factor=2).save_pretrained(path)
+    hf.SmolVLMConfig(text_config=text, vision_config=VISION, scale_factor=2).save_pretrained(path)
     hf.Idefics3Processor(hf.Idefics3ImageProcessor(), made, image_seq_len=4).save_pretrained(path)
     return path
 
@@ -217,18 +183,10 @@ def tiny_llava(path: Path) -> Path:
         num_additional_image_tokens=1,
         chat_template=made.chat_template,
     )
-    vision = {
-        "model_type": "clip_vision_model",
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "image_size": 32,
-        "patch_size": 8,
-    }
+    vision = {**VISION, "model_type": "clip_vision_model", "image_size": 32, "patch_size": 8}
     config = hf.LlavaConfig(
         text_config={"model_type": "llama", **_text(len(made))},
-        vision_config=vision,
+        vision_config=vision | {"num_hidden_layers": 3},
         image_token_id=made.convert_tokens_to_ids("<image>"),
     )
     return _save(hf.LlavaForConditionalGeneration(config), processor, path)

@@ -17,6 +17,12 @@ from tokenizers import pre_tokenizers
 from torch import nn
 
 HIDDEN = 32
+TINY = {"hidden_size": HIDDEN, "intermediate_size": HIDDEN, "num_hidden_layers": 1, "num_attention_heads": 2}
+VAE = {
+    **{"down_block_types": ("DownEncoderBlock2D",) * 4, "up_block_types": ("UpDecoderBlock2D",) * 4},
+    **{"block_out_channels": (8,) * 4, "layers_per_block": 1, "norm_num_groups": 4, "sample_size": 64},
+    "mid_block_add_attention": False,
+}
 QWEN_SPECIAL = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -62,10 +68,7 @@ def clip_text() -> transformers.CLIPTextModel:
     return transformers.CLIPTextModel(
         transformers.CLIPTextConfig(
             vocab_size=len(tokenizer),
-            hidden_size=HIDDEN,
-            intermediate_size=HIDDEN,
-            num_hidden_layers=1,
-            num_attention_heads=2,
+            **TINY,
             bos_token_id=0,
             eos_token_id=1,
             pad_token_id=1,
@@ -85,10 +88,7 @@ def qwen_vl() -> transformers.Qwen2_5_VLForConditionalGeneration:
     config = transformers.Qwen2_5_VLConfig(
         text_config={
             "vocab_size": 300,
-            "hidden_size": HIDDEN,
-            "intermediate_size": HIDDEN,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
+            **TINY,
             "num_key_value_heads": 2,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
             "pad_token_id": 0,
@@ -124,16 +124,10 @@ def qwen_processor() -> transformers.Qwen2VLProcessor:
 
 def vae_kl(latent_channels: int = 16) -> diffusers.AutoencoderKL:
     return diffusers.AutoencoderKL(
-        down_block_types=("DownEncoderBlock2D",) * 4,
-        up_block_types=("UpDecoderBlock2D",) * 4,
-        block_out_channels=(8,) * 4,
-        layers_per_block=1,
+        **VAE,
         latent_channels=latent_channels,
-        norm_num_groups=4,
-        sample_size=64,
         shift_factor=0.1,
         scaling_factor=0.5,
-        mid_block_add_attention=False,
         use_quant_conv=latent_channels == 4,
         use_post_quant_conv=latent_channels == 4,
     )
@@ -144,16 +138,7 @@ def flow(**options: object) -> diffusers.FlowMatchEulerDiscreteScheduler:
 
 
 def flux2_klein(layers: int, heads: int) -> diffusers.DiffusionPipeline:
-    vae = diffusers.AutoencoderKLFlux2(
-        down_block_types=("DownEncoderBlock2D",) * 4,
-        up_block_types=("UpDecoderBlock2D",) * 4,
-        block_out_channels=(8,) * 4,
-        layers_per_block=1,
-        latent_channels=4,
-        norm_num_groups=4,
-        sample_size=64,
-        mid_block_add_attention=False,
-    )
+    vae = diffusers.AutoencoderKLFlux2(**VAE, latent_channels=4)
     # The default call reads hidden states 9, 18 and 27.
     text = transformers.Qwen3ForCausalLM(
         transformers.Qwen3Config(
@@ -254,10 +239,7 @@ def longcat(layers: int, heads: int) -> diffusers.DiffusionPipeline:
 
 def chronoedit(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     vision = transformers.CLIPVisionConfig(
-        hidden_size=HIDDEN,
-        intermediate_size=HIDDEN,
-        num_hidden_layers=2,
-        num_attention_heads=2,
+        **TINY | {"num_hidden_layers": 2},
         image_size=28,
         patch_size=14,
     )
