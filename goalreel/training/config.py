@@ -128,6 +128,9 @@ class AgentConfig(Frozen):
         settings = self.model_extra or {}
         if ("max_steps" in settings) == ("num_train_epochs" in settings):
             raise ValueError("give either max_steps or num_train_epochs")
+        for name in ("per_device_train_batch_size", "gradient_accumulation_steps"):
+            if not isinstance(count := settings.get(name, 1), int) or count < 1:
+                raise ValueError(f"{name}: give a whole number from 1 on")
         if settings.get("lr_scheduler_type") == "warmup_stable_decay" and "num_decay_steps" not in str(
             settings.get("lr_scheduler_kwargs")
         ):

@@ -161,7 +161,7 @@ def _arguments(config: SftConfig, out: Path) -> SFTConfig:
         out,
         {"lr_scheduler_type": "cosine"},
         per_device_eval_batch_size=config.trainer.get("per_device_train_batch_size", 8),
-        dataloader_persistent_workers=config.trainer.get("dataloader_num_workers", 0) > 0,
+        dataloader_persistent_workers=bool(config.trainer.get("dataloader_num_workers")),
         prediction_loss_only=True,
         remove_unused_columns=False,
         dataset_kwargs={"skip_prepare_dataset": True},
