@@ -63,7 +63,6 @@ def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_defa
         ({"per_device_train_batch_size": 300}, "rows do not fill a rollout of 100"),
         ({"reward": {"accuracy": 0, "step": 0}}, "both 0"),
         ({"max_steps": "many"}, "max_steps: Input should be a valid integer"),
-        ({"scale_rewards": "row"}, "Invalid value for scale_rewards: row"),
         ({"per_device_train_batch_size": 0}, "per_device_train_batch_size: give a whole number from 1 on"),
     ],
 )
