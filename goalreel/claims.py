@@ -12,7 +12,7 @@ from goalreel.terms import ROLES, Role
 
 if TYPE_CHECKING:
     from goalreel.details import Detail
-    from goalreel.types import Step, Storyboard, StoryboardStep
+    from goalreel.types import Storyboard, StoryboardStep
 
 type ClaimName = Literal["when", "what", "looks", "came_off"]
 CLAIM_NAMES: tuple[ClaimName, ...] = ("when", "what", "looks", "came_off")
@@ -73,10 +73,12 @@ class Claims(Frozen):
 
     def named(self, makers: Makers) -> "Claims":
         """The same with the names of models in the place of `unknown`."""
-        claims: dict[str, Claim] = {
-            name: _named(claim, makers.get("editor" if name == "looks" else "planner"), makers.get("critic"))
-            for name, claim in self.items()
-        }
+        claims: dict[str, Claim] = {}
+        for name, claim in self.items():
+            by, checked = makers.get("editor" if name == "looks" else "planner"), makers.get("critic")
+            named = {"by": by if claim.by == UNKNOWN else None}
+            named |= {"checked": checked if claim.checked == UNKNOWN else None}
+            claims[name] = claim.model_copy(update={key: who for key, who in named.items() if who})
         return self.model_copy(update=claims)
 
     def by_person(self, made: Collection[ClaimName], checked: Collection[ClaimName]) -> "Claims":
@@ -89,16 +91,6 @@ class Claims(Frozen):
             if name in made or name in checked
         }
         return self.model_copy(update=claims)
-
-
-def _named(claim: Claim, maker: str | None, checker: str | None) -> Claim:
-    by = maker if maker and claim.by == UNKNOWN else claim.by
-    checked = checker if checker and claim.checked == UNKNOWN else claim.checked
-    return (
-        claim
-        if (by, checked) == (claim.by, claim.checked)
-        else claim.model_copy(update={"by": by, "checked": checked})
-    )
 
 
 def claims_of(step: "StoryboardStep") -> Claims:
@@ -138,18 +130,13 @@ def makers(name_of: Callable[[Role], object]) -> Makers:
 
 def attributed(board: "Storyboard", names: Makers) -> "Storyboard":
     """The storyboard with models' names (`makers`) in claims and details, where these are `unknown`."""
-    steps = tuple(
-        step.model_copy(update={"claims": step.claims.named(names), "step": _with_named_details(step, names)})
-        for step in board.steps
-    )
-    return board.model_copy(update={"steps": steps})
-
-
-def _with_named_details(step: "StoryboardStep", names: Makers) -> "Step":
-    details = step.step.details
-    if details is None:
-        return step.step
-    return step.step.model_copy(update={"details": details.named(names.get("planner"))})
+    steps: list[StoryboardStep] = []
+    for step in board.steps:
+        inner, details = step.step, step.step.details
+        if details is not None:
+            inner = inner.model_copy(update={"details": details.named(names.get("planner"))})
+        steps.append(step.model_copy(update={"claims": step.claims.named(names), "step": inner}))
+    return board.model_copy(update={"steps": tuple(steps)})
 
 
 def has_unknown(board: "Storyboard") -> bool:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 from goalreel.concurrency import call_in_thread
 from goalreel.errors import BackendError, InputError
@@ -230,13 +230,11 @@ def _call(ask: Ask, stage: Stage, requests: list[Request]) -> Sequence[Answer]:
 
 def run_trajectory[Result](trajectory: Trajectory[Result], ask: Ask) -> Result:
     """Run one trajectory of the loop to its end, one request at a time. What `ask` raises is raised here."""
-    try:
-        request = next(trajectory)
-        while True:
-            (answer,) = ask(stage_of(request), [request])
-            request = trajectory.send(answer)
-    except StopIteration as end:
-        return end.value
+    request, result = _send(trajectory, None)
+    while request is not None:
+        (answer,) = ask(stage_of(request), [request])
+        request, result = _send(trajectory, answer)
+    return cast("Result", result)
 
 
 def as_failure(stage: Stage, error: BackendError) -> Failure:
@@ -272,25 +270,23 @@ async def advance[Result](
     """Run any trajectory of the loop to its end, as `drive` does."""
     import asyncio  # takes a while, and few commands need it
 
-    step = _send(trajectory, None)
-    while not isinstance(step, _End):
-        answer = await ask(step)
+    request, result = _send(trajectory, None)
+    while request is not None:
+        answer = await ask(request)
         if observe is not None:
-            observe(step, answer)
-        # The loop measures a picture's background, for which an event loop must not stand still.
-        is_picture = isinstance(answer, Image)
-        step = await asyncio.to_thread(_send, trajectory, answer) if is_picture else _send(trajectory, answer)
-    return step.result
+            observe(request, answer)
+        if isinstance(answer, Image):  # the loop measures its background: an event loop must not stand still
+            request, result = await asyncio.to_thread(_send, trajectory, answer)
+        else:
+            request, result = _send(trajectory, answer)
+    return cast("Result", result)
 
 
-@dataclass(frozen=True)
-class _End[Result]:
-    result: Result
-
-
-def _send[Result](trajectory: Trajectory[Result], answer: Answer | None) -> Request | _End[Result]:
-    """Let the trajectory go on; None starts it. No thread can hand on a StopIteration."""
+def _send[Result](
+    trajectory: Trajectory[Result], answer: Answer | None
+) -> tuple[Request, None] | tuple[None, Result]:
+    """Let the trajectory go on; None starts it. Gives its next request, or at its end its result."""
     try:
-        return next(trajectory) if answer is None else trajectory.send(answer)
-    except StopIteration as end:
-        return _End(end.value)
+        return cast("Any", trajectory).send(answer), None
+    except StopIteration as end:  # which no thread can hand on
+        return None, end.value

@@ -6,7 +6,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -148,25 +148,26 @@ def link_or_copy(source: Path, target: Path) -> None:
 
     A symbolic link, as in a Hugging Face cache, is followed: the target never dangles.
     """
-    real = source.resolve()
-    if target.is_file() and (target.samefile(real) or _same_stamp(real, target)):
-        return
-    with atomic(target) as tmp:
-        try:
-            os.link(real, tmp)
-        except OSError as e:
-            if e.errno not in _NO_LINK:
-                raise
-            shutil.copy2(real, tmp)
+    _transfer(source, target, os.link)
 
 
 def copy(source: Path, target: Path) -> None:
     """Copy with its times; a copy of the same size and time is taken as done."""
+    _transfer(source, target, shutil.copy2)
+
+
+def _transfer(source: Path, target: Path, make: Callable[[Path, Path], object]) -> None:
     real = source.resolve()
-    if target.is_file() and _same_stamp(real, target):
+    stamps = [(s.st_size, s.st_mtime_ns) for s in (real.stat(), target.stat())] if target.is_file() else []
+    if stamps and stamps[0] == stamps[1]:
         return
     with atomic(target) as tmp:
-        shutil.copy2(real, tmp)
+        try:
+            make(real, tmp)
+        except OSError as e:
+            if make is shutil.copy2 or e.errno not in _NO_LINK:
+                raise
+            shutil.copy2(real, tmp)
 
 
 def files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
@@ -210,11 +211,6 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _same_stamp(a: Path, b: Path) -> bool:
-    first, second = a.stat(), b.stat()
-    return (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns)
-
-
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -242,12 +238,13 @@ def append_lines(path: Path, data: bytes, size: int) -> None:
     """
     with disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = not path.exists()
+        new, end = not path.exists(), size
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.ftruncate(handle, size)
             try:
-                _write(handle, data, size)
+                while size_written := os.pwrite(handle, data, end):
+                    data, end = data[size_written:], end + size_written
                 os.fsync(handle)
             except OSError:
                 os.ftruncate(handle, size)
@@ -255,17 +252,7 @@ def append_lines(path: Path, data: bytes, size: int) -> None:
         finally:
             os.close(handle)
         if new:
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-
-
-def _write(handle: int, data: bytes, offset: int) -> None:
-    while data:
-        written = os.pwrite(handle, data, offset)
-        data, offset = data[written:], offset + written
+            _sync(path.parent)
 
 
 MAX_BYTES = 64 * 1024

@@ -6,7 +6,7 @@ it never calls a model, a file or a clock. Drivers decide how requests become mo
 
 import hashlib
 from collections.abc import Callable, Generator, Sequence
-from typing import Required, TypedDict
+from typing import Any, Required, TypedDict
 
 from goalreel.image import Image
 from goalreel.terms import Background as Background
@@ -20,7 +20,6 @@ from goalreel.types import (
     Edit,
     Failure,
     Plan,
-    Registration,
     Request,
     Segment,
     Step,
@@ -224,21 +223,18 @@ def attempt(
         editor=editor,
     )
     image = _expect(Image, (yield edit))
+    made: dict[str, Any] = {"prompt": prompt, "seed": seed, "by": by}
     if isinstance(image, Failure):
-        return Attempt(prompt=prompt, seed=seed, failure=image, by=by)
-    registration: Registration | None = None
+        return Attempt(**made, failure=image)
     if source is not None and background != "ignore" and not image.recorded:
         from goalreel.registration import register  # OpenCV, which few commands need
 
-        registration, image = register(source, image, background)
-        if registration.outcome == "rejected":
+        measured, image = register(source, image, background)
+        made["registration"] = measured
+        if measured.outcome == "rejected":
             still = prompt if KEEP_STILL in prompt else f"{prompt} {KEEP_STILL}"
-            moved = Verdict(
-                success=False, reasoning=registration.line, refined_prompt=still, pictures_only=True
-            )
-            return Attempt(
-                prompt=prompt, seed=seed, image=image, verdict=moved, by=by, registration=registration
-            )
+            moved = Verdict(success=False, reasoning=measured.line, refined_prompt=still, pictures_only=True)
+            return Attempt(**made, image=image, verdict=moved)
     candidate = Candidate(
         task_id=task.id,
         step=index,
@@ -250,10 +246,8 @@ def attempt(
     )
     verdict = _expect(Verdict, (yield candidate))
     if isinstance(verdict, Failure):
-        return Attempt(
-            prompt=prompt, seed=seed, image=image, failure=verdict, by=by, registration=registration
-        )
-    return Attempt(prompt=prompt, seed=seed, image=image, verdict=verdict, by=by, registration=registration)
+        return Attempt(**made, image=image, failure=verdict)
+    return Attempt(**made, image=image, verdict=verdict)
 
 
 def attempt_seed(task_seed: int, step: int, attempt: int) -> int:

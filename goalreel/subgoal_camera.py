@@ -45,20 +45,23 @@ def in_form(
     if form == "plain":
         return goal
     if form == "bordered":
-        return _bordered(goal)
+        lines, colours = _border(*goal.shape[:2])
+        bordered = goal.copy()
+        bordered[lines] = colours
+        return bordered
     if live is None or live.shape != goal.shape:
-        misfit = (
-            "there is none" if live is None else f"{live.shape} for a goal of {goal.shape} cannot be used"
+        shape = None if live is None else live.shape
+        raise InputError(
+            f"the form {form!r} needs a live frame of the goal's shape {goal.shape}, got {shape}"
         )
-        raise InputError(f"the form {form!r} needs the live frame in the shape of the goal: {misfit}")
-    return _difference(goal, live) if form == "difference" else _beside(goal, live)
+    if form == "difference":
+        return (NO_CHANGE + (goal.astype(np.int16) - live) // 2).astype(np.uint8)
+    import cv2
 
-
-def _bordered(goal: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    lines, colours = _border(*goal.shape[:2])
-    bordered = goal.copy()
-    bordered[lines] = colours
-    return bordered
+    height, width = goal.shape[:2]
+    halves = ((live, width // 2), (goal, width - width // 2))
+    squeezed = [cv2.resize(p, (w, height), interpolation=cv2.INTER_AREA) for p, w in halves]
+    return np.asarray(np.hstack(squeezed), np.uint8)
 
 
 @lru_cache(maxsize=4)
@@ -68,19 +71,6 @@ def _border(height: int, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint
     edge = (y >= height - _THICK) | (x >= width - _THICK)
     lines = edge | (y % _TILE < _THICK) | (x % _TILE < _THICK)
     return lines, _COLOURS[(y // _DASH + x // _DASH) % 2][lines]
-
-
-def _difference(goal: NDArray[np.uint8], live: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return (NO_CHANGE + (goal.astype(np.int16) - live) // 2).astype(np.uint8)
-
-
-def _beside(goal: NDArray[np.uint8], live: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    import cv2
-
-    height, width = goal.shape[:2]
-    halves = ((live, width // 2), (goal, width - width // 2))
-    squeezed = [cv2.resize(p, (w, height), interpolation=cv2.INTER_AREA) for p, w in halves]
-    return np.asarray(np.hstack(squeezed), np.uint8)
 
 
 def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -72,22 +72,6 @@ SubGoalFormChoice = Annotated[
         "plain (docs/explanation/subgoal-forms.md)."
     ),
 ]
-
-
-class OptionGroup(Protocol):
-    """Options that a command takes as one object."""
-
-    def parameters(self) -> Sequence[inspect.Parameter]:
-        """Return the options as parameters of a command."""
-        ...
-
-    def make(self, values: Mapping[str, Any]) -> object:
-        """Make the object from their values.
-
-        Raises:
-            InputError: they do not fit together.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -152,7 +136,7 @@ class FieldOptions:
 
 
 def with_options(
-    *, config_file: bool = False, shown: Sequence[str] = (), **groups: OptionGroup
+    *, config_file: bool = False, shown: Sequence[str] = (), **groups: "PresetOptions | FieldOptions"
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of the groups; each group is named after a parameter of the command.
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.middleware import Middleware, ask_in_groups
-from goalreel.types import ANSWER_TYPES, Answer, Ask, Edit, Failure, Plan, Request, Stage, Task, Verdict
+from goalreel.types import ANSWER_TYPES, Answer, Ask, Failure, Plan, Request, Stage, Task, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +44,12 @@ class Journal:
                     return ask(stage, requests)
                 names = keys[stage]
                 answer_type: type[Plan | Image | Verdict] = ANSWER_TYPES[stage]
+
+                def key(request: Request) -> str:
+                    return names if isinstance(names, str) else names[getattr(request, "editor", 0)]
+
                 return ask_in_groups(
-                    requests,
-                    lambda request: names if isinstance(names, str) else names[_editor(request)],
-                    lambda name, group: self.ask(name, answer_type, partial(ask, stage), group),
+                    requests, key, lambda name, group: self.ask(name, answer_type, partial(ask, stage), group)
                 )
 
             return answer
@@ -95,10 +97,6 @@ class Journal:
         context = self.context(_task_id(request))
         text = f"{name}\n{context}\n{type(request).__name__}\n{request.model_dump_json()}"
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
-
-
-def _editor(request: BaseModel) -> int:
-    return request.editor if isinstance(request, Edit) else 0
 
 
 def _task_id(request: BaseModel) -> str:

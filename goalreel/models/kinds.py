@@ -95,10 +95,11 @@ def _rows(spec: ModelSpec[ModelOptions]) -> "Planner":
 def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.watch.planner import WatchPlanner
 
-    context = spec.required_recordings
+    context, chat = spec.required_recordings, spec.chat
+    assert chat is not None, "a kind that asks a chat model gets one"
     return WatchPlanner(
         context.recordings,
-        spec.required_chat,
+        chat,
         context.watched,
         context.layout,
         exemplars=context.exemplars,

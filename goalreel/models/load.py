@@ -40,30 +40,29 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 10.0
 
 
-class StepsQuery:
-    """The number of steps that a server's planner was trained on: asked when it is needed, until it is told.
+def served_steps(address: str, headers: Mapping[str, str] | None = None) -> Callable[[], int | None]:
+    """Make a query of the number of steps that a server's planner was trained on, asked until it is told.
 
-    Called, it gives None where the server has no such number, or cannot be reached: the plan is then asked
-    for all the same, and says why it cannot be.
+    It gives None where the server has no such number, or cannot be reached: the plan is then asked for all
+    the same, and says why it cannot be.
     """
+    told: list[int | None] = []
 
-    def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
-        self._address, self._headers = address.rstrip("/"), headers or {}
-        self._answer: tuple[int | None] | None = None
-
-    def __call__(self) -> int | None:
-        if self._answer is None:
+    def query() -> int | None:
+        if not told:
             from goalreel.http.client import HttpClient, HttpError
             from goalreel.http.endpoint import Endpoint
 
-            endpoint = Endpoint(f"{self._address}/v1", SERVER_KEYS, more_headers=self._headers)
+            endpoint = Endpoint(f"{address.rstrip('/')}/v1", SERVER_KEYS, more_headers=headers or {})
             try:
                 client = HttpClient(endpoint, timeout_s=_TIMEOUT_S, retries=0)
                 steps = json.loads(client.call("GET", "/models/planner").body).get("trained_steps")
             except (HttpError, ValueError, AttributeError):
                 return None
-            self._answer = (steps if isinstance(steps, int) and steps > 0 else None,)
-        return self._answer[0]
+            told.append(steps if isinstance(steps, int) and steps > 0 else None)
+        return told[0]
+
+    return query
 
 
 type ChatRole = Literal["planner", "critic"]
@@ -82,8 +81,8 @@ def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> 
     kind = chats.get(find(role, model, recordings=False).name)
     if kind is None:
         raise InputError(f"{model.plain()} is no chat model: use {', '.join(kind.form for kind in chats)}")
-    key = local_chat(name, role)
-    if cache is None or key is None:
+    key, cache = local_chat(name, role), {} if cache is None else cache
+    if key is None:
         return kind.build(model, role, None)
     if key not in cache:
         cache[key] = kind.build(model, role, None)
@@ -127,7 +126,7 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
     options = read_options(model, kind.options)
     steps: int | Callable[[], int | None] | None = None
     if role == "planner" and kind.name == "server":
-        steps = StepsQuery(model.target, getattr(options, "header", None))
+        steps = served_steps(model.target, getattr(options, "header", None))
     elif role == "planner":
         steps = trained_steps_of(located(model.model))
     if not isinstance(options, DialectOptions):
@@ -218,16 +217,13 @@ def build_editor(name: str, recordings: RecordingContext | None = None) -> Edito
     kind = editors.get(kind_name)
     if kind is None:
         raise ValueError(f"{kind_name} is no kind of editor")
-    parts = tuple(_part(model, number, recordings) for number in range(len(model.parts or ())))
-    return kind.build(model, "editor", recordings, None, parts)
-
-
-def _part(model: ModelName, number: int, recordings: RecordingContext | None) -> Editor:
-    """One editor of several. One with weights that another comes before is loaded when it is first asked."""
-    part = (model.parts or ())[number]
-    build = partial(build_editor, part.text, recordings)
-    waits = number > 0 and model.separator == ELSE and not is_remote("editor", part)
-    return Lazy(build) if waits else build()
+    parts: list[Editor] = []
+    for part in model.parts or ():
+        build = partial(build_editor, part.text, recordings)
+        # One with weights that another comes before is loaded when it is first asked.
+        waits = parts and model.separator == ELSE and not is_remote("editor", part)
+        parts.append(Lazy(build) if waits else build())
+    return kind.build(model, "editor", recordings, None, tuple(parts))
 
 
 def load(
@@ -258,31 +254,26 @@ def load(
     role_kinds = kinds_of(chosen, recordings is not None)
     _check_segments(chosen, role_kinds)
     check_references(chosen.references, chosen.model_name("editor"))
-    exemplars = recordings.exemplars if recordings is not None else ()
-    if exemplars and role_kinds["planner"].name != "watch":
+    exemplars, details = (recordings.exemplars, recordings.details) if recordings is not None else ((), ())
+    needs_watch = ["--exemplars"] if exemplars else []
+    needs_watch += [f"--details {name}" for name in details if name in ("scene", "reasoning")]
+    if needs_watch and role_kinds["planner"].name != "watch":
         raise InputError(
-            "--exemplars are shown to a planner that watches: use --planner watch:CHAT, not "
+            f"{needs_watch[0]} needs a model that watches: use --planner watch:CHAT, not "
             f"{chosen.model_name('planner').public()}"
-        )
-    visual_details = [
-        name for name in (recordings.details if recordings else ()) if name in ("scene", "reasoning")
-    ]
-    if visual_details and role_kinds["planner"].name != "watch":
-        raise InputError(
-            f"--details {visual_details[0]} needs a model that watches: use --planner watch:CHAT"
         )
     dialects = dialects_of(chosen)
     planner, editor, critic, live_critic = _lazy_models(chosen, dialects, recordings)
-    notes: dict[Role, str] = {
-        role: how.note for role, how in dialects.items() if how is not None and how.note
-    }
+    notes: tuple[tuple[Role, str], ...] = tuple(
+        (role, how.note) for role, how in dialects.items() if how is not None and how.note
+    )
     model_set = ModelSet(
         planner.model if "planner" in roles else planner,
         editor.model if "editor" in roles else editor,
         critic.model if "critic" in roles else critic,
         Provenance(
             chosen,
-            tuple(notes.items()),
+            notes,
             frozenset(role for role in ROLES if not role_kinds[role].predicts),
             digest_of(exemplars),
         ),

@@ -77,15 +77,12 @@ class Provenance:
                 del fields[name]
         return {**fields, "preset": self.preset.name, "notes": self.notes, "exemplars": self.exemplars}
 
-    def key(self, role: Role) -> str:
+    def key(self, role: Role, model: ModelName | None = None) -> str:
         """Return what decides a model's answers: its name, how it is asked, and its weights.
 
-        At another address it is the same model, if it has a name.
+        At another address it is the same model, if it has a name. `model` is one of several editors.
         """
-        return self._key(role, self.preset.model_name(role))
-
-    def _key(self, role: Role, model: ModelName) -> str:
-        preset = self.preset
+        preset, model = self.preset, model or self.preset.model_name(role)
         name = model.text if model.nameless else model.identity()
         options: dict[Role, str] = {
             "planner": f" {preset.max_steps}{f' {self.exemplars}' if self.exemplars else ''}",
@@ -101,7 +98,7 @@ class Provenance:
         }
         editors = self.preset.model_name("editor").alternatives
         if "edit" in keys and len(editors) > 1:
-            keys["edit"] = [self._key("editor", editor) for editor in editors]
+            keys["edit"] = [self.key("editor", editor) for editor in editors]
         return keys
 
 

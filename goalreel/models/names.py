@@ -14,7 +14,6 @@ A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints that come 
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -191,16 +190,14 @@ class GeminiEditorOptions(RemoteEditorOptions):
     """More fields of each request, as JSON, such as `safetySettings`."""
 
 
-def _fields(*, runtime: bool) -> Iterator[str]:
-    for options in (HfOptions, HttpOptions, EditorOptions, OpenAIEditorOptions, GeminiEditorOptions):
-        yield from (
-            name for name, field in options.model_fields.items() if (Runtime in field.metadata) == runtime
-        )
-
-
-RUNTIME_OPTIONS = frozenset(_fields(runtime=True))
+_FIELDS = [
+    item
+    for options in (HfOptions, HttpOptions, EditorOptions, OpenAIEditorOptions, GeminiEditorOptions)
+    for item in options.model_fields.items()
+]
+RUNTIME_OPTIONS = frozenset(name for name, field in _FIELDS if Runtime in field.metadata)
 """The options that change no answer."""
-PUBLIC_OPTIONS = RUNTIME_OPTIONS | frozenset(_fields(runtime=False))
+PUBLIC_OPTIONS = frozenset(name for name, _ in _FIELDS)
 """The options of goalreel's own kinds. None is a secret, but for the value of a header; an option of a plugin
 might be one."""
 
@@ -392,10 +389,7 @@ class ModelName:
                 raise InputError(f"{name.plain()}: no folder {path}; a repository is written OWNER/NAME")
 
     def fingerprint(self) -> str:
-        """Tell these weights from others of the same name: goalreel's version, and the folder's files.
-
-        A journal's keys are made from it.
-        """
+        """Tell these weights from others of the same name (`fingerprint_of`), for the keys of a journal."""
         if self.separator == ELSE:
             return " ".join(part.fingerprint() for part in self.alternatives)
         target = self.parts[1].target if self.parts else self.target

@@ -106,17 +106,6 @@ class ModelSpec[O: ModelOptions]:
             raise ValueError(f"{self.name.plain()}: register its kind with needs_recording")
         return self.recordings
 
-    @property
-    def required_chat(self) -> "Chat":
-        """The chat model to ask.
-
-        Raises:
-            ValueError: there is none, for the kind does not say that it asks one.
-        """
-        if self.chat is None:
-            raise ValueError(f"{self.name.plain()}: register its kind with asks_chat")
-        return self.chat
-
 
 @dataclass(frozen=True, slots=True)
 class Kind[M]:

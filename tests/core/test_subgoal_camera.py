@@ -70,9 +70,9 @@ def test_beside_shows_the_live_frame_on_the_left_and_the_goal_on_the_right(shape
 
 @pytest.mark.parametrize("form", sorted(LIVE_FORMS))
 def test_a_form_that_follows_the_camera_says_so_without_its_frame(form):
-    with pytest.raises(InputError, match=rf"'{form}' needs the live frame .* there is none"):
+    with pytest.raises(InputError, match=rf"'{form}' needs a live frame .*, got None"):
         in_form(form, picture())
-    with pytest.raises(InputError, match=r"\(37, 51, 3\) for a goal of \(48, 64, 3\)"):
+    with pytest.raises(InputError, match=r"the goal's shape \(48, 64, 3\), got \(37, 51, 3\)"):
         in_form(form, picture(), picture((37, 51)))
 
 
