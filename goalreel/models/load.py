@@ -259,7 +259,7 @@ def load(
     needs_watch += [f"--details {name}" for name in details if name in ("scene", "reasoning")]
     if needs_watch and role_kinds["planner"].name != "watch":
         raise InputError(
-            f"{needs_watch[0]} needs a model that watches: use --planner watch:CHAT, not "
+            f"{needs_watch[0]} needs a planner that watches: use --planner watch:CHAT, not "
             f"{chosen.model_name('planner').public()}"
         )
     dialects = dialects_of(chosen)

@@ -132,5 +132,5 @@ def test_a_model_that_watches_tells_scene_reasoning_and_failures(video_dataset, 
 
 def test_what_cannot_be_told_is_one_line(video_dataset, tmp_path):
     command = ("annotate", video_dataset, "--out", tmp_path / "out", "--details")
-    assert "needs a model that watches: use --planner watch:CHAT" in fails(*command, "scene")
+    assert "needs a planner that watches: use --planner watch:CHAT" in fails(*command, "scene")
     assert "there is no detail 'mood': --details takes" in fails(*command, "progress,mood")

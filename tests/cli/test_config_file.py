@@ -55,18 +55,11 @@ def test_what_is_wrong_with_a_file_is_one_line_that_names_the_key(config, text, 
     assert not (tmp_path / "hacked").exists()
 
 
-def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
-    assert "cannot be read" in fails("plan", "x", "--out", tmp_path / "p", "--config", tmp_path / "none.yaml")
-
-
-@pytest.mark.parametrize("command", ["plan x --out o", "serve"])
-def test_plan_and_serve_take_one_too(config, command):
-    result = invoke(*command.split(), "--config", config("keep: first\n"))
-    assert "keep: 'first' is not one of 'best', 'last'" in result.stderr
-
-
-def test_an_option_that_may_be_repeated_takes_a_list(config, tmp_path):
+def test_plan_and_serve_take_one_too_and_a_list_where_an_option_may_be_repeated(config, tmp_path):
+    for command in ("plan x --out o", "serve"):
+        result = invoke(*command.split(), "--config", config("keep: first\n"))
+        assert "keep: 'first' is not one of 'best', 'last'" in result.stderr
     file = config("image-topic: [/left, front=/right]\nstate_topic: /joints\n")
-    assert "is no ROS 2 bag, so topics" in fails(
-        "annotate", tmp_path, "--out", tmp_path / "out", "--config", file
-    )
+    out = ("--out", tmp_path / "out")
+    assert "is no ROS 2 bag, so topics" in fails("annotate", tmp_path, *out, "--config", file)
+    assert "cannot be read" in fails("plan", "x", *out, "--config", tmp_path / "none.yaml")

@@ -81,69 +81,38 @@ def machine(tmp_path) -> Machine:
     return Machine(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def real() -> tuple[dict[str, Check], set[str]]:
-    return look([], dict(os.environ), "import goalreel.annotator.report")[0]
-
-
-@pytest.fixture
-def checks(real) -> dict[str, Check]:
-    return real[0]
-
-
 @pytest.mark.process
-def test_the_real_machine_is_described(checks):
+def test_the_real_machine_is_described_and_nothing_heavy_loaded():
+    checks, loaded = look([], dict(os.environ), "import goalreel.annotator.report")[0]
+    assert HEAVY & loaded == set()
     assert checks["python"].found.startswith(".".join(map(str, sys.version_info[:3])))
     assert checks["goalreel"].status == "ok", checks["goalreel"]
     (lerobot,) = (c for name, c in checks.items() if name.startswith("[lerobot]"))
     assert ("lerobot 0.6" in lerobot.found) == (lerobot.status == "ok")
     assert {"GPU", "ROS 2", "fonts", "ffmpeg", "disk", "video: PyAV", "video: torchcodec"} <= checks.keys()
-
-
-@pytest.mark.process
-def test_whatever_is_not_ok_comes_with_a_remedy(checks):
     assert all(check.found for check in checks.values())
     assert [name for name, check in checks.items() if (check.status == "ok") != (not check.fix)] == []
-
-
-@pytest.mark.process
-def test_fonts_that_contact_sheets_lack_are_named(checks):
     fonts = checks["fonts"]
-    assert fonts.status == "ok" or re.match(
-        r"none for .*: contact sheets name such text|no libfribidi", fonts.found
-    )
-    assert fonts.status == "ok" or "fonts-noto-cjk" in fonts.fix
-
-
-@pytest.mark.process
-def test_ros_is_described_with_what_is_ours(checks):
+    lacking = r"none for .*: contact sheets name such text|no libfribidi"
+    assert fonts.status == "ok" or (re.match(lacking, fonts.found) and "fonts-noto-cjk" in fonts.fix)
     assert "rmw_fastrtps_cpp" in checks["ROS 2"].found
     packages = checks["ROS 2: goalreel's packages"]
-    assert packages.status == "ok", packages
-    assert str(ROOT / "ros_pkg") in packages.found
+    assert (packages.status, str(ROOT / "ros_pkg") in packages.found) == ("ok", True), packages
 
 
-@pytest.mark.process
-def test_looking_loads_nothing_heavy(real):
-    assert HEAVY & real[1] == set()
-
-
-def test_json_is_one_line_and_says_the_same(monkeypatch):
-    found = [Check("python", "ok", "3.12", required=True), Check("ROS 2", "missing", "no", "pip install x")]
+@pytest.mark.parametrize("status", ["ok", "missing"])
+def test_only_what_is_required_fails_and_json_is_one_line(status, monkeypatch):
+    found = [
+        Check("goalreel", status, "3.12", required=True),
+        Check("ROS 2", "missing", "no", "pip install x"),
+    ]
     monkeypatch.setattr(module, "run_checks", lambda: found)
-    (line,) = goalreel("doctor", "--json").splitlines()
-    report = json.loads(line)
-    assert report["ok"] is True
-    assert [Check(**one) for one in report["checks"]] == found
-
-
-def test_only_what_is_required_fails(monkeypatch):
-    found = [Check("goalreel", "missing", "numpy is not installed", "pip install numpy", required=True)]
-    monkeypatch.setattr(module, "run_checks", lambda: found)
-    assert invoke("doctor").exit_code == 1
     as_json = invoke("doctor", "--json")
-    assert as_json.exit_code == 1
-    assert json.loads(as_json.stdout)["ok"] is False
+    (line,) = as_json.stdout.splitlines()
+    report = json.loads(line)
+    assert invoke("doctor").exit_code == as_json.exit_code == int(status != "ok")
+    assert report["ok"] is (status == "ok")
+    assert [Check(**one) for one in report["checks"]] == found
 
 
 def test_commands_are_not_wrapped(monkeypatch):
@@ -169,10 +138,6 @@ def test_commands_are_not_wrapped(monkeypatch):
 )
 def test_a_probe_survives_anything(script, ok, words):
     assert module.run_python(script, timeout=60 if "sleep" not in script else 1) == module.Outcome(ok, words)
-
-
-@pytest.mark.process
-def test_a_program_that_is_not_there_is_no_error():
     assert not module.run_program(["/nowhere/program"]).ok
 
 

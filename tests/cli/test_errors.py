@@ -18,6 +18,7 @@ def shown(error: BaseException, capsys) -> tuple[int, list[str]]:
 @pytest.mark.parametrize("kind", [InputError, DatasetError, BackendError, OSError])
 def test_what_a_person_can_mend_is_one_line(kind, capsys):
     assert shown(kind("mend it\nlike so"), capsys) == (1, ["goalreel: mend it"])
+    assert shown(kind(" \n"), capsys) == (1, [f"goalreel: {kind.__name__}"])
 
 
 def test_what_is_missing_is_named_with_its_extra(capsys):

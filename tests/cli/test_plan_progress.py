@@ -67,14 +67,6 @@ def test_an_unfinished_plan_leaves_no_step(shown):
         assert "open the drawer" not in shown("it was cut off").rpartition("so far")[2]
 
 
-def test_nothing_listens_where_nobody_looks(capsys, monkeypatch):
-    with live_view():
-        assert begin_reply() is None, "stderr is no terminal"
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with live_view(replies=False):
-        assert begin_reply() is None
-
-
 def test_a_bar_says_which_step_of_a_plan_is_being_written(shown):
     """The longest plan of a batch, until all are whole; a critic's reply is no plan."""
     with progress_bars(plans=True) as progress:
@@ -96,9 +88,11 @@ def test_a_bar_says_which_step_of_a_plan_is_being_written(shown):
     assert str(plans) == ""
 
 
-def test_bars_listen_to_no_reply_unless_a_terminal_shows_plans(monkeypatch):
-    with progress_bars(plans=True):
-        assert begin_reply() is None, "stderr is no terminal"
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with progress_bars():
-        assert begin_reply() is None
+def test_nothing_listens_where_nobody_looks(monkeypatch):
+    """stderr is no terminal; then it is one, and nobody asked for plans."""
+    for options in ({"replies": True, "plans": True}, {"replies": False, "plans": False}):
+        with live_view(replies=options["replies"]):
+            assert begin_reply() is None
+        with progress_bars(plans=options["plans"]):
+            assert begin_reply() is None
+        monkeypatch.setenv("FORCE_COLOR", "1")

@@ -102,18 +102,15 @@ def test_claims_go_to_json_and_back_and_records_without_them_are_read():
     assert claims(read) == named.claims
 
 
-def test_claims_are_counted_by_maker_and_by_checker():
-    steps = [step().model_copy(update={"claims": claims(step())})] * 2
-    totals = count(steps)
-    assert totals["looks"] == {"by": {"recording": 2}, "checked": {"picture checks": 2}}
-    add_counts(totals, count(steps[:1]))
-    assert totals["what"] == {"by": {"rule": 3}, "checked": {"nobody": 3}}
-
-
-def test_what_a_checker_refused_counts_as_doubted_and_every_line_says_so():
+def test_claims_are_counted_and_what_a_checker_refused_is_in_doubt():
     refused = claims(step(verdict=Verdict(success=False, reasoning="There is no bowl."))).looks
     assert refused is not None
     assert refused.line.endswith(", in doubt")
     assert claim_line(refused).endswith(", in doubt")
     totals = count([step(verdict=Verdict(success=False, reasoning="There is no bowl."))])["looks"]
     assert totals["doubted"] == totals["checked"] == {"unknown": 1}
+    steps = [step().model_copy(update={"claims": claims(step())})] * 2
+    totals = count(steps)
+    assert totals["looks"] == {"by": {"recording": 2}, "checked": {"picture checks": 2}}
+    add_counts(totals, count(steps[:1]))
+    assert totals["what"] == {"by": {"rule": 3}, "checked": {"nobody": 3}}

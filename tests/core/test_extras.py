@@ -76,23 +76,16 @@ def test_requirements_are_followed_through_extras(tmp_path, monkeypatch):
     assert extras.requirements("zz-nowhere") == []
 
 
-def test_the_command_installs_into_this_python(monkeypatch):
+def test_the_command_installs_into_this_python_from_the_checkout_where_there_is_one(monkeypatch, tmp_path):
+    assert extras.install_ros().endswith(
+        f'-e "{ROOT}[ros,api]" "{ROOT}/ros_pkg/goalreel_interfaces" -e "{ROOT}/ros_pkg/goalreel_ros"'
+    )
     monkeypatch.setattr(extras, "is_installed", lambda module: True)
     assert extras.install("x") == f"{sys.executable} -m pip install x"
     monkeypatch.setattr(extras, "is_installed", lambda module: False)
     assert extras.install("x") == f"uv pip install --python {sys.executable} x"
     assert extras.install_goalreel("gpu").endswith(f' -e "{ROOT}[gpu]"')
     assert f'-c "{ROOT / "constraints.txt"}"' in extras.install_goalreel()
-
-
-def test_a_wheel_is_installed_by_name(monkeypatch, tmp_path):
     monkeypatch.setattr(extras.goalreel, "__file__", str(tmp_path / "goalreel" / "__init__.py"))
     assert extras.install_goalreel("sim").endswith(' "goalreel[sim]"')
-
-
-def test_ros_is_installed_with_the_folders_beside_it(monkeypatch, tmp_path):
-    assert extras.install_ros().endswith(
-        f'-e "{ROOT}[ros,api]" "{ROOT}/ros_pkg/goalreel_interfaces" -e "{ROOT}/ros_pkg/goalreel_ros"'
-    )
-    monkeypatch.setattr(extras.goalreel, "__file__", str(tmp_path / "goalreel" / "__init__.py"))
     assert extras.install_ros().startswith("in a checkout of goalreel: ")

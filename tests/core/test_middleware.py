@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
 from goalreel.drivers import run_trajectory
 from goalreel.image import Image
@@ -12,7 +11,6 @@ from goalreel.middleware import AskAdapter, Middleware, ask_models, compose
 from goalreel.types import (
     Answer,
     Ask,
-    Failure,
     Plan,
     Request,
     Stage,
@@ -70,15 +68,3 @@ def test_a_trajectory_runs_to_its_end_by_one_function():
 
     assert run_trajectory(storyboard(TASK, max_attempts=2), ask).complete
     assert seen == ["plan", "edit", "judge"]
-
-
-def test_an_answer_of_the_wrong_kind_is_an_error():
-    with pytest.raises(TypeError, match="expected Plan or Failure, got Verdict"):
-        run_trajectory(storyboard(TASK, max_attempts=1), lambda stage, requests: [Verdict(success=True)])
-
-
-def test_a_failure_ends_a_trajectory_without_a_plan():
-    failure = Failure(stage="plan", message="no")
-    assert (
-        run_trajectory(storyboard(TASK, max_attempts=1), lambda stage, requests: [failure]).failure == failure
-    )

@@ -36,18 +36,6 @@ def test_a_small_model_takes_one_whatever_happens_in_it():
     assert torch.get_num_threads() == 3
 
 
-def test_models_that_are_large_together_take_all(monkeypatch):
-    model = nn.Linear(3, 4)
-    monkeypatch.setattr(torch_threads, "SMALL", 16 + 16)
-    assert (taken(model, model), taken(model, model, nn.Linear(1, 1))) == (1, 3)
-
-
-def test_a_model_elsewhere_and_a_wish_leave_torch_alone(monkeypatch):
-    assert taken(nn.Linear(2, 2), nn.Linear(2, 2, device="meta")) == 3
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert taken(nn.Linear(2, 2)) == 3
-
-
 def watched(model: nn.Module) -> list[int]:
     """The threads at each call of a model, as they come."""
     seen: list[int] = []
@@ -55,18 +43,21 @@ def watched(model: nn.Module) -> list[int]:
     return seen
 
 
-def test_a_chat_model_computes_so():
+def test_large_models_models_elsewhere_and_a_wish_leave_torch_alone(monkeypatch):
+    assert taken(nn.Linear(2, 2), nn.Linear(2, 2, device="meta")) == 3
+    monkeypatch.setattr(torch_threads, "SMALL", 16 + 16)
+    model = nn.Linear(3, 4)
+    assert (taken(model, model), taken(model, model, nn.Linear(1, 1))) == (1, 3)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert taken(nn.Linear(2, 2)) == 3
+
+
+def test_a_chat_model_and_an_editor_compute_so():
     chat = HfChat.load(NANO / "planner", device="cpu", max_new_tokens=2)
-    seen = watched(chat.model)
-    chat.complete([(Message("user", ("what next?",)),)])
-    assert set(seen) == {1}
-    assert torch.get_num_threads() == 3
-
-
-def test_an_editor_computes_so():
     editor = DiffusersEditor.load(NANO / "editor", device="cpu")
-    seen = watched(editor.pipeline.unet)
+    seen = watched(chat.model), watched(editor.pipeline.unet)
+    chat.complete([(Message("user", ("what next?",)),)])
     shown = picture(size=(128, 128))
     editor.edit([Edit(task_id="t", step=0, attempt=0, image=shown, prompt="a bowl", seed=3)])
-    assert set(seen) == {1}
+    assert [set(threads) for threads in seen] == [{1}, {1}]
     assert torch.get_num_threads() == 3
