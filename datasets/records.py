@@ -378,10 +378,10 @@ class Records:
     def corrections(self, episode: int) -> "EventLog[LogEntry, Review]":
         """The log of what people changed in an episode; there may be none yet."""
         from goalreel.boards.log import EventLog
-        from goalreel.datasets.corrections.changes import RULES
         from goalreel.datasets.corrections.events import LogEntry
+        from goalreel.datasets.corrections.state import after
 
-        return EventLog(corrections_path(self.folder, episode), LogEntry, RULES, self.stand_in)
+        return EventLog(corrections_path(self.folder, episode), LogEntry, after, self.stand_in)
 
     def is_corrected(self, episode: int) -> bool:
         """Tell whether a person has said anything of an episode."""
@@ -393,10 +393,8 @@ class Records:
         Raises:
             DatasetError: its log or its record is damaged.
         """
-        from goalreel.datasets.corrections.changes import on_record
-
         review = self.corrections(episode).read().replay.state
-        return on_record(review, self.begin_log(episode, review.length))
+        return review.on_record(self.begin_log(episode, review.length))
 
     def begin_log(self, episode: int, length: int) -> "BeginLog":
         """The record as it is, for a log to go on from; `length` is the episode's, in frames."""

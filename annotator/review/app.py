@@ -27,7 +27,7 @@ from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.review.views import HISTORY, ChangeRequest, Json, RenderRequest, history_view
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
-from goalreel.boards.replay import ConflictError
+from goalreel.boards.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.files import digest

@@ -15,7 +15,7 @@ from goalreel.annotator.review.queue import ListFilter, QueueRow, ReviewQueue, u
 from goalreel.annotator.review.views import Json, PageEvent, history_view, step_view
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
-from goalreel.boards.replay import ConflictError
+from goalreel.boards.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records

@@ -5,27 +5,10 @@ from typing import Literal
 
 from goalreel.boards.step import judged_by_person, status_of
 from goalreel.claims import CLAIM_NAMES, NOBODY, PERSON, ClaimName, Claims
-from goalreel.datasets.corrections.events import Issue
-from goalreel.datasets.corrections.state import Review, ReviewPart, ReviewStep
-from goalreel.types import (
-    Alignment,
-    Attempt,
-    Failure,
-    Plan,
-    Step,
-    Storyboard,
-    StoryboardStep,
-    Verdict,
-)
+from goalreel.datasets.corrections.events import WORDS
+from goalreel.datasets.corrections.state import FOLLOWED, TOOK, Review, ReviewPart, ReviewStep
+from goalreel.types import Alignment, Attempt, Failure, Plan, Step, Storyboard, StoryboardStep, Verdict
 
-WORDS: Mapping[Issue, str] = {
-    "wrong_object": "wrong object",
-    "wrong_time": "wrong time",
-    "missing": "something is missing",
-    "extra": "an extra step",
-    "wrong_picture": "wrong picture",
-}
-"""An issue as a reader has it."""
 type Why = Literal["accepted", "chosen", "wrong_picture", "kept_out"]
 """The reason why a goal image is right (the first two), or is not used."""
 _TOLD: Mapping[Why, str] = {
@@ -34,8 +17,6 @@ _TOLD: Mapping[Why, str] = {
     "wrong_picture": "A person: wrong picture.",
     "kept_out": "A person keeps the step from the dataset.",
 }
-TOOK = "A person took this frame."
-FOLLOWED = "The last frame of the step, whose end a person set."
 _BY_PEOPLE = {TOOK, *_TOLD.values()}
 _CLAIMS: Mapping[ReviewPart, ClaimName] = {"time": "when", "words": "what", "outcome": "came_off"}
 """The claim that a person makes who sets a part; a goal image stays the recording's or the editor's."""
@@ -92,55 +73,47 @@ def has_followed(attempt: Attempt) -> bool:
 
 
 def _step(review: Review, step: ReviewStep) -> StoryboardStep:
-    step = _without_past_ends(step)
+    kept = [n for n, attempt in enumerate(step.attempts) if n == step.chosen or not has_followed(attempt)]
+    chosen = None if step.chosen is None else kept.index(step.chosen)
+    step = step.updated(attempts=tuple(step.attempts[n] for n in kept), chosen=chosen)
     wording, attempts = _wording(step), _attempts(review, step)
-    wording = wording.model_copy(update={"doubts": doubts(review, step)})
+    if review.verdict == "accept" and not step.issues:
+        wording = wording.model_copy(update={"doubts": ()})
     accepted = review.verdict == "accept" and step.segment is not None
-    if step.chosen is None and ("goal" in step.edited or accepted):
+    if chosen is None and ("goal" in step.edited or accepted):
         caption = wording.auxiliary_text if (wording.auxiliary_text or "").strip() else wording.instruction
         wording = wording.model_copy(update={"prompt": None, "auxiliary_text": caption})
     if wording.prompt is None:
         attempts = ()
-    reason = _reason(review, step)
-    corrected_step = StoryboardStep(
+    reason = None
+    if step.issues:
+        reason = f"a person: {', '.join(WORDS[issue] for issue in step.issues)}"
+    elif review.verdict == "reject":
+        reason = "a person rejected the episode"
+    made = StoryboardStep(
         step=wording,
         segment=None if reason else step.segment,
         attempts=attempts,
-        status=status_of(wording, attempts, step.chosen),
-        chosen=step.chosen,
+        status=status_of(wording, attempts, chosen),
+        chosen=chosen,
         alignment=Alignment(reason=reason) if reason else step.alignment,
     )
-    return corrected_step.model_copy(update={"claims": _claims(review, step, corrected_step)})
+    return made.model_copy(update={"claims": _claims(review, step, made)})
 
 
-def _without_past_ends(step: ReviewStep) -> ReviewStep:
-    indices = [n for n, attempt in enumerate(step.attempts) if n == step.chosen or not has_followed(attempt)]
-    attempts = tuple(step.attempts[n] for n in indices)
-    chosen = None if step.chosen is None else indices.index(step.chosen)
-    return step.model_copy(update={"attempts": attempts, "chosen": chosen})
-
-
-def _claims(review: Review, step: ReviewStep, corrected_step: StoryboardStep) -> Claims:
+def _claims(review: Review, step: ReviewStep, made: StoryboardStep) -> Claims:
     """The step's claims: people made what they set, and checked all of an episode that they accepted."""
-    claims, chosen = corrected_step.claims, corrected_step.chosen
-    verdict = None if chosen is None else corrected_step.attempts[chosen].verdict
-    if verdict is not None and verdict.reasoning in _BY_PEOPLE:
+    claims = made.claims
+    goal = None if made.chosen is None else made.attempts[made.chosen]
+    if goal is not None and goal.verdict is not None and goal.verdict.reasoning in _BY_PEOPLE:
         claims = claims.named({"critic": PERSON})
-    if chosen is not None and has_followed(corrected_step.attempts[chosen]) and claims.looks is not None:
+    if goal is not None and has_followed(goal) and claims.looks is not None:
         claims = claims.model_copy(update={"looks": claims.looks.model_copy(update={"checked": NOBODY})})
-    checked: set[ClaimName] = set(CLAIM_NAMES) if _is_accepted(review, step) else set()
+    accepted = review.verdict == "accept" and not step.issues
+    checked: set[ClaimName] = set(CLAIM_NAMES) if accepted else set()
     if "goal" in step.edited and not step.issues:
         checked.add("looks")
     return claims.by_person({_CLAIMS[part] for part in step.edited if part in _CLAIMS}, checked)
-
-
-def doubts(review: Review, step: ReviewStep) -> tuple[str, ...]:
-    """List why the words of a step may be untrue; nothing where a person accepted the episode."""
-    return () if _is_accepted(review, step) else step.doubts
-
-
-def _is_accepted(review: Review, step: ReviewStep) -> bool:
-    return review.verdict == "accept" and not step.issues
 
 
 def _wording(step: ReviewStep) -> Step:
@@ -149,13 +122,6 @@ def _wording(step: ReviewStep) -> Step:
     if wording.prompt is not None or step.chosen is None:
         return wording
     return wording.model_copy(update={"prompt": wording.instruction})
-
-
-def _reason(review: Review, step: ReviewStep) -> str | None:
-    """Say why a person keeps the step from the dataset."""
-    if step.issues:
-        return f"a person: {', '.join(WORDS[issue] for issue in step.issues)}"
-    return "a person rejected the episode" if review.verdict == "reject" else None
 
 
 def _attempts(review: Review, step: ReviewStep) -> tuple[Attempt, ...]:

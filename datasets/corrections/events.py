@@ -4,13 +4,14 @@ A step is named by an id that no other change touches. Frames are counted from 0
 are references as records keep them.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from goalreel.boards.changes import ChooseAttempt, DeleteStep, RedoChange, UndoChange
-from goalreel.boards.words import StepId, Words
+from goalreel.boards.step import ChooseAttempt, DeleteStep, RedoChange, UndoChange
+from goalreel.boards.words import Phrase, StepId, Who
 from goalreel.details import Aspect
 from goalreel.settings import Frozen
 from goalreel.types import Attempt, Storyboard, Text
@@ -73,7 +74,7 @@ class InsertStep(Frozen):
     kind: Literal["insert"] = "insert"
     start: FrameNumber
     end: FrameNumber
-    name: Words
+    name: Phrase
 
 
 class RenameStep(Frozen):
@@ -81,9 +82,9 @@ class RenameStep(Frozen):
 
     kind: Literal["rename"] = "rename"
     step: StepId
-    name: Words
-    instruction: Words | None = None
-    prompt: Words | None = None
+    name: Phrase
+    instruction: Phrase | None = None
+    prompt: Phrase | None = None
 
 
 class SetOutcome(Frozen):
@@ -100,7 +101,7 @@ class DescribeStep(Frozen):
     kind: Literal["describe"] = "describe"
     step: StepId
     detail: Aspect | Literal["failure"]
-    text: Words | None
+    text: Phrase | None
     """None removes it."""
     restorable: bool | None = None
     """The robot could still mend the failure."""
@@ -146,22 +147,66 @@ class GiveVerdict(Frozen):
     verdict: Opinion
 
 
-type StepEdit = (
+type StepCorrection = (
     MoveBoundary
     | PlaceStep
     | SplitStep
     | MergeSteps
+    | InsertStep
     | DeleteStep
+    | RenameStep
     | SetOutcome
     | DescribeStep
     | ChooseAttempt
     | TakeFrame
     | BlankGoal
+    | AddRendering
 )
-"""A person's change of a step that is there, but for its words."""
-type StepCorrection = StepEdit | InsertStep | RenameStep | AddRendering
+"""A person's change of what the steps are."""
 type Correction = StepCorrection | FlagIssue | GiveVerdict | UndoChange | RedoChange
 """Everything that a person can do."""
+
+WORDS: Mapping[Issue, str] = {
+    "wrong_object": "wrong object",
+    "wrong_time": "wrong time",
+    "missing": "something is missing",
+    "extra": "an extra step",
+    "wrong_picture": "wrong picture",
+}
+"""An issue as a reader has it."""
+_TOLD: Mapping[str, str] = {
+    "move": "{edge}s at frame {frame}",
+    "place": "placed at frames {start} to {end}",
+    "split": "split at frame {frame}",
+    "merge": "merged with the next step",
+    "insert": "“{name}” inserted at frames {start} to {end}",
+    "delete": "deleted",
+    "rename": "words set to “{name}”",
+    "outcome": "the outcome is “{outcome}”",
+    "describe": "has the {detail} “{text}”",
+    "frame": "has frame {frame} as its goal image",
+    "blank": "left without a goal image",
+    "render": "rendered again",
+    "verdict": "the verdict “{verdict}”",
+}
+
+
+def describe(change: Correction, names: Mapping[str, str]) -> str:
+    """Describe a change for a reader; `names` has the steps that there are."""
+    match change:
+        case DescribeStep(text=None, detail=detail):
+            told = f"has no {detail}"
+        case ChooseAttempt(attempt=attempt):
+            told = f"has attempt {attempt + 1} as its goal image"
+        case FlagIssue(issue=issue, on=on):
+            told = WORDS[issue] if on else f"no longer {WORDS[issue]}"
+        case _:
+            told = _TOLD.get(change.kind, change.kind).format_map(dict(change))
+    if isinstance(change, RenameStep) or not hasattr(change, "step"):
+        return told
+    if change.step is None:
+        return f"the episode: {told}"
+    return f"{f'“{names[change.step]}”' if change.step in names else 'a step that is gone'} {told}"
 
 
 class LogEntry(Frozen):
@@ -171,7 +216,7 @@ class LogEntry(Frozen):
     """1 for the first line."""
     at: datetime
     """UTC."""
-    by: Annotated[str, Field(min_length=1, max_length=80, pattern=r"\S")]
+    by: Who
     """Who, as they call themselves."""
     change: Annotated[BeginLog | Correction, Field(discriminator="kind")]
 
@@ -179,3 +224,8 @@ class LogEntry(Frozen):
     def number(self) -> int:
         """The revision, under the name that all logs have for it."""
         return self.revision
+
+    @property
+    def person(self) -> tuple[str, Correction] | None:
+        """The person and their change; None where a record begins."""
+        return None if isinstance(self.change, BeginLog) else (self.by, self.change)

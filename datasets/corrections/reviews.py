@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from goalreel.boards.log import ReadLog
-from goalreel.boards.replay import Replay
+from goalreel.boards.log import ReadLog, Replay
 from goalreel.boards.words import stand_in
 from goalreel.claims import attributed
 from goalreel.datasets.corrections import logged_episodes
 from goalreel.datasets.corrections.board import corrected
-from goalreel.datasets.corrections.changes import RULES, on_record
 from goalreel.datasets.corrections.events import AddRendering, BeginLog, Correction, LogEntry
-from goalreel.datasets.corrections.state import Review
+from goalreel.datasets.corrections.state import Review, after
 from goalreel.datasets.records import Records
 from goalreel.types import Attempt, Storyboard
 
@@ -25,7 +23,7 @@ class Reviewed:
     """An episode as it is, and how it came to that."""
 
     review: Review
-    replay: Replay[LogEntry, Review] = field(default_factory=lambda: Replay(RULES))
+    replay: Replay[LogEntry, Review] = field(default_factory=lambda: Replay(after))
 
     @property
     def revision(self) -> int:
@@ -107,4 +105,4 @@ class Reviews:
         self._logs[episode] = log
         for other in list(self._logs)[:-LOGS]:
             self._logs.pop(other, None)
-        return Reviewed(on_record(log.replay.state, base), log.replay)
+        return Reviewed(log.replay.state.on_record(base), log.replay)

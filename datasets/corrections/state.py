@@ -1,20 +1,29 @@
-"""An episode under review: the record as a person has changed it. Pure."""
+"""An episode under review, and what each change of a person makes of it. Pure.
 
-from typing import Literal, Self
+Where a step's end is set and its goal image is a frame of the recording that nobody chose, the goal becomes
+the step's new last frame: it is what the policy is to reach.
+"""
 
-from goalreel.boards.step import EditedBoard, EditedStep
-from goalreel.boards.words import FRAME
-from goalreel.datasets.corrections.events import BeginLog, Issue, Opinion
-from goalreel.types import (
-    Alignment,
-    Attempt,
-    MotionPhase,
-    Segment,
-    Step,
-    StoryboardStep,
-)
+from typing import Literal, Self, assert_never
+
+from goalreel.boards.step import EditedBoard, EditedStep, RedoChange, UndoChange
+from goalreel.boards.words import FRAME, stand_in
+from goalreel.claims import PERSON
+from goalreel.datasets.corrections import events
+from goalreel.datasets.fingerprint import same_frames
+from goalreel.details import ASPECTS, Detail, Details, FailureDetail
+from goalreel.errors import InputError
+from goalreel.types import Alignment, Attempt, MotionPhase, Segment, Step, StoryboardStep, Verdict
 
 type ReviewPart = Literal["time", "words", "outcome", "goal"]
+TOOK = "A person took this frame."
+FOLLOWED = "The last frame of the step, whose end a person set."
+_MENDED: dict[ReviewPart, events.Issue] = {
+    "time": "wrong_time",
+    "words": "wrong_object",
+    "goal": "wrong_picture",
+}
+"""The issue that is over once a person has set a part anew."""
 
 
 class ReviewStep(EditedStep[Attempt]):
@@ -25,7 +34,7 @@ class ReviewStep(EditedStep[Attempt]):
     edited: frozenset[ReviewPart] = frozenset()
     taken: frozenset[int] = frozenset()
     """The attempts that are frames which a person took."""
-    issues: tuple[Issue, ...] = ()
+    issues: tuple[events.Issue, ...] = ()
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -38,17 +47,47 @@ class ReviewStep(EditedStep[Attempt]):
         image = None if self.chosen is None else self.attempts[self.chosen].image
         return image.frame if image else None
 
+    @property
+    def placed(self) -> Segment:
+        """Its frames.
+
+        Raises:
+            InputError: it was found nowhere.
+        """
+        if self.segment is None:
+            raise InputError(f"step {self.id} has no place in the recording: place it first")
+        return self.segment
+
     @classmethod
     def of(cls, number: int, step: StoryboardStep) -> Self:
         """The step that a record has at this place."""
-        return cls(
-            id=str(number),
-            step=step.step,
-            segment=step.segment,
-            attempts=step.attempts,
-            chosen=step.chosen,
-            alignment=step.alignment,
-        )
+        names = ("step", "segment", "attempts", "chosen", "alignment")
+        return cls(id=str(number), **{name: getattr(step, name) for name in names})
+
+    def set(self, part: ReviewPart, **fields: object) -> Self:
+        """Set a part, as a person does."""
+        issues = tuple(issue for issue in self.issues if issue != _MENDED.get(part))
+        return self.updated(edited=self.edited | {part}, issues=issues, **fields)
+
+    def without(self, *names: str) -> Self:
+        """Drop details that models or rules told of it."""
+        return self.worded(details=self.step.details and self.step.details.without(names))
+
+    def detailed(self, **fields: object) -> Self:
+        """Set details; none are left where all are empty."""
+        details = (self.step.details or Details()).model_copy(update=fields)
+        return self.worded(details=None if details == Details() else details)
+
+    def with_frame(self, camera: str, frame: int, verdict: Verdict) -> Self:
+        """Add a frame of the recording as an attempt, and choose it."""
+        prompt = self.step.prompt or self.step.instruction
+        image = stand_in(f"{FRAME}{camera}#{frame}")
+        attempt = Attempt(prompt=prompt, seed=0, image=image, verdict=verdict)
+        return self.updated(attempts=(*self.attempts, attempt), chosen=len(self.attempts))
+
+    def flagged(self, flag: events.FlagIssue) -> Self:
+        """Set or take back an issue."""
+        return self.updated(issues=_flagged(self.issues, flag))
 
 
 class Review(EditedBoard[ReviewStep]):
@@ -58,16 +97,16 @@ class Review(EditedBoard[ReviewStep]):
     recording: str | None
     length: int
     phases: tuple[MotionPhase, ...] = ()
-    verdict: Opinion | None = None
+    verdict: events.Opinion | None = None
     by: str | None = None
     """The person who gave the verdict."""
-    issues: tuple[Issue, ...] = ()
+    issues: tuple[events.Issue, ...] = ()
     """Wrong with the whole episode."""
     corrected: bool = False
     """A person has changed more than their own opinion of it."""
 
     @staticmethod
-    def of(base: BeginLog) -> "Review":
+    def of(base: events.BeginLog) -> "Review":
         """The record as nobody has changed it."""
         board = base.board
         return Review(
@@ -82,15 +121,37 @@ class Review(EditedBoard[ReviewStep]):
 
     def with_instruction(self, text: str) -> "Review":
         """The same steps under another instruction; those that repeat it, and that nobody worded, follow."""
-        old = self.task.instruction
-        steps = tuple(
-            step.model_copy(update={"step": _reworded(step.step, old, text)})
-            if "words" not in step.edited
-            else step
-            for step in self.steps
-        )
-        task = self.task.model_copy(update={"instruction": text})
-        return self.model_copy(update={"task": task, "steps": steps})
+
+        def reworded(step: ReviewStep) -> ReviewStep:
+            names = ("name", "instruction", "prompt", "auxiliary_text")
+            old = self.task.instruction
+            return step.worded(**{name: text for name in names if getattr(step.step, name) == old})
+
+        steps = tuple(step if "words" in step.edited else reworded(step) for step in self.steps)
+        return self.updated(task=self.task.model_copy(update={"instruction": text}), steps=steps)
+
+    def on_record(self, base: events.BeginLog) -> "Review":
+        """Carry a person's corrections over to the record as it is now.
+
+        Their steps stay. Where another record has the very same ones, as after `annotate` with their plan,
+        its goal images take the place of those that nobody set. A verdict, or an issue, stays with what it was
+        said of.
+        """
+        if self.record == base.record:
+            return self
+        fresh = Review.of(base)
+        if not same_frames(base.recording, self.recording) or base.length != self.length:
+            return fresh
+        review = self.with_instruction(fresh.task.instruction)
+        if [_outline(step) for step in review.steps] == [_outline(step) for step in fresh.steps]:
+            pairs = zip(review.steps, fresh.steps, strict=True)
+            steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in pairs)
+            same = [s.goal for s in steps] == [s.goal for s in review.steps]
+            opinion = {"verdict": review.verdict, "by": review.by} if same else {}
+            return fresh.updated(steps=steps, issues=review.issues, corrected=review.corrected, **opinion)
+        if not review.corrected:
+            return fresh
+        return review.updated(record=fresh.record, recording=fresh.recording, task=fresh.task)
 
     @property
     def camera(self) -> str | None:
@@ -100,7 +161,187 @@ class Review(EditedBoard[ReviewStep]):
         reference = next((frame for frame in frames if frame.startswith(FRAME)), None)
         return reference and reference.removeprefix(FRAME).rpartition("#")[0]
 
+    def segment(self, start: int, end: int) -> Segment:
+        """Frames of the episode.
 
-def _reworded(step: Step, old: str, new: str) -> Step:
-    names = ("name", "instruction", "prompt", "auxiliary_text")
-    return step.model_copy(update={name: new for name in names if getattr(step, name) == old})
+        Raises:
+            InputError: they are none, or lie outside.
+        """
+        if not 0 <= start < end <= self.length:
+            raise InputError(f"frames {start} to {end} of {self.length}: a step holds at least one")
+        return Segment(start=start, end=end)
+
+    def free(self, start: int, end: int, besides: str | None = None) -> Segment:
+        """Frames that no step has but `besides`.
+
+        Raises:
+            InputError: as `segment`, or a step has them.
+        """
+        for step in self.steps:
+            held = None if step.id == besides else step.segment
+            if held is not None and held.start < end and start < held.end:
+                raise InputError(f"frames {start} to {end} overlap step {step.id}")
+        return self.segment(start, end)
+
+    def timed(self, step: ReviewStep, segment: Segment) -> ReviewStep:
+        """Set a step's frames; its goal is its last frame where that is what it was."""
+        ended = step.segment is None or step.segment.end != segment.end
+        step = step.without(*ASPECTS, "failure").set("time", segment=segment, alignment=None)
+        recorded = step.goal is None or step.goal.startswith(FRAME)
+        camera = self.camera if step.goal is None else step.goal.removeprefix(FRAME).rpartition("#")[0]
+        pictured = step.goal is not None or step.step.prompt is not None
+        if ended and recorded and camera and "goal" not in step.edited and pictured:
+            verdict = Verdict(success=True, reasoning=FOLLOWED, pictures_only=True)
+            return step.with_frame(camera, segment.end - 1, verdict)
+        return step
+
+    def sorted(self) -> "Review":
+        """Order the steps by their frames; one without stays behind the one that it was behind."""
+        keys: list[int] = []
+        for step in self.steps:
+            keys.append(step.segment.start if step.segment else keys[-1] if keys else -1)
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        return self.updated(steps=tuple(self.steps[place] for place in order))
+
+
+def after(review: Review | None, entry: events.LogEntry) -> Review:
+    """The episode after a line of its log.
+
+    Raises:
+        InputError: the change does not fit the episode.
+        ValueError: the first line names no record.
+    """
+    change = entry.change
+    if isinstance(change, events.BeginLog):
+        return Review.of(change) if review is None else review.on_record(change)
+    if review is None:
+        raise ValueError("the first line names no record")
+    match change:
+        case UndoChange() | RedoChange():
+            return review
+        case events.GiveVerdict(verdict=verdict):
+            return review.updated(verdict=verdict, by=entry.by)
+        case events.FlagIssue(step=None):
+            return review.updated(issues=_flagged(review.issues, change))
+        case events.FlagIssue(step=str(step)):
+            place = review.place(step)
+            return review.replaced(place, review.steps[place].flagged(change))
+    changed = _changed(review, change, f"r{entry.revision}")
+    return changed.updated(corrected=True, verdict=None, by=None, failure=None)
+
+
+def _changed(review: Review, change: events.StepCorrection, name: str) -> Review:
+    """Change the steps; one that is added has the id `name`."""
+    if isinstance(change, events.InsertStep):
+        segment, text = review.free(change.start, change.end), change.name
+        words = Step(name=text, instruction=text, prompt=text)
+        step = ReviewStep(id=name, step=words, segment=None, edited=frozenset({"words"}))
+        return review.updated(steps=(*review.steps, review.timed(step, segment))).sorted()
+    place = review.place(change.step)
+    step = review.steps[place]
+    match change:
+        case events.MoveBoundary():
+            return _moved(review, place, change)
+        case events.PlaceStep(start=start, end=end):
+            timed = review.timed(step, review.free(start, end, besides=step.id))
+            return review.replaced(place, timed).sorted()
+        case events.SplitStep(frame=frame):
+            return _split(review, place, frame, name)
+        case events.MergeSteps():
+            return _merged(review, place)
+        case events.DeleteStep():
+            return review.replaced(place)
+        case events.RenameStep():
+            words = change.model_dump(exclude={"kind", "step"}, exclude_none=True)
+            step = step.worded(**words).without("reasoning").set("words")
+        case events.SetOutcome(outcome=outcome):
+            step = step.worded(outcome=outcome).set("outcome")
+            step = step.detailed(failure=None) if outcome == "done" else step
+        case events.DescribeStep():
+            step = _described(step, change)
+        case events.ChooseAttempt(attempt=attempt):
+            if attempt >= len(step.attempts) or step.attempts[attempt].image is None:
+                raise InputError(f"step {step.id} has no attempt {attempt} with a picture")
+            step = step.set("goal", chosen=attempt)
+        case events.TakeFrame(camera=camera, frame=frame):
+            if frame >= review.length:
+                raise InputError(f"frame {frame} is none of the episode's {review.length}")
+            taken = step.taken | {len(step.attempts)}
+            step = step.with_frame(camera, frame, Verdict(success=True, reasoning=TOOK))
+            step = step.set("goal", taken=taken)
+        case events.BlankGoal():
+            step = step.set("goal", chosen=None)
+        case events.AddRendering(attempts=attempts):
+            step = step.updated(attempts=(*step.attempts, *attempts))
+        case _:
+            assert_never(change)
+    return review.replaced(place, step)
+
+
+def _described(step: ReviewStep, change: events.DescribeStep) -> ReviewStep:
+    failure = change.detail == "failure"
+    if failure and step.step.outcome != "failed":
+        raise InputError("the step is done: say that it failed before you say why")
+    detail: Detail | None = None
+    if change.text is not None:
+        who = {"text": change.text, "by": PERSON, "checked": PERSON}
+        detail = FailureDetail(**who, restorable=change.restorable) if failure else Detail(**who)
+    return step.detailed(**{change.detail: detail})
+
+
+def _moved(review: Review, place: int, change: events.MoveBoundary) -> Review:
+    step, frame, start = review.steps[place], change.frame, change.edge == "start"
+    own = step.placed
+    near = _neighbour(review, place, -1 if start else 1)
+    if near is not None:
+        other = review.steps[near].placed
+        adjoins = other.end == own.start if start else other.start == own.end
+        if adjoins:
+            both = (other.start, frame) if start else (frame, other.end)
+            review = review.replaced(near, review.timed(review.steps[near], review.segment(*both)))
+        elif frame < other.end if start else frame > other.start:
+            raise InputError(f"frame {frame} is of step {review.steps[near].id}")
+    segment = review.segment(frame, own.end) if start else review.segment(own.start, frame)
+    return review.replaced(place, review.timed(step, segment))
+
+
+def _split(review: Review, place: int, frame: int, name: str) -> Review:
+    step, segment = review.steps[place], review.steps[place].placed
+    second = step.without(*ASPECTS, "failure")
+    second = second.set("time", id=name, segment=review.segment(frame, segment.end))
+    bare = step.updated(attempts=(), chosen=None, edited=step.edited - {"goal"}, taken=frozenset())
+    first = review.timed(bare, review.segment(segment.start, frame))
+    return review.replaced(place, first, second)
+
+
+def _merged(review: Review, place: int) -> Review:
+    step = review.steps[place]
+    after = _neighbour(review, place, 1)
+    if after is None:
+        raise InputError(f"there is no step after step {step.id} to merge it with")
+    last = review.steps[after]
+    goal = {name: getattr(last, name) for name in ("attempts", "chosen", "taken")}
+    both = Segment(start=step.placed.start, end=last.placed.end)
+    joined = step.without(*ASPECTS, "failure").updated(edited=step.edited | last.edited)
+    # What lies between them was found nowhere, so it stays.
+    return review.replaced(after).replaced(place, joined.set("time", segment=both, **goal))
+
+
+def _neighbour(review: Review, place: int, way: int) -> int | None:
+    """The next step, or the last one, that has frames."""
+    places = range(place + 1, len(review.steps)) if way > 0 else reversed(range(place))
+    return next((other for other in places if review.steps[other].segment is not None), None)
+
+
+def _flagged(issues: tuple[events.Issue, ...], flag: events.FlagIssue) -> tuple[events.Issue, ...]:
+    others = tuple(issue for issue in issues if issue != flag.issue)
+    return (*others, flag.issue) if flag.on else others
+
+
+def _renewed(old: ReviewStep, new: ReviewStep) -> ReviewStep:
+    issues = tuple(issue for issue in old.issues if issue != "wrong_picture" or old.goal == new.goal)
+    return new.updated(id=old.id, edited=old.edited, issues=issues)
+
+
+def _outline(step: ReviewStep) -> tuple[Segment | None, str, str]:
+    return step.segment, step.step.name, step.step.outcome

@@ -1,16 +1,18 @@
-"""Append-only logs of JSON lines: who changed what, when.
+"""Append-only logs of JSON lines, who changed what, when; and the storyboard that their lines come to.
 
 A line is on the disk, with its newline, before anybody hears that it is saved. What a killed write left of a
 line is no line, and the next one takes its place.
+
+A line is a fact (what a model or a record said), or a person's change. Undo takes back the last change that
+stands, redo makes the one again that was taken back last; both are lines too, so nothing leaves a log.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any, Protocol, Self
 
-from pydantic import ValidationError
-
-from goalreel.boards.replay import Line, Replay, Rules
 from goalreel.boards.words import reference_of, stand_in
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import append_lines, whole_lines
@@ -18,6 +20,156 @@ from goalreel.image import Image
 
 MAX_BYTES = 64_000_000
 """The limit of one log; tens of thousands of changes."""
+STATES = 500
+"""Lines whose states are kept, so that undo does not begin with the first line."""
+
+
+class Change(Protocol):
+    """A person's change; `undo` and `redo` are the kinds of those of changes."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+class Line(Protocol):
+    """A line of a log: a pydantic model with a number, 1 for the first line."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def person(self) -> tuple[str, Change] | None:
+        """The person and their change; None for a fact."""
+        ...
+
+    @classmethod
+    def model_validate_json(cls, json_data: bytes, *, context: Any = None) -> Self: ...
+    def model_dump_json(self, *, context: Any = None) -> str: ...
+
+
+type Apply[E: Line, S] = Callable[[S | None, E], S]
+"""Makes the state after a line that stands; ValueError: the line does not fit."""
+
+
+class ConflictError(InputError):
+    """Another change came first."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(f"a change by {by} came first: look at it, then change that")
+        self.by = by
+
+
+class Replay[E: Line, S]:
+    """The lines of a log and their state; more lines give another replay."""
+
+    def __init__(self, apply: Apply[E, S]) -> None:
+        self._apply = apply
+        self.lines: list[E] = []
+        self.done: list[E] = []
+        """The changes that stand, in order."""
+        self.undone: list[E] = []
+        """The changes that were taken back, and can be made again, the last one last."""
+        self._standing: set[int] = set()
+        """The numbers of the lines in `done`."""
+        self._states: list[S] = []
+
+    @property
+    def state(self) -> S:
+        """The state after the last line; there is at least one."""
+        return self._states[-1]
+
+    @property
+    def changes(self) -> list[E]:
+        """All changes of people but undo and redo, in order, whether they stand or not."""
+        return [line for line in self.lines if line.person and line.person[1].kind not in ("undo", "redo")]
+
+    def history(
+        self, describe: Callable[[Any], str], *, offset: int = 0, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """List the changes in the words of `describe`; those that were taken back are marked.
+
+        The `offset` newest are left out, and all before the last `limit` of the others.
+        """
+        changes = self.changes
+        end = max(0, len(changes) - offset)
+        start = 0 if limit is None else max(0, end - limit)
+        lines = [(line, line.person) for line in changes[start:end]]
+        return [
+            {
+                "number": line.number,
+                "at": line.at,
+                "by": person[0],
+                "words": describe(person[1]),
+                "undone": line.number not in self._standing,
+            }
+            for line, person in lines
+            if person is not None
+        ]
+
+    def added(self, lines: Sequence[E]) -> "Replay[E, S]":
+        """Add lines.
+
+        Raises:
+            InputError, ValueError: a change does not fit, or there is nothing to undo or redo.
+        """
+        after = Replay(self._apply)
+        after.lines, after.done, after.undone = [*self.lines], [*self.done], [*self.undone]
+        after._standing, after._states = {*self._standing}, [*self._states]
+        for line in lines:
+            after._add(line)
+        return after
+
+    def is_saved(self, seen: int, by: str, change: Change) -> bool:
+        """Tell whether the change of somebody who has seen `seen` lines is here: its answer was lost.
+
+        Raises:
+            ConflictError: another person's change, or another change, came first.
+        """
+        if self._first_after(seen) == (by, change):
+            return True
+        self.check(seen)
+        return False
+
+    def check(self, seen: int) -> None:
+        """Check that nobody has changed anything since there were `seen` lines.
+
+        Raises:
+            ConflictError: somebody has, or lines that were seen are gone.
+        """
+        first = self._first_after(seen)
+        if first is not None or seen > len(self.lines):
+            raise ConflictError(first[0] if first else "nobody")
+
+    def _first_after(self, seen: int) -> tuple[str, Change] | None:
+        return next((line.person for line in self.lines[seen:] if line.person is not None), None)
+
+    def _add(self, line: E) -> None:
+        kind = None if line.person is None else line.person[1].kind
+        self.lines.append(line)
+        if kind in ("undo", "redo"):
+            out, into = (self.done, self.undone) if kind == "undo" else (self.undone, self.done)
+            if not out:
+                raise InputError(f"there is nothing to {kind}")
+            line = out.pop()
+            into.append(line)
+            self._standing ^= {line.number}
+        elif kind is not None:
+            self.done.append(line)
+            self._standing.add(line.number)
+            self.undone.clear()
+        self._fold(line.number)
+
+    def _fold(self, number: int) -> None:
+        """Make the states from line `number` on anew."""
+        kept = number - 1 - (len(self.lines) - 1 - len(self._states))
+        first = number - 1 if kept > 0 else 0
+        self._states = self._states[: max(kept, 0)]
+        for line in self.lines[first:]:
+            state = self._states[-1] if self._states else None
+            stands = line.person is None or line.number in self._standing
+            self._states.append(self._apply(state, line) if stands or state is None else state)
+        del self._states[:-STATES]
 
 
 @dataclass(frozen=True)
@@ -37,9 +189,14 @@ class EventLog[E: Line, S]:
 
     path: Path
     line: type[E]
-    rules: Rules[E, S]
+    apply: Apply[E, S]
     get_image: Callable[[str], Image] = stand_in
     """Makes a picture of its reference."""
+
+    @property
+    def empty(self) -> ReadLog[E, S]:
+        """What was read of no file."""
+        return ReadLog(Replay(self.apply))
 
     def read(self, log: ReadLog[E, S] | None = None) -> ReadLog[E, S]:
         """Read the lines behind `log`, or all of a file that does not go on from there; none of no file.
@@ -47,21 +204,20 @@ class EventLog[E: Line, S]:
         Raises:
             DatasetError: a line is damaged, or does not fit those before it.
         """
-        empty = ReadLog(Replay(self.rules))
-        log = log or empty
+        log = log or self.empty
         try:
             with self.path.open("rb") as file:
                 file.seek(log.size - len(log.last))
                 if file.read(len(log.last)) != log.last:
-                    log = empty
+                    log = self.empty
                     file.seek(0)
                 lines = whole_lines(file.read())
         except FileNotFoundError:
-            return empty
+            return self.empty
+        if not lines:
+            return log
         first = len(log.replay.lines) + 1
         events = [self._parsed(number, line) for number, line in enumerate(lines, start=first)]
-        if not events:
-            return log
         try:
             replay = log.replay.added(events)
         except (InputError, ValueError) as e:
@@ -76,15 +232,12 @@ class EventLog[E: Line, S]:
             DatasetError: the log is full, or the disk is; the file is as it was.
         """
         replay = log.replay.added(events)
-        lines = [self._line(event) for event in events]
+        lines = [e.model_dump_json(context={"put_image": reference_of}).encode() + b"\n" for e in events]
         size = log.size + sum(map(len, lines))
         if size > MAX_BYTES:
             raise DatasetError(f"{self.path}: holds too many changes: no more than {MAX_BYTES} bytes fit")
         append_lines(self.path, b"".join(lines), log.size)
         return ReadLog(replay, size, lines[-1])
-
-    def _line(self, event: E) -> bytes:
-        return event.model_dump_json(context={"put_image": reference_of}).encode() + b"\n"
 
     def _parsed(self, number: int, line: bytes) -> E:
         try:
@@ -92,7 +245,7 @@ class EventLog[E: Line, S]:
             if event.number != number:
                 raise ValueError(f"it is number {event.number}")
             return event
-        except (ValidationError, ValueError) as e:
+        except ValueError as e:
             raise DatasetError(
                 f"{self.path}: line {number} is damaged ({first_line(e)}): restore the file, or remove that "
                 "line and all lines after it"

@@ -1,13 +1,51 @@
-"""A storyboard and its steps as people edit them: the one model under all pages. Pure."""
+"""A storyboard and its steps as people edit them, and the changes that they make on every page. Pure."""
 
-from typing import Self
+from typing import Annotated, Literal, Self
 
+from pydantic import Field
+
+from goalreel.boards.words import StepId
 from goalreel.errors import InputError
 from goalreel.settings import Frozen
 from goalreel.types import Attempt, Failure, Status, Step, Task, Verdict
 
 
-class EditedStep[A](Frozen):
+class DeleteStep(Frozen):
+    """Remove a step."""
+
+    kind: Literal["delete"] = "delete"
+    step: StepId
+
+
+class ChooseAttempt(Frozen):
+    """Take an attempt's picture as the goal image; it stays as verified as the Critic left it."""
+
+    kind: Literal["choose"] = "choose"
+    step: StepId
+    attempt: Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class UndoChange(Frozen):
+    """Take back the last change that stands."""
+
+    kind: Literal["undo"] = "undo"
+
+
+class RedoChange(Frozen):
+    """Make the change again that was taken back last."""
+
+    kind: Literal["redo"] = "redo"
+
+
+class Edited(Frozen):
+    """What people edit: each change makes another one."""
+
+    def updated(self, **fields: object) -> Self:
+        """Set fields."""
+        return self.model_copy(update=fields)
+
+
+class EditedStep[A](Edited):
     """A step whose attempts are of the type `A`. Its pictures are stand-ins that name the stored ones."""
 
     id: str
@@ -19,13 +57,21 @@ class EditedStep[A](Frozen):
     edited: frozenset[str] = frozenset()
     """The parts that a person has set."""
 
+    def worded(self, **words: object) -> Self:
+        """Set fields of its words."""
+        return self.updated(step=self.step.model_copy(update=words))
 
-class EditedBoard[S: EditedStep](Frozen):
+
+class EditedBoard[S: EditedStep](Edited):
     """A storyboard whose steps are of the type `S`."""
 
     task: Task
     steps: tuple[S, ...] = ()
     failure: Failure | None = None
+
+    def find(self, step: str) -> int | None:
+        """Find the place of the step with an id."""
+        return next((place for place, candidate in enumerate(self.steps) if candidate.id == step), None)
 
     def place(self, step: str) -> int:
         """Find the place of the step with an id.
@@ -33,14 +79,14 @@ class EditedBoard[S: EditedStep](Frozen):
         Raises:
             InputError: there is no such step.
         """
-        for number, candidate in enumerate(self.steps):
-            if candidate.id == step:
-                return number
-        raise InputError(f"there is no step {step}: look at the storyboard as it is now")
+        place = self.find(step)
+        if place is None:
+            raise InputError(f"there is no step {step}: look at the storyboard as it is now")
+        return place
 
-    def replaced(self, number: int, *steps: S) -> Self:
+    def replaced(self, place: int, *steps: S) -> Self:
         """Put other steps in a step's place."""
-        return self.model_copy(update={"steps": (*self.steps[:number], *steps, *self.steps[number + 1 :])})
+        return self.updated(steps=(*self.steps[:place], *steps, *self.steps[place + 1 :]))
 
 
 def judged_by_person(attempt: Attempt, success: bool, reasoning: str) -> Attempt:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi import Path as PathParameter
@@ -19,9 +19,9 @@ from starlette.responses import FileResponse, StreamingResponse
 from goalreel import __version__
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, LoginMiddleware
-from goalreel.boards.replay import ConflictError
+from goalreel.boards.log import ConflictError
 from goalreel.boards.words import Who
-from goalreel.errors import InputError, UserError
+from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.image import MAX_PIXELS
 from goalreel.serving.app import create_app
@@ -39,7 +39,7 @@ from goalreel.studio.models import StudioPreset
 from goalreel.studio.record import persons_verdicts, storyboard_of
 from goalreel.studio.scenes import DatasetFrames, ros_ability, send_to_robot
 from goalreel.studio.views import Json, board_view, model_names
-from goalreel.types import Storyboard, Task
+from goalreel.types import ROLES, Storyboard, Task
 
 STATIC = Path(str(files(__package__))) / "static"
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
@@ -77,7 +77,10 @@ async def _board(boards: Boards, job_id: JobId) -> StudioBoard:
     return boards.find(job_id)
 
 
-async def _record(board: Annotated[StudioBoard, Depends(_board)]) -> Storyboard:
+type BoardHere = Annotated[StudioBoard, Depends(_board)]
+
+
+async def _record(board: BoardHere) -> Storyboard:
     """Make the record with its pictures, which another thread reads."""
     record = await asyncio.to_thread(storyboard_of, board.state, board.folder.load)
     if record is None:
@@ -85,7 +88,6 @@ async def _record(board: Annotated[StudioBoard, Depends(_board)]) -> Storyboard:
     return record
 
 
-type BoardHere = Annotated[StudioBoard, Depends(_board)]
 type RecordHere = Annotated[Storyboard, Depends(_record)]
 
 
@@ -122,7 +124,7 @@ async def history(
 async def fetch_board(board: BoardHere, record: bool = True) -> Json:
     """Fetch the state; with `record` the whole record, its pictures inline."""
     view = board_view(board)
-    if record and (board.state.steps or board.state.failure):
+    if record and not board.state.needs_plan:
         stored = await _record(board)
         view["storyboard"] = await asyncio.to_thread(partial(stored.model_dump, mode="json"))
     return view
@@ -167,17 +169,13 @@ async def edit_board(
             return board_view(board)
     except ConflictError as e:
         response.status_code = 409
-        return {"error": conflict_error(e), "by": e.by, "state": board_view(board)}
+        error = {"message": str(e), "type": "invalid_request_error", "param": None, "code": "conflict"}
+        return {"error": error, "by": e.by, "state": board_view(board)}
     board.append(PersonsChange(by=body.by, edit=edit))
     boards.look_again(board)
     if edit.kind in ("draw", "continue"):
         boards.begin(board)
     return board_view(board)
-
-
-def conflict_error(error: ConflictError) -> dict[str, Any]:
-    """Shape a conflict as every refusal of the server is."""
-    return {"message": str(error), "type": "invalid_request_error", "param": None, "code": "conflict"}
 
 
 @router.post("/{job_id}/resume", status_code=202, responses=responses(404))
@@ -190,7 +188,7 @@ async def resume_board(board: BoardHere, boards: Boards) -> Json:
 @router.post("/{job_id}/cancel", responses=responses(404))
 async def cancel_board(board: BoardHere, boards: Boards) -> Json:
     """Stop it if it runs, and keep what is there."""
-    await boards.cancel(board)
+    await boards.stop(board.id)
     return board_view(board)
 
 
@@ -203,7 +201,7 @@ async def forget_board(board: BoardHere, boards: Boards) -> None:
 @router.get("/{job_id}/export/{name}", response_class=Response, responses=responses(404))
 async def export_board(board: BoardHere, record: RecordHere, name: ExportName) -> Response:
     """Fetch the storyboard as a file."""
-    data = await asyncio.to_thread(export_bytes, record, name, model_names(board.state))
+    data = await asyncio.to_thread(export_bytes, record, name, model_names(board.state.models))
     headers = {"Content-Disposition": f'attachment; filename="{board.id}-{name}"'}
     return Response(data, media_type=EXPORT_TYPES[name], headers=headers)
 
@@ -230,10 +228,10 @@ async def execute_board(record: RecordHere) -> Json:
 async def studio(request: Request, boards: Boards, service: Here) -> Json:
     """Say what this server can do."""
     settings = service.settings
-    looks = (asyncio.to_thread(preset.view) for preset in boards.sets.presets)
+    looks = (asyncio.to_thread(preset.view) for preset in boards.sets.presets.values())
     return {
         "version": __version__,
-        "models": boards.names(),
+        "models": {role: getattr(service.models, f"{role}_name") for role in ROLES},
         "presets": await asyncio.gather(*looks),
         "max_attempts": settings.loop.max_attempts,
         "max_pixels": min(settings.max_pixels, MAX_PIXELS),
@@ -285,8 +283,7 @@ def create_board_app(
 
 async def _failed(_: Request, error: Exception) -> Response:
     """Answer what the user can mend in one line."""
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    return error_response(422 if isinstance(error, InputError) else 500, line)
+    return error_response(422 if isinstance(error, InputError) else 500, first_line(error))
 
 
 async def _missing(_: Request, error: Exception) -> Response:

@@ -14,22 +14,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalreel.boards.log import EventLog, ReadLog
-from goalreel.boards.replay import Replay
+from goalreel.boards.log import EventLog, Replay
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.serving.queues import Batcher
+from goalreel.serving.loading import is_loaded
+from goalreel.serving.service import Service
 from goalreel.serving.storyboards import HEARTBEAT_SECONDS
 from goalreel.studio.events import BoardEvent, BoardNews, BoardStatus
-from goalreel.studio.news import news
-from goalreel.studio.replay import RULES
-from goalreel.studio.state import StudioState
+from goalreel.studio.record import with_pictures
+from goalreel.studio.state import StudioState, after
+from goalreel.studio.views import news
 from goalreel.terms import Role
-from goalreel.types import DoneStep, Task
+from goalreel.types import Task
 
 LOOK_SECONDS = 0.5
-"""Time between two looks of a stream whether the server ends."""
+"""Time between two looks of a stream whether it is to end."""
 MAX_UNREAD = 2000
 """Events that may wait for a slow watcher, whose stream then ends; it comes back by `Last-Event-ID`."""
 _PICTURE = re.compile(r"[0-9a-f]{64}\.png")
@@ -44,7 +44,7 @@ class BoardFolder:
     @property
     def log(self) -> EventLog[BoardEvent, StudioState]:
         """The log of its events."""
-        return EventLog(self.path / "log.jsonl", BoardEvent, RULES)
+        return EventLog(self.path / "log.jsonl", BoardEvent, after)
 
     def store(self, image: Image) -> str:
         """Write a picture, and return its name.
@@ -76,26 +76,15 @@ class BoardFolder:
         """
         return Image.decode(self.picture(name).read_bytes())
 
-    def task(self, task: Task) -> Task:
-        """Read the pictures of a task with stand-ins."""
-
-        def read(image: Image | None) -> Image | None:
-            return None if image is None else self.load(image.frame or "")
-
-        done = tuple(DoneStep(instruction=d.instruction, image=read(d.image)) for d in task.done)
-        images = tuple(self.load(image.frame or "") for image in task.images)
-        return task.model_copy(update={"image": read(task.image), "images": images, "done": done})
-
 
 @dataclass(frozen=True)
 class ModelWait:
     """A question that a storyboard has put to a model."""
 
+    service: Service
     role: Role
     step: str | None
     attempt: int | None
-    model: Batcher
-    is_loaded: Callable[[], bool]
     since: float
     """By `time.monotonic`."""
     ahead: int
@@ -103,14 +92,15 @@ class ModelWait:
 
     def data(self) -> dict[str, object]:
         """Describe the wait to a client."""
+        model = self.service.batchers[self.role]
         return {
             "role": self.role,
             "step": self.step,
             "attempt": self.attempt,
             "seconds": round(time.monotonic() - self.since, 1),
-            "alive": self.model.alive,
-            "loading": not self.is_loaded(),
-            "queue": min(self.ahead, self.model.waiting),
+            "alive": model.alive,
+            "loading": not is_loaded(getattr(self.service.models, self.role)),
+            "queue": min(self.ahead, model.waiting),
         }
 
 
@@ -124,21 +114,16 @@ class StudioBoard:
         is_ending: Callable[[], bool],
         submitted: BoardEvent | None = None,
     ) -> None:
-        """Read a storyboard, or begin its log with `submitted`.
-
-        Args:
-            folder: where it lies.
-            on_event: hears of every event.
-            is_ending: says that streams must end.
-            submitted: the first line of a new storyboard.
+        """Read a storyboard, or begin its log with `submitted`; `is_ending` says that streams must end.
 
         Raises:
             DatasetError: the log is damaged or empty, or the disk is full.
         """
         self.id, self.folder = folder.path.name, folder
-        self._log = folder.log.read() if submitted is None else self._begun(submitted)
+        log = folder.log
+        self._log = log.read() if submitted is None else log.append(log.empty, [submitted])
         if not self.replay.lines:
-            raise DatasetError(f"{folder.log.path}: holds no line")
+            raise DatasetError(f"{log.path}: holds no line")
         self._on_event, self._is_ending = on_event, is_ending
         self.waiting: ModelWait | None = None
         self.trouble = ""
@@ -147,10 +132,7 @@ class StudioBoard:
         """Its folder is removed, so that nothing can be written any more."""
         self.writing = ""
         """The reply of the Planner as far as it is written; empty while it writes none."""
-        self._watchers: set[asyncio.Queue[bytes | None]] = set()
-
-    def _begun(self, submitted: BoardEvent) -> ReadLog[BoardEvent, StudioState]:
-        return self.folder.log.append(ReadLog(Replay(RULES)), [submitted])
+        self._watchers: set[asyncio.Queue[bytes]] = set()
 
     @property
     def replay(self) -> Replay[BoardEvent, StudioState]:
@@ -172,12 +154,7 @@ class StudioBoard:
         """The cause of the last end of work besides the models, in one line; empty: there is none."""
         return self.trouble or self.state.trouble
 
-    @property
-    def is_watched(self) -> bool:
-        """Somebody follows its events."""
-        return bool(self._watchers)
-
-    def append(self, what: BoardNews) -> BoardEvent:
+    def append(self, what: BoardNews) -> None:
         """Write an event onto the disk, and tell everybody.
 
         Raises:
@@ -186,16 +163,15 @@ class StudioBoard:
         """
         if self.forgotten:
             raise InputError("this storyboard was forgotten")
-        event = BoardEvent(number=self.state.number + 1, at=datetime.now(UTC), what=what)
+        event = BoardEvent(number=len(self.replay.lines) + 1, at=datetime.now(UTC), what=what)
         self._log = self.folder.log.append(self._log, [event])
         self.trouble = ""
         self._on_event(self)
-        self._send(_message(event.number, *news(self.id, event, self.state)))
-        return event
+        self._send(self._message(event))
 
     def tell(self, event: str, data: Mapping[str, object] | None) -> None:
         """Tell those who watch now; it is not stored."""
-        self._send(_message(None, event, data))
+        self._send(_message(event, data))
 
     def write(self, piece: str, *, first: bool) -> None:
         """Take a piece of the Planner's reply; the `first` one begins a new reply."""
@@ -206,8 +182,7 @@ class StudioBoard:
         """Note which model is asked; None: it has answered."""
         if waiting is None and self.waiting is None:
             return
-        self.writing = ""
-        self.waiting = waiting
+        self.writing, self.waiting = "", waiting
         self.tell("waiting", None if waiting is None else waiting.data())
 
     def end_in_trouble(self, line: str) -> None:
@@ -216,56 +191,52 @@ class StudioBoard:
         self.tell("finished", {"status": self.status, "message": line})
         self._on_event(self)
 
-    def close(self, *, forgotten: bool = False) -> None:
+    def close(self) -> None:
         """End all streams."""
-        if forgotten:
-            self.forgotten = True
-            self.tell("forgotten", {})
-        for watcher in self._watchers:
-            watcher.put_nowait(None)
+        self._watchers.clear()
 
     async def follow(self, number: int, *, stay: bool) -> AsyncIterator[bytes]:
         """Stream server-sent events after event `number`; without `stay` until no model is at work."""
-        watcher: asyncio.Queue[bytes | None] = asyncio.Queue()
+        watcher: asyncio.Queue[bytes] = asyncio.Queue(MAX_UNREAD)
         self._watchers.add(watcher)
         try:
             for event in self.replay.lines[number:]:
-                yield _message(event.number, *news(self.id, event, self.state))
+                yield self._message(event)
             if self.waiting is not None:
-                yield _message(None, "waiting", self.waiting.data())
+                yield _message("waiting", self.waiting.data())
             if self.writing:
-                yield _message(None, "text", {"role": "planner", "piece": self.writing, "first": True})
+                yield _message("text", {"role": "planner", "piece": self.writing, "first": True})
             silent = 0.0
-            while stay or self.status == "running" or not watcher.empty():
+            while not watcher.empty() or (self._goes_on(watcher) and (stay or self.status == "running")):
                 try:
                     async with asyncio.timeout(LOOK_SECONDS):
                         message = await watcher.get()
                 except TimeoutError:
                     silent += LOOK_SECONDS
-                    if self._is_ending():
-                        return
-                    if silent >= HEARTBEAT_SECONDS:
-                        silent = 0.0
-                        yield b": still here\n\n"
-                    continue
-                if message is None:
-                    return
+                    if silent < HEARTBEAT_SECONDS:
+                        continue
+                    message, silent = b": still here\n\n", 0.0
                 yield message
         finally:
             self._watchers.discard(watcher)
 
     def task(self) -> Task:
         """Read the task with its pictures from the disk."""
-        return self.folder.task(self.state.task)
+        return with_pictures(self.state.task, lambda image: self.folder.load(image.frame or ""))
+
+    def _goes_on(self, watcher: asyncio.Queue[bytes]) -> bool:
+        return watcher in self._watchers and not self._is_ending()
+
+    def _message(self, event: BoardEvent) -> bytes:
+        return b"id: %d\n%s" % (event.number, _message(*news(self.id, event, self.state)))
 
     def _send(self, message: bytes) -> None:
-        for watcher in self._watchers:
-            if watcher.qsize() < MAX_UNREAD:
+        for watcher in [*self._watchers]:
+            if watcher.full():
+                self._watchers.remove(watcher)
+            else:
                 watcher.put_nowait(message)
-            elif watcher.qsize() == MAX_UNREAD:
-                watcher.put_nowait(None)
 
 
-def _message(number: int | None, event: str, data: Mapping[str, object] | None) -> bytes:
-    head = "" if number is None else f"id: {number}\n"
-    return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n".encode()
+def _message(event: str, data: Mapping[str, object] | None) -> bytes:
+    return f"event: {event}\ndata: {json.dumps(data)}\n\n".encode()

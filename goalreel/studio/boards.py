@@ -23,20 +23,20 @@ from starlette.exceptions import HTTPException
 from goalreel.boards.words import stand_in
 from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import TMP, file_lock
-from goalreel.image import Image
 from goalreel.serving.service import Service
 from goalreel.serving.storyboards import check_room
 from goalreel.studio.board import BoardFolder, StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.models import ModelSets, StudioPreset
-from goalreel.studio.views import BoardSummary, Json
+from goalreel.studio.record import with_pictures
+from goalreel.studio.views import Json, summary_row
 from goalreel.studio.work import BoardWork
-from goalreel.types import ROLES, DoneStep, Role, Task
+from goalreel.types import Task
 
 log = logging.getLogger(__name__)
 
-IDLE_BOARDS = 64
-"""Storyboards in memory on which nobody works and which nobody watches."""
+RECENT = 64
+"""Storyboards that stay in memory though nobody works on them or watches them."""
 
 
 class StudioBoards:
@@ -54,10 +54,10 @@ class StudioBoards:
         busy = f"{folder}: another goalreel server serves this folder: end it, or name another folder"
         self._lock.enter_context(file_lock(folder / ".lock", busy))
         self._threads = ThreadPoolExecutor(service.settings.max_running, thread_name_prefix="goalreel-agent")
-        self._summaries: dict[str, BoardSummary] = {}
+        self._found: dict[str, tuple[str, Json]] = {}
+        """Of each storyboard all that a search looks at, in lower case, and its line."""
         self._alive: WeakValueDictionary[str, StudioBoard] = WeakValueDictionary()
-        self._boards: dict[str, StudioBoard] = {}
-        """In memory, the least recently used first."""
+        self._recent: dict[str, StudioBoard] = {}
         self._work: dict[str, tuple[BoardWork, asyncio.Task[None]]] = {}
         self.damaged: list[str] = []
         """The fault of each storyboard that cannot be read, a line each."""
@@ -71,15 +71,9 @@ class StudioBoards:
 
     def counts(self) -> dict[str, int]:
         """The number of storyboards by status, for every status."""
-        counts = Counter(summary.row["status"] for summary in self._summaries.values())
+        counts = Counter(row["status"] for _, row in self._found.values())
         statuses: tuple[BoardStatus, ...] = ("running", "done", "failed", "cancelled", "interrupted")
         return {status: counts[status] for status in statuses}
-
-    def names(self) -> dict[Role, str]:
-        """The names of the models for a reader."""
-        models = self.service.models
-        names = (models.planner_name, models.editor_name, models.critic_name)
-        return dict(zip(ROLES, names, strict=True))
 
     def models_of(self, preset: str | None) -> Service:
         """The models of a preset, None for those of the start, which may begin another storyboard.
@@ -95,8 +89,8 @@ class StudioBoards:
     def history(self, query: str, limit: int, before: str | None) -> tuple[int, list[Json]]:
         """Count the storyboards that hold all words of a query, and list the newest `limit` before an id."""
         terms = query.casefold().split()
-        summaries = sorted(self._summaries.items(), reverse=True)
-        found = [(id, s.row) for id, s in summaries if all(term in s.words for term in terms)]
+        newest = sorted(self._found.items(), reverse=True)
+        found = [(id, row) for id, (words, row) in newest if all(term in words for term in terms)]
         return len(found), [row for id, row in found if before is None or id < before][:limit]
 
     def find(self, board_id: str) -> StudioBoard:
@@ -106,18 +100,10 @@ class StudioBoards:
             HTTPException: 404, there is none of that id.
             DatasetError: its log is damaged.
         """
-        if board_id not in self._summaries:
+        if board_id not in self._found:
             raise _unknown()
-        self._boards.pop(board_id, None)
         # Who still holds one that is no longer among the recent must not be joined by a second of it.
-        board = self._alive.get(board_id) or self._board(board_id)
-        self._boards[board_id] = board
-        idle = [
-            b for b in self._boards.values() if b.id not in self._work and not b.is_watched and b is not board
-        ]
-        for old in idle[: max(0, len(idle) - IDLE_BOARDS)]:
-            del self._boards[old.id]
-        return board
+        return self._remember(self._alive.get(board_id) or self._board(board_id))
 
     async def submit(self, task: Task, submitted: Submitted) -> StudioBoard:
         """Make a storyboard of a task, whose pictures are in memory; `submitted` has all but the task.
@@ -130,9 +116,9 @@ class StudioBoards:
         at = datetime.now(UTC)
         board_id = f"{at:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         folder = BoardFolder(self.folder / board_id)
-        stored = await asyncio.to_thread(_stored, task, folder)
+        stored = await asyncio.to_thread(with_pictures, task, lambda image: stand_in(folder.store(image)))
         event = BoardEvent(number=1, at=at, what=submitted.model_copy(update={"task": stored}))
-        board = self._boards[board_id] = self._board(board_id, event)
+        board = self._remember(self._board(board_id, event))
         self._note(board)
         self.begin(board)
         return board
@@ -157,9 +143,13 @@ class StudioBoards:
         if board.id in self._work:
             self._work[board.id][0].check()
 
-    async def cancel(self, board: StudioBoard) -> None:
+    async def stop(self, board_id: str, status: BoardStatus = "cancelled") -> None:
         """Stop the work on a storyboard, and keep what is there."""
-        await self._stop(board.id, "cancelled")
+        if board_id in self._work:
+            work, task = self._work[board_id]
+            work.ending = status
+            task.cancel()
+            await asyncio.wait({task})
 
     async def forget(self, board: StudioBoard) -> None:
         """Stop the work on a storyboard, and remove its folder.
@@ -168,38 +158,35 @@ class StudioBoards:
             OSError: the folder cannot be removed.
         """
         while board.id in self._work:  # somebody may let it go on meanwhile
-            await self._stop(board.id, "cancelled")
+            await self.stop(board.id)
         if board.forgotten:
             return
-        del self._summaries[board.id]
-        self._boards.pop(board.id, None)
-        board.close(forgotten=True)
+        board.forgotten = True
+        del self._found[board.id]
+        self._recent.pop(board.id, None)
+        board.tell("forgotten", {})
+        board.close()
         gone = self.folder / f"{TMP}{board.id}"
         board.folder.path.rename(gone)
         await asyncio.to_thread(shutil.rmtree, gone, ignore_errors=True)
 
     def end_streams(self) -> None:
         """End the streams of all who watch, as the server ends."""
-        for board in self._boards.values():
+        for board in self._alive.values():
             board.close()
 
     async def close(self) -> None:
         """Interrupt all work, and let go of the folder."""
-        await asyncio.gather(*(self._stop(board_id, "interrupted") for board_id in list(self._work)))
+        await asyncio.gather(*(self.stop(board_id, "interrupted") for board_id in list(self._work)))
         self.end_streams()
         await self.sets.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._lock.close()
 
-    async def _stop(self, board_id: str, status: BoardStatus) -> None:
-        if board_id in self._work:
-            work, task = self._work[board_id]
-            work.end_as(status)
-            task.cancel()
-            await asyncio.wait({task})
-
     def _note(self, board: StudioBoard) -> None:
-        self._summaries[board.id] = BoardSummary.of(board)
+        names = [text for step in board.state.steps for text in (step.step.name, step.step.instruction)]
+        words = "\n".join([board.state.task.instruction, *names]).casefold()
+        self._found[board.id] = (words, summary_row(board))
 
     def _end(self, board: StudioBoard, task: asyncio.Task[None]) -> None:
         if self._work[board.id][1] is task:
@@ -232,17 +219,13 @@ class StudioBoards:
         self._alive[board_id] = board
         return board
 
+    def _remember(self, board: StudioBoard) -> StudioBoard:
+        self._recent.pop(board.id, None)
+        self._recent[board.id] = board
+        for old in list(self._recent)[:-RECENT]:
+            del self._recent[old]
+        return board
+
 
 def _unknown() -> HTTPException:
     return HTTPException(404, "no such storyboard: it was never here, or was forgotten")
-
-
-def _stored(task: Task, folder: BoardFolder) -> Task:
-    """The task with stand-ins for its pictures, which are on the disk then."""
-
-    def store(image: Image | None) -> Image | None:
-        return None if image is None else stand_in(folder.store(image))
-
-    images: Sequence[Image] = tuple(stand_in(folder.store(image)) for image in task.images)
-    done = tuple(DoneStep(instruction=d.instruction, image=store(d.image)) for d in task.done)
-    return task.model_copy(update={"image": store(task.image), "images": images, "done": done})

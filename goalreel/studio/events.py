@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from goalreel.boards.changes import ChooseAttempt, DeleteStep, RedoChange, UndoChange
+from goalreel.boards.step import ChooseAttempt, DeleteStep, RedoChange, UndoChange
 from goalreel.boards.words import Phrase, StepId
 from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
@@ -81,10 +81,6 @@ class ContinueEdit(Frozen):
     done: Annotated[int, Field(ge=0, lt=1000)]
 
 
-type StepChange = (
-    WordsEdit | AddEdit | DeleteStep | MoveEdit | DrawEdit | ChooseAttempt | JudgeEdit | ContinueEdit
-)
-"""A change of what a storyboard is."""
 type BoardEdit = Annotated[
     WordsEdit
     | AddEdit
@@ -98,7 +94,33 @@ type BoardEdit = Annotated[
     | RedoChange,
     Field(discriminator="kind"),
 ]
-"""Everything that a person can do. (With an alias among its members pydantic names no field at fault.)"""
+"""Everything that a person can do."""
+_TOLD: Mapping[str, str] = {
+    "add": "added “{name}”",
+    "delete": "removed a step",
+    "move": "moved a step",
+    "continue": "went on from a later picture, after {done} steps",
+    "undo": "took back a change",
+    "redo": "made a change again",
+}
+
+
+def describe(edit: BoardEdit) -> str:
+    """Describe a change for a reader."""
+    match edit:
+        case WordsEdit():
+            words = edit.model_dump(exclude={"kind", "step"}, exclude_none=True)
+            return f"changed the {' and the '.join(name.replace('_', ' ') for name in words)}"
+        case DrawEdit(variants=0, prompt=prompt, rest=rest):
+            text = "drew a step again" if prompt is None else "drew a step by another prompt"
+            return f"{text}, and those after it" if rest else text
+        case DrawEdit(variants=variants):
+            return f"drew {variants} variants of a step"
+        case ChooseAttempt(attempt=attempt):
+            return f"chose picture {attempt + 1}"
+        case JudgeEdit(attempt=attempt, accept=accept):
+            return f"{'accepted' if accept else 'refused'} picture {attempt + 1}"
+    return _TOLD[edit.kind].format_map(dict(edit))
 
 
 class Submitted(Frozen):
@@ -221,3 +243,8 @@ class BoardEvent(Frozen):
     at: AwareDatetime
     """UTC."""
     what: BoardNews
+
+    @property
+    def person(self) -> tuple[str, BoardEdit] | None:
+        """The person and their change; None where models did something."""
+        return (self.what.by, self.what.edit) if isinstance(self.what, PersonsChange) else None

@@ -4,10 +4,8 @@ DIR/corpus/boards/ID/    a storyboard as it was added, and what people said of i
 DIR/corpus/rows/         the corpora that `goalreel corpus from-storyboards` makes of them, all made anew
 """
 
-import io
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,33 +45,23 @@ def export_bytes(board: Storyboard, name: ExportName, models: Mapping[Role, str]
     Raises:
         InputError: there is no picture for a GIF.
     """
-    match name:
-        case "storyboard.json":
-            return board.model_dump_json().encode()
-        case "sheet.png":
-            return contact_sheet(EpisodeView(0, "Storyboard", board.task.instruction, board)).png()
-    names = {str(role): name for role, name in models.items()}
+    title = board.task.instruction
+    view = EpisodeView(0, "Storyboard", title, board)
+    if name == "storyboard.json":
+        return board.model_dump_json().encode()
+    if name == "sheet.png":
+        return contact_sheet(view).png()
+    names = {str(role): model for role, model in models.items()}
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
+        out = Path(folder) / "storyboard"
         if name == "storyboard.html":
-            title = board.task.instruction
-            view = EpisodeView(0, "Storyboard", title, board)
             return write_report([view], out, title=title, summary={}, models=names, sheets=False).read_bytes()
         write_plan(board, out, names)
-        if name == "storyboard.gif":
-            if not (out / "preview.gif").is_file():
-                raise InputError("this storyboard has no picture yet")
-            return (out / "preview.gif").read_bytes()
-        return _zipped(out)
-
-
-def _zipped(folder: Path) -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                archive.write(path, f"storyboard/{path.relative_to(folder)}")
-    return data.getvalue()
+        if name == "storyboard.zip":
+            return Path(shutil.make_archive(f"{out}-zip", "zip", folder, "storyboard")).read_bytes()
+        if not (out / "preview.gif").is_file():
+            raise InputError("this storyboard has no picture yet")
+        return (out / "preview.gif").read_bytes()
 
 
 def add_to_corpus(

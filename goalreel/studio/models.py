@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from goalreel.errors import InputError, UserError
+from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.http.probe import probe
 from goalreel.models import presets
@@ -48,22 +48,21 @@ class StudioPreset:
     def view(self) -> dict[str, Any]:
         """Describe it to a client. It blocks: its servers are asked if they are there."""
         reason = self.problem()
-        available = reason is None
-        return {"name": self.name, "models": self.models, "available": available, "reason": reason}
+        return {"name": self.name, "models": self.models, "available": reason is None, "reason": reason}
 
 
 def studio_presets(started: Preset, started_models: Models) -> list[StudioPreset]:
     """List the presets that come with goalreel; that of the start has the start's models."""
-    return [_studio_preset(name, started, started_models) for name in presets.names()]
-
-
-def _studio_preset(name: str, started: Preset, started_models: Models) -> StudioPreset:
-    preset = presets.read(name)
-    brief = {role: preset.model_name(role).brief() for role in ROLES}
-    if preset == started:
-        return StudioPreset(name, lambda: (started_models, started), lambda: None, brief)
-    build = partial(_build, name, started)
-    return StudioPreset(name, build, partial(_problem, build), brief)
+    offered: list[StudioPreset] = []
+    for name in presets.names():
+        preset = presets.read(name)
+        brief = {role: preset.model_name(role).brief() for role in ROLES}
+        build = partial(_build, name, started)
+        problem = partial(_problem, build)
+        if preset == started:
+            build, problem = lambda: (started_models, started), lambda: None
+        offered.append(StudioPreset(name, build, problem, brief))
+    return offered
 
 
 def _build(name: str, started: Preset) -> tuple[Models, LoopOptions]:
@@ -113,7 +112,7 @@ def _problem(build: Callable[[], tuple[Models, LoopOptions]]) -> str | None:
         for model in (models.planner, models.editor, models.critic):
             probe(model)
     except (UserError, OSError) as e:
-        return (str(e).splitlines() or [type(e).__name__])[0]
+        return first_line(e)
     except ModuleNotFoundError as e:
         return absent(e) or str(e)
     return None
@@ -127,14 +126,10 @@ class ModelSets:
 
     def __init__(self, started: Service, presets: Sequence[StudioPreset]) -> None:
         self._started = started
-        self._presets = {preset.name: preset for preset in presets}
+        self.presets = {preset.name: preset for preset in presets}
+        """The presets that may be chosen, by name."""
         self._services: dict[str, Service] = {}
         self._closing: set[asyncio.Task[None]] = set()
-
-    @property
-    def presets(self) -> tuple[StudioPreset, ...]:
-        """The presets that may be chosen."""
-        return tuple(self._presets.values())
 
     def open(self, name: str | None, at_work: Collection[Service]) -> Service:
         """Open the models of a preset, None for those of the start; `at_work` are in use, and stay.
@@ -146,13 +141,15 @@ class ModelSets:
         """
         if name is None:
             return self._started
-        preset = self._find(name)
+        if name not in self.presets:
+            choices = f"there are {', '.join(self.presets)}" if self.presets else "this server has one set"
+            raise InputError(f"no preset {name!r} here: {choices}; leave it out for the models of the start")
         service = self._services.get(name)
-        if service is not None and (service in at_work or all(b.alive for b in service.batchers.values())):
-            return service
         if service is not None:
+            if service in at_work or all(b.alive for b in service.batchers.values()):
+                return service
             self._drop(name)
-        models, loop = preset.build()
+        models, loop = self.presets[name].build()
         if models is self._started.models:
             return self._started
         if _is_local(models):
@@ -172,12 +169,6 @@ class ModelSets:
             await asyncio.to_thread(service.close)
         self._services.clear()
 
-    def _find(self, name: str) -> StudioPreset:
-        if name not in self._presets:
-            choices = f"there are {', '.join(self._presets)}" if self._presets else "this server has one set"
-            raise InputError(f"no preset {name!r} here: {choices}; leave it out for the models of the start")
-        return self._presets[name]
-
     def _make_room(self, name: str, at_work: Collection[Service]) -> None:
         """Drop the set with models of this process, which there is at most once.
 
@@ -185,14 +176,13 @@ class ModelSets:
             HTTPException: 429, it is at work.
         """
         for other, service in list(self._services.items()):
-            if not _is_local(service.models):
-                continue
-            if service in at_work:
-                message = (
+            if service in at_work and _is_local(service.models):
+                busy = (
                     f"preset {name}: the models of preset {other} are at work: try again when they are done"
                 )
-                raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
-            self._drop(other)
+                raise HTTPException(429, busy, {"Retry-After": str(RETRY_SECONDS)})
+            if _is_local(service.models):
+                self._drop(other)
 
     def _drop(self, name: str) -> None:
         task = asyncio.create_task(_end(self._services.pop(name)), name=f"end-{name}")

@@ -1,6 +1,6 @@
 """A storyboard under way as the record that the rest of goalreel reads, with its claims. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from goalreel.boards.step import judged_by_person, status_of
 from goalreel.boards.words import stand_in
@@ -9,10 +9,21 @@ from goalreel.datasets.corpora.trajectories import CorrectionKind, HumanVerdict
 from goalreel.image import GetImage, Image
 from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
 from goalreel.terms import Role
-from goalreel.types import Attempt, DoneStep, Storyboard, StoryboardStep, Verdict
+from goalreel.types import Attempt, DoneStep, Storyboard, StoryboardStep, Task, Verdict
 
 ACCEPTED_BY_PERSON = "A person accepted it."
 REFUSED_BY_PERSON = "A person refused it."
+
+
+def with_pictures(task: Task, change: Callable[[Image], Image]) -> Task:
+    """Put another picture in the place of each of a task's."""
+
+    def changed(image: Image | None) -> Image | None:
+        return None if image is None else change(image)
+
+    done = tuple(DoneStep(instruction=d.instruction, image=changed(d.image)) for d in task.done)
+    images = tuple(change(image) for image in task.images)
+    return task.model_copy(update={"image": changed(task.image), "images": images, "done": done})
 
 
 def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storyboard | None:
@@ -21,18 +32,9 @@ def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storybo
     A picture that is stale is not verified, whatever the Critic said of it. A person's word counts more than
     the Critic's, for the words and the picture before that it was said of.
     """
-    if not state.steps and state.failure is None:
+    if state.needs_plan:
         return None
-    task = state.task.model_copy(
-        update={
-            "image": _image(state.task.image, get_image),
-            "images": tuple(get_image(image.frame or "") for image in state.task.images),
-            "done": tuple(
-                DoneStep(instruction=step.instruction, image=_image(step.image, get_image))
-                for step in state.task.done
-            ),
-        }
-    )
+    task = with_pictures(state.task, lambda image: get_image(image.frame or ""))
     if not state.steps:
         return Storyboard(task=task, failure=state.failure)
     steps = tuple(recorded_step(state, place, get_image) for place in range(len(state.steps)))
@@ -82,12 +84,12 @@ def _goal(step: BoardStep, numbers: list[int]) -> int | None:
 
 def _attempt(state: StudioState, place: int, drawn: DrawnAttempt, get_image: GetImage) -> Attempt:
     """Make the record's attempt, with a person's word over the Critic's."""
-    result = drawn.result
-    assert result is not None
-    attempt = result.model_copy(update={"image": _image(result.image, get_image)})
-    opinion = state.opinion(place, drawn)
-    if result.image is None:
+    attempt = drawn.result
+    assert attempt is not None
+    if attempt.image is None:
         return attempt
+    attempt = attempt.model_copy(update={"image": get_image(attempt.image.frame or "")})
+    opinion = state.opinion(place, drawn)
     if opinion is not None:
         return judged_by_person(attempt, opinion, ACCEPTED_BY_PERSON if opinion else REFUSED_BY_PERSON)
     if stale := state.stale(place, drawn):
@@ -106,14 +108,11 @@ def _claims(state: StudioState, place: int, goal: DrawnAttempt | None, claims: C
     if opinion is not None:
         names["critic"] = PERSON
     claims = claims.named(names)
-    if goal is not None and opinion is None and claims.looks is not None and state.stale(place, goal):
-        claims = claims.model_copy(update={"looks": claims.looks.model_copy(update={"checked": NOBODY})})
-    if opinion is False and claims.looks is not None:
-        refused = claims.looks.model_copy(update={"checked": PERSON, "doubts": (REFUSED_BY_PERSON,)})
+    looks = claims.looks
+    if goal is not None and looks is not None and opinion is None and state.stale(place, goal):
+        claims = claims.model_copy(update={"looks": looks.model_copy(update={"checked": NOBODY})})
+    if looks is not None and opinion is False:
+        refused = looks.model_copy(update={"checked": PERSON, "doubts": (REFUSED_BY_PERSON,)})
         claims = claims.model_copy(update={"looks": refused})
     new_claims: set[ClaimName] = {"what"} if step.planner is None else set()
     return claims.by_person(new_claims, {"looks"} if opinion else set())
-
-
-def _image(image: Image | None, get_image: GetImage) -> Image | None:
-    return None if image is None or image.frame is None else get_image(image.frame)

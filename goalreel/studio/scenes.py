@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
@@ -19,17 +19,13 @@ from goalreel.serving.errors import responses
 from goalreel.serving.images import to_base64
 from goalreel.types import Storyboard
 
-if TYPE_CHECKING:
-    from goalreel.datasets.source import Source
-
 MAX_DATASETS, MAX_DEPTH = 200, 3
 """Limits of the list: datasets, and the depth below the folder at which they are looked for."""
 ROS_SECONDS = 5.0
 """Time that a camera, a node, and its answer are waited for."""
 NODE = "goalreel"
 """The robot's node, relative to the namespace."""
-NO_DATASET = "there is no such dataset below the folder of --datasets"
-
+NO_FOLDER = "no folder of datasets is allowed here: start the server with --datasets DIR"
 
 type Scene = dict[str, str]
 type Ability = dict[str, Any]
@@ -40,6 +36,11 @@ def scene(name: str, instruction: str, image: Image) -> Scene:
     """Describe a picture with what a robot could do there."""
     picture = f"data:image/png;base64,{to_base64(image)}"
     return {"name": name, "instruction": instruction, "picture": picture}
+
+
+def ability(reason: str | None) -> Ability:
+    """Tell if something can be done: there is no reason against it."""
+    return {"available": reason is None, "reason": reason}
 
 
 @cache
@@ -63,9 +64,10 @@ class DatasetFrames:
     def ability(self) -> Ability:
         """Tell if frames can be taken."""
         if self._folder is None:
-            return _ability("start the server with --datasets DIR")
-        av = is_installed("av")
-        return _ability(None if av else "av is not installed: pip install 'goalreel[annotate]'")
+            return ability("start the server with --datasets DIR")
+        return ability(
+            None if is_installed("av") else "av is not installed: pip install 'goalreel[annotate]'"
+        )
 
     def datasets(self) -> list[dict[str, Any]]:
         """List the datasets in order of their paths; those that cannot be read are left out.
@@ -73,13 +75,15 @@ class DatasetFrames:
         Raises:
             InputError: no folder was allowed.
         """
-        views = []
-        for path in sorted(_datasets(self._root(), MAX_DEPTH))[:MAX_DATASETS]:
+        from goalreel.datasets.source import Source
+
+        root, views = self._root(), []
+        for path in sorted(_datasets(root, MAX_DEPTH))[:MAX_DATASETS]:
             try:
-                episodes = len(_source(path).indices)
+                episodes = len(Source.open(path).indices)
             except DatasetError:
                 continue
-            views.append({"path": str(path.relative_to(self._root())), "episodes": episodes})
+            views.append({"path": str(path.relative_to(root)), "episodes": episodes})
         return views
 
     def first_frame(self, dataset: str, episode: int, camera: str | None) -> Scene:
@@ -89,11 +93,17 @@ class DatasetFrames:
             InputError: no folder was allowed, the dataset is not below it, cannot be read, or has no such
                 episode or camera.
         """
+        from goalreel.datasets.source import Source
+
         root = self._root()
-        if not (path := _resolved(root / dataset)).is_relative_to(root) or not path.is_dir():
-            raise InputError(NO_DATASET)
         try:
-            source = _source(path)
+            path = (root / dataset).resolve(strict=True)
+            if not path.is_relative_to(root) or not path.is_dir():
+                raise FileNotFoundError
+        except (OSError, ValueError) as e:  # not there, too long, or with a NUL
+            raise InputError("there is no such dataset below the folder of --datasets") from e
+        try:
+            source = Source.open(path)
             recording = source.episode(source.select([episode])[0])
             image = recording.frames(source.camera(camera), [0])[0]
         except DatasetError as e:  # whoever asks can ask for another one
@@ -102,14 +112,14 @@ class DatasetFrames:
 
     def _root(self) -> Path:
         if self._folder is None:
-            raise InputError("no folder of datasets is allowed here: start the server with --datasets DIR")
+            raise InputError(NO_FOLDER)
         return self._folder
 
 
 def ros_ability() -> Ability:
     """Tell if ROS is here."""
     missing = [package for package in ROS_PACKAGES if not is_installed(package)]
-    return _ability(f"{missing[0]} is not installed: {install_ros()}" if missing else None)
+    return ability(f"{missing[0]} is not installed: {install_ros()}" if missing else None)
 
 
 def ros_frame(topic: str) -> Scene:
@@ -118,9 +128,7 @@ def ros_frame(topic: str) -> Scene:
     Raises:
         InputError: no ROS here, nothing arrives, or it is no colour picture.
     """
-    _check_ros()
-    image = import_module("goalreel_ros.client.once").next_frame(topic, ROS_SECONDS)
-    return scene(topic, "", image)
+    return scene(topic, "", _ros_client().next_frame(topic, ROS_SECONDS))
 
 
 def send_to_robot(storyboard: Storyboard) -> None:
@@ -130,12 +138,29 @@ def send_to_robot(storyboard: Storyboard) -> None:
         InputError: no ROS here, or the node refuses the storyboard, or is not active.
         TimeoutError: no node is there, or it does not answer.
     """
-    _check_ros()
-    once = import_module("goalreel_ros.client.once")
+    client = _ros_client()
     try:
-        once.start_storyboard(storyboard, NODE, ROS_SECONDS)
+        client.start_storyboard(storyboard, NODE, ROS_SECONDS)
     except UserError as e:
         raise InputError(f"the robot's node does not execute it: {e}") from e
+
+
+def _ros_client() -> Any:
+    here = ros_ability()
+    if not here["available"]:
+        raise InputError(here["reason"])
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    return import_module("goalreel_ros.client.once")
+
+
+def _datasets(folder: Path, depth: int) -> Iterator[Path]:
+    """Folders with a `meta/info.json`; links out of the folder are not followed."""
+    if (folder / "meta" / "info.json").is_file():
+        yield folder
+    elif depth:
+        for path in sorted(folder.iterdir()):
+            if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+                yield from _datasets(path, depth - 1)
 
 
 router = APIRouter(prefix="/v1", tags=["studio"])
@@ -170,37 +195,3 @@ def camera_frame(
 ) -> Scene:
     """Take the next frame of a ROS camera."""
     return ros_frame(topic)
-
-
-def _ability(reason: str | None) -> Ability:
-    return {"available": reason is None, "reason": reason}
-
-
-def _check_ros() -> None:
-    ability = ros_ability()
-    if not ability["available"]:
-        raise InputError(ability["reason"])
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-
-
-def _resolved(path: Path) -> Path:
-    try:
-        return path.resolve(strict=True)
-    except (OSError, ValueError) as e:  # not there, too long, or with a NUL
-        raise InputError(NO_DATASET) from e
-
-
-def _datasets(folder: Path, depth: int) -> Iterator[Path]:
-    """Folders with a `meta/info.json`; links out of the folder are not followed."""
-    if (folder / "meta" / "info.json").is_file():
-        yield folder
-    elif depth:
-        for path in sorted(folder.iterdir()):
-            if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
-                yield from _datasets(path, depth - 1)
-
-
-def _source(path: Path) -> "Source":
-    from goalreel.datasets.source import Source
-
-    return Source.open(path)

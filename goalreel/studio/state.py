@@ -1,18 +1,28 @@
-"""A storyboard as the lines of its log leave it. Pure."""
+"""A storyboard under way as the lines of its log leave it, and what each line makes of it. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self, assert_never
 
-from goalreel.boards.step import EditedBoard, EditedStep
-from goalreel.settings import Frozen
-from goalreel.studio.events import BoardStatus
+from goalreel.boards.step import (
+    ChooseAttempt,
+    DeleteStep,
+    Edited,
+    EditedBoard,
+    EditedStep,
+    RedoChange,
+    UndoChange,
+)
+from goalreel.boards.words import stand_in
+from goalreel.errors import InputError
+from goalreel.studio import events
 from goalreel.terms import OnUnverified, Role
-from goalreel.types import Attempt
+from goalreel.types import Attempt, DoneStep, Step
 
 type EditedPart = Literal["words", "prompt"]
 WORDS_CHANGED = "The words were changed after this picture was made."
 SOURCE_CHANGED = "The picture that this one was drawn from is another one now."
+MAX_BOARD_STEPS = 200
 
 
 class Basis(NamedTuple):
@@ -24,7 +34,7 @@ class Basis(NamedTuple):
     """The name of the picture."""
 
 
-class DrawnAttempt(Frozen):
+class DrawnAttempt(Edited):
     """A picture of a step, or the attempt at one."""
 
     round: int
@@ -81,14 +91,34 @@ class BoardStep(EditedStep[DrawnAttempt]):
         places = [n for n, a in enumerate(self.attempts) if (a.round, a.number) == (round_number, attempt)]
         return places[-1] if places else None
 
+    def opened(self, number: int, variants: int = 0) -> Self:
+        """Have it drawn from the start, or so many variants of it, because of event `number`."""
+        todo = "variants" if variants else "render"
+        return self.updated(rounds=(*self.rounds, number), todo=todo, variants_left=variants)
+
+    def with_attempt(self, place: int, attempt: DrawnAttempt) -> Self:
+        """Put an attempt in a place, or behind all."""
+        return self.updated(attempts=(*self.attempts[:place], attempt, *self.attempts[place + 1 :]))
+
+    def judged_picture(self, number: int) -> DrawnAttempt:
+        """Find an attempt with a picture that was judged.
+
+        Raises:
+            InputError: there is none.
+        """
+        if number >= len(self.attempts) or self.attempts[number].picture is None:
+            raise InputError(f"step {self.id} has no attempt {number} with a picture")
+        if self.attempts[number].result is None:
+            raise InputError(f"attempt {number} of step {self.id} is not judged yet: wait for the Critic")
+        return self.attempts[number]
+
 
 class StudioState(EditedBoard[BoardStep]):
     """A storyboard under way."""
 
-    number: int
-    """The last event."""
     created: datetime
-    updated: datetime
+    updated_at: datetime
+    """The time of the last event that stands."""
     max_attempts: int
     variants: int
     on_unverified: OnUnverified
@@ -96,7 +126,7 @@ class StudioState(EditedBoard[BoardStep]):
     """The preset that makes it; None for the models that the server was started with."""
     plan_round: int
     """The event that asked for the plan."""
-    status: BoardStatus = "running"
+    status: events.BoardStatus = "running"
     started: datetime | None = None
     """The time at which models began to work; None while they do not."""
     seconds: float = 0.0
@@ -144,10 +174,210 @@ class StudioState(EditedBoard[BoardStep]):
     def stale_goal(self, place: int) -> tuple[str, ...]:
         """List why the goal image of a step is stale; empty where it is not."""
         step = self.steps[place]
-        return (
-            () if step.goal is None or step.chosen is None else self.stale(place, step.attempts[step.chosen])
-        )
+        if step.goal is None or step.chosen is None:
+            return ()
+        return self.stale(place, step.attempts[step.chosen])
 
     def next_open(self) -> int | None:
         """The first step that is still to be drawn."""
         return next((n for n, s in enumerate(self.steps) if s.todo and s.step.prompt is not None), None)
+
+
+def after(state: StudioState | None, event: events.BoardEvent) -> StudioState:
+    """The storyboard after a line of its log; one about a step or a plan that is gone changes nothing.
+
+    Raises:
+        InputError: the change does not fit the storyboard.
+        ValueError: the first line, and no other, says what is to be made.
+    """
+    what, number = event.what, event.number
+    if isinstance(what, events.Submitted) != (state is None):
+        raise ValueError("the first line, and no other, says what is to be made")
+    if isinstance(what, events.Submitted):
+        names = ("task", "max_attempts", "variants", "on_unverified", "preset")
+        fields = {name: getattr(what, name) for name in names}
+        return StudioState(created=event.at, updated_at=event.at, plan_round=number, **fields)
+    assert state is not None
+    last, state = state.updated_at, state.updated(updated_at=event.at)
+    match what:
+        case events.WorkBegun():
+            state = state.updated(status="running", started=event.at, models=what.models, trouble="")
+            return _reopened(state, number) if what.reopen else state
+        case events.WorkEnded():
+            until = last if what.status == "interrupted" else event.at
+            worked = (until - state.started).total_seconds() if state.started else 0.0
+            seconds = state.seconds + worked
+            return state.updated(status=what.status, started=None, seconds=seconds, trouble=what.trouble)
+        case events.PlanMade():
+            return _planned(state, what, number) if what.round == state.plan_round else state
+        case events.PlanFailed():
+            waits = what.round == state.plan_round and not state.steps
+            return state.updated(failure=what.failure) if waits else state
+        case events.PersonsChange(edit=edit):
+            return _with_change(state, edit, number)
+        case events.DrawnPicture() | events.AttemptEnded() | events.StepEnded():
+            place = state.find(what.step)
+            if place is None or what.round not in state.steps[place].rounds:
+                return state
+            return state.replaced(place, _worked(state, state.steps[place], what))
+    assert_never(what)
+
+
+def _planned(state: StudioState, plan: events.PlanMade, number: int) -> StudioState:
+    steps = tuple(
+        BoardStep(
+            id=f"e{number}s{place}",
+            step=step,
+            planner=state.models.get("planner"),
+            rounds=(number,),
+            todo=None if step.prompt is None else "render",
+        )
+        for place, step in enumerate(plan.steps)
+    )
+    return state.updated(steps=steps, failure=None)
+
+
+def _reopened(state: StudioState, number: int) -> StudioState:
+    """Have what failed or is stale made again."""
+    if state.failure is not None:
+        return state.updated(failure=None, plan_round=number)
+    steps: list[BoardStep] = []
+    is_behind = False  # of a step that is drawn anew, so that its own picture will be stale
+    for place, step in enumerate(state.steps):
+        drawn = step.step.prompt is not None and not step.todo
+        if drawn and (step.goal is None or state.stale_goal(place) or is_behind):
+            step = step.opened(number)
+        is_behind = is_behind or step.todo is not None
+        steps.append(step)
+    return state.updated(steps=tuple(steps))
+
+
+def _worked(
+    state: StudioState,
+    step: BoardStep,
+    what: events.DrawnPicture | events.AttemptEnded | events.StepEnded,
+) -> BoardStep:
+    if isinstance(what, events.StepEnded):
+        if what.round != step.round:
+            return step
+        # A goal image from before stays where the new round came to nothing.
+        place = None if what.attempt is None else step.place(what.round, what.attempt)
+        more = state.variants - sum(attempt.round == step.round for attempt in step.attempts)
+        step = step.updated(todo=None, chosen=step.chosen if place is None else place)
+        return step.updated(todo="variants", variants_left=more) if more > 0 and place is not None else step
+    told = what if isinstance(what, events.DrawnPicture) else what.result
+    attempt = DrawnAttempt(
+        round=what.round,
+        number=what.attempt,
+        prompt=told.prompt,
+        seed=told.seed,
+        basis=Basis(what.name, what.instruction, what.source),
+        raw=what.picture if isinstance(what, events.DrawnPicture) else None,
+        models=state.models,
+    )
+    if isinstance(what, events.DrawnPicture):
+        return step.with_attempt(len(step.attempts), attempt)
+    place = step.place(what.round, what.attempt)
+    if place is None or step.attempts[place].basis.source != what.source:
+        place = len(step.attempts)
+    else:
+        attempt = step.attempts[place]
+    step = step.with_attempt(place, attempt.updated(result=what.result, models=state.models))
+    if step.todo == "variants" and what.round == step.round:
+        left = step.variants_left - 1
+        step = step.updated(variants_left=left, todo="variants" if left > 0 else None)
+        if step.chosen is None and what.result.image is not None:
+            step = step.updated(chosen=place)
+    return step
+
+
+def _with_change(state: StudioState, edit: events.BoardEdit, number: int) -> StudioState:
+    """The storyboard with a change made to it by event `number`."""
+    match edit:
+        case UndoChange() | RedoChange():
+            return state
+        case events.AddEdit():
+            return _added(state, edit, number)
+        case events.ContinueEdit():
+            return _continued(state, edit, number)
+    place = state.place(edit.step)
+    step = state.steps[place]
+    match edit:
+        case events.WordsEdit():
+            return state.replaced(place, _worded(step, edit, number))
+        case DeleteStep():
+            if len(state.steps) == 1:
+                raise InputError("it is the only step: change its words instead")
+            return state.replaced(place)
+        case events.MoveEdit(before=before):
+            if before == edit.step:
+                raise InputError("a step cannot stand before itself")
+            return _inserted(state.replaced(place), before, step)
+        case events.DrawEdit():
+            return _drawn(state, place, edit, number)
+        case ChooseAttempt(attempt=attempt):
+            step.judged_picture(attempt)
+            return state.replaced(place, step.updated(chosen=attempt))
+        case events.JudgeEdit(attempt=attempt, accept=accept):
+            judged = step.judged_picture(attempt).updated(opinion=accept, opinion_basis=state.basis(place))
+            step = step.with_attempt(attempt, judged)
+            return state.replaced(place, step.updated(chosen=attempt) if accept else step)
+    assert_never(edit)
+
+
+def _inserted(state: StudioState, before: str | None, step: BoardStep) -> StudioState:
+    place = len(state.steps) if before is None else state.place(before)
+    return state.updated(steps=(*state.steps[:place], step, *state.steps[place:]))
+
+
+def _worded(step: BoardStep, edit: events.WordsEdit, number: int) -> BoardStep:
+    texts: dict[str, Any] = edit.model_dump(exclude={"kind", "step"}, exclude_none=True)
+    if not texts:
+        raise InputError("the change has no words")
+    parts: set[EditedPart] = {"prompt"} if "prompt" in texts else set()
+    if texts.keys() - {"prompt"}:
+        parts.add("words")
+        step = step.worded(doubts=()).updated(planner=None)
+    if step.todo:  # what is being drawn is of other words
+        step = step.updated(rounds=(*step.rounds, number))
+    return step.worded(**texts).updated(edited=step.edited | parts)
+
+
+def _added(state: StudioState, edit: events.AddEdit, number: int) -> StudioState:
+    if not state.steps:
+        raise InputError("there is no plan yet to add a step to")
+    if len(state.steps) >= MAX_BOARD_STEPS:
+        raise InputError(f"a storyboard has at most {MAX_BOARD_STEPS} steps")
+    words = Step(name=edit.name, instruction=edit.instruction or edit.name, prompt=edit.prompt or edit.name)
+    edited: frozenset[EditedPart] = frozenset({"words", "prompt"})
+    added = BoardStep(
+        id=f"e{number}", step=words, planner=None, rounds=(number,), todo="render", edited=edited
+    )
+    return _inserted(state, edit.before, added)
+
+
+def _drawn(state: StudioState, place: int, edit: events.DrawEdit, number: int) -> StudioState:
+    step = state.steps[place]
+    if edit.prompt is not None:
+        step = step.worded(prompt=edit.prompt).updated(edited=step.edited | {"prompt"})
+    if step.step.prompt is None:
+        raise InputError(f"step {step.id} is in words alone: give it a prompt to draw it by")
+    others = state.steps
+    if state.started is None:  # what was left open stays so until somebody says to go on
+        others = tuple(s.updated(todo=None, variants_left=0) for s in others)
+    rest = others[place + 1 :]
+    if edit.rest and not edit.variants:
+        rest = tuple(s if s.step.prompt is None else s.opened(number) for s in rest)
+    return state.updated(steps=(*others[:place], step.opened(number, edit.variants), *rest))
+
+
+def _continued(state: StudioState, edit: events.ContinueEdit, number: int) -> StudioState:
+    if edit.done > len(state.steps):
+        raise InputError(f"{edit.done} steps done, but the plan has {len(state.steps)}")
+    done = [
+        DoneStep(instruction=s.step.instruction, image=None if s.goal is None else stand_in(s.goal))
+        for s in state.steps[: edit.done]
+    ]
+    scene = {"image": stand_in(edit.image), "done": (*state.task.done, *done)}
+    task = state.task.model_copy(update=scene)
+    return state.updated(task=task, steps=(), failure=None, plan_round=number)

@@ -1,49 +1,57 @@
-"""A storyboard as the HTTP interface gives it (docs/reference/http-api.md)."""
+"""A storyboard, and what happens to it, as the HTTP interface tells (docs/reference/http-api.md)."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.claims import NOBODY
 from goalreel.image import Image
-from goalreel.studio.board import StudioBoard
-from goalreel.studio.events import BoardEvent, PersonsChange
-from goalreel.studio.news import change_words, picture_url
+from goalreel.studio import events
 from goalreel.studio.record import recorded_step, storyboard_of
 from goalreel.studio.state import DrawnAttempt, StudioState
 from goalreel.types import Failure, Role, StoryboardStep
 from goalreel.wording import background_note, reader_text
 
+if TYPE_CHECKING:
+    from goalreel.studio.board import StudioBoard
+
 type Json = dict[str, Any]
+type Url = Callable[[str | None], str | None]
+_WORDS = {"name", "instruction", "prompt", "auxiliary_text"}
 
 
-def board_view(board: StudioBoard) -> Json:
+def picture_url(board: str) -> Url:
+    """Make what gives the address of a storyboard's picture by its name."""
+    return lambda name: None if name is None else f"/v1/storyboards/{board}/pictures/{name}"
+
+
+def board_view(board: "StudioBoard") -> Json:
     """Describe the state of a storyboard, without the record."""
-    state, task = board.state, board.state.task
+    state, task, url = board.state, board.state.task, picture_url(board.id)
     record = storyboard_of(state)
     running = (datetime.now(UTC) - state.started).total_seconds() if state.started else 0.0
     waiting = None if board.waiting is None else board.waiting.data()
 
-    def url(image: Image | None) -> str | None:
-        return picture_url(board.id, None if image is None else image.frame)
+    def picture(image: Image | None) -> str | None:
+        return url(None if image is None else image.frame)
 
     return {
         "id": board.id,
         "status": board.status,
-        "number": state.number,
+        "number": len(board.replay.lines),
         "created": state.created,
         "seconds": round(state.seconds + running, 1),
         "instruction": task.instruction,
-        "image": url(task.image),
-        "images": [url(image) for image in task.images],
-        "done": [{"instruction": done.instruction, "image": url(done.image)} for done in task.done],
+        "image": picture(task.image),
+        "images": [picture(image) for image in task.images],
+        "done": [{"instruction": done.instruction, "image": picture(done.image)} for done in task.done],
         "seed": task.seed,
         "max_attempts": state.max_attempts,
         "variants": state.variants,
         "on_unverified": state.on_unverified,
         "preset": state.preset,
-        "models": model_names(state),
+        "models": model_names(state.models),
         "waiting": waiting,
         "writing": board.writing,
         "failure": _failure(state.failure),
@@ -52,62 +60,42 @@ def board_view(board: StudioBoard) -> Json:
         "end_checked": NOBODY if record is None else record.end_checked,
         "can_undo": bool(board.replay.done),
         "can_redo": bool(board.replay.undone),
-        "history": board.replay.history(_line),
-        "steps": [_step(board, place, waiting) for place in range(len(state.steps))],
+        "history": board.replay.history(events.describe),
+        "steps": [_step(state, place, url, waiting or {}) for place in range(len(state.steps))],
         "storyboard": None,
     }
 
 
-def model_names(state: StudioState) -> dict[Role, str]:
-    """Name the models of the last work for a reader."""
-    return {role: _name(name) or "" for role, name in state.models.items()}
+def summary_row(board: "StudioBoard") -> Json:
+    """Summarize a storyboard in a line of the history."""
+    state, record, url = board.state, storyboard_of(board.state), picture_url(board.id)
+    goals = [state.image, *(step.goal for step in state.steps)]
+    return {
+        "id": board.id,
+        "instruction": state.task.instruction,
+        "status": board.status,
+        "created": state.created,
+        "steps": [step.step.name for step in state.steps],
+        "pictures": [url(goal) for goal in goals if goal is not None],
+        "verified": sum(step.status == "verified" for step in (record.steps if record else ())),
+        "complete": record is not None and record.complete,
+        "degraded": board.said_trouble or ("" if record is None else record.degraded),
+    }
 
 
-@dataclass(frozen=True)
-class BoardSummary:
-    """A storyboard in the history."""
-
-    words: str
-    """All that a search looks at, in lower case."""
-    row: Json
-    """Its line as a client gets it."""
-
-    @classmethod
-    def of(cls, board: StudioBoard) -> "BoardSummary":
-        """Summarize a storyboard as it stands."""
-        state, record = board.state, storyboard_of(board.state)
-        names = [step.step.name for step in state.steps]
-        texts = [state.task.instruction, *names, *(step.step.instruction for step in state.steps)]
-        goals = [state.image, *(step.goal for step in state.steps)]
-        row = {
-            "id": board.id,
-            "instruction": state.task.instruction,
-            "status": board.status,
-            "created": state.created,
-            "steps": names,
-            "pictures": [picture_url(board.id, goal) for goal in goals if goal is not None],
-            "verified": sum(step.status == "verified" for step in (record.steps if record else ())),
-            "complete": record is not None and record.complete,
-            "degraded": board.said_trouble or ("" if record is None else record.degraded),
-        }
-        return cls("\n".join(texts).casefold(), row)
+def model_names(models: Mapping[Role, str]) -> dict[Role, str]:
+    """Name models for a reader."""
+    return {role: _name(name) or "" for role, name in models.items()}
 
 
-def _line(event: BoardEvent) -> Json:
-    assert isinstance(event.what, PersonsChange)
-    words = change_words(event.what.edit)
-    return {"number": event.number, "at": event.at, "by": event.what.by, "words": words}
-
-
-def _step(board: StudioBoard, place: int, waiting: Json | None) -> Json:
-    state = board.state
+def _step(state: StudioState, place: int, url: Url, waiting: Json) -> Json:
     step, recorded = state.steps[place], recorded_step(state, place)
     activity = None
-    if waiting is not None and waiting["step"] == step.id:
+    if waiting.get("step") == step.id:
         activity = "drawing" if waiting["role"] == "editor" else "judging"
     return {
         "id": step.id,
-        **step.step.model_dump(include={"name", "instruction", "prompt", "auxiliary_text"}),
+        **step.step.model_dump(include=_WORDS),
         "status": recorded.status,
         "reasons": _reasons(recorded),
         "stale": state.stale_goal(place),
@@ -117,7 +105,7 @@ def _step(board: StudioBoard, place: int, waiting: Json | None) -> Json:
         "claim_lines": claim_lines(recorded.claims),
         "edited": sorted(step.edited),
         "chosen": step.chosen,
-        "attempts": [_attempt(board.id, state, place, number) for number in range(len(step.attempts))],
+        "attempts": [_attempt(state, place, number, url) for number in range(len(step.attempts))],
     }
 
 
@@ -129,7 +117,7 @@ def _reasons(recorded: StoryboardStep) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _attempt(board: str, state: StudioState, place: int, number: int) -> Json:
+def _attempt(state: StudioState, place: int, number: int, url: Url) -> Json:
     drawn = state.steps[place].attempts[number]
     result = drawn.result
     verdict, failure = (None, None) if result is None else (result.verdict, result.failure)
@@ -138,7 +126,7 @@ def _attempt(board: str, state: StudioState, place: int, number: int) -> Json:
         verdict = verdict.model_copy(update={"reasoning": reader_text(verdict.reasoning)})
     return {
         "number": number,
-        "picture": picture_url(board, drawn.picture),
+        "picture": url(drawn.picture),
         "prompt": drawn.prompt,
         "seed": drawn.seed,
         "by": _name((result and result.by) or drawn.models.get("editor")),
@@ -168,3 +156,45 @@ def _failure(failure: Failure | None) -> Json | None:
 def _name(model: str | None) -> str | None:
     """Shorten a model's name for a reader."""
     return display_name(model.removeprefix("model ")) if model else None
+
+
+def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str, Json]:
+    """Name an event, and collect its data; places are those of the present `state`."""
+    what, url = event.what, picture_url(board)
+    match what:
+        case events.Submitted():
+            return "submitted", {"instruction": what.task.instruction}
+        case events.WorkBegun():
+            return "begun", {"models": dict(what.models)}
+        case events.PlanMade(steps=steps):
+            plan = [
+                {"id": f"e{event.number}s{n}", **s.model_dump(include=_WORDS)} for n, s in enumerate(steps)
+            ]
+            return "planned", {"steps": [step.name for step in steps], "plan": plan}
+        case events.PlanFailed():
+            return "failure", {"stage": "plan", "message": what.failure.message}
+        case events.PersonsChange():
+            edit = what.edit.model_dump(mode="json", exclude_none=True)
+            return "changed", {"by": what.by, "words": events.describe(what.edit), "edit": edit}
+        case events.WorkEnded():
+            return "finished", {"status": what.status} | ({"message": what.trouble} if what.trouble else {})
+        case events.StepEnded():
+            place = state.find(what.step)
+            told = (None, None)
+            if place is not None:
+                told = (recorded_step(state, place).status, state.steps[place].chosen)
+            return "step", {"step": place, "id": what.step, "status": told[0], "chosen": told[1]}
+        case events.DrawnPicture() | events.AttemptEnded():
+            place = state.find(what.step)
+            number = None if place is None else state.steps[place].place(what.round, what.attempt)
+            at: Json = {"step": place, "id": what.step, "attempt": number}
+            if isinstance(what, events.DrawnPicture):
+                drawn = {"prompt": what.prompt, "seed": what.seed, "picture": url(what.picture)}
+                return "edited", at | drawn
+            result = what.result
+            if result.verdict is None:
+                return "failure", at | (_failure(result.failure) or {})
+            verdict = result.verdict.model_dump(include={"success", "probability", "pictures_only"})
+            verdict["reasoning"] = reader_text(result.verdict.reasoning)
+            return "judged", at | verdict | {"picture": url(result.image and result.image.frame)}
+    assert_never(what)

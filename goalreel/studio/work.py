@@ -16,9 +16,8 @@ from goalreel.boards.words import stand_in
 from goalreel.drivers import advance
 from goalreel.errors import UserError, first_line
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, Trajectory, attempt, attempt_seed, choose_references, render_step
+from goalreel.loop import LoopArguments, attempt, attempt_seed, choose_references, render_step
 from goalreel.progress import OnText
-from goalreel.serving.loading import is_loaded
 from goalreel.serving.service import ServedModels, Service
 from goalreel.studio.board import ModelWait, StudioBoard
 from goalreel.studio.events import (
@@ -60,11 +59,11 @@ class BoardWork:
     ) -> None:
         """Take a storyboard and the models; `until_free` waits until there is memory for them."""
         self.service = service
-        self._board, self._until_free = board, until_free
+        self.ending: BoardStatus = "interrupted"
+        """The status of the storyboard if the run is cancelled."""
+        self._board, self._threads, self._until_free = board, threads, until_free
         self._loop = asyncio.get_running_loop()
-        self._threads = threads
         self._current: tuple[object, asyncio.Task[None]] | None = None
-        self._ending: BoardStatus = "interrupted"
 
     async def run(self, *, reopen: bool = False) -> None:
         """Plan if need be, and draw what is open; the log says how it ended."""
@@ -80,17 +79,13 @@ class BoardWork:
             status = "done" if record is not None and not record.degraded else "failed"
             trouble = ""
         except asyncio.CancelledError:
-            status, trouble = self._ending, ""
+            status, trouble = self.ending, ""
             raise
         except (UserError, OSError) as e:
             trouble = first_line(e)
             raise
         finally:
             board.append(WorkEnded(status=status, trouble=trouble))
-
-    def end_as(self, status: BoardStatus) -> None:
-        """Say how the storyboard has ended if the run is cancelled."""
-        self._ending = status
 
     def check(self) -> None:
         """Leave what is under way, if nobody wants it any more after a change."""
@@ -103,23 +98,19 @@ class BoardWork:
         if state.needs_plan:
             return ("plan", state.plan_round)
         place = state.next_open()
-        if place is None or (place and self._stops(place)):
+        if place is None:
+            return None
+        if place and state.on_unverified == "stop" and not recorded_step(state, place - 1).usable:
             return None
         step = state.steps[place]
         words = (step.step.name, step.step.instruction, step.step.prompt)
         return ("step", place, step.id, step.round, step.todo, words, state.source(place))
 
-    def _stops(self, place: int) -> bool:
-        """Tell if nothing is drawn after the step before, as it has no accepted picture."""
-        state = self._board.state
-        return state.on_unverified == "stop" and not recorded_step(state, place - 1).usable
-
     async def _do(self, key: object) -> None:
         """Do one thing; a change that makes it useless ends it."""
-        state = self._board.state
-        place = state.next_open()
+        place = self._board.state.next_open()
         models = self._new_models()
-        work = self._plan(models) if state.needs_plan or place is None else self._draw(place, models)
+        work = self._plan(models) if place is None else self._draw(place, models)
         task = asyncio.ensure_future(work)
         self._current = (key, task)
         try:
@@ -135,7 +126,7 @@ class BoardWork:
     async def _plan(self, models: ServedModels) -> None:
         board, plan_round = self._board, self._board.state.plan_round
         task = await asyncio.to_thread(board.task)
-        with self._waiting("planner", None, None):
+        with self._waiting("planner"):
             answer = await models.ask(task)
         if isinstance(answer, Plan):
             board.append(PlanMade(round=plan_round, steps=answer.steps))
@@ -152,20 +143,9 @@ class BoardWork:
         await StepDrawing(self._board, place, models.loop, ask).run()
 
     @contextmanager
-    def _waiting(self, role: Role, step: str | None, attempt: int | None) -> Iterator[None]:
-        models, model = self.service.models, self.service.batchers[role]
-        model_of_role = {"planner": models.planner, "editor": models.editor, "critic": models.critic}[role]
-        self._board.wait_for(
-            ModelWait(
-                role,
-                step,
-                attempt,
-                model,
-                lambda: is_loaded(model_of_role),
-                time.monotonic(),
-                ahead=model.waiting,
-            )
-        )
+    def _waiting(self, role: Role, step: str | None = None, attempt: int | None = None) -> Iterator[None]:
+        ahead = self.service.batchers[role].waiting
+        self._board.wait_for(ModelWait(self.service, role, step, attempt, time.monotonic(), ahead))
         try:
             yield
         finally:
@@ -197,91 +177,73 @@ class StepDrawing:
         loop: LoopArguments,
         ask: Callable[[Request, int], Awaitable[Answer]],
     ) -> None:
-        state = board.state
-        self._board, self._place, self._arguments, self._ask_model = board, place, loop, ask
-        self._step = state.steps[place]
-        self._source = state.source(place)
+        self._board, self._place, self._loop, self._ask_model = board, place, loop, ask
+        self._step = board.state.steps[place]
+        self._source = board.state.source(place)
         self._ended: list[tuple[int, Attempt]] = []
+        """Attempts that are not written down yet."""
         self._number = 0
-        self._raw: str | None = None
 
     async def run(self) -> None:
-        step, state = self._step, self._board.state
+        """Draw and judge until the loop is done with the step, or one more variant is there."""
+        step, loop, board = self._step, self._loop, self._board
+        task, source, references = await asyncio.to_thread(self._pictures)
+        editors, background = loop.get("editors", ()), loop.get("background", "correct")
         if step.todo == "variants":
-            of_round = [a for a in step.attempts if a.round == step.round]
-            number = sum(a.result is not None for a in of_round)
-            trajectory = await self._variant(number)
-            result = await advance(trajectory, self._ask)
-            self._ended.append((number, result))
-            await self._flush()
-            return
-        task, source, references = await self._pictures()
-        rendered = await advance(
-            render_step(
+            number = sum(a.result is not None for a in step.attempts if a.round == step.round)
+            drawing = attempt(
                 task,
                 self._place,
                 step.step,
                 None,
                 source,
-                state.max_attempts,
-                self._arguments.get("keep", "best"),
+                step.step.prompt or step.step.instruction,
+                number,
                 references=references,
-                background=self._arguments.get("background", "correct"),
-                editors=self._arguments.get("editors", ()),
-                on_attempt=self._end_attempt,
-            ),
-            self._ask,
-        )
-        await self._flush()
-        self._board.append(StepEnded(step=step.id, round=step.round, attempt=rendered.chosen))
-
-    async def _variant(self, number: int) -> Trajectory[Attempt]:
-        task, source, references = await self._pictures()
-        editors = self._arguments.get("editors", ())
-        prompt = self._step.step.prompt or self._step.step.instruction
-        return attempt(
+                background=background,
+                by=editors[0] if editors else None,
+            )
+            result = await advance(drawing, self._ask)
+            self._ended.append((number, result))
+            await self._flush()
+            return
+        rendering = render_step(
             task,
             self._place,
-            self._step.step,
+            step.step,
             None,
             source,
-            prompt,
-            number,
+            board.state.max_attempts,
+            loop.get("keep", "best"),
             references=references,
-            background=self._arguments.get("background", "correct"),
-            by=editors[0] if editors else None,
+            background=background,
+            editors=editors,
+            # Perhaps in another thread: it is told when the loop goes on.
+            on_attempt=lambda result: self._ended.append((self._number, result)),
         )
+        rendered = await advance(rendering, self._ask)
+        await self._flush()
+        board.append(StepEnded(step=step.id, round=step.round, attempt=rendered.chosen))
 
-    async def _pictures(self) -> tuple[Task, Image | None, tuple[Image, ...]]:
-        """The task with the seed of this round, the step's source, and the editor's references."""
-        board, step = self._board, self._step
-        state = board.state
-        task = await asyncio.to_thread(board.task)
+    def _pictures(self) -> tuple[Task, Image | None, tuple[Image, ...]]:
+        """The task with the seed of this round, the step's source, and the editor's references. It blocks."""
+        board, step, kind = self._board, self._step, self._loop.get("references", "none")
+        goals = [s.goal for s in board.state.steps[: self._place] if s.goal is not None]
+        task = board.task()
         if step.round != step.rounds[0]:
             task = task.model_copy(update={"seed": attempt_seed(task.seed, step.round, 0)})
-        goals = [s.goal for s in state.steps[: self._place] if s.goal is not None]
-
-        def load() -> tuple[Image | None, list[Image]]:
-            source = None if self._source is None else board.folder.load(self._source)
-            earlier = [*task.images, *([task.image] if task.image else []), *map(board.folder.load, goals)]
-            return source, earlier
-
-        if self._arguments.get("references", "none") == "none":
-            goals = []
-        source, earlier = await asyncio.to_thread(load)
-        return task, source, choose_references(self._arguments.get("references", "none"), earlier, source)
-
-    def _end_attempt(self, result: Attempt) -> None:
-        # Perhaps in another thread: it is told when the loop goes on.
-        self._ended.append((self._number, result))
+        source = None if self._source is None else board.folder.load(self._source)
+        earlier = [*task.images, *([task.image] if task.image else [])]
+        earlier += map(board.folder.load, goals if kind != "none" else [])
+        return task, source, choose_references(kind, earlier, source)
 
     async def _flush(self) -> None:
         """Write down the attempts that have ended."""
         board = self._board
         ended, self._ended = self._ended, []
         for number, result in ended:
-            attempt = self._earlier_attempt(number)
-            if attempt is not None and attempt.result is not None:
+            known = self._known(number)
+            if known is not None and known.result is not None:
                 continue
             if result.image is not None:
                 name = await asyncio.to_thread(board.folder.store, result.image)
@@ -293,28 +255,29 @@ class StepDrawing:
         if isinstance(request, Edit):
             return await self._edit(request)
         assert isinstance(request, Candidate)
-        attempt = self._earlier_attempt(self._number)
-        if attempt is not None and attempt.result is not None and attempt.raw is not None:
-            answer = attempt.result.verdict or attempt.result.failure
+        known = self._known(self._number)
+        if known is not None and known.result is not None and known.raw is not None:
+            answer = known.result.verdict or known.result.failure
             if answer is not None:
                 return answer
         self._tell("judging", attempt=self._number)
         return await self._ask_model(request, self._number)
 
     async def _edit(self, request: Edit) -> Answer:
-        board, self._number = self._board, request.attempt
-        attempt = self._earlier_attempt(request.attempt)
-        if attempt is not None and (attempt.prompt, attempt.seed) == (request.prompt, request.seed):
-            if attempt.raw is not None:
-                return await asyncio.to_thread(board.folder.load, attempt.raw)
-            if attempt.result is not None and attempt.result.failure is not None:
-                return attempt.result.failure
-        self._tell("drawing", attempt=request.attempt, prompt=request.prompt, seed=request.seed)
-        answer = await self._ask_model(request, request.attempt)
+        board, number = self._board, request.attempt
+        self._number = number
+        known = self._known(number)
+        if known is not None and (known.prompt, known.seed) == (request.prompt, request.seed):
+            if known.raw is not None:
+                return await asyncio.to_thread(board.folder.load, known.raw)
+            if known.result is not None and known.result.failure is not None:
+                return known.result.failure
+        asked = {"prompt": request.prompt, "seed": request.seed}
+        self._tell("drawing", attempt=number, **asked)
+        answer = await self._ask_model(request, number)
         if isinstance(answer, Image):
             name = await asyncio.to_thread(board.folder.store, answer)
-            about = self._about(request.attempt)
-            board.append(DrawnPicture(**about, prompt=request.prompt, seed=request.seed, picture=name))
+            board.append(DrawnPicture(**self._about(number), **asked, picture=name))
         return answer
 
     def _about(self, number: int) -> dict[str, Any]:
@@ -323,7 +286,7 @@ class StepDrawing:
         about = {"step": step.id, "round": step.round, "attempt": number, "source": self._source}
         return about | {"name": words.name, "instruction": words.instruction}
 
-    def _earlier_attempt(self, number: int) -> DrawnAttempt | None:
+    def _known(self, number: int) -> DrawnAttempt | None:
         """Find an attempt of this round in the log."""
         step = next((s for s in self._board.state.steps if s.id == self._step.id), self._step)
         place = step.place(self._step.round, number)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalreel.boards.replay import ConflictError
+from goalreel.boards.log import ConflictError
 from goalreel.boards.words import reference_of, stand_in
 from goalreel.datasets.corrections import board as boards
-from goalreel.datasets.corrections.changes import changed
+
 from goalreel.datasets.corrections.events import (
     AddRendering,
     BeginLog,
@@ -27,6 +28,7 @@ from goalreel.datasets.corrections.events import (
     FlagIssue,
     GiveVerdict,
     InsertStep,
+    LogEntry,
     MergeSteps,
     MoveBoundary,
     PlaceStep,
@@ -38,7 +40,7 @@ from goalreel.datasets.corrections.events import (
     UndoChange,
 )
 from goalreel.datasets.corrections.reviews import Reviews
-from goalreel.datasets.corrections.state import Review
+from goalreel.datasets.corrections.state import Review, after
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -349,7 +351,7 @@ def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
 
 def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, person, monkeypatch):
     """By who knows the lines before, and by who does not, after each change, with few states at hand."""
-    monkeypatch.setattr("goalreel.boards.replay.STATES", 3)
+    monkeypatch.setattr("goalreel.boards.log.STATES", 3)
     changes = [MoveBoundary(step="0", edge="end", frame=2 + n % 3) for n in range(8)]
     changes += [*[UndoChange()] * 7, *[RedoChange()] * 3, FlagIssue(step="1", issue="extra", on=True)]
     changes += [*[UndoChange()] * 5, GiveVerdict(verdict="accept"), UndoChange()]
@@ -609,9 +611,10 @@ def test_whatever_people_do_the_steps_stay_apart_and_the_storyboard_is_one(board
     named = drawn.model_dump_json(context={"put_image": lambda image: f"frame:{image.frame}"})
     begun = type(drawn).model_validate_json(named, context={"get_image": stand_in})
     review = Review.of(BeginLog(record="r", recording=None, length=LENGTH, board=begun))
+    now = datetime.now(UTC)
     for number, change in enumerate(changes, start=1):
         try:
-            review = changed(review, change, f"r{number}")
+            review = after(review, LogEntry(revision=number, at=now, by="ann", change=change))
         except InputError:
             continue
         placed = [s.segment for s in review.steps if s.segment is not None]
