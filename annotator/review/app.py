@@ -9,30 +9,32 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from goalreel import __version__
 from goalreel.annotator.report.cards import jpeg
-from goalreel.annotator.review.queue import ListFilter
+from goalreel.annotator.review.queue import ListQuery
 from goalreel.annotator.review.rerender import Busy, Rerenderer
-from goalreel.annotator.review.session import ReviewSession
-from goalreel.annotator.review.views import HISTORY, ChangeRequest, Json, RenderRequest, history_view
+from goalreel.annotator.review.session import HISTORY, Json, ReviewSession, history_view
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
 from goalreel.boards.log import ConflictError
+from goalreel.boards.words import Phrase, StepId, Who
+from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.files import digest
 from goalreel.http.server import BoundedServer
 from goalreel.models.model_set import ModelSet
+from goalreel.settings import Frozen
 
 STATIC = Path(str(files(__package__))) / "static"
 CLOSE_SECONDS = 2
@@ -91,21 +93,24 @@ class FrameStore:
         return jpeg(self._session.episode(index).frames(camera, [frame])[0], width)
 
 
-class ListQuery(BaseModel):
-    """The list on the page, or the list from which the episode was chosen."""
+class Seen(Frozen):
+    """A request of a person who has seen a revision of an episode."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    revision: Annotated[int, Field(ge=0)]
+    by: Who
 
-    order: Literal["doubt", "index"] = "doubt"
-    status: Literal["all", "unreviewed", "accept", "reject", "unsure"] = "all"
-    q: Annotated[str, Field(max_length=200)] = ""
-    offset: Annotated[int, Field(ge=0)] = 0
-    limit: Annotated[int, Field(ge=1, le=200)] = 24
 
-    @property
-    def filters(self) -> ListFilter:
-        """The filters without the page of the list."""
-        return ListFilter(self.order, self.status, self.q)
+class ChangeRequest(Seen):
+    """A change of an episode."""
+
+    event: Annotated[events.PageCorrection, Field(discriminator="kind")]
+
+
+class RenderRequest(Seen):
+    """Another picture of a step, from a person's prompt."""
+
+    step: StepId
+    prompt: Phrase
 
 
 def _session(request: Request) -> ReviewSession:
@@ -139,13 +144,13 @@ def dataset(session: OpenSession, rendering: Rendering) -> Json:
 @api.get("/episodes")
 def episodes(session: OpenSession, query: Filters) -> Json:
     """List a page of the episodes."""
-    return session.rows(query.filters, query.offset, query.limit)
+    return session.rows(query)
 
 
 @api.get("/episodes/{index}")
 def episode(session: OpenSession, index: EpisodeIndex, query: Filters) -> Json:
     """Describe an episode as it is now."""
-    return session.view(index, session.look(index), query.filters)
+    return session.view(index, session.look(index), query)
 
 
 @api.get("/episodes/{index}/history")
@@ -189,9 +194,9 @@ def render(
 def _respond(session: ReviewSession, index: int, query: ListQuery, work: Callable[[], Reviewed]) -> Response:
     """Answer with the episode after `work`, or, with 409, after the change that came first."""
     try:
-        return _json(session.view(index, work(), query.filters), 200)
+        return _json(session.view(index, work(), query), 200)
     except ConflictError as e:
-        now = session.view(index, session.look(index), query.filters)
+        now = session.view(index, session.look(index), query)
         return _json({"detail": str(e), "by": e.by, "state": now}, 409)
 
 

@@ -8,22 +8,22 @@ the same during a review.
 
 import math
 import sys
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import Literal, get_args
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
 
 from goalreel.datasets.corrections.events import GiveVerdict, Opinion
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.progress import OnProgress
+from goalreel.settings import Frozen
 from goalreel.types import Storyboard, StoryboardStep
 
-type QueueOrder = Literal["doubt", "index"]
-type VerdictFilter = Literal["all", "unreviewed", "accept", "reject", "unsure"]
 BREAK = timedelta(minutes=10)
 """A longer time without a verdict is a break, which does not count as work."""
 NAMES = 200
@@ -37,8 +37,7 @@ _MIN_DEVIATION = 0.1
 """The least typical deviation: a robot that repeats itself to the frame has hardly any."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeFacts:
+class EpisodeFacts(NamedTuple):
     """The reasons for doubt about one episode."""
 
     claims: tuple[tuple[float, str], ...]
@@ -47,21 +46,21 @@ class EpisodeFacts:
     """Name and number of frames of each step with a segment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Priority:
+class Priority(NamedTuple):
     """The doubt about an episode, 0-1, and the reasons for it, the heaviest first."""
 
     value: float = 0.0
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListFilter:
-    """The order of the list, the verdicts to show, and the words that each row must contain."""
+class ListQuery(Frozen):
+    """A page of the list, or the list from which an episode was chosen: its order, verdicts and words."""
 
-    order: QueueOrder = "doubt"
-    verdict: VerdictFilter = "all"
-    text: str = ""
+    order: Literal["doubt", "index"] = "doubt"
+    status: Literal["all", "unreviewed", "accept", "reject", "unsure"] = "all"
+    q: Annotated[str, Field(max_length=200)] = ""
+    offset: Annotated[int, Field(ge=0)] = 0
+    limit: Annotated[int, Field(ge=1, le=200)] = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +81,14 @@ class QueueRow:
     by: str | None = None
     judged: datetime | None = None
 
-    def matches(self, terms: Sequence[str]) -> bool:
-        """Tell if the row contains each of the terms, which are in lower case."""
+    def passes(self, query: ListQuery, terms: Sequence[str]) -> bool:
+        """Tell if the row has a verdict that is asked for, and each of the terms, which are in lower case."""
+        if query.status != "all" and query.status != (self.verdict or "unreviewed"):
+            return False
         if not terms:
             return True
-        parts = (
-            str(self.episode),
-            self.instruction,
-            *self.doubt.reasons,
-            *self.names,
-            self.words,
-            self.by or "",
-        )
-        text = " ".join(parts).lower()
+        parts = (str(self.episode), self.instruction, *self.doubt.reasons, *self.names, self.words)
+        text = " ".join([*parts, self.by or ""]).lower()
         return all(term in text for term in terms)
 
 
@@ -104,11 +98,7 @@ class ReviewQueue:
     def __init__(self, rows: Sequence[QueueRow]) -> None:
         self._rows = {row.episode: row for row in sorted(rows, key=lambda row: row.episode)}
         by_doubt = sorted(self._rows.values(), key=lambda row: (-row.doubt.value, row.episode))
-        self._orders: dict[QueueOrder, list[int]] = {
-            "doubt": [row.episode for row in by_doubt],
-            "index": list(self._rows),
-        }
-        self._lock = threading.Lock()
+        self._orders = {"doubt": [row.episode for row in by_doubt], "index": list(self._rows)}
 
     @classmethod
     def read(
@@ -156,39 +146,33 @@ class ReviewQueue:
 
     def update(self, episode: int, reviewed: Reviewed, board: Storyboard) -> None:
         """Update the row of an episode; `board` is what its review is to the dataset."""
-        with self._lock:
-            self._rows[episode] = _row(self._rows[episode], reviewed, board)
+        self._rows[episode] = _row(self._rows[episode], reviewed, board)
 
-    def select(self, filters: ListFilter) -> list[QueueRow]:
-        """The rows that pass the filters, in order."""
-        terms = filters.text.lower().split()
-        with self._lock:
-            rows = [self._rows[episode] for episode in self._orders[filters.order]]
-        return [row for row in rows if _passes(row, filters.verdict) and row.matches(terms)]
+    def select(self, query: ListQuery) -> list[QueueRow]:
+        """The rows that are asked for, in order, on whatever page."""
+        terms = query.q.lower().split()
+        rows = (self._rows[episode] for episode in self._orders[query.order])
+        return [row for row in rows if row.passes(query, terms)]
 
-    def neighbours(self, episode: int, filters: ListFilter) -> tuple[int | None, int | None]:
-        """The previous episode and the next one without a verdict, among those that pass the filters.
+    def neighbours(self, episode: int, query: ListQuery) -> tuple[int | None, int | None]:
+        """The previous episode and the next one without a verdict, among those that are asked for.
 
         After the last episode the queue starts again.
         """
-        with self._lock:
-            place = {other: at for at, other in enumerate(self._orders[filters.order])}
-        rows = [row for row in self.select(filters) if row.episode != episode]
+        place = {other: at for at, other in enumerate(self._orders[query.order])}
+        rows = [row for row in self.select(query) if row.episode != episode]
         earlier = [row for row in rows if place[row.episode] < place[episode]]
-        later_rows = [row for row in rows if place[row.episode] > place[episode]]
-        following = (row.episode for row in (*later_rows, *earlier) if row.verdict is None)
+        following = (row.episode for row in (*rows[len(earlier) :], *earlier) if row.verdict is None)
         return earlier[-1].episode if earlier else None, next(following, None)
 
     def names(self) -> list[str]:
         """The step names of the dataset, the most frequent first, at most NAMES."""
-        with self._lock:
-            names = Counter(name for row in self._rows.values() for name in row.names)
+        names = Counter(name for row in self._rows.values() for name in row.names)
         return [name for name, _ in names.most_common(NAMES)]
 
     def progress(self) -> tuple[int, float | None]:
         """The number of episodes with a verdict, and the recent rate an hour; None for fewer than two."""
-        with self._lock:
-            times = [row.judged for row in self._rows.values() if row.judged is not None]
+        times = [row.judged for row in self._rows.values() if row.judged is not None]
         return len(times), pace(times)
 
 
@@ -221,19 +205,12 @@ def _words(board: Storyboard) -> str:
     return f"words {'; '.join(lines)}" if lines else ""
 
 
-def _passes(row: QueueRow, verdict: VerdictFilter) -> bool:
-    if verdict == "unreviewed":
-        return row.verdict is None
-    return row.verdict == verdict if verdict in get_args(Opinion.__value__) else True
-
-
 def _status(board: Storyboard) -> str:
     if board.failure is not None:
         return "failed"
     statuses = {step.status for step in board.steps}
-    return next(
-        (s for s in ("failed", "unverified", "skipped", "observed", "verified") if s in statuses), "text"
-    )
+    worst_first = ("failed", "unverified", "skipped", "observed", "verified")
+    return next((status for status in worst_first if status in statuses), "text")
 
 
 def facts(board: Storyboard, unmoved: int = 0) -> EpisodeFacts:
@@ -263,13 +240,13 @@ def priorities(episodes: Mapping[int, EpisodeFacts]) -> dict[int, Priority]:
         for name, frames in episode_facts.lengths:
             lengths[name].append(math.log(frames))
     typical = {name: _typical(logs) for name, logs in lengths.items() if len(logs) >= ENOUGH}
-    return {e: _priority([*f.claims, *_unusual(f, typical)]) for e, f in episodes.items()}
-
-
-def _priority(claims: Sequence[tuple[float, str]]) -> Priority:
-    sure = math.prod(1 - weight for weight, _ in claims)
-    ordered = sorted(claims, key=lambda claim: -claim[0])
-    return Priority(round(1 - sure, 4), tuple(reason for _, reason in ordered))
+    found: dict[int, Priority] = {}
+    for episode, episode_facts in episodes.items():
+        claims = [*episode_facts.claims, *_unusual(episode_facts, typical)]
+        doubt = 1 - math.prod(1 - weight for weight, _ in claims)
+        ordered = sorted(claims, key=lambda claim: -claim[0])
+        found[episode] = Priority(round(doubt, 4), tuple(reason for _, reason in ordered))
+    return found
 
 
 def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
@@ -287,11 +264,9 @@ def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
                 yield 0.7, f"step {number} has no picture"
             case "skipped":
                 yield 0.5, f"step {number} never tried"
-    lowest = min(_probabilities(board.steps), default=None)
-    if lowest is not None:
-        sure, number = lowest
-        if sure < SURE:
-            yield 0.9 * (1 - sure), f"probability {sure:.2f} of step {number}"
+    sure, number = min(_probabilities(board.steps), default=(1.0, 0))
+    if sure < SURE:
+        yield 0.9 * (1 - sure), f"probability {sure:.2f} of step {number}"
 
 
 def _probabilities(steps: Sequence[StoryboardStep]) -> Iterator[tuple[float, int]]:

@@ -1,13 +1,12 @@
 """Another picture of a step, by the editor and the Critic that the dataset was annotated with."""
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+
+from pydantic import ValidationError
 
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.boards.words import FRAME
 from goalreel.datasets.corrections.state import Review
-from goalreel.datasets.episode import Episode
 from goalreel.drivers import run_trajectory
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
@@ -52,24 +51,25 @@ class Rerenderer:
             raise Busy
         try:
             review = self._session.look(index).review
-            return self._attempt(
-                self._models, review, review.place(step), prompt, self._session.episode(index)
+            place = review.place(step)
+            edited, source = review.steps[place], self._source(index, review, place)
+            trajectory = attempt(
+                review.task,
+                place,
+                edited.step,
+                edited.segment,
+                source,
+                prompt,
+                len(edited.attempts),
+                background=self._models.provenance.preset.background,
             )
+            return run_trajectory(trajectory, self._models.ask)
         finally:
             self._lock.release()
 
-    def _attempt(self, models: ModelSet, review: Review, at: int, prompt: str, episode: Episode) -> Attempt:
-        step, source = review.steps[at], self._source(review, at, episode)
-        number = len(step.attempts)
-        background = models.provenance.preset.background
-        trajectory = attempt(
-            review.task, at, step.step, step.segment, source, prompt, number, background=background
-        )
-        return run_trajectory(trajectory, models.ask)
-
-    def _source(self, review: Review, at: int, episode: Episode) -> Image | None:
+    def _source(self, index: int, review: Review, place: int) -> Image | None:
         """The goal image of the last step before this one that has one, or else the task's picture."""
-        goals = [step.goal for step in review.steps[:at] if step.goal is not None]
+        goals = [step.goal for step in review.steps[:place] if step.goal is not None]
         image = review.task.image
         reference = goals[-1] if goals else image.frame if image else None
         if reference is None:
@@ -77,23 +77,15 @@ class Rerenderer:
         if not reference.startswith(FRAME):
             return self._session.reviews.records.image(reference)
         camera, _, frame = reference.removeprefix(FRAME).rpartition("#")
-        return episode.frames(camera, [int(frame)])[0]
+        return self._session.episode(index).frames(camera, [int(frame)])[0]
 
 
 def _models_of(session: ReviewSession) -> ModelSet | None:
     """The models of the dataset's settings, not loaded yet; None where these name none that can be."""
-    preset = _preset(session.reviews.records.settings())
-    if preset is None:
-        return None
-    try:
-        return load(preset, recordings=session.options.recorded(session.source), roles=())
-    except (InputError, DatasetError):
-        return None
-
-
-def _preset(settings: Mapping[str, Any]) -> Preset | None:
+    settings = session.reviews.records.settings()
     values = {field: settings[field] for field in Preset.model_fields if settings.get(field) is not None}
     try:
-        return Preset.model_validate(values)
-    except ValueError:
+        preset = Preset.model_validate(values)
+        return load(preset, recordings=session.options.recorded(session.source), roles=())
+    except (InputError, DatasetError, ValidationError):
         return None

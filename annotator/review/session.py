@@ -5,32 +5,44 @@ The log of corrections (`goalreel.datasets.corrections`) holds all state that ou
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from goalreel.annotator.options import Options
+from goalreel.annotator.report.cards import claim_lines
 from goalreel.annotator.review.curves import curves
-from goalreel.annotator.review.queue import ListFilter, QueueRow, ReviewQueue, unmoved
-from goalreel.annotator.review.views import Json, PageEvent, history_view, step_view
+from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, unmoved
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
 from goalreel.boards.log import ConflictError
+from goalreel.boards.words import FRAME
+from goalreel.datasets.corrections.board import has_followed
+from goalreel.datasets.corrections.events import Correction, describe
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
+from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.stored_files import stored
+from goalreel.details import Details
 from goalreel.errors import DatasetError, UserError
 from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.planners.watch.planner import proposed
 from goalreel.progress import OnProgress
-from goalreel.types import Attempt, Storyboard
+from goalreel.types import Attempt, Storyboard, StoryboardStep
+from goalreel.wording import background_note, verdict_text
 
+type Json = dict[str, Any]
 SLACK_S = 0.5
 """Seconds. The motion confirms a boundary that is this near to a proposal of the kinematics."""
 CACHE_SIZE = 16
 """Episodes whose numbers are cached."""
+PICTURE_WIDTH = 480
+"""Width in pixels of a goal image that is a frame of the recording."""
+HISTORY = 20
+"""Changes in an answer."""
 
 
 class ReviewSession:
@@ -46,7 +58,8 @@ class ReviewSession:
         self.cameras = tuple(key for key in source.views(camera) if key != self.options.subgoal_key)
         self._name, self._reviewer = dataset.resolve().name, reviewer
         layout = stored_layout(source, settings)
-        self._episode = lru_cache(CACHE_SIZE)(source.episode)
+        self.episode: Callable[[int], Episode] = lru_cache(CACHE_SIZE)(source.episode)
+        """Opens a recorded episode; it raises DatasetError where that cannot be read."""
         self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), layout))
 
     @classmethod
@@ -67,22 +80,10 @@ class ReviewSession:
         """
         records, done, recorded = open_annotated(dataset, source)
         lengths = dict(zip(recorded.indices, recorded.rows.column("length"), strict=True))
+        selected = {i: lengths[i] for i in select(dataset, done) if i in lengths}
         reviews = Reviews(records)
-        queue = ReviewQueue.read(
-            reviews,
-            {i: lengths[i] for i in select(dataset, done) if i in lengths},
-            progress,
-            _unmoved_counter(recorded, records),
-        )
+        queue = ReviewQueue.read(reviews, selected, progress, _unmoved_counter(recorded, records))
         return cls(dataset, recorded, reviews, queue, reviewer)
-
-    def episode(self, index: int) -> Episode:
-        """Open the recorded episode.
-
-        Raises:
-            DatasetError: the episode cannot be read.
-        """
-        return self._episode(index)
 
     def dataset(self, can_render: bool) -> Json:
         """Describe what all episodes share."""
@@ -96,11 +97,11 @@ class ReviewSession:
             "reviewer": self._reviewer,
         }
 
-    def rows(self, filters: ListFilter, offset: int, limit: int) -> Json:
+    def rows(self, query: ListQuery) -> Json:
         """List a page of the episodes."""
-        selected = self.queue.select(filters)
+        selected = self.queue.select(query)
         reviewed, an_hour = self.queue.progress()
-        rows = [self._row(row) for row in selected[offset : offset + limit]]
+        rows = [self._row(row) for row in selected[query.offset : query.offset + query.limit]]
         return {"total": len(selected), "reviewed": reviewed, "an_hour": an_hour, "rows": rows}
 
     def look(self, index: int) -> Reviewed:
@@ -111,7 +112,7 @@ class ReviewSession:
         """
         return self.reviews.look(index, self.queue[index].frames)
 
-    def change(self, index: int, revision: int, by: str, event: PageEvent) -> Reviewed:
+    def change(self, index: int, revision: int, by: str, event: Correction) -> Reviewed:
         """Make a change; as `Reviews.change`."""
         return self.reviews.change(index, self.queue[index].frames, revision, by, event)
 
@@ -125,10 +126,9 @@ class ReviewSession:
             DatasetError: as `look`, or the disk is full.
         """
         while True:
-            revision = self.look(index).revision
+            now = self.look(index)
             with suppress(ConflictError):
-                length = self.queue[index].frames
-                return self.reviews.render(index, length, revision, by, step, [attempt])
+                return self.reviews.render(index, now.review.length, now.revision, by, step, [attempt])
 
     def video(self, index: int, camera: str) -> Path | None:
         """Find the video file of an episode, which may hold others too; None for a camera stored as pictures.
@@ -144,27 +144,13 @@ class ReviewSession:
         except KeyError as e:
             raise DatasetError(f"{self.source.root}: no video of {camera} in episode {index}") from e
 
-    def _row(self, row: QueueRow) -> Json:
-        return {
-            "episode": row.episode,
-            "instruction": row.instruction,
-            "seconds": round(row.frames / self.source.fps, 3),
-            "steps": len(row.names),
-            "status": row.status,
-            "verdict": row.verdict,
-            "by": row.by,
-            "words": row.words,
-            "doubt": row.doubt.value,
-            "reasons": row.doubt.reasons,
-        }
-
-    def view(self, index: int, reviewed: Reviewed, filters: ListFilter) -> Json:
+    def view(self, index: int, reviewed: Reviewed, query: ListQuery) -> Json:
         """Describe an episode, and its neighbours in the list from which it was chosen."""
         review = reviewed.review
         board = self.reviews.corrected(review)
         self.queue.update(index, reviewed, board)
         row = self.queue[index]
-        previous, following = self.queue.neighbours(index, filters)
+        previous, following = self.queue.neighbours(index, query)
         steps = zip(review.steps, board.steps, strict=True)
         return history_view(reviewed) | {
             "episode": index,
@@ -180,11 +166,25 @@ class ReviewSession:
             "verdict": review.verdict,
             "by": review.by,
             "issues": review.issues,
-            "steps": [step_view(index, step, corrected) for step, corrected in steps],
+            "steps": [_step(index, step, corrected) for step, corrected in steps],
             "can_undo": bool(reviewed.replay.done),
             "can_redo": bool(reviewed.replay.undone),
             "previous": previous,
             "next": following,
+        }
+
+    def _row(self, row: QueueRow) -> Json:
+        return {
+            "episode": row.episode,
+            "instruction": row.instruction,
+            "seconds": round(row.frames / self.source.fps, 3),
+            "steps": len(row.names),
+            "status": row.status,
+            "verdict": row.verdict,
+            "by": row.by,
+            "words": row.words,
+            "doubt": row.doubt.value,
+            "reasons": row.doubt.reasons,
         }
 
     def _camera(self, index: int, key: str) -> Json:
@@ -195,6 +195,76 @@ class ReviewSession:
             start = float(self.source.rows.of(index)[f"videos/{key}/from_timestamp"])
         end = start + self.queue[index].frames / self.source.fps
         return {"key": key, "video": video, "from_s": start, "to_s": end}
+
+
+def history_view(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> Json:
+    """List the last changes, leaving out the `offset` newest; `changes` counts all of them."""
+    names = {step.id: step.step.name for step in reviewed.review.steps}
+    lines = reviewed.replay.history(partial(describe, names=names), offset=offset, limit=limit)
+    return {"changes": len(reviewed.replay.changes), "history": lines}
+
+
+def _step(episode: int, step: ReviewStep, corrected: StoryboardStep) -> Json:
+    """Describe a step with its attempts; `corrected` is what it is to the dataset.
+
+    `end` is the first frame after the step. Frames that it ended with once, and nobody chose, are left out.
+    """
+    words, segment = step.step, step.segment
+    return {
+        "id": step.id,
+        **words.model_dump(include={"name", "instruction", "prompt", "outcome"}),
+        "start": segment.start if segment else None,
+        "end": segment.end if segment else None,
+        "unaligned": step.alignment.reason if step.alignment else None,
+        "doubts": corrected.step.doubts,
+        "claims": corrected.claims,
+        "claim_lines": claim_lines(corrected.claims),
+        "details": words.details or Details(),
+        "issues": step.issues,
+        "chosen": step.chosen,
+        "edited": sorted(step.edited),
+        "attempts": [
+            _attempt(episode, step, number)
+            for number, attempt in enumerate(step.attempts)
+            if number == step.chosen or not has_followed(attempt)
+        ],
+    }
+
+
+def _attempt(episode: int, step: ReviewStep, number: int) -> Json:
+    attempt = step.attempts[number]
+    verdict, failure = attempt.verdict, attempt.failure
+    outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
+    if number in step.taken or (number == step.chosen and "goal" in step.edited):
+        outcome = "person"
+    elif has_followed(attempt):
+        outcome = "observed"
+    text = f"{failure.stage}: {failure.message}" if failure else ""
+    if verdict is not None:
+        text = verdict_text(verdict, attempt.registration)
+    elif note := background_note(attempt.registration, text):
+        text = f"{text} {note}"
+    return {
+        "number": number,
+        "picture": _picture(episode, attempt),
+        "prompt": attempt.prompt,
+        "by": attempt.by,
+        "outcome": outcome,
+        "text": text,
+        "probability": verdict.probability if verdict else None,
+        "semantics": verdict.semantics if verdict else None,
+        "quality": verdict.quality if verdict else None,
+    }
+
+
+def _picture(episode: int, attempt: Attempt) -> str | None:
+    reference = attempt.image.frame if attempt.image else None
+    if reference is None:
+        return None
+    if not reference.startswith(FRAME):
+        return "/pictures/" + reference.removeprefix("images/")
+    camera, _, frame = reference.removeprefix(FRAME).rpartition("#")
+    return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={PICTURE_WIDTH}"
 
 
 def _unmoved_counter(source: Source, records: Records) -> Callable[[int, Storyboard], int]:

@@ -147,7 +147,8 @@ class GiveVerdict(Frozen):
     verdict: Opinion
 
 
-type StepCorrection = (
+# Plain unions: of nested aliases pydantic names no field at fault.
+StepEdit = (
     MoveBoundary
     | PlaceStep
     | SplitStep
@@ -160,11 +161,11 @@ type StepCorrection = (
     | ChooseAttempt
     | TakeFrame
     | BlankGoal
-    | AddRendering
 )
 """A person's change of what the steps are."""
-type Correction = StepCorrection | FlagIssue | GiveVerdict | UndoChange | RedoChange
-"""Everything that a person can do."""
+PageCorrection = StepEdit | FlagIssue | GiveVerdict | UndoChange | RedoChange
+"""Everything that a page may ask for; a rendering is the server's own to add."""
+Correction = PageCorrection | AddRendering
 
 WORDS: Mapping[Issue, str] = {
     "wrong_object": "wrong object",

@@ -76,12 +76,9 @@ class Reviews:
     ) -> Reviewed:
         """Add attempts of another prompt, with their pictures, as `change` does."""
         with self.records.reviewing():
-            stored = tuple(
-                attempt.model_copy(update={"image": stand_in(self.records.store(attempt.image))})
-                if attempt.image
-                else attempt
-                for attempt in attempts
-            )
+            images = [a.image and stand_in(self.records.store(a.image)) for a in attempts]
+            pairs = zip(attempts, images, strict=True)
+            stored = tuple(attempt.model_copy(update={"image": image}) for attempt, image in pairs)
             return self._change(episode, length, revision, by, AddRendering(step=step, attempts=stored))
 
     def _change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:

@@ -85,10 +85,6 @@ class ReviewStep(EditedStep[Attempt]):
         attempt = Attempt(prompt=prompt, seed=0, image=image, verdict=verdict)
         return self.updated(attempts=(*self.attempts, attempt), chosen=len(self.attempts))
 
-    def flagged(self, flag: events.FlagIssue) -> Self:
-        """Set or take back an issue."""
-        return self.updated(issues=_flagged(self.issues, flag))
-
 
 class Review(EditedBoard[ReviewStep]):
     """An episode under review."""
@@ -134,8 +130,8 @@ class Review(EditedBoard[ReviewStep]):
         """Carry a person's corrections over to the record as it is now.
 
         Their steps stay. Where another record has the very same ones, as after `annotate` with their plan,
-        its goal images take the place of those that nobody set. A verdict, or an issue, stays with what it was
-        said of.
+        its goal images take the place of those that nobody set. A verdict, or an issue, stays with what it
+        was said of.
         """
         if self.record == base.record:
             return self
@@ -221,16 +217,17 @@ def after(review: Review | None, entry: events.LogEntry) -> Review:
             return review
         case events.GiveVerdict(verdict=verdict):
             return review.updated(verdict=verdict, by=entry.by)
-        case events.FlagIssue(step=None):
-            return review.updated(issues=_flagged(review.issues, change))
-        case events.FlagIssue(step=str(step)):
-            place = review.place(step)
-            return review.replaced(place, review.steps[place].flagged(change))
+        case events.FlagIssue(step=step):
+            if step is None:
+                return review.updated(issues=_flagged(review.issues, change))
+            flagged = review.steps[review.place(step)]
+            flagged = flagged.updated(issues=_flagged(flagged.issues, change))
+            return review.replaced(review.place(step), flagged)
     changed = _changed(review, change, f"r{entry.revision}")
     return changed.updated(corrected=True, verdict=None, by=None, failure=None)
 
 
-def _changed(review: Review, change: events.StepCorrection, name: str) -> Review:
+def _changed(review: Review, change: events.StepEdit | events.AddRendering, name: str) -> Review:
     """Change the steps; one that is added has the id `name`."""
     if isinstance(change, events.InsertStep):
         segment, text = review.free(change.start, change.end), change.name

@@ -196,5 +196,5 @@ def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str,
                 return "failure", at | (_failure(result.failure) or {})
             verdict = result.verdict.model_dump(include={"success", "probability", "pictures_only"})
             verdict["reasoning"] = reader_text(result.verdict.reasoning)
-            return "judged", at | verdict | {"picture": url(result.image and result.image.frame)}
+            return "judged", at | verdict | {"picture": url(result.image.frame if result.image else None)}
     assert_never(what)
