@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from goalreel.boards.log import ConflictError
 from goalreel.boards.words import reference_of, stand_in
 from goalreel.datasets.corrections import board as boards
-
 from goalreel.datasets.corrections.events import (
     AddRendering,
     BeginLog,
