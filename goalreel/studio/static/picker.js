@@ -2,150 +2,100 @@
 
 import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
-import { Refusal } from "/common/server.js";
+import { Refusal, attempt } from "/common/server.js";
 
 const TOPIC = "goalreel camera";
 
 export class Picker {
-  #webcam = null;
   #leaving = new AbortController();
+  #picks = {
+    file: () => find("input[type=file]", this.holder).click(),
+    webcam: () => this.#try(webcam, (stream) => this.#show({ stream, problem: "" })),
+    shoot: () => this.#bring(() => shot(find("video", this.holder), this.studio)),
+    stop: () => this.#show({ choice: null }),
+    dataset: () => this.#try(api.datasets, ({ datasets }) => this.#choose(datasets)),
+    camera: () => {
+      this.#show({ choice: { topic: localStorage.getItem(TOPIC) ?? "/camera/image_raw" } });
+      find("[name=topic]", this.holder).select();
+    },
+  };
+  stream = null;
+  choice = null;
+  problem = "";
 
   // `changed(scene)` is called with each new picture; a scene may bring an instruction.
   constructor(holder, { studio, picture = null, changed }) {
     Object.assign(this, { holder, studio, picture, changed });
-    this.problem = "";
-    this.choice = null;
     const { signal } = this.#leaving;
     const on = (target, name, work) => target.addEventListener(name, work, { signal });
-    on(holder, "click", (event) => this.#click(event));
-    on(holder, "change", (event) => this.#changed(event.target));
+    const over = (event, inside) => {
+      event.preventDefault();
+      find(".drop", holder).classList.toggle("over", inside);
+    };
+    on(holder, "click", ({ target }) => this.#picks[target.closest("[data-pick]")?.dataset.pick]?.());
+    on(holder, "change", ({ target }) => this.#changed(target));
     on(holder, "submit", (event) => this.#submit(event));
-    on(holder, "dragover", (event) => this.#over(event, true));
-    on(holder, "dragleave", (event) => this.#over(event, false));
-    on(holder, "drop", (event) => this.#drop(event));
-    on(document, "paste", (event) => this.#paste(event));
+    on(holder, "dragover", (event) => over(event, true));
+    on(holder, "dragleave", (event) => over(event, false));
+    on(holder, "drop", (event) => {
+      over(event, false);
+      this.#file(pictureOf(event.dataTransfer));
+    });
+    on(document, "paste", (event) => {
+      const file = pictureOf(event.clipboardData);
+      if (!file) return;
+      event.preventDefault();
+      this.#file(file);
+    });
     this.draw();
   }
 
   close() {
     this.#leaving.abort();
-    this.#webcam?.stop();
+    this.#stop();
   }
 
   take(scene) {
     this.#stop();
-    this.choice = null;
-    this.problem = "";
-    this.picture = scene;
-    this.draw();
+    this.#show({ choice: null, problem: "", picture: scene });
     this.changed(scene);
   }
 
   draw() {
     fill(this.holder, view(this));
     const video = find("video", this.holder);
-    if (video && video.srcObject !== this.#webcam?.stream) video.srcObject = this.#webcam.stream;
+    if (video && video.srcObject !== this.stream) video.srcObject = this.stream;
   }
 
-  #fail(error) {
-    if (!(error instanceof Unreadable || error instanceof Refusal)) throw error;
-    this.problem = error.message;
+  // Every other choice ends the webcam.
+  #show(now) {
+    if ("choice" in now) this.#stop();
+    Object.assign(this, now);
     this.draw();
   }
 
-  async #read(blob) {
-    try {
-      this.take(await read(blob, this.studio));
-    } catch (error) {
-      this.#fail(error);
-    }
+  async #try(work, done) {
+    const found = await attempt(work, ({ message }) => this.#show({ problem: message }));
+    if (found) done(found);
+  }
+
+  #bring(work) {
+    return this.#try(work, (scene) => this.take(scene));
+  }
+
+  #file(file) {
+    this.#bring(() => read(file, this.studio));
   }
 
   #changed({ type, files, value, name }) {
-    if (type === "file" && files[0]) this.#read(files[0]);
-    if (name === "dataset") {
-      this.choice = { ...this.choice, dataset: value };
-      this.draw();
-    }
+    if (type === "file" && files[0]) this.#file(files[0]);
+    if (name === "dataset") this.#show({ choice: { ...this.choice, dataset: value } });
   }
 
-  #over(event, inside) {
-    event.preventDefault();
-    find(".drop", this.holder).classList.toggle("over", inside);
-  }
-
-  #drop(event) {
-    event.preventDefault();
-    find(".drop", this.holder).classList.remove("over");
-    const file = pictureOf(event.dataTransfer);
-    if (file) this.#read(file);
-    else this.#fail(new Unreadable("That is no picture: drop a PNG or JPEG file."));
-  }
-
-  #paste(event) {
-    const file = pictureOf(event.clipboardData);
-    if (!file) return;
-    event.preventDefault();
-    this.#read(file);
-  }
-
-  async #click(event) {
-    const pressed = event.target.closest("[data-pick]");
-    if (!pressed) return;
-    const work = {
-      file: () => find("input[type=file]", this.holder).click(),
-      webcam: () => this.#open(),
-      shoot: () => this.#shoot(),
-      stop: () => {
-        this.#stop();
-        this.choice = null;
-        this.draw();
-      },
-      dataset: () => this.#datasets(),
-      camera: () => {
-        this.choice = { topic: localStorage.getItem(TOPIC) ?? "/camera/image_raw" };
-        this.draw();
-        find("[name=topic]", this.holder).select();
-      },
-    }[pressed.dataset.pick];
-    await work();
-  }
-
-  async #open() {
-    try {
-      this.#webcam = await Webcam.open();
-      this.problem = "";
-      this.draw();
-    } catch (error) {
-      this.#fail(error);
-    }
-  }
-
-  get live() {
-    return this.#webcam !== null;
-  }
-
-  #stop() {
-    this.#webcam?.stop();
-    this.#webcam = null;
-  }
-
-  async #shoot() {
-    const video = find("video", this.holder);
-    if (!video.videoWidth) return this.#fail(new Unreadable("The camera shows no picture yet: try again."));
-    this.take(await this.#webcam.take(video, this.studio));
-  }
-
-  async #datasets() {
-    try {
-      const { datasets } = await api.datasets();
-      this.choice = { datasets, dataset: datasets[0]?.path };
-      this.problem = datasets.length ? "" : "The folder that was given with --datasets has no dataset.";
-      this.draw();
-      find("[name=dataset]", this.holder)?.focus();
-    } catch (error) {
-      this.#fail(error);
-    }
+  #choose(datasets) {
+    const problem = datasets.length ? "" : "The folder that was given with --datasets has no dataset.";
+    this.#show({ choice: { datasets, dataset: datasets[0]?.path }, problem });
+    find("[name=dataset]", this.holder)?.focus();
   }
 
   #submit(event) {
@@ -153,23 +103,23 @@ export class Picker {
     event.stopPropagation();
     const { dataset, episode, topic } = Object.fromEntries(new FormData(event.target));
     if (topic) localStorage.setItem(TOPIC, topic);
-    this.#scene(topic ? api.cameraFrame(topic) : api.firstFrame(dataset, episode));
+    this.#bring(async () => {
+      const { picture, ...scene } = await (topic ? api.cameraFrame(topic) : api.firstFrame(dataset, episode));
+      return { ...scene, data: picture };
+    });
   }
 
-  async #scene(asked) {
-    try {
-      const { picture, name, instruction } = await asked;
-      this.take({ data: picture, name, instruction, note: "" });
-    } catch (error) {
-      this.#fail(error);
-    }
+  #stop() {
+    for (const track of this.stream?.getTracks() ?? []) track.stop();
+    this.stream = null;
   }
 }
 
-function view(picker) {
-  const { studio, picture, choice, problem, live } = picker;
+const source = (pick, words, more = {}) => h("button", { type: "button", "data-pick": pick, ...more }, words);
+
+function view({ studio, picture, choice, problem, stream }) {
   return h("div", { class: "picker", "data-key": "picker" },
-    live ? webcam() : zone(picture),
+    stream ? live() : zone(picture),
     h("input", { type: "file", accept: "image/*", hidden: true, "data-key": "file", "aria-label": "Picture file" }),
     problem && h("p", { class: "note", role: "alert", "data-key": "problem" }, problem),
     picture?.note && h("p", { class: "muted", "data-key": "note" }, picture.note),
@@ -183,24 +133,21 @@ function view(picker) {
   );
 }
 
-const source = (pick, words) => h("button", { type: "button", "data-pick": pick }, words);
-
 const zone = (picture) =>
-  h(
-    "button",
-    { type: "button", class: picture ? "drop full" : "drop", "data-key": "drop", "data-pick": "file", "aria-label": picture ? `Picture: ${picture.name}. Choose another` : "Choose a picture, or drop or paste one here" },
+  source("file",
     picture
       ? h("img", { src: picture.data, alt: "" })
       : h("span", { class: "hint" }, h("b", {}, "Choose a picture"), h("span", {}, "or drop or paste one here")),
+    {
+      class: picture ? "drop full" : "drop", "data-key": "drop",
+      "aria-label": picture ? `Picture: ${picture.name}. Choose another` : "Choose a picture, or drop or paste one here",
+    },
   );
 
-const webcam = () =>
+const live = () =>
   h("div", { class: "drop live", "data-key": "live" },
     h("video", { autoplay: true, muted: true, playsinline: true, "aria-label": "What the webcam sees", "data-keep": "muted autoplay playsinline" }),
-    h("p", { class: "buttons over-picture" },
-      h("button", { type: "button", class: "primary", "data-pick": "shoot" }, "Take this picture"),
-      h("button", { type: "button", "data-pick": "stop" }, "Close the camera"),
-    ),
+    h("p", { class: "buttons over-picture" }, source("shoot", "Take this picture", { class: "primary" }), source("stop", "Close the camera")),
   );
 
 function chooser({ datasets, dataset, topic }) {
@@ -218,88 +165,65 @@ function chooser({ datasets, dataset, topic }) {
 const form = (title, words, ...fields) =>
   h("form", { class: "edit-form", "data-key": title, "aria-label": title },
     fields,
-    h("p", { class: "buttons" }, h("button", { class: "primary" }, words), h("button", { type: "button", "data-pick": "stop" }, "Cancel")),
+    h("p", { class: "buttons" }, h("button", { class: "primary" }, words), source("stop", "Cancel")),
   );
 
-// A picture that a person brings becomes {data, width, height, name}: a data URL of at most `limits.max_pixels` pixels
-// and MAX_BYTES bytes.
-
-class Unreadable extends Error {}
+// A picture that a person brings becomes {data, name, note}: a data URL of at most `limits.max_pixels` pixels and
+// MAX_BYTES bytes.
 
 const KEPT = ["image/png", "image/jpeg"];
 const MAX_BYTES = 12 * 2 ** 20;
 const QUALITY = 0.95;
 
+const unreadable = (words) => {
+  throw new Refusal(0, words);
+};
+
 // Reads a picture, and scales it down in the browser if it is larger than the server takes.
-async function read(blob, limits) {
-  let bitmap;
-  try {
-    bitmap = await createImageBitmap(blob);
-  } catch {
-    throw new Unreadable(`${blob.name || "That"} is no picture that this browser can read.`);
-  }
+async function read(file, limits) {
+  if (!file) unreadable("That is no picture: drop a PNG or JPEG file.");
+  const bitmap = await createImageBitmap(file).catch(() => unreadable(`${file.name || "That"} is no picture that this browser can read.`));
   const { width, height } = bitmap;
-  const fits = KEPT.includes(blob.type) && width * height <= limits.max_pixels && blob.size <= MAX_BYTES;
-  const picture = fits ? { data: await dataUrl(blob), width, height } : await drawn(bitmap, limits);
+  const fits = KEPT.includes(file.type) && width * height <= limits.max_pixels && file.size <= MAX_BYTES;
+  const picture = fits ? { data: await dataUrl(file), width } : await drawn(bitmap, limits);
   bitmap.close();
-  const scaled = picture.width < width;
-  return { ...picture, name: blob.name ?? "picture", note: scaled ? `made smaller: ${width} × ${height} is more than the server takes` : "" };
+  const note = picture.width < width ? `made smaller: ${width} × ${height} is more than the server takes` : "";
+  return { data: picture.data, name: file.name || "picture", note };
 }
 
 // Draws a bitmap or a video onto a canvas; as PNG if that is small enough, else as JPEG, ever smaller.
 async function drawn(source, limits) {
   const [width, height] = [source.videoWidth ?? source.width, source.videoHeight ?? source.height];
-  let scale = Math.min(1, Math.sqrt(limits.max_pixels / (width * height)));
-  for (;;) {
-    const canvas = document.createElement("canvas");
+  const canvas = document.createElement("canvas");
+  for (let scale = Math.min(1, Math.sqrt(limits.max_pixels / (width * height))); ; scale *= 0.7) {
     canvas.width = Math.max(1, Math.floor(width * scale));
     canvas.height = Math.max(1, Math.floor(height * scale));
     canvas.getContext("2d").drawImage(source, 0, 0, canvas.width, canvas.height);
     for (const type of KEPT) {
       const blob = await new Promise((done) => canvas.toBlob(done, type, QUALITY));
-      if (blob && blob.size <= MAX_BYTES) {
-        return { data: await dataUrl(blob), width: canvas.width, height: canvas.height };
-      }
+      if (blob?.size <= MAX_BYTES) return { data: await dataUrl(blob), width: canvas.width };
     }
-    scale *= 0.7;
   }
 }
 
-function dataUrl(blob) {
-  return new Promise((done, failed) => {
+const dataUrl = (blob) =>
+  new Promise((done) => {
     const reader = new FileReader();
     reader.onload = () => done(reader.result);
-    reader.onerror = () => failed(new Unreadable("The picture cannot be read."));
     reader.readAsDataURL(blob);
   });
+
+// The first picture of a drop or of the clipboard.
+const pictureOf = (transfer) => [...(transfer?.files ?? [])].find(({ type }) => type.startsWith("image/"));
+
+async function webcam() {
+  if (!navigator.mediaDevices) unreadable("A browser gives its camera to pages on this machine or behind https only.");
+  return navigator.mediaDevices
+    .getUserMedia({ video: { facingMode: "environment" } })
+    .catch(({ name }) => unreadable(name === "NotAllowedError" ? "The browser does not let this page see a camera." : "No camera was found."));
 }
 
-// The first picture of a drop or of the clipboard; null where there is none.
-const pictureOf = (transfer) => [...(transfer?.files ?? [])].find(({ type }) => type.startsWith("image/")) ?? null;
-
-// The camera of this computer: its live picture, until it is stopped.
-class Webcam {
-  static async open() {
-    if (!navigator.mediaDevices) throw new Unreadable("A browser gives its camera to pages on this machine or behind https only.");
-    try {
-      return new Webcam(await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } }));
-    } catch (error) {
-      throw new Unreadable(
-        error.name === "NotAllowedError" ? "The browser does not let this page see a camera." : "No camera was found.",
-      );
-    }
-  }
-
-  constructor(stream) {
-    this.stream = stream;
-  }
-
-  async take(video, limits) {
-    const picture = await drawn(video, limits);
-    return { ...picture, name: "webcam", note: "" };
-  }
-
-  stop() {
-    for (const track of this.stream.getTracks()) track.stop();
-  }
+async function shot(video, limits) {
+  if (!video.videoWidth) unreadable("The camera shows no picture yet: try again.");
+  return { ...(await drawn(video, limits)), name: "webcam" };
 }
