@@ -106,55 +106,37 @@ def answers(url: str) -> bool:
         return False
 
 
-class ReviewPage:
-    """The review page in a browser, and how long its reactions take (milliseconds)."""
+def measure(
+    driver: webdriver.Chrome, url: str, episode: int, repeats: int, presses: int
+) -> dict[str, object]:
+    """Time the first paint and every key, in milliseconds."""
 
-    def __init__(self, driver: webdriver.Chrome, url: str) -> None:
-        self._driver, self._url = driver, url
-        size = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ON_NEW_DOCUMENT})
+    def first_paint() -> float:
+        driver.get("about:blank")
+        driver.get(url)
+        return driver.execute_async_script(WAIT_FOR_PAINT)
 
-    def first_paint(self) -> float:
-        """Time the page from its opening until its first lines are painted."""
-        self._driver.get("about:blank")
-        self._driver.get(self._url)
-        return self._driver.execute_async_script(WAIT_FOR_PAINT)
-
-    def focus_search(self) -> None:
-        """Put the cursor into the search field."""
-        self._driver.execute_script("document.querySelector('[name=q]').focus()")
-
-    def open_episode(self, index: int) -> None:
-        """Open an episode, and wait until all is saved."""
-        self._driver.get(f"{self._url}/#/episode/{index}")
-        self._wait_for_saved()
-
-    def press(self, key: str, selector: str) -> float:
+    def press(key: str, selector: str) -> float:
         """Time a key until the elements at `selector` change."""
-        return self._driver.execute_async_script(PRESS_KEY, key, selector)
+        return driver.execute_async_script(PRESS_KEY, key, selector)
 
-    def set_boundary(self, step: str, selector: str) -> float:
+    def set_boundary(step: str, selector: str) -> float:
         """Time `]` until the elements at `selector` change, a frame further (`.`) or back (`,`)."""
-        self._wait_for_saved()
-        self.press(step, ".playhead")
-        return self.press("]", selector)
+        driver.execute_async_script(WAIT_FOR_SAVED)
+        press(step, ".playhead")
+        return press("]", selector)
 
-    def _wait_for_saved(self) -> None:
-        self._driver.execute_async_script(WAIT_FOR_SAVED)
-
-
-def measure(page: ReviewPage, episode: int, repeats: int, presses: int) -> dict[str, object]:
-    """Time the first paint and every key."""
-    paints = [page.first_paint() for _ in range(repeats)]
-    page.focus_search()
-    keys = {"a letter": [page.press(letter, "#items") for letter in "in the bowl 19"[:presses]]}
-    page.open_episode(episode)
+    driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ON_NEW_DOCUMENT})
+    paints = [first_paint() for _ in range(repeats)]
+    driver.execute_script("document.querySelector('[name=q]').focus()")
+    keys = {"a letter": [press(letter, "#items") for letter in "in the bowl 19"[:presses]]}
+    driver.get(f"{url}/#/episode/{episode}")
+    driver.execute_async_script(WAIT_FOR_SAVED)
     turns = presses // 2
-    keys["l"] = [page.press(key, ".step-list") for key in ("l", "j") * turns]
-    keys["."] = [page.press(key, ".playhead") for key in (".", ",") * turns]
-    keys["]"] = [page.set_boundary(key, ".track") for key in (".", ",") * turns]
-    saves = [page.set_boundary(key, "#history") for key in (".", ",") * turns]
+    keys["l"] = [press(key, ".step-list") for key in ("l", "j") * turns]
+    keys["."] = [press(key, ".playhead") for key in (".", ",") * turns]
+    keys["]"] = [set_boundary(key, ".track") for key in (".", ",") * turns]
+    saves = [set_boundary(key, "#history") for key in (".", ",") * turns]
     medians = {key: round(median(times), 1) for key, times in keys.items()}
     return {
         "first_paint_ms": round(median(paints)),
@@ -179,7 +161,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             result: dict[str, object] = {"episodes": options.episodes}
             result["read_s"] = round(time.perf_counter() - start, 1)
             with chromium(Path(name) / "profile") as driver:
-                result |= measure(ReviewPage(driver, url), options.block, options.repeats, options.presses)
+                result |= measure(driver, url, options.block, options.repeats, options.presses)
     report(result, options.json)
 
 

@@ -72,8 +72,6 @@ def measure(storyboards: int) -> dict[str, object]:
         with studio(folder / "boards") as url:
             start_ms = round(1000 * (time.perf_counter() - began), 1)
             with chromium(folder / "profile") as driver:
-                size = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-                driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
                 driver.set_script_timeout(600)
                 _, cold = make(driver, url)
                 runs = [make(driver, url) for _ in range(storyboards)]

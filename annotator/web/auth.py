@@ -16,10 +16,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalreel.http.access import check_token, is_authorized, is_foreign, is_too_long, limit_body
 
 MAX_BODY = 64 * 1024
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+"""Of every answer that does not set them itself."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +85,19 @@ class LoginMiddleware:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _add_headers(MutableHeaders(scope=message))
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        if scope["method"] == "GET" and self._access.is_token(query.pop("token", "")):
-            await self._log_in(scope["path"], query)(scope, receive, send_guarded)
-            return
-        await self._app(scope, receive, send_guarded)
-
-    def _log_in(self, path: str, query: dict[str, str]) -> RedirectResponse:
-        """Log the browser in, and remove the token from the address."""
-        to = "/" + path.lstrip("/") + (f"?{urlencode(query)}" if query else "")
-        answer = RedirectResponse(to, 303)
-        answer.set_cookie(
-            self._access.cookie_name, self._access.cookie, httponly=True, samesite="strict", path="/"
-        )
-        return answer
+        access, app = self._access, self._app
+        if scope["method"] == "GET" and access.is_token(query.pop("token", "")):
+            # The token goes from the address.
+            to = "/" + scope["path"].lstrip("/") + (f"?{urlencode(query)}" if query else "")
+            app = RedirectResponse(to, 303)
+            app.set_cookie(access.cookie_name, access.cookie, httponly=True, samesite="strict", path="/")
+        await app(scope, receive, send_guarded)
 
 
 class AuthMiddleware:
@@ -107,7 +110,7 @@ class AuthMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope, Headers(scope=scope))
+        refusal = self._refusal(scope["method"], Headers(scope=scope))
         if refusal is not None:
             status, detail = refusal
             await JSONResponse({"detail": detail}, status)(scope, receive, send)
@@ -116,31 +119,19 @@ class AuthMiddleware:
         limited = limit_body(receive, MAX_BODY, lambda: {"type": "http.disconnect"})
         await self._app(scope, limited, send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
         if not self._access.admits(headers):
             if self._access.token is None:
                 return 403, "this page has no token and answers to localhost only"
             return 401, "open the page once with ?token=TOKEN behind its address"
-        if scope["method"] not in ("GET", "HEAD", "POST"):
+        if method in ("GET", "HEAD"):
+            return None
+        if method != "POST":
             return 405, "this page reads with GET and changes with POST"
-        if scope["method"] == "POST":
-            return _bad_post(headers)
+        if is_foreign(headers):
+            return 403, "a change comes from the page itself only"
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return 415, "send application/json"
+        if is_too_long(headers, MAX_BODY):
+            return 413, f"the body may have at most {MAX_BODY} bytes"
         return None
-
-
-def _bad_post(headers: Headers) -> tuple[int, str] | None:
-    if is_foreign(headers):
-        return 403, "a change comes from the page itself only"
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        return 415, "send application/json"
-    if is_too_long(headers, MAX_BODY):
-        return 413, f"the body may have at most {MAX_BODY} bytes"
-    return None
-
-
-def _add_headers(headers: MutableHeaders) -> None:
-    headers.setdefault("Content-Security-Policy", POLICY)
-    headers.setdefault("X-Content-Type-Options", "nosniff")
-    headers.setdefault("Referrer-Policy", "no-referrer")
-    headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
-    headers.setdefault("Cache-Control", "no-cache")

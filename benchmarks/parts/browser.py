@@ -10,7 +10,7 @@ from selenium import webdriver
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
-    """Run a browser, until the block ends."""
+    """Run a browser, 1,440 pixels wide, until the block ends."""
     options = webdriver.ChromeOptions()
     for switch in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"):
         options.add_argument(switch)
@@ -18,6 +18,8 @@ def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
     # Without a path selenium would look for a driver in the network.
     service = webdriver.ChromeService(shutil.which("chromedriver"))
     driver = webdriver.Chrome(options=options, service=service)
+    size = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
         yield driver
     finally:

@@ -70,7 +70,11 @@ def spans(episode: dict) -> list[tuple[int, int]]:
     return [(step["start"], step["end"]) for step in episode["steps"]]
 
 
-def test_the_dataset_is_described(page):
+def listed(page: TestClient, **query: object) -> list[int]:
+    return [row["episode"] for row in page.get("/api/episodes", params=query).json()["rows"]]
+
+
+def test_the_dataset_is_described_and_the_list_ordered_searched_filtered_and_paged(page):
     assert page.get("/api/dataset").json() == {
         "name": "out",
         "fps": 10,
@@ -80,13 +84,6 @@ def test_the_dataset_is_described(page):
         "names": ["reach the block", "grasp the block", "put it in the bowl"],
         "reviewer": "root",
     }
-
-
-def listed(page: TestClient, **query: object) -> list[int]:
-    return [row["episode"] for row in page.get("/api/episodes", params=query).json()["rows"]]
-
-
-def test_the_list_is_ordered_searched_filtered_and_paged(page):
     assert listed(page) == [1, 0, 2]
     assert listed(page, order="index") == [0, 1, 2]
     assert listed(page, order="index", offset=1, limit=1) == [1]
@@ -307,7 +304,7 @@ def test_the_frame_that_moves_along_is_nobodys_choice(page):
     assert step["attempts"][0]["picture"].startswith(f"/frames/0/{FRONT}/2.jpg")
 
 
-def test_an_answer_does_not_grow_with_the_log_and_the_history_comes_in_pages(page):
+def test_an_answer_does_not_grow_with_the_log_and_the_history_comes_in_pages(page, out):
     name = {"kind": "rename", "step": "0"}
     short = [page.get("/api/episodes/0")]
     done(page, 0, *({**name, "name": f"name {n:03}"} for n in range(25)))
@@ -327,6 +324,10 @@ def test_an_answer_does_not_grow_with_the_log_and_the_history_comes_in_pages(pag
     told = [line["words"] for lines in pages for line in lines]
     assert told == [f"words set to “name {n:03}”" for n in range(70)]
     assert page.get("/api/episodes/0/history", params={"offset": 99}).json() == {"changes": 70, "history": []}
+    log = next((out / FOLDER / "corrections").rglob("*.jsonl"))
+    log.write_bytes(b"what\n" + log.read_bytes())
+    damaged = page.get("/api/episodes/0")
+    assert (damaged.status_code, "is damaged" in damaged.json()["detail"]) == (500, True)
 
 
 class Studio(Scripted):
@@ -368,22 +369,7 @@ def test_a_step_is_rendered_again_from_the_goal_before_it(out):
     assert done(page, 2, {"kind": "choose", "step": "2", "attempt": 1})["steps"][2]["chosen"] == 1
 
 
-def test_one_picture_is_made_at_a_time(out):
-    studio = Studio()
-    page = client(out, ModelSet(studio, studio, studio))
-    studio.open.clear()
-    answers = []
-    first = threading.Thread(target=lambda: answers.append(rendered(page)), daemon=True)
-    first.start()
-    assert studio.reached.wait(60)
-    busy = rendered(page, step="1")
-    studio.open.set()
-    first.join(60)
-    assert (busy.status_code, [a.status_code for a in answers]) == (503, [200])
-    assert "another picture is being made" in busy.json()["detail"]
-
-
-def test_a_picture_that_took_long_is_not_lost_to_what_was_changed_meanwhile(out):
+def test_one_picture_is_made_at_a_time_and_stays_with_what_was_changed_meanwhile(out):
     studio = Studio()
     page = client(out, ModelSet(studio, studio, studio))
     stale = page.get("/api/episodes/2").json()["revision"]
@@ -396,9 +382,11 @@ def test_a_picture_that_took_long_is_not_lost_to_what_was_changed_meanwhile(out)
     first = threading.Thread(target=lambda: answers.append(rendered(page)), daemon=True)
     first.start()
     assert studio.reached.wait(60)
+    busy = rendered(page, step="0")
     done(page, 2, {"kind": "move", "step": "2", "edge": "end", "frame": 11})
     studio.open.set()
     first.join(60)
+    assert (busy.status_code, "another picture is being made" in busy.json()["detail"]) == (503, True)
     step = answers[0].json()["steps"][1]
     assert (answers[0].status_code, step["end"], step["attempts"][-1]["prompt"]) == (200, 11, "draw it")
 
@@ -437,15 +425,6 @@ def test_a_run_that_is_not_written_yet_is_reviewed(video_dataset, board, tmp_pat
         ReviewSession.open(video_dataset)
 
 
-def test_a_damaged_log_is_told_in_one_line(page, out):
-    done(page, 0, {"kind": "merge", "step": "0"})
-    log = next((out / FOLDER / "corrections").rglob("*.jsonl"))
-    log.write_bytes(b"what\n" + log.read_bytes())
-    answer = page.get("/api/episodes/0")
-    assert answer.status_code == 500
-    assert "is damaged" in answer.json()["detail"]
-
-
 BODY = {"revision": 0, "by": "ann", "event": {"kind": "undo"}}
 
 
@@ -472,14 +451,11 @@ def test_a_change_comes_from_the_page_alone(page, headers, status):
     assert page.post("/api/episodes/0/events", json=BODY, headers=headers).status_code == status
 
 
-def test_only_reading_and_posting_is_known_and_an_endless_body_is_cut_off(page):
+def test_an_endless_body_is_cut_off_and_every_answer_says_what_a_browser_may_do_with_it(page):
     assert page.delete("/api/episodes/0").status_code == 405
     body = (b" " * 1024 for _ in range(2 * MAX_BODY // 1024))
     headers = {"Content-Type": "application/json"}
     assert page.post("/api/episodes/0/events", content=body, headers=headers).status_code >= 400
-
-
-def test_every_answer_says_what_a_browser_may_do_with_it(page):
     for path in ("/", "/api/dataset", "/static/main.js", "/common/report.css", "/nothing"):
         headers = page.get(path).headers
         assert "default-src 'none'" in headers["content-security-policy"]

@@ -34,17 +34,9 @@ def test_what_counts_most_comes_first():
     assert found[3].reasons == ("probability 0.25 of step 2",)
     assert found[4].reasons == ("step 3 not found in the recording",)
     assert found[2].value > found[3].value > found[1].value == found[4].value > 0
-
-
-def test_two_doubts_are_more_than_one():
-    one = facts(storyboard(12, ("unverified", "verified")))
-    two = facts(storyboard(12, ("unverified", "unverified")))
-    found = priorities({0: one, 1: two})
-    assert 0 < found[0].value < found[1].value < 1
-
-
-def test_a_critic_that_is_sure_gives_no_reason():
-    assert priorities({0: facts(judged(storyboard(12), 0, 0.97))})[0].reasons == ()
+    twice = priorities({0: facts(storyboard(12, ("unverified", "unverified", "verified")))})[0]
+    assert found[1].value < twice.value < 1
+    assert priorities({0: facts(judged(sure, 0, 0.97))})[0].reasons == (), "a Critic that is sure"
 
 
 @pytest.mark.parametrize(("frames", "word"), [(300, "long"), (2, "short"), (24, None)])
@@ -53,11 +45,8 @@ def test_an_unusual_length_stands_out(frames, word):
     found = priorities(usual | {99: EpisodeFacts((), (("reach", frames),))})
     assert found[99].reasons == ((f"“reach” is unusually {word}",) if word else ())
     assert all(found[i].value == 0 for i in usual)
-
-
-def test_a_few_lengths_make_nothing_unusual():
-    few = {i: EpisodeFacts((), (("reach", 20),)) for i in range(ENOUGH - 2)}
-    assert priorities(few | {99: EpisodeFacts((), (("reach", 900),))})[99].reasons == ()
+    few = {i: usual[i] for i in range(ENOUGH - 2)} | {99: EpisodeFacts((), (("reach", frames),))}
+    assert priorities(few)[99].reasons == ()
 
 
 def at(*minutes: float) -> list[datetime]:

@@ -103,6 +103,10 @@ def test_a_boundary_is_one_number_and_the_goal_follows_the_end(person):
     assert not any(step.taken for step in last.steps)
     step = person.reviews.corrected(last).steps[2]
     assert (step.status, step.claims.looks.checked, step.claims.when.by) == ("observed", "nobody", "person")
+    again = person.does(*(MoveBoundary(step="0", edge="end", frame=frame) for frame in (2, 3, 2, 3)))
+    step = person.reviews.corrected(again).steps[0]
+    assert len(again.steps[0].attempts) == 6  # a log may name any of them
+    assert ([a.image.frame for a in step.attempts][1:], step.chosen) == ([f"frame:{FRONT}#2"], 1)
 
 
 def test_a_person_describes_a_step_and_what_holds_no_longer_goes(records, board):
@@ -186,17 +190,6 @@ def test_pictures_of_a_new_prompt_are_stored_and_chosen_only_by_the_person(recor
     assert board.steps[0].goal_image == drawn
     records.drop_unused_images()
     assert records.load(0, lambda reference: Image(board_picture(), frame=reference)) == board
-
-
-def test_a_person_ends_the_doubt_about_words(tmp_path, board):
-    recordings = {0: "a" * 64, 1: "b" * 64}
-    with Records.open(tmp_path / "doubtful", {"planner": "p"}, Fingerprint("s", recordings)) as records:
-        records.commit(0, board(LENGTH, doubts=["two hands move"]))
-        person = Person(records)
-        person.does(RenameStep(step="1", name="grasp the red block"))
-        assert [bool(s.step.doubts) for s in records.outline(0).steps] == [True, False, True]
-        person.does(GiveVerdict(verdict="accept"))
-        assert not any(s.step.doubts for s in records.outline(0).steps)
 
 
 @pytest.fixture
@@ -306,19 +299,19 @@ def test_what_is_flagged_or_rejected_is_no_training_data_whatever_is_used(record
     assert len(read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0].spans) == 3
 
 
-def test_an_accepted_episode_has_its_pictures_accepted_and_a_change_takes_that_back(tmp_path, board):
-    mine = board(LENGTH, ("unverified",) * 3)
-    with Records.open(tmp_path / "out", {"planner": "p"}, Fingerprint("s", {0: "a" * 64})) as records:
-        records.commit(0, mine)
-        person = Person(records)
-        accepted = person.does(GiveVerdict(verdict="accept"))
-        assert (accepted.verdict, accepted.by) == ("accept", "ann")
-        assert {s.status for s in records.outline(0).steps} == {"verified"}
-        assert {boards.opinion(accepted, s) for s in accepted.steps} == {"accepted"}
-        changed = person.does(RenameStep(step="0", name="other"))
-        assert changed.verdict is None
-        assert {boards.opinion(changed, s) for s in changed.steps} == {None}
-        assert person.does(UndoChange()).verdict == "accept"
+def test_an_accepted_episode_is_in_no_doubt_and_a_change_takes_that_back(records, person, board):
+    records.commit(0, board(LENGTH, ("unverified",) * 3, doubts=["two hands move"]))
+    person.does(RenameStep(step="1", name="grasp the red block"))
+    assert [bool(s.step.doubts) for s in records.outline(0).steps] == [True, False, True]
+    accepted = person.does(GiveVerdict(verdict="accept"))
+    assert (accepted.verdict, accepted.by) == ("accept", "ann")
+    outline = records.outline(0)
+    assert {(s.status, s.step.doubts) for s in outline.steps} == {("verified", ())}
+    assert {boards.opinion(accepted, s) for s in accepted.steps} == {"accepted"}
+    changed = person.does(RenameStep(step="0", name="other"))
+    assert changed.verdict is None
+    assert {boards.opinion(changed, s) for s in changed.steps} == {None}
+    assert person.does(UndoChange()).verdict == "accept"
 
 
 def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
@@ -385,15 +378,6 @@ def test_a_change_whose_answer_was_lost_is_made_once_and_the_second_of_two_peopl
     assert person.reviews.look(0, LENGTH).review == after
 
 
-def test_frames_that_a_step_ended_with_once_are_no_attempts_of_the_dataset(person):
-    moves = [MoveBoundary(step="0", edge="end", frame=frame) for frame in (2, 3, 2, 3)]
-    review = person.does(*moves)
-    (step, *_) = person.reviews.corrected(review).steps
-    assert len(review.steps[0].attempts) == 5  # a log may name any of them
-    assert [a.image.frame for a in step.attempts][1:] == [f"frame:{FRONT}#2"]
-    assert step.chosen == 1
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -414,10 +398,12 @@ def test_a_change_that_does_not_fit_writes_nothing(records, person, change, says
     assert not records.corrections(0).path.exists()
 
 
-def test_a_line_that_a_killed_write_left_is_no_line(records, person):
+def test_half_a_line_is_no_line_a_damaged_one_is_named_and_a_full_disk_changes_nothing(
+    records, person, monkeypatch
+):
     path = records.corrections(0).path
     path.parent.mkdir(parents=True)
-    path.write_bytes(b'{"revision":1,"at"')
+    path.write_bytes(b'{"revision":1,"at"')  # what a killed write left
     assert not records.is_corrected(0)
     assert records.outline(0) == records.original(0)
     review = person.does(DeleteStep(step="0"))
@@ -427,11 +413,16 @@ def test_a_line_that_a_killed_write_left_is_no_line(records, person):
     assert person.does(UndoChange()).steps == Review.of(records.begin_log(0, LENGTH)).steps
     assert path.read_bytes().startswith(whole)
 
+    def full(handle, data, offset):
+        os.ftruncate(handle, offset + 3)
+        raise OSError(28, "No space left on device")
 
-def test_a_damaged_line_is_named_and_nothing_goes_on_without_it(records, person):
-    person.does(DeleteStep(step="0"), DeleteStep(step="1"))
-    path = records.corrections(0).path
-    lines = path.read_bytes().splitlines(keepends=True)
+    before = path.read_bytes()
+    with monkeypatch.context() as patched, pytest.raises(DatasetError, match="disk is full"):
+        patched.setattr(os, "pwrite", full)
+        person.does(DeleteStep(step="1"))
+    assert path.read_bytes() == before
+    lines = before.splitlines(keepends=True)
     for damaged in (lines[0] + b"{}\n" + lines[2], lines[0] + lines[2]):
         path.write_bytes(damaged)
         with pytest.raises(DatasetError, match=r"episode_000000\.jsonl: line 2 is damaged"):
@@ -476,20 +467,6 @@ def test_what_was_answered_as_saved_is_there_after_a_kill(tmp_path, board):
         last = revision
 
 
-def test_a_full_disk_leaves_the_log_as_it_was(records, person, monkeypatch):
-    person.does(DeleteStep(step="0"))
-    before = records.corrections(0).path.read_bytes()
-
-    def full(handle, data, offset):
-        os.ftruncate(handle, offset + 3)
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(DatasetError, match="disk is full"):
-        person.does(DeleteStep(step="1"))
-    assert records.corrections(0).path.read_bytes() == before
-
-
 # Another record of the same episode
 
 
@@ -506,26 +483,16 @@ def test_a_persons_steps_stay_when_the_episode_is_annotated_again(records, perso
     assert person.does(UndoChange()).steps == mine.steps
 
 
-def test_goal_images_that_nobody_set_are_those_of_the_newer_record(records, person, board):
+def test_an_opinion_stays_with_the_pictures_and_the_recording_that_it_was_said_of(records, person, board):
     person.does(TakeFrame(step="2", camera=FRONT, frame=9), GiveVerdict(verdict="accept"))
-    records.commit(0, board(LENGTH, drawn=(0, 2)))
-    review = person.reviews.look(0, LENGTH).review
-    assert review.steps[0].goal.startswith("images/")
-    assert review.steps[2].goal == f"frame:{FRONT}#9"
-    assert review.verdict is None  # it was said of other pictures
-
-
-def test_an_opinion_stays_with_what_it_was_said_of(records, person, board):
-    person.does(GiveVerdict(verdict="accept"))
     same = board(LENGTH, drawn=(1,))
     records.commit(0, same.model_copy(update={"task": same.task.model_copy(update={"seed": 5})}))
     assert person.reviews.look(0, LENGTH).review.verdict == "accept"
-    records.commit(0, board(LENGTH, ("verified",) * 2))
-    assert person.reviews.look(0, LENGTH).review.verdict is None
-
-
-def test_nothing_is_said_of_another_recording(tmp_path, records, person, board):
-    person.does(DeleteStep(step="0"), GiveVerdict(verdict="accept"))
+    records.commit(0, board(LENGTH, drawn=(0, 2)))
+    review = person.reviews.look(0, LENGTH).review
+    assert review.steps[0].goal.startswith("images/"), "what nobody set is the newer record's"
+    assert review.steps[2].goal == f"frame:{FRONT}#9"
+    assert review.verdict is None
     newer = Records(records.folder, "s", {0: "c" * 64, 1: "b" * 64})
     newer.commit(0, board(LENGTH))
     assert newer.outline(0) == newer.original(0)

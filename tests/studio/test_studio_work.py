@@ -3,8 +3,6 @@
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,9 +11,9 @@ import httpx
 import pytest
 from starlette.exceptions import HTTPException
 from support.chat_server import ChatServer, Reply
-from support.places import TESTS
 from support.serving_models import PlannerChat, plan_of, until
 from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
+from support.studio_page import killable_studio
 
 from goalreel.chat.conversation import TokenReply
 from goalreel.chat.openai import OpenAIChat
@@ -90,54 +88,17 @@ def test_a_dead_model_is_a_failure_in_words_and_is_asked_again(tmp_path):
         assert len(models.planner.batches) == 2
 
 
-SERVER = f"""
-import sys
-sys.path.insert(0, {str(TESTS)!r})
-import socket
-from pathlib import Path
-from goalreel.serving.app import serve_app
-from support.studio import app, scripted
-models = scripted()
-if sys.argv[2] == "slow":
-    calls = []
-    judge = models.critic.complete
-    def complete(conversations, *, schema=None):
-        calls.append(1)
-        if len(calls) == 2:
-            print("at the gate", flush=True)
-            sys.stdin.read()
-        return judge(conversations, schema=schema)
-    models.critic.complete = complete
-listening = socket.create_server(("127.0.0.1", 0))
-made = app(Path(sys.argv[1]), models, drain_seconds=0)
-print(listening.getsockname()[1], flush=True)
-serve_app(made, listening)
-"""
-
-
-def serve(folder, pace):
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER, folder, pace],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return server, httpx.Client(base_url=f"http://127.0.0.1:{int(server.stdout.readline())}", timeout=60)
-
-
 @pytest.mark.process
 def test_a_server_that_is_killed_in_the_middle_loses_nothing(tmp_path):
-    server, client = serve(tmp_path, "slow")
+    server = killable_studio(tmp_path)
+    server.start("2")
     try:
-        board = submit(client)
-        assert server.stdout.readline() == "at the gate\n"
-        now = waits(client, board, "critic")
-        pictures = [a["picture"] for a in now["steps"][0]["attempts"]]
-        assert len(pictures) == 2
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            board = submit(client)
+            until(lambda: len(waits(client, board, "critic")["steps"][0]["attempts"]) == 2)
+            pictures = [a["picture"] for a in state(client, board)["steps"][0]["attempts"]]
     finally:
         server.kill()
-        server.wait(60)
-        client.close()
     log = tmp_path / board / "log.jsonl"
     with log.open("ab") as file:
         file.write(b'{"number": 99, "at": "2026')  # what a kill left of a line

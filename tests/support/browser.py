@@ -1,9 +1,13 @@
 """Headless Chromium for tests of pages."""
 
 import shutil
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from support.wait import until
@@ -32,6 +36,35 @@ def chromium(profile: Path, *logs: str, more: str = "") -> Iterator:
     driver.set_script_timeout(60)
     yield driver
     driver.quit()
+
+
+class KillableServer:
+    """A page's server in a process of its own, which may be killed and started again at its address.
+
+    `code` is run with `words`, of which PORT is the port; the server is there when `look` is answered.
+    """
+
+    def __init__(self, code: str, *words: str, look: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        self.url, self.look = f"http://127.0.0.1:{port}", look
+        self.command = [sys.executable, "-c", code, *(port if word == "PORT" else word for word in words)]
+
+    def start(self, *more: str) -> None:
+        self.process = subprocess.Popen([*self.command, *more], stderr=subprocess.DEVNULL)
+        until(self.answers, 180)
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None
+        try:
+            return httpx.get(f"{self.url}{self.look}", timeout=60).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
 
 
 class BrowserPage:
@@ -113,7 +146,21 @@ class BrowserPage:
             "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
 
+    def accessible(self) -> None:
+        """Every control has a name, and words stand out from their ground in both schemes (WCAG 2 AA)."""
+        assert self.script(NAMELESS) == 0
+        for scheme in ("light", "dark"):
+            media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+            assert min(self.script(CONTRAST)) >= 4.5, scheme
 
+
+NAMELESS = """
+const controls = document.querySelectorAll(
+  "button, a, input:not([hidden]), select, textarea, summary, [role=slider]");
+return [...controls].filter((n) =>
+  n.checkVisibility() && !(n.textContent.trim() || n.getAttribute('aria-label') || n.labels?.length)).length
+"""
 CONTRAST = """
 const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
 const light = (c) => c.slice(0, 3).map((v) => v / 255)

@@ -1,14 +1,9 @@
 """The studio's page in a browser: what a person does there, and what it says."""
 
-import subprocess
-import sys
 from pathlib import Path
 
-import httpx
-
-from support.browser import BrowserPage
+from support.browser import BrowserPage, KillableServer
 from support.places import TESTS
-from support.wait import until
 
 WIDTHS = {"wide": (1440, 900), "middle": (1024, 768), "narrow": (390, 844)}
 SERVER = f"""
@@ -18,38 +13,22 @@ import socket
 from pathlib import Path
 from goalreel.serving.app import serve_app
 from support.studio import app, scripted
-models = scripted()
-if sys.argv[3:] == ["held"]:
-    models.critic.gate.clear()
+models, calls, held = scripted(), [], sys.argv[3:]
+judge = models.critic.complete
+def complete(conversations, *, schema=None):
+    calls.append(1)
+    if [str(len(calls))] == held:
+        models.critic.gate.clear()
+    return judge(conversations, schema=schema)
+models.critic.complete = complete
 listening = socket.create_server(("127.0.0.1", int(sys.argv[2])))
 serve_app(app(Path(sys.argv[1]), models, drain_seconds=0), listening)
 """
 
 
-class KillableStudio:
-    """A studio in a process of its own, which may be killed and started again at its address.
-
-    The Critic of one that is started as `held` answers nothing.
-    """
-
-    def __init__(self, folder: Path, port: int) -> None:
-        self.folder, self.port, self.url = folder, port, f"http://127.0.0.1:{port}"
-
-    def start(self, *held: str) -> None:
-        words = [sys.executable, "-c", SERVER, str(self.folder), str(self.port), *held]
-        self.process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-        until(self.answers, 180)
-
-    def answers(self) -> bool:
-        assert self.process.poll() is None
-        try:
-            return httpx.get(f"{self.url}/v1/studio", timeout=60).status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(60)
+def killable_studio(folder: Path) -> KillableServer:
+    """A studio that may be killed; its Critic answers nothing from the call on that `start` is given."""
+    return KillableServer(SERVER, str(folder), "PORT", look="/v1/studio")
 
 
 class StudioPage(BrowserPage):

@@ -1,46 +1,40 @@
 // What each command does to the episode on show, and the keys for it. `view` is the EpisodeView.
 
-import * as api from "./api.js";
 import { boundaries, clamp, gap, nearest, stepAt, timed } from "./boundaries.js";
 import { commandOf, pressed } from "/common/page.js";
 import { say, sheet } from "/common/parts.js";
-import { attempt } from "/common/server.js";
+import { ask, attempt } from "/common/server.js";
 
 const SHEET = [
   ["Look", [
-    ["Space", "play this step and stop at its end; again to pause"],
-    ["J  L", "previous, next step"],
-    [",  .", "one frame back, on"],
+    ["Space", "play this step and stop at its end; again to pause", { " ": "play" }],
+    ["J  L", "previous, next step", { j: "previous", l: "next" }],
+    [",  .", "one frame back, on", { ",": "back", ".": "on" }],
   ]],
   ["Times", [
-    ["[  ]", "let the step start, end at this frame"],
+    ["[  ]", "let the step start, end at this frame", { "[": "start", "]": "end" }],
     ["Shift + ← →", "nudge the nearest boundary by a frame; with the boundary in focus, ← → alone"],
-    ["S", "split the step at this frame"],
-    ["M", "merge with the next step"],
-    ["I", "insert a step into the gap at this frame, or place one there that was not found"],
-    ["C", "play on and label: each press marks a change"],
-    ["Delete", "delete the step"],
+    ["S", "split the step at this frame", { s: "split" }],
+    ["M", "merge with the next step", { m: "merge" }],
+    ["I", "insert a step into the gap at this frame, or place one there that was not found", { i: "insert" }],
+    ["C", "play on and label: each press marks a change", { c: "label" }],
+    ["Delete", "delete the step", { Delete: "delete" }],
   ]],
   ["Words and goal image", [
-    ["Enter", "edit the words"],
+    ["Enter", "edit the words", { Enter: "edit" }],
     ["1 – 9", "take that attempt as the goal image"],
-    ["F", "take this frame as the goal image"],
-    ["G", "render again with an edited prompt"],
+    ["F", "take this frame as the goal image", { f: "frame" }],
+    ["G", "render again with an edited prompt", { g: "rerender" }],
   ]],
   ["Episode", [
-    ["A  R  U", "accept, reject, unsure; then the next one that nobody has reviewed"],
+    ["A  R  U", "accept, reject, unsure; then the next one that nobody has reviewed", { a: "accept", r: "reject", u: "unsure" }],
     ["Z  Shift + Z", "undo, redo, as far back as the episode goes"],
     ["Esc", "leave a form"],
-    ["?", "this sheet"],
+    ["?", "this sheet", { "?": "sheet" }],
   ]],
 ];
-const ACTS = {
-  " ": "play", j: "previous", l: "next", ",": "back", ".": "on", "[": "start", "]": "end", s: "split", m: "merge",
-  i: "insert", Delete: "delete", Enter: "edit", a: "accept", r: "reject", u: "unsure", f: "frame", g: "rerender",
-  c: "label", "?": "sheet",
-};
 
-export const command = (event) => commandOf(event, ACTS, special);
+export const command = (event) => commandOf(event, SHEET, special);
 
 function special({ key, shiftKey, target }) {
   // On a button the keys that press it press it; one that only selects has nothing left to do.
@@ -147,8 +141,6 @@ export const COMMANDS = {
   accept: (view) => view.verdict("accept"),
   reject: (view) => view.verdict("reject"),
   unsure: (view) => view.verdict("unsure"),
-  undo: (view) => view.change({ kind: "undo" }),
-  redo: (view) => view.change({ kind: "redo" }),
   earlier: (view) => leaf(view, 1),
   newer: (view) => leaf(view, -1),
   sheet: () => sheet(SHEET),
@@ -162,7 +154,7 @@ export const COMMANDS = {
 async function leaf(view, way) {
   const { episode, revision, history } = view.saved;
   const offset = Math.max(0, (view.past?.offset ?? 0) + way * history.length);
-  const found = offset && (await attempt(() => api.history(episode, offset), ({ message }) => say(`Not loaded: ${message}.`)));
+  const found = offset && (await attempt(() => ask(`/api/episodes/${episode}/history?offset=${offset}`), ({ message }) => say(`Not loaded: ${message}.`)));
   if (found === null) return;
   view.past = found ? { revision, offset, ...found } : null;
   view.draw();

@@ -1,6 +1,5 @@
 // The page of one episode: what is selected and on show, and who is told of what.
 
-import * as api from "./api.js";
 import { boundaries, drafted, seen, stepAt, timed } from "./boundaries.js";
 import { COMMANDS, NEW, command } from "./commands.js";
 import { Player } from "./player.js";
@@ -10,8 +9,8 @@ import { controls, draw, ends, page } from "./view.js";
 import { described } from "./words.js";
 import { fill, find, h } from "/common/dom.js";
 import { EditedPage } from "/common/page.js";
-import { say } from "/common/parts.js";
-import { attempt } from "/common/server.js";
+import { otherWords, say } from "/common/parts.js";
+import { ask, attempt, post } from "/common/server.js";
 
 export class EpisodeView extends EditedPage {
   #dragging = null;
@@ -21,13 +20,14 @@ export class EpisodeView extends EditedPage {
       commands: COMMANDS,
       command,
       changes: {
-        send: (event, revision) => api.change(episode.episode, revision, by(), event, query),
+        send: (event, revision) => post(`${this.address}/events?${query}`, { revision, by: by(), event }),
         seen: () => this.saved.revision,
         take: (now) => this.#take(now),
         now: () => this.saved,
       },
     });
     Object.assign(this, { dataset, query, by, go, saved: episode });
+    this.address = `/api/episodes/${episode.episode}`;
     this.selected = timed(episode)[0]?.id ?? episode.steps[0]?.id ?? null;
     this.camera = episode.cameras[0]?.key ?? null;
     this.rendering = null;
@@ -81,7 +81,7 @@ export class EpisodeView extends EditedPage {
   // What somebody else saved meanwhile; kept out while a change of ours waits.
   async #refresh() {
     if (this.unsaved) return;
-    const now = await api.episode(this.saved.episode, this.query);
+    const now = await ask(`${this.address}?${this.query}`);
     if (this.unsaved || now.revision === this.saved.revision) return;
     this.#take(now);
     this.draw();
@@ -185,20 +185,15 @@ export class EpisodeView extends EditedPage {
     return form === "rename" ? this.#reword(given) : this.#render(given.prompt.trim());
   }
 
-  async #reword({ name, instruction, prompt, ...details }) {
+  async #reword(given) {
     const { step } = this;
-    const other = (text, before) => {
-      // What the step was inserted with goes with its name.
-      const now = before === NEW && text.trim() === NEW ? name.trim() : text.trim();
-      return now && now !== before ? now : null;
-    };
     this.shut();
-    if (!step || !name.trim()) return false;
-    const changed = {
-      name: name.trim(), instruction: other(instruction, step.instruction), prompt: other(prompt, step.prompt),
-    };
-    const same = changed.name === step.name && changed.instruction === null && changed.prompt === null;
-    const changes = [...(same ? [] : [{ kind: "rename", step: step.id, ...changed }]), ...described(step, details)];
+    if (!step || !given.name.trim()) return false;
+    const words = otherWords(step, given);
+    // What the step was inserted with goes with its name.
+    for (const part of ["instruction", "prompt"]) if (words.name && step[part] === NEW) words[part] ??= words.name;
+    const rename = { kind: "rename", step: step.id, name: step.name, ...words };
+    const changes = [...(Object.keys(words).length ? [rename] : []), ...described(step, given)];
     const saved = await Promise.all(changes.map((change) => this.change(change)));
     return saved.every(Boolean);
   }
@@ -206,14 +201,14 @@ export class EpisodeView extends EditedPage {
   // A picture takes long: it is no change that others wait behind.
   async #render(prompt) {
     const { selected: step } = this;
-    const { episode, revision } = this.saved;
+    const { revision } = this.saved;
     this.rendering = { prompt, busy: true };
     this.draw();
     const failed = (error) => {
       if (error.status === 409) this.#take(error.body.state);
       this.rendering = { prompt, error: error.message };
     };
-    const now = await attempt(() => api.render(episode, revision, this.by(), step, prompt, this.query), failed);
+    const now = await attempt(() => post(`${this.address}/render?${this.query}`, { revision, by: this.by(), step, prompt }), failed);
     if (now) {
       this.#take(now);
       this.rendering = this.form = null;

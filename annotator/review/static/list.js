@@ -1,16 +1,14 @@
 // All episodes, those first that are most in doubt; a page of them at a time, as the server gives it.
 
-import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
-import { slashSearches } from "/common/page.js";
-import { badge, count, showRows } from "/common/parts.js";
-import { VERDICT, doubt } from "./words.js";
+import { searches } from "/common/page.js";
+import { Rows, badge, count } from "/common/parts.js";
+import { ask } from "/common/server.js";
+import { VERDICT, doubt, frameUrl } from "./words.js";
 
 const PAGE = 24;
 const ORDERS = { doubt: "most in doubt first", index: "by number" };
-const STATUSES = {
-  all: "all", unreviewed: "not reviewed", accept: "accepted", reject: "rejected", unsure: "unsure",
-};
+const STATUSES = { all: "all", unreviewed: "not reviewed", accept: "accepted", reject: "rejected", unsure: "unsure" };
 
 // The state of the list in the address, so that Back returns to it and an episode knows its queue.
 export function queue(parameters) {
@@ -23,48 +21,42 @@ export function queue(parameters) {
 }
 
 export class ListView {
-  #asked = new AbortController();
+  leaving = new AbortController();
 
   constructor(holder, { dataset, query, keep }) {
     Object.assign(this, { holder, dataset, keep, query });
-    this.leaving = new AbortController();
     fill(holder, page(dataset, query));
-    this.form = find("form", holder);
     const { signal } = this.leaving;
-    const { q } = this.form.elements;
-    q.addEventListener("input", () => this.#restart(), { signal });
-    this.form.addEventListener("change", (event) => event.target === q || this.#restart(), { signal });
-    this.form.addEventListener("submit", (event) => event.preventDefault(), { signal });
-    holder.addEventListener("click", (event) => this.#turn(event), { signal });
-    slashSearches(q, signal);
-    this.open();
+    const form = find("form", holder);
+    const restart = () => this.open(new URLSearchParams(new FormData(form)));
+    searches(form, signal, restart);
+    form.addEventListener("change", ({ target }) => target.name === "q" || restart(), { signal });
+    holder.addEventListener("click", ({ target }) => this.#turn(target.closest("[data-turn]")), { signal });
+    this.rows = new Rows(find("#items", holder), {
+      ask: (aborted) => ask(`/api/episodes?${this.query}`, { signal: aborted }),
+      show: (found) => this.#show(found),
+      signal,
+    });
+    this.rows.load();
   }
 
   close() {
-    this.#asked.abort();
     this.leaving.abort();
   }
 
-  async open() {
-    this.#asked.abort();
-    this.#asked = new AbortController();
-    const asked = new URLSearchParams(this.query);
-    asked.set("limit", PAGE);
-    await showRows(find("#items", this.holder), () => api.episodes(asked, this.#asked.signal), (found) => this.#show(found));
-  }
-
-  #restart() {
-    this.query = queue(new URLSearchParams(new FormData(this.form)));
+  open(query) {
+    this.query = queue(query);
     this.keep(this.query);
-    this.open();
+    return this.rows.load();
   }
 
-  #turn(event) {
-    const by = event.target.closest("[data-turn]")?.dataset.turn;
-    if (!by) return;
-    this.query.set("offset", Math.max(0, this.offset + Number(by) * PAGE));
-    this.keep(queue(this.query));
-    this.open().then(() => window.scrollTo(0, 0));
+  #page(offset) {
+    this.query.set("offset", Math.max(0, offset));
+    return this.open(this.query);
+  }
+
+  #turn(pressed) {
+    if (pressed) this.#page(this.offset + Number(pressed.dataset.turn) * PAGE).then(() => window.scrollTo(0, 0));
   }
 
   get offset() {
@@ -72,33 +64,25 @@ export class ListView {
   }
 
   #show({ total, reviewed, an_hour: pace, rows }) {
-    if (!rows.length && this.offset > 0) {
-      // What was on this page has been reviewed, and is not of this list any more.
-      this.query.set("offset", total ? Math.floor((total - 1) / PAGE) * PAGE : 0);
-      this.keep(queue(this.query));
-      return this.open();
-    }
-    const { episodes } = this.dataset;
+    const { dataset, holder, offset, query } = this;
+    // What was on this page has been reviewed, and is not of this list any more.
+    if (!rows.length && offset > 0) return this.#page(Math.floor((total - 1) / PAGE) * PAGE);
     const speed = pace === null ? "" : `, ${Math.round(pace)} an hour`;
-    fill(find("#progress", this.holder), `${reviewed} of ${episodes} reviewed${speed}`);
-    find("#done", this.holder).value = reviewed;
-    fill(find("#count", this.holder), count(total, "episode"));
-    fill(find("#items", this.holder), ...rows.map((row) => line(row, this.dataset, queue(this.query))));
-    find("#nothing", this.holder).hidden = rows.length > 0;
-    this.#pages(total);
-  }
-
-  #pages(total) {
-    const pager = find(".pager", this.holder);
+    fill(find("#progress", holder), `${reviewed} of ${dataset.episodes} reviewed${speed}`);
+    find("#done", holder).value = reviewed;
+    fill(find("#count", holder), count(total, "episode"));
+    fill(find("#items", holder), ...rows.map((row) => line(row, dataset, query)));
+    find("#nothing", holder).hidden = rows.length > 0;
+    const pager = find(".pager", holder);
     pager.hidden = total <= PAGE;
-    fill(find("#where", pager), `Page ${Math.floor(this.offset / PAGE) + 1} of ${Math.max(1, Math.ceil(total / PAGE))}`);
-    find("[data-turn='-1']", pager).disabled = this.offset === 0;
-    find("[data-turn='1']", pager).disabled = this.offset + PAGE >= total;
+    fill(find("#where", pager), `Page ${Math.floor(offset / PAGE) + 1} of ${Math.max(1, Math.ceil(total / PAGE))}`);
+    find("[data-turn='-1']", pager).disabled = offset === 0;
+    find("[data-turn='1']", pager).disabled = offset + PAGE >= total;
   }
 }
 
-const options = (names, chosen) =>
-  Object.entries(names).map(([value, words]) => h("option", { value, selected: value === chosen }, words));
+const select = (name, names, chosen) =>
+  h("select", { name }, Object.entries(names).map(([value, words]) => h("option", { value, selected: value === chosen }, words)));
 
 function page(dataset, query) {
   return h("div", { class: "list-page", "data-key": "list-page" },
@@ -109,8 +93,8 @@ function page(dataset, query) {
     h("main", {},
       h("form", { class: "toolbar", role: "search" },
         h("label", { class: "grow" }, "Search", h("input", { name: "q", type: "search", value: query.get("q") ?? "", placeholder: "words, a number, a reason, a name", autocomplete: "off" })),
-        h("label", {}, "Show", h("select", { name: "status" }, options(STATUSES, query.get("status") ?? "all"))),
-        h("label", {}, "Order", h("select", { name: "order" }, options(ORDERS, query.get("order") ?? "doubt"))),
+        h("label", {}, "Show", select("status", STATUSES, query.get("status") ?? "all")),
+        h("label", {}, "Order", select("order", ORDERS, query.get("order") ?? "doubt")),
         h("output", { id: "count" }),
       ),
       h("ul", { id: "items", class: "list", "aria-label": "Episodes" }),
@@ -125,7 +109,7 @@ function page(dataset, query) {
 }
 
 function line(row, dataset, query) {
-  const thumb = dataset.cameras[0] && api.frame(row.episode, dataset.cameras[0], 0, 160);
+  const thumb = dataset.cameras[0] && frameUrl(row.episode, dataset.cameras[0], 0, 160);
   return h("li", { class: "row", "data-key": row.episode },
     h("a", { href: `#/episode/${row.episode}?${query}` },
       h("span", { class: "thumb" }, thumb && h("img", { src: thumb, alt: "", loading: "lazy", decoding: "async" })),

@@ -1,16 +1,16 @@
 // From the address to a view: #/ is the list, #/episode/3 an episode; behind ? is the queue that it is looked at in.
 
-import * as api from "./api.js";
 import { EpisodeView } from "./episode.js";
 import { ListView, queue } from "./list.js";
 import { find } from "/common/dom.js";
 import { nameField, person, startPage } from "/common/page.js";
+import { ask } from "/common/server.js";
 
 async function load(address) {
   const [path, search] = address.replace(/^#/, "").split("?");
   const query = queue(new URLSearchParams(search ?? ""));
   const index = /^\/episode\/(\d+)$/.exec(path)?.[1];
-  return { query, episode: index === undefined ? null : await api.episode(index, query) };
+  return { query, episode: index === undefined ? null : await ask(`/api/episodes/${index}?${query}`) };
 }
 
 function show(holder, { query, episode }, { go, replace }, dataset) {
@@ -23,4 +23,4 @@ function show(holder, { query, episode }, { go, replace }, dataset) {
   return new ListView(holder, { dataset, query, keep: (now) => replace(`#/?${now}`) });
 }
 
-startPage({ first: api.dataset, load, show, home: "All episodes" });
+startPage({ first: () => ask("/api/dataset"), load, show, home: "All episodes" });

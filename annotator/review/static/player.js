@@ -2,8 +2,8 @@
 // from the server, for browsers seek to about the right place only. Where a browser cannot play the file, or
 // there is none (recordings kept as pictures), the pictures themselves are shown one after the other.
 
-import * as api from "./api.js";
 import { all } from "/common/dom.js";
+import { frameUrl } from "./words.js";
 
 const WIDTH = 640;
 const DRIFT_S = 0.08;
@@ -53,7 +53,7 @@ export class Player {
   }
 
   #still(still) {
-    const wanted = api.frame(this.episode.episode, still.dataset.camera, this.frame, WIDTH);
+    const wanted = frameUrl(this.episode.episode, still.dataset.camera, this.frame, WIDTH);
     if (still.dataset.wanted === wanted) return;
     still.dataset.wanted = wanted;
     if (still.dataset.loading) return;

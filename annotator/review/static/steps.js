@@ -1,12 +1,11 @@
 // The steps of an episode as a list, the one selected opened: its words, its goal image beside the real end frame,
 // and every attempt with what the Critic said.
 
-import * as api from "./api.js";
 import { number } from "./boundaries.js";
 import { h } from "/common/dom.js";
-import { badge, button, cancelButton, field, scores, zoom } from "/common/parts.js";
+import { area, badge, button, editForm, field, scores, wordFields, zoom } from "/common/parts.js";
 import { hue } from "./timeline.js";
-import { DETAIL, EDITED, ISSUE, OUTCOME, STEP_ISSUES, detailsOf, span } from "./words.js";
+import { DETAIL, EDITED, ISSUE, OUTCOME, STEP_ISSUES, detailsOf, frameUrl, span } from "./words.js";
 
 const PICTURE = 360;
 
@@ -49,7 +48,7 @@ function body(view, step, at) {
   return [
     step.unaligned && h("p", { class: "note" }, `Not found in the recording: ${step.unaligned}`),
     step.doubts.map((doubt) => h("p", { class: "note" }, `The words may be untrue: ${doubt}.`)),
-    view.form === "rename" ? form(view, step) : words(step),
+    view.form === "rename" ? form(step) : words(step),
     h("div", { class: "pair", "data-key": "pair" }, goal(step, at), ending(view, step, at)),
     actions(view, step),
     view.form === "render" && render(view, step),
@@ -79,30 +78,15 @@ function details(step) {
   });
 }
 
-function form(view, step) {
-  return h(
-    "form",
-    { class: "edit-form", "data-key": `edit ${step.id}`, "data-form": "rename", "data-step": step.id, "aria-label": "Words of this step" },
-    field("Name", h("input", { name: "name", value: step.name, list: "names", maxlength: 200, required: true })),
-    field("What is true afterwards", h("textarea", { name: "instruction", rows: 2, maxlength: 2000 }, step.instruction)),
-    field("Prompt for the image editor", h("textarea", { name: "prompt", rows: 2, maxlength: 2000 }, step.prompt ?? "")),
-    details(step).length
-      ? describe(step)
-      : h("details", { "data-keep": "open" }, h("summary", {}, "Details"), describe(step)),
-    h("p", { class: "buttons" },
-      h("button", { class: "primary" }, "Save the words"),
-      cancelButton(),
-    ),
-  );
-}
-
-function describe(step) {
-  return [
-    detailsOf(step).map((name) =>
-      field(DETAIL[name], h("textarea", { name, rows: 1, maxlength: 2000 }, step.details?.[name]?.text ?? "")),
-    ),
+function form(step) {
+  const described = [
+    detailsOf(step).map((name) => field(DETAIL[name], area(name, 1, step.details?.[name]?.text ?? ""))),
     step.outcome === "failed" && field("Can the robot still mend it?", restorable(step)),
   ];
+  return editForm("rename", step.id, "Words of this step", h("button", { class: "primary" }, "Save the words"),
+    wordFields(step, { list: "names" }),
+    details(step).length ? described : h("details", { "data-keep": "open" }, h("summary", {}, "Details"), described),
+  );
 }
 
 function restorable(step) {
@@ -124,7 +108,7 @@ function goal(step, at) {
 
 function ending({ episode, camera }, step, at) {
   if (step.end === null) return null;
-  const src = api.frame(episode.episode, camera, step.end - 1, PICTURE);
+  const src = frameUrl(episode.episode, camera, step.end - 1, PICTURE);
   const alt = `Step ${at}: real end frame ${step.end - 1}`;
   return h("figure", { "data-key": `end ${src}` },
     zoom(src, alt, alt),
@@ -145,18 +129,11 @@ function actions({ dataset, busy }, step) {
   );
 }
 
-function render({ rendering }, step) {
-  return h(
-    "form",
-    { class: "edit-form", "data-key": `render ${step.id}`, "data-form": "render", "data-step": step.id, "aria-label": "Render again" },
-    h("label", {}, "Prompt", h("textarea", { name: "prompt", rows: 3, maxlength: 2000, required: true }, rendering.prompt)),
-    rendering.busy
-      ? h("p", { class: "muted", role: "status" }, "The editor and the Critic are at work …")
-      : h("p", { class: "buttons" },
-          h("button", { class: "primary" }, "Render"),
-          cancelButton(),
-        ),
-    rendering.error && h("p", { class: "note", role: "alert" }, rendering.error),
+function render({ rendering: { prompt, busy, error } }, step) {
+  return editForm("render", step.id, "Render again", !busy && h("button", { class: "primary" }, "Render"),
+    field("Prompt", area("prompt", 3, prompt, { required: true })),
+    busy && h("p", { class: "muted", role: "status" }, "The editor and the Critic are at work …"),
+    error && h("p", { class: "note", role: "alert" }, error),
   );
 }
 

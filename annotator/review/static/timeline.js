@@ -1,9 +1,8 @@
 // The time line: a strip of exact frames, the steps with their boundaries, and what the arm does below them.
 
-import * as api from "./api.js";
 import { boundaries, clamp, number, timed } from "./boundaries.js";
 import { find, h } from "/common/dom.js";
-import { seconds, span } from "./words.js";
+import { frameUrl, seconds, span } from "./words.js";
 
 const THUMB = 72;
 const HUES = 6;
@@ -25,7 +24,7 @@ function strip(episode, camera, width) {
   const cells = Math.max(4, Math.min(episode.length, Math.floor(width / THUMB)));
   return Array.from({ length: cells }, (_, at) => {
     const frame = Math.floor(((at + 0.5) * episode.length) / cells);
-    const src = api.frame(episode.episode, camera, frame, 160);
+    const src = frameUrl(episode.episode, camera, frame, 160);
     return h("img", { src, alt: "", draggable: "false", style: { width: `${100 / cells}%` } });
   });
 }

@@ -1,11 +1,10 @@
 // What the page of one episode looks like; nothing here acts.
 
-import * as api from "./api.js";
 import { boundaries } from "./boundaries.js";
 import { fill, find, h } from "/common/dom.js";
 import { badge, button, folded, history, undoButtons, unsaved, zoom } from "/common/parts.js";
 import { steps } from "./steps.js";
-import { ISSUE, VERDICT, camera as short, doubt, seconds, told } from "./words.js";
+import { ISSUE, VERDICT, camera as short, doubt, frameUrl, seconds } from "./words.js";
 
 const SMALL = 240;
 
@@ -129,7 +128,7 @@ function shot(episode, camera, frame, words) {
   const there = frame >= 0 && frame < episode.length;
   const alt = `${words}, ${frame}`;
   return h("figure", { class: "shot" },
-    there ? zoom(api.frame(episode.episode, camera, frame, SMALL), alt, alt) : h("div", { class: "blank" }, "none"),
+    there ? zoom(frameUrl(episode.episode, camera, frame, SMALL), alt, alt) : h("div", { class: "blank" }, "none"),
     h("figcaption", {}, `${words} `, there && h("span", { class: "muted" }, String(frame))),
   );
 }
@@ -156,7 +155,7 @@ function past({ episode, past: leaf }) {
 export function draw(view) {
   const into = (id, ...parts) => fill(find(`#${id}`, view.holder), ...parts);
   into("head", ...head(view));
-  into("banner", unsaved(view.changes, view.by(), told));
+  into("banner", unsaved(view.changes, view.by()));
   into("cameras", cameras(view));
   into("controls", controls(view));
   into("ends", ends(view));

@@ -16,6 +16,8 @@ export const OUTCOME = {
 
 export const seconds = (frame, fps) => `${(frame / fps).toFixed(2)} s`;
 export const span = (step, fps) => `${(step.start / fps).toFixed(1)}–${(step.end / fps).toFixed(1)} s`;
+// The address of an exact frame, at most `width` pixels wide.
+export const frameUrl = (index, key, number, width) => `/frames/${index}/${encodeURIComponent(key)}/${number}.jpg?width=${width}`;
 export const camera = (key) => key.replace(/^observation\.images\./, "");
 
 export function doubt(value) {
@@ -42,26 +44,4 @@ export function described(step, given) {
     const same = text === (before?.text ?? null) && mend === (before?.restorable ?? null);
     return same ? [] : [{ kind: "describe", step: step.id, detail, text, restorable: mend }];
   });
-}
-
-// What a change that is not saved yet would do.
-export function told(event) {
-  switch (event.kind) {
-    case "move": return `the ${event.edge} of a step at frame ${event.frame}`;
-    case "split": return `a split at frame ${event.frame}`;
-    case "merge": return "two steps joined";
-    case "insert": return `a new step at frame ${event.start}`;
-    case "place": return `a step placed at frame ${event.start}`;
-    case "delete": return "a step taken out";
-    case "rename": return `the words “${event.name}”`;
-    case "outcome": return event.outcome === "failed" ? "a step tried in vain" : "a step done";
-    case "describe": return event.text ? `${event.detail}: “${event.text}”` : `no ${event.detail}`;
-    case "choose": return `attempt ${event.attempt + 1} as the goal image`;
-    case "frame": return `frame ${event.frame} as the goal image`;
-    case "blank": return "a step without a goal image";
-    case "issue": return `${ISSUE[event.issue]}: ${event.on ? "yes" : "no"}`;
-    case "verdict": return `the verdict “${VERDICT[event.verdict]}”`;
-    case "render": return "a new picture";
-    default: return event.kind;
-  }
 }

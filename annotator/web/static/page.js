@@ -68,9 +68,9 @@ const WRITES = "input, textarea, select, [contenteditable]";
 export const pressed = (target) => target.closest("button, a, summary");
 
 // The command that a key press stands for, as {act, ...}; null where the press is for a form, a dialog or the browser,
-// or stands for nothing. `acts` maps keys to commands. `special` is asked first, and answers undefined for what it
-// leaves to `acts`.
-export function commandOf(event, acts, special) {
+// or stands for nothing. `sheet` has groups of lines of keys, words, and {key: act}. `special` is asked first, and answers
+// undefined for what it leaves to the lines.
+export function commandOf(event, sheet, special) {
   const { key, shiftKey, target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || find("dialog[open]")) return null;
   if (key === "Escape") return { act: "cancel" };
@@ -79,18 +79,22 @@ export function commandOf(event, acts, special) {
   if (command !== undefined) return command;
   if (key.toLowerCase() === "z") return { act: shiftKey ? "redo" : "undo" };
   if (/^[1-9]$/.test(key)) return { act: "choose", attempt: Number(key) - 1 };
+  const acts = Object.assign({}, ...sheet.flatMap(([, lines]) => lines.map(([, , given]) => given)));
   const act = acts[key] ?? acts[key.toLowerCase()];
   return act ? { act } : null;
 }
 
-// A key that brings the search field in hand, until `signal` aborts.
-export function slashSearches(field, signal) {
-  const pressed = (event) => {
+// A form that searches with each letter, and that a key brings in hand, until `signal` aborts.
+export function searches(form, signal, changed) {
+  const field = form.elements.q;
+  field.addEventListener("input", () => changed(), { signal });
+  form.addEventListener("submit", (event) => event.preventDefault(), { signal });
+  const slash = (event) => {
     if (event.key !== "/" || event.target.closest(WRITES)) return;
     event.preventDefault();
     field.focus();
   };
-  document.addEventListener("keydown", pressed, { signal });
+  document.addEventListener("keydown", slash, { signal });
 }
 
 // Words that are typed and not saved, kept in this tab: a reload, Back, or another step does not lose them.
@@ -235,6 +239,8 @@ const COMMON = {
   previous: (view) => view.selectBy(-1),
   next: (view) => view.selectBy(1),
   cancel: (view) => view.cancel(),
+  undo: (view) => view.changes.make({ kind: "undo" }),
+  redo: (view) => view.changes.make({ kind: "redo" }),
   again: (view) => view.changes.again(),
   discard(view) {
     view.drafts.clear();

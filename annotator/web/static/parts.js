@@ -1,7 +1,7 @@
 // Small parts of a page, the same for eyes and for screen readers.
 
 import { fill, find, h } from "./dom.js";
-import { Refusal } from "./server.js";
+import { attempt } from "./server.js";
 
 const MARK = {
   accept: "✓", accepted: "✓", observed: "◉", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
@@ -16,12 +16,10 @@ export const badge = (status, words = status) =>
 export const button = (act, words, key, more = {}) =>
   h("button", { type: "button", "data-act": act, "aria-keyshortcuts": key, ...more }, words, key && h("kbd", {}, key));
 
-export function zoom(src, alt, caption) {
-  const image = h("img", { src, alt, loading: "lazy", decoding: "async" });
-  return h("button", { type: "button", class: "zoom", "data-caption": caption, "aria-label": `Enlarge: ${alt}` },
-    image,
+export const zoom = (src, alt, caption) =>
+  h("button", { type: "button", class: "zoom", "data-caption": caption, "aria-label": `Enlarge: ${alt}` },
+    h("img", { src, alt, loading: "lazy", decoding: "async" }),
   );
-}
 
 let waiting;
 export function say(text) {
@@ -39,9 +37,7 @@ export function sheet(groups) {
   fill(
     dialog,
     h("h2", { id: "sheet-title" }, "Keys"),
-    h("div", { class: "sheet" },
-      groups.map(([title, lines]) => h("section", {}, h("h3", {}, title), h("dl", {}, lines.map(line)))),
-    ),
+    h("div", { class: "sheet" }, groups.map(([title, lines]) => h("section", {}, h("h3", {}, title), h("dl", {}, lines.map(line))))),
     h("p", { class: "buttons" }, h("button", { type: "button", "data-close": true }, "Close", h("kbd", {}, "Esc"))),
   );
   dialog.showModal();
@@ -64,7 +60,27 @@ export function enlargeOnClick() {
 }
 
 export const field = (label, control) => h("label", {}, label, control);
-export const cancelButton = () => h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc"));
+export const area = (name, rows, text, more = {}) => h("textarea", { name, rows, maxlength: 2000, dir: "auto", ...more }, text);
+
+// A form of a step, or of the page; `submits` are its buttons.
+export const editForm = (name, step, label, submits, ...fields) =>
+  h("form", { class: "edit-form", "data-key": `${name} ${step}`, "data-form": name, "data-step": step, "aria-label": label },
+    fields,
+    submits && h("p", { class: "buttons" }, submits, h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc"))),
+  );
+
+// The fields of a step's words; `more` are of the field with its name.
+export const wordFields = (step, more = {}) => [
+  field("Name", h("input", { name: "name", value: step.name, maxlength: 200, required: true, dir: "auto", ...more })),
+  field("What is true afterwards", area("instruction", 2, step.instruction)),
+  field("Prompt for the image editor", area("prompt", 2, step.prompt ?? "")),
+];
+
+// What the words in such fields are besides the step's own; an empty field leaves them.
+export function otherWords(step, given) {
+  const names = ["name", "instruction", "prompt"].filter((name) => given[name].trim() && given[name].trim() !== step[name]);
+  return Object.fromEntries(names.map((name) => [name, given[name].trim()]));
+}
 
 // A text that is folded where it is long, so that the buttons stay where they are; `line(text)` draws it.
 export function folded(text, line) {
@@ -80,8 +96,22 @@ export const undoButtons = ({ can_undo, can_redo }) => [
 
 export const alert = (name, ...lines) => h("div", { class: "note banner", role: "alert", "data-key": name }, lines);
 
-// What is not saved, and the choice that there is; null where all is. `told` says what a change would do.
-export function unsaved(changes, me, told) {
+// What a change that is not saved yet would do; {words} are its fields. A move is of a step, or of its edge.
+const TOLD = {
+  add: "a new step, “{name}”", blank: "a step without a goal image", change: "other words of a step", choose: "attempt {number} as the goal image",
+  continue: "the plan from a later picture", delete: "a step taken out", describe: "{detail}: “{text}”", draw: "a step drawn again",
+  frame: "frame {frame} as the goal image", insert: "a new step at frame {start}", issue: "what is wrong", judge: "attempt {number} judged",
+  merge: "two steps joined", move: "a step moved", outcome: "the outcome “{outcome}”", place: "a step placed at frame {start}",
+  rename: "the words “{name}”", split: "a split at frame {frame}", verdict: "the verdict “{verdict}”",
+};
+
+const told = (change) => {
+  const fields = { ...change, number: change.attempt + 1 };
+  return (TOLD[change.kind] ?? change.kind).replace(/\{(\w+)\}/g, (_, name) => fields[name]);
+};
+
+// What is not saved, and the choice that there is; null where all is.
+export function unsaved(changes, me) {
   const { problem, waiting } = changes;
   if (!problem) return null;
   const conflict = problem.kind === "conflict";
@@ -120,13 +150,21 @@ export function scores({ probability, semantics, quality }) {
   ];
 }
 
-// Shows the rows that a server answers with, or why there are none; nothing where another question came meanwhile.
-export async function showRows(list, asked, show) {
-  try {
-    await show(await asked());
-  } catch (error) {
-    if (error.name === "AbortError") return;
-    if (!(error instanceof Refusal)) throw error;
-    fill(list, h("li", { class: "note", role: "alert" }, `Not loaded: ${error.message}.`));
+// The rows that a server answers a search with; of two questions the last one counts.
+export class Rows {
+  #asked = new AbortController();
+
+  // `ask(signal, ...given)` puts a question, `show(answer)` shows what comes; `signal` ends it all.
+  constructor(list, { ask, show, signal }) {
+    Object.assign(this, { list, ask, show });
+    signal.addEventListener("abort", () => this.#asked.abort());
+  }
+
+  async load(...given) {
+    this.#asked.abort();
+    this.#asked = new AbortController();
+    const refused = ({ message }) => fill(this.list, h("li", { class: "note", role: "alert" }, `Not loaded: ${message}.`));
+    const answer = await attempt(() => this.ask(this.#asked.signal, ...given), refused);
+    if (answer) await this.show(answer);
   }
 }

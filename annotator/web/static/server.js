@@ -10,17 +10,11 @@ export class Refusal extends Error {
 }
 
 export async function ask(path, options = {}) {
-  let answer;
-  try {
-    answer = await fetch(path, { credentials: "same-origin", ...options });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refusal(0, "the server does not answer", null);
-  }
-  const body = await answer.json().catch((error) => {
-    if (error.name === "AbortError") throw error;
-    return null;
-  });
+  const gone = (error) => {
+    throw error.name === "AbortError" ? error : new Refusal(0, "the server does not answer", null);
+  };
+  const answer = await fetch(path, { credentials: "same-origin", ...options }).catch(gone);
+  const body = await answer.json().catch((error) => (error.name === "AbortError" ? gone(error) : null));
   if (answer.ok && (body !== null || answer.status === 204)) return body;
   const detail = body?.error?.message ?? body?.detail;
   throw new Refusal(answer.status, typeof detail === "string" ? detail : `the server answered ${answer.status}`, body);
@@ -29,13 +23,13 @@ export async function ask(path, options = {}) {
 export const post = (path, body) =>
   ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
-// Does some work whose refusal `refused` gets; null then.
+// Does some work whose refusal `refused` gets; null then, and where it was called off.
 export async function attempt(work, refused) {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    refused(error);
+    if (error instanceof Refusal) refused(error);
+    else if (error.name !== "AbortError") throw error;
     return null;
   }
 }

@@ -2,7 +2,6 @@
 
 import { ask, post } from "/common/server.js";
 
-
 const at = (id, rest = "") => `/v1/storyboards/${encodeURIComponent(id)}${rest}`;
 
 export const studio = () => ask("/v1/studio");
@@ -23,8 +22,8 @@ export const addToCorpus = (id) => post(at(id, "/corpus"), {});
 export const exported = (id, name) => at(id, `/export/${name}`);
 export const events = (id, after) => at(id, `/events?${new URLSearchParams({ after, follow: "true" })}`);
 
-// The events of one storyboard, for as long as somebody looks at it. The browser connects again by itself, with
-// Last-Event-ID; where the server refuses, or is gone, this asks again until it answers.
+// The events of one storyboard, for as long as somebody looks at it. Where the server refuses, or is gone, this asks
+// again until it answers, for what came after the last event.
 
 const NAMES = [
   "submitted", "begun", "text", "planned", "waiting", "drawing", "edited", "judging", "judged", "failure", "step", "changed",
@@ -36,24 +35,23 @@ export class Follower {
   #source = null;
   #timer = null;
   #last = 0;
-  #closed = false;
 
   // `heard(name, data)` gets each event, `live(true or false)` whether the server is there.
   constructor(address, { heard, live }) {
     Object.assign(this, { address, heard, live });
-    this.#open();
+    this.open();
   }
 
-  #open() {
+  // After `close`, goes on where it was.
+  open() {
+    if (this.#source) return;
     const source = new EventSource(this.address(this.#last));
     this.#source = source;
     source.onopen = () => this.live(true);
     source.onerror = () => {
-      if (this.#closed) return;
+      this.close();
       this.live(false);
-      if (source.readyState !== EventSource.CLOSED) return;
-      clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#open(), AGAIN_MS);
+      this.#timer = setTimeout(() => this.open(), AGAIN_MS);
     };
     for (const name of NAMES) {
       source.addEventListener(name, (event) => {
@@ -64,15 +62,8 @@ export class Follower {
   }
 
   close() {
-    this.#closed = true;
     clearTimeout(this.#timer);
-    this.#source.close();
-  }
-
-  // After `close`, goes on where it was.
-  reopen() {
-    if (!this.#closed) return;
-    this.#closed = false;
-    this.#open();
+    this.#source?.close();
+    this.#source = null;
   }
 }

@@ -17,6 +17,10 @@ export class BoardView extends EditedPage {
   #picker = null;
   #reached = null;
   #opened = null;
+  attempt = null;
+  live = true;
+  gone = false;
+  asOf = performance.now();
 
   constructor(holder, { studio, state, by, go }) {
     super(holder, `studio ${state.id}`, {
@@ -28,15 +32,10 @@ export class BoardView extends EditedPage {
         take: (now) => this.#take(now),
       },
     });
-    Object.assign(this, { studio, state, by, go });
-    this.id = state.id;
+    Object.assign(this, { studio, state, by, go, id: state.id });
     this.selected = state.steps[0]?.id ?? START;
-    this.attempt = null;
     this.follows = state.status === "running";
     this.writing = state.writing ?? "";
-    this.live = true;
-    this.gone = false;
-    this.asOf = performance.now();
     fill(holder, page());
     this.on(holder, "load", ({ target }) => this.#measure(target), { capture: true });
     this.on(document, "visibilitychange", () => this.#seen());
@@ -52,7 +51,7 @@ export class BoardView extends EditedPage {
   // A browser has few connections to a server: a page that nobody looks at keeps one only while models work.
   #seen() {
     if (!document.hidden) {
-      this.follower.reopen();
+      this.follower.open();
       this.refresh();
     } else if (this.state.status !== "running") this.follower.close();
   }
@@ -165,11 +164,6 @@ export class BoardView extends EditedPage {
 
   selectBy(way) {
     super.selectBy(way, [START, ...this.steps.map(({ id }) => id)]);
-  }
-
-  look(attempt) {
-    this.attempt = attempt;
-    this.draw();
   }
 
   open(form) {

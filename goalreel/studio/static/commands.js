@@ -9,35 +9,30 @@ import { attempt } from "/common/server.js";
 
 const SHEET = [
   ["Look", [
-    ["J  L", "previous, next step; ← → too"],
-    ["?", "this sheet"],
+    ["J  L", "previous, next step; ← → too", { j: "previous", l: "next", ArrowLeft: "previous", ArrowRight: "next" }],
+    ["?", "this sheet", { "?": "sheet" }],
   ]],
   ["Words", [
-    ["Enter", "edit the words of the step"],
-    ["I", "add a step behind it"],
-    ["Delete", "delete the step"],
+    ["Enter", "edit the words of the step", { Enter: "words" }],
+    ["I", "add a step behind it", { i: "add" }],
+    ["Delete", "delete the step", { Delete: "delete" }],
     ["Shift + ← →", "move the step earlier, later"],
   ]],
   ["Pictures", [
     ["1 – 9", "take that attempt as the goal image"],
-    ["A  R", "accept, refuse the picture on show"],
-    ["G", "draw again, with another prompt or several pictures"],
-    ["N", "go on from a later picture"],
+    ["A  R", "accept, refuse the picture on show", { a: "accept", r: "refuse" }],
+    ["G", "draw again, with another prompt or several pictures", { g: "draw" }],
+    ["N", "go on from a later picture", { n: "continue" }],
   ]],
   ["Storyboard", [
-    ["S", "stop; what is there is kept"],
-    ["C", "go on: draw what is open"],
+    ["S", "stop; what is there is kept", { s: "stop" }],
+    ["C", "go on: draw what is open", { c: "resume" }],
     ["Z  Shift + Z", "undo, redo"],
     ["Esc", "leave a form"],
   ]],
 ];
 
-const ACTS = {
-  j: "previous", l: "next", ArrowLeft: "previous", ArrowRight: "next", Enter: "words", i: "add", Delete: "delete", a: "accept", r: "refuse",
-  g: "draw", n: "continue", s: "stop", c: "resume", "?": "sheet",
-};
-
-export const command = (event) => commandOf(event, ACTS, special);
+export const command = (event) => commandOf(event, SHEET, special);
 
 function special({ key, shiftKey, target }) {
   if (key === "Enter" && pressed(target)) return null;
@@ -55,10 +50,16 @@ const pictured = (work) =>
     return work(view, given.step, attempt);
   });
 
+const judged = (accept) =>
+  pictured((view, step, { number }) => view.changes.make({ kind: "judge", step: step.id, attempt: number, accept }));
+
 export const COMMANDS = {
   select: (view, { step, id }) => view.select(step?.id ?? id ?? START),
   start: (view) => view.select(START),
-  look: (view, { attempt }) => view.look(Number(attempt)),
+  look(view, { attempt: number }) {
+    view.attempt = Number(number);
+    view.draw();
+  },
 
   words: form("words"),
   draw: form("draw"),
@@ -77,10 +78,8 @@ export const COMMANDS = {
     view.attempt = null;
     if (step.chosen !== number) view.changes.make({ kind: "choose", step: step.id, attempt: number });
   }),
-  accept: pictured((view, step, { number }) => view.changes.make({ kind: "judge", step: step.id, attempt: number, accept: true })),
-  refuse: pictured((view, step, { number }) => view.changes.make({ kind: "judge", step: step.id, attempt: number, accept: false })),
-  undo: (view) => (view.state.can_undo ? view.changes.make({ kind: "undo" }) : say("There is nothing to undo.")),
-  redo: (view) => (view.state.can_redo ? view.changes.make({ kind: "redo" }) : say("There is nothing to redo.")),
+  accept: judged(true),
+  refuse: judged(false),
 
   stop: (view) => asked(view, api.cancel),
   resume: (view) => asked(view, api.resume).then(() => (view.follows = true)),
@@ -120,10 +119,8 @@ function confirmed(view) {
   );
   dialog.querySelector(".danger").addEventListener("click", async () => {
     dialog.close();
-    let kept = null;
-    await attempt(() => api.remove(view.id), (error) => (kept = error));
-    if (kept) say(`Not deleted: ${kept.message}.`);
-    else view.go("#/");
+    const deleted = await attempt(() => api.remove(view.id).then(() => true), ({ message }) => say(`Not deleted: ${message}.`));
+    if (deleted) view.go("#/");
   });
   dialog.showModal();
 }

@@ -3,8 +3,8 @@
 
 import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
-import { slashSearches } from "/common/page.js";
-import { badge, count, showRows } from "/common/parts.js";
+import { searches } from "/common/page.js";
+import { Rows, badge, count } from "/common/parts.js";
 import { attempt } from "/common/server.js";
 import { Picker } from "./picker.js";
 import { BOARD, caution } from "./words.js";
@@ -16,34 +16,36 @@ const MAX_ATTEMPTS = 10;
 const draft = { picture: null, instruction: "", preset: "", max_attempts: null, seed: "0" };
 
 export class StartView {
+  leaving = new AbortController();
+  problem = "";
+  busy = false;
+
   constructor(holder, { studio, examples, go }) {
     Object.assign(this, { holder, studio, examples, go });
-    this.problem = "";
-    this.busy = false;
     draft.max_attempts ??= String(studio.max_attempts);
     fill(holder, page(this));
     this.picker = new Picker(find("#picker", holder), { studio, picture: draft.picture, changed: (scene) => this.#took(scene) });
-    this.history = new HistoryList(find("#history", holder));
-    this.leaving = new AbortController();
     const { signal } = this.leaving;
+    showHistory(find("#history", holder), signal);
     this.form = find("#task", holder);
-    for (const kind of ["input", "change"]) this.form.addEventListener(kind, () => this.#typed(), { signal });
-    this.form.addEventListener("submit", (event) => this.#submit(event), { signal });
-    holder.addEventListener("click", (event) => this.#click(event), { signal });
-    document.addEventListener("keydown", (event) => this.#key(event), { signal });
-    slashSearches(find("[name=q]", holder), signal);
+    const on = (target, name, work) => target.addEventListener(name, work, { signal });
+    for (const kind of ["input", "change"]) on(this.form, kind, () => this.#typed());
+    on(this.form, "submit", (event) => this.#submit(event));
+    on(holder, "click", (event) => this.#click(event));
+    on(document, "keydown", ({ key, ctrlKey, metaKey, target }) => {
+      if (key === "Enter" && (ctrlKey || metaKey) && target.form === this.form) this.form.requestSubmit();
+    });
     this.#draw();
   }
 
   close() {
     this.picker.close();
-    this.history.close();
     this.leaving.abort();
   }
 
   #draw() {
     const send = find("#send", this.holder);
-    send.disabled = this.busy || !draft.instruction.trim() || !draft.picture;
+    send.disabled = this.busy || missing() !== "";
     fill(send, this.busy ? "Starting …" : "Make the storyboard");
     fill(find("#missing", this.holder), missing());
     fill(find("#models", this.holder), chosen(this.studio));
@@ -57,9 +59,7 @@ export class StartView {
 
   #took(scene) {
     draft.picture = scene;
-    if (scene.instruction) {
-      this.form.elements.instruction.value = draft.instruction = scene.instruction;
-    }
+    if (scene.instruction) this.form.elements.instruction.value = draft.instruction = scene.instruction;
     this.problem = "";
     this.#draw();
   }
@@ -68,20 +68,15 @@ export class StartView {
     const pressed = event.target.closest("[data-example]");
     if (!pressed) return;
     const { picture, ...scene } = this.examples[Number(pressed.dataset.example)];
-    this.picker.take({ ...scene, data: picture, note: "" });
+    this.picker.take({ ...scene, data: picture });
     find("#task", this.holder).scrollIntoView({ block: "nearest" });
     find("#send", this.holder).focus({ preventScroll: true });
   }
 
-  #key(event) {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form === this.form) this.form.requestSubmit();
-  }
-
   async #submit(event) {
     event.preventDefault();
-    if (this.busy || !draft.picture || !draft.instruction.trim()) return;
-    this.busy = true;
-    this.problem = "";
+    if (this.busy || missing()) return;
+    Object.assign(this, { busy: true, problem: "" });
     this.#draw();
     const task = {
       instruction: draft.instruction.trim(), image: draft.picture.data, seed: Number(draft.seed), max_attempts: Number(draft.max_attempts),
@@ -169,46 +164,32 @@ const example = ({ name, instruction, picture }, number) =>
 
 const PAGE = 24;
 
-class HistoryList {
-  #asked = new AbortController();
-  #leaving = new AbortController();
-  #rows = [];
-
-  constructor(holder) {
-    this.holder = holder;
-    fill(holder, frame());
-    const { signal } = this.#leaving;
-    this.search = find("[name=q]", holder);
-    this.search.addEventListener("input", () => this.#load(), { signal });
-    find("form", holder).addEventListener("submit", (event) => event.preventDefault(), { signal });
-    find("#more", holder).addEventListener("click", () => this.#load(this.#rows.at(-1).id), { signal });
-    document.addEventListener("visibilitychange", () => document.hidden || this.#load(), { signal });
-    this.#load();
-  }
-
-  close() {
-    this.#asked.abort();
-    this.#leaving.abort();
-  }
-
-  async #load(before = null) {
-    this.#asked.abort();
-    this.#asked = new AbortController();
-    const query = new URLSearchParams({ q: this.search.value.trim(), limit: PAGE, ...(before && { before }) });
-    await showRows(find("#items", this.holder), () => api.storyboards(query, this.#asked.signal), ({ storyboards, total, damaged }) => {
-      this.#rows = before ? [...this.#rows, ...storyboards] : storyboards;
-      this.#show(total > this.#rows.length, query.get("q") !== "", damaged);
-    });
-  }
-
-  // `searched`: whether the rows answer a search; the field may hold other words by now.
-  #show(more, searched, damaged) {
-    this.holder.hidden = !this.#rows.length && !searched && !damaged.length;
-    fill(find("#items", this.holder), ...this.#rows.map(row));
-    find("#nothing", this.holder).hidden = this.#rows.length > 0 || !searched;
-    fill(find("#damaged", this.holder), ...damaged.map((line) => h("li", {}, `Cannot be read: ${line}`)));
-    find("#more", this.holder).hidden = !more;
-  }
+// What the folder holds, until `signal` aborts. A search answers with each letter.
+function showHistory(holder, signal) {
+  fill(holder, frame());
+  const form = find("form", holder);
+  const on = (target, name, work) => target.addEventListener(name, work, { signal });
+  let shown = [];
+  const rows = new Rows(find("#items", holder), {
+    signal,
+    ask: async (aborted, before) => {
+      const q = form.elements.q.value.trim();
+      const query = new URLSearchParams({ q, limit: PAGE, ...(before && { before }) });
+      return { q, before, ...(await api.storyboards(query, aborted)) };
+    },
+    show: ({ q, before, storyboards, total, damaged }) => {
+      shown = before ? [...shown, ...storyboards] : storyboards;
+      holder.hidden = !shown.length && !q && !damaged.length;
+      fill(find("#items", holder), ...shown.map(row));
+      find("#nothing", holder).hidden = shown.length > 0 || !q;
+      fill(find("#damaged", holder), ...damaged.map((line) => h("li", {}, `Cannot be read: ${line}`)));
+      find("#more", holder).hidden = total <= shown.length;
+    },
+  });
+  searches(form, signal, () => rows.load());
+  on(find("#more", holder), "click", () => rows.load(shown.at(-1).id));
+  on(document, "visibilitychange", () => document.hidden || rows.load());
+  rows.load();
 }
 
 const frame = () => [

@@ -5,7 +5,7 @@ import { fill, find, h } from "/common/dom.js";
 import { alert, badge, button, folded, history, undoButtons, unsaved } from "/common/parts.js";
 import { addForm, continueForm } from "./forms.js";
 import { scene, stage } from "./stage.js";
-import { START, STATUS, seconds, standing, told, waitingFor, worth } from "./words.js";
+import { START, STATUS, seconds, standing, waitingFor, worth } from "./words.js";
 
 // The frame of the page; what is inside is filled by draw().
 export function page() {
@@ -65,7 +65,7 @@ function menu({ id, state, studio }) {
 
 function banner({ changes, by, live, gone }) {
   if (gone) return alert("gone", h("p", {}, "This storyboard was deleted. ", h("a", { href: "#/" }, "All storyboards")));
-  if (changes.problem) return unsaved(changes, by(), told);
+  if (changes.problem) return unsaved(changes, by());
   return live ? null : alert("lost", h("p", {}, "The server does not answer. What you see is kept on its disk, and this page goes on as soon as it is back."));
 }
 
@@ -76,7 +76,7 @@ function work(view) {
     return [
       h("span", { class: live ? "pulse" : "pulse still", "aria-hidden": "true", "data-key": "pulse" }),
       h("span", { class: "what", "data-key": "what" }, live ? waitingFor(state) : "Not known"),
-      h("span", { class: "muted clock", "aria-hidden": "true", "data-key": "clock" }, elapsed(view)),
+      h("span", { class: "muted clock", "aria-hidden": "true", "data-key": "clock" }, seconds(view.seconds)),
       state.waiting?.alive === false && h("span", { class: "doubt", "data-key": "alive" }, "It gives no sign of life."),
       h("span", { class: "grow", "data-key": "grow" }),
       button("stop", "Stop", "S", { "data-key": "stop", class: "quiet" }),
@@ -94,12 +94,9 @@ function work(view) {
   ];
 }
 
-const elapsed = (view) => seconds(view.seconds);
-
 // Brings the elapsed time up to date, and nothing else.
-export function clock(view) {
-  const place = find("#work .clock", view.holder);
-  if (place && view.state.status === "running") place.textContent = elapsed(view);
+export function clock({ holder, state, seconds: now }) {
+  if (state.status === "running") find("#work .clock", holder).textContent = seconds(now);
 }
 
 function reel(view) {

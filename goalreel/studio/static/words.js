@@ -55,7 +55,7 @@ export function waitingFor({ waiting, steps }) {
 // How a storyboard that nobody works on stands: a badge and a line.
 export function standing(state) {
   const { status, steps, failure, degraded } = state;
-  if (failure) return ["failed", `There is no plan: ${line(failure)}`];
+  if (failure) return ["failed", `There is no plan: ${failure.message.split("\n")[0]}`];
   if (status === "interrupted") return ["stale", "The server ended while this was being made. What was there is kept."];
   if (status === "cancelled") return ["skipped", "Stopped. What was there is kept."];
   if (degraded) return ["failed", `Degraded: ${degraded}`];
@@ -69,23 +69,6 @@ export function standing(state) {
   const pictured = steps.length - told;
   const all = pictured === 1 ? "The picture of the one step is verified" : `The pictures of all ${pictured} steps are verified`;
   return ["verified", told ? `${all}; ${count(told, "step")} in words alone` : all];
-}
-
-const line = (failure) => (typeof failure === "string" ? failure : failure.message).split("\n")[0];
-
-// What a change that is not saved yet would do.
-export function told({ kind, name, attempt, accept }) {
-  switch (kind) {
-    case "change": return "other words of a step";
-    case "add": return `a new step, “${name}”`;
-    case "delete": return "a step taken out";
-    case "move": return "a step in another place";
-    case "draw": return "a step drawn again";
-    case "choose": return `attempt ${attempt + 1} as the goal image`;
-    case "judge": return `attempt ${attempt + 1} ${accept ? "accepted" : "refused"}`;
-    case "continue": return "the plan from a later picture";
-    default: return kind;
-  }
 }
 
 // What is told aloud while models work: the milestones, not every word that is written.
@@ -105,8 +88,7 @@ const SAID = {
 
 // The Planner's reply while it is written: what it thinks, and the steps as far as they are there.
 
-const FIELD = /"(step_name|name|instruction|prompt)"\s*:\s*"((?:[^"\\]|\\.)*)/g;
-const NAME = { step_name: "name" };
+const FIELD = /"(?:step_)?(name|instruction|prompt)"\s*:\s*"((?:[^"\\]|\\.)*)/g;
 
 // {thought, steps: [{name, instruction, prompt}]}; what is written last may be incomplete.
 export function parsed(text) {
@@ -114,8 +96,7 @@ export function parsed(text) {
   const end = text.indexOf("</think>");
   const thought = begin < 0 ? "" : text.slice(begin + "<think>".length, end < 0 ? undefined : end).trim();
   const steps = [];
-  for (const [, key, value] of text.slice(Math.max(end, 0)).matchAll(FIELD)) {
-    const name = NAME[key] ?? key;
+  for (const [, name, value] of text.slice(Math.max(end, 0)).matchAll(FIELD)) {
     if (!steps.length || name in steps.at(-1)) steps.push({});
     steps.at(-1)[name] = unescaped(value);
   }
