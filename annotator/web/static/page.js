@@ -100,44 +100,41 @@ export function searches(form, signal, changed) {
 // Words that are typed and not saved, kept in this tab: a reload, Back, or another step does not lose them.
 class Drafts {
   constructor(owner) {
-    this.name = `goalreel words ${owner}`;
+    this.prefix = `goalreel words ${owner}/`;
+  }
+
+  #key({ form, step }) {
+    return `${this.prefix}${form} ${step}`;
   }
 
   get #all() {
-    return JSON.parse(sessionStorage.getItem(this.name)) ?? {};
-  }
-
-  #put(all) {
-    sessionStorage.setItem(this.name, JSON.stringify(all));
+    const names = Object.keys(sessionStorage).filter((name) => name.startsWith(this.prefix));
+    return names.map((name) => name.slice(this.prefix.length).split(" ")).map(([form, step]) => ({ form, step }));
   }
 
   keep(form) {
-    this.#put({ ...this.#all, [key(form.dataset)]: Object.fromEntries(new FormData(form)) });
+    sessionStorage.setItem(this.#key(form.dataset), JSON.stringify(Object.fromEntries(new FormData(form))));
   }
 
   fill(form) {
-    const fields = form ? this.#all[key(form.dataset)] : null;
+    const fields = form && JSON.parse(sessionStorage.getItem(this.#key(form.dataset)));
     // A field may be gone since: a step that is done has no failure.
     for (const [name, text] of Object.entries(fields ?? {})) if (form.elements[name]) form.elements[name].value = text;
   }
 
   drop(given) {
-    const { [key(given)]: _, ...others } = this.#all;
-    this.#put(others);
+    sessionStorage.removeItem(this.#key(given));
   }
 
   clear() {
-    sessionStorage.removeItem(this.name);
+    for (const given of this.#all) this.drop(given);
   }
 
-  // The form and the step of the first draft whose step is still there.
+  // The form and the step of a draft whose step is still there.
   first(steps) {
-    const drafts = Object.keys(this.#all).map((name) => ({ form: name.split(" ")[0], step: name.split(" ")[1] }));
-    return drafts.find(({ step }) => steps.some(({ id }) => id === step)) ?? null;
+    return this.#all.find(({ step }) => steps.some(({ id }) => id === step)) ?? null;
   }
 }
-
-const key = ({ form, step }) => `${form} ${step}`;
 
 // A storyboard on show that a person edits. What a page adds: `steps`, `redraw()`, `select(id)`, `submitted(form,
 // given, pressed)`, `command(event)` for keys, and `commands`, which do the work: {act: (view, {step, ...}) => ...}.
