@@ -9,12 +9,8 @@ import { EDITED, OUTCOME, STATUS, caution, parsed, worth } from "./words.js";
 export function scene(view) {
   const { state } = view;
   return [
-    h("div", { class: "pictures one", "data-key": "pictures" },
-      picture(state.image, "The scene now", "Now"),
-    ),
-    h("div", { class: "panel", "data-key": "panel" },
-      state.steps.length || state.failure ? given(view) : planning(view),
-    ),
+    h("div", { class: "pictures one", "data-key": "pictures" }, picture(state.image, "The scene now", "Now")),
+    h("div", { class: "panel", "data-key": "panel" }, state.steps.length || state.failure ? given(view) : planning(view)),
   ];
 }
 
@@ -25,8 +21,10 @@ function given({ state }) {
     h("h2", { "data-key": "title" }, failure ? "There is no plan" : "Where it starts"),
     failure && h("p", { class: "note", "data-key": "failure" }, failure.message),
     hint && h("p", { "data-key": "hint" }, hint),
-    done.length > 0 && h("p", { "data-key": "done" }, "Done already:"),
-    done.length > 0 && h("ol", { "data-key": "done list" }, done.map(({ instruction }) => h("li", { dir: "auto" }, instruction))),
+    done.length > 0 && [
+      h("p", { "data-key": "done" }, "Done already:"),
+      h("ol", { "data-key": "done list" }, done.map(({ instruction }) => h("li", { dir: "auto" }, instruction))),
+    ],
     h("p", { class: "muted", "data-key": "settings" }, `At most ${max_attempts} attempts at each step, seed ${seed}`),
   ];
 }
@@ -52,10 +50,11 @@ function planning({ state, writing }) {
 export function stage(view) {
   const { state, step, form } = view;
   const at = state.steps.indexOf(step);
+  const from = source(state, at);
   return [
     h("div", { class: "pictures", "data-key": "pictures" },
-      before(state, at),
-      goal(view, at),
+      picture(from.src, from.alt, "Before"),
+      goal(view, at, from),
       (step.attempts.length > 1 || view.drawing) && attempts(view, at),
     ),
     h("div", { class: "panel", "data-key": "panel" },
@@ -68,9 +67,9 @@ export function stage(view) {
   ];
 }
 
-const picture = (src, alt, caption, extra) =>
+const picture = (src, alt, caption) =>
   h("figure", { "data-key": caption },
-    h("div", { class: "shot" }, src ? zoom(src, alt, alt) : h("div", { class: "blank" }, "No picture"), extra),
+    h("div", { class: "shot" }, src ? zoom(src, alt, alt) : h("div", { class: "blank" }, "No picture")),
     h("figcaption", {}, caption),
   );
 
@@ -84,11 +83,6 @@ function source(state, at) {
   return { src: state.image, alt: "The scene at the start" };
 }
 
-function before(state, at) {
-  const { src, alt } = source(state, at);
-  return picture(src, alt, "Before");
-}
-
 // A picture that the Editor is drawing: the one that it edits, out of focus.
 const underWay = ({ src }) =>
   h("figure", { "data-key": "goal", class: "goal" },
@@ -96,8 +90,8 @@ const underWay = ({ src }) =>
     h("figcaption", {}, "Goal image"),
   );
 
-function goal({ state, step, shown, drawing }, at) {
-  if (drawing) return underWay(source(state, at));
+function goal({ step, shown, drawing }, at, from) {
+  if (drawing) return underWay(from);
   const caption = shown && shown.number !== step.chosen ? `Attempt ${shown.number + 1}` : "Goal image";
   const alt = shown ? `Step ${at + 1}, attempt ${shown.number + 1}: ${OUTCOME[shown.outcome]}` : "";
   const none = step.prompt === null ? "A step in words alone" : "Not drawn yet";
