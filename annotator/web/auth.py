@@ -26,7 +26,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""Of every answer that does not set them itself."""
+"""Headers of every answer that does not set them itself."""
 
 
 @dataclass(frozen=True)

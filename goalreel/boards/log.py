@@ -195,7 +195,7 @@ class EventLog[E: Line, S]:
 
     @property
     def empty(self) -> ReadLog[E, S]:
-        """What was read of no file."""
+        """Nothing, as it is read of no file."""
         return ReadLog(Replay(self.apply))
 
     def read(self, log: ReadLog[E, S] | None = None) -> ReadLog[E, S]:

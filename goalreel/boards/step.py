@@ -38,7 +38,7 @@ class RedoChange(Frozen):
 
 
 class Edited(Frozen):
-    """What people edit: each change makes another one."""
+    """A thing that people edit: each change makes another one."""
 
     def updated(self, **fields: object) -> Self:
         """Set fields."""

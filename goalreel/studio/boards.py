@@ -55,7 +55,7 @@ class StudioBoards:
         self._lock.enter_context(file_lock(folder / ".lock", busy))
         self._threads = ThreadPoolExecutor(service.settings.max_running, thread_name_prefix="goalreel-agent")
         self._found: dict[str, tuple[str, Json]] = {}
-        """Of each storyboard all that a search looks at, in lower case, and its line."""
+        """All that a search looks at, in lower case, and the line of each storyboard."""
         self._alive: WeakValueDictionary[str, StudioBoard] = WeakValueDictionary()
         self._recent: dict[str, StudioBoard] = {}
         self._work: dict[str, tuple[BoardWork, asyncio.Task[None]]] = {}
