@@ -5,6 +5,7 @@ record chose: a person calls one right by accepting the episode with it, and wro
 another.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,10 +104,8 @@ class _Judged:
 
     def pictures(self) -> tuple[int, int, int, int]:
         """Count how often person and Critic say yes and yes, yes and no, no and yes, no and no."""
-        counts = [0, 0, 0, 0]
-        for right, accepted in self._opinions():
-            counts[2 * (not right) + (not accepted)] += 1
-        return counts[0], counts[1], counts[2], counts[3]
+        counts = Counter(self._opinions())
+        return counts[True, True], counts[True, False], counts[False, True], counts[False, False]
 
     def _opinions(self) -> Iterator[tuple[bool, bool]]:
         """Yield (the person calls it right, the Critic accepted it) for each goal image that both judged."""
@@ -114,26 +113,25 @@ class _Judged:
             opinion = self._steps.get(str(number))
             if opinion is None or step.goal_image is None:
                 continue
-            replaced = "goal" in opinion.edited and opinion.goal != step.goal_image.frame
-            if replaced or "wrong_picture" in opinion.issues:
+            same = opinion.goal == step.goal_image.frame
+            if "wrong_picture" in opinion.issues or ("goal" in opinion.edited and not same):
                 yield False, step.accepted
-            elif (
-                opinion.goal == step.goal_image.frame
-                and self.review.verdict == "accept"
-                and not opinion.issues
-            ):
+            elif same and self.review.verdict == "accept" and not opinion.issues:
                 yield True, step.accepted
 
     def boundaries(self) -> tuple[int, int]:
-        recorded_segments = [step.segment for step in self.record.steps if step.segment]
-        reviewed_segments = [step.segment for step in self.review.steps if step.segment]
-        return boundary_counts(recorded_segments, reviewed_segments, TOLERANCE_S, self.fps).pair
+        recorded, reviewed = (
+            [step.segment for step in steps if step.segment]
+            for steps in (self.record.steps, self.review.steps)
+        )
+        return boundary_counts(recorded, reviewed, TOLERANCE_S, self.fps).pair
 
     def names(self) -> tuple[int, int]:
-        names = [(s.step.name, self._steps.get(str(i))) for i, s in enumerate(self.record.steps)]
-        return sum(reviewed is not None and reviewed.step.name == name for name, reviewed in names), len(
-            names
+        kept = (
+            str(i) in self._steps and self._steps[str(i)].step.name == step.step.name
+            for i, step in enumerate(self.record.steps)
         )
+        return sum(kept), len(self.record.steps)
 
 
 def _second(sums: Sums) -> Sums:

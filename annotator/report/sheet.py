@@ -255,9 +255,12 @@ def lay_out(paragraphs: Sequence[Line], cells: Sequence[Cell], width: int, cell:
     """
     if width < 160:
         raise ValueError(f"a contact sheet is at least 160 pixels wide, got {width}")
-    strips = [_paragraph(line, width) for line in paragraphs]
+    inner, strips = width - 2 * _MARGIN, list[PIL.Image.Image]()
+    for line in paragraphs:
+        strips.append(_blank(width, _height(line, inner)))
+        _text(PIL.ImageDraw.Draw(strips[-1]), line, _MARGIN, 0, inner)
     strips.append(_blank(width, _GAP // 2))
-    fitting = max(1, (width - 2 * _MARGIN + _GAP) // (cell + _GAP))
+    fitting = max(1, (inner + _GAP) // (cell + _GAP))
     rows = math.ceil(len(cells) / fitting)
     columns = math.ceil(len(cells) / rows) if rows else 1
     # A storyboard of few steps does not blow its pictures up beyond a third of the sheet.
@@ -274,13 +277,6 @@ def lay_out(paragraphs: Sequence[Line], cells: Sequence[Cell], width: int, cell:
 
 def _blank(width: int, height: int) -> PIL.Image.Image:
     return PIL.Image.new("RGB", (width, height), "white")
-
-
-def _paragraph(line: Line, width: int) -> PIL.Image.Image:
-    inner = width - 2 * _MARGIN
-    strip = _blank(width, _height(line, inner))
-    _text(PIL.ImageDraw.Draw(strip), line, _MARGIN, 0, inner)
-    return strip
 
 
 def _row(cells: Sequence[Cell], columns: int, shape: tuple[int, int], width: int) -> PIL.Image.Image:

@@ -106,20 +106,6 @@ def test_models_of_ones_own_beside_a_presets(tmp_path):
         goalreel.plan(FRAME, "dim it", preset="api", **models)
 
 
-@pytest.mark.lab
-def test_nano_by_its_name():
-    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-    from goalreel.tabletop.env import Tabletop
-    from goalreel.tabletop.grammar import sample_episode
-
-    episode = sample_episode(900301)
-    with Tabletop(episode.scene) as env:
-        frame = env.render("front", 128).copy()
-    board = goalreel.plan(frame, episode.instruction, preset="nano")
-    assert len(board.steps) == len(episode.goals)
-    assert board.steps[0].status == "verified"
-
-
 @pytest.mark.parametrize(
     ("arguments", "keywords", "message"),
     [

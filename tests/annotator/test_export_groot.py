@@ -281,17 +281,6 @@ def test_lerobot_takes_it_for_v21_and_brings_it_back_to_v30(pair, tmp_path):
             assert (one[key] - other[key]).abs().mean() < 9 / 255
 
 
-def test_frames_sub_tasks_as_tasks_change_nothing(annotated, video_dataset, tmp_path):
-    text = TextOptions(replace_rows=True, task_per_frame=True, language=False)
-    for name, options in (("a", {}), ("b", {"text": text})):
-        export_groot(annotated(video_dataset, tmp_path / name, EPISODES, **options), tmp_path / f"{name}-out")
-    one, other = Groot(tmp_path / "a-out"), Groot(tmp_path / "b-out")
-    for episode in range(3):
-        assert one.language(episode, TASK) == other.language(episode, TASK)
-        assert one.language(episode, SUB_TASK) == other.language(episode, SUB_TASK)
-        assert one.episodes[episode] == other.episodes[episode]
-
-
 def set_layout(goals: Path, layout: str) -> None:
     """As if the dataset had been annotated with this `--layout`."""
     path = goals / FOLDER / "settings.json"
@@ -338,17 +327,23 @@ def indexed(groot: Groot, episode: int) -> list[str]:
 
 
 def test_frames_may_have_their_sub_tasks_as_task_index(annotated, video_dataset, tmp_path):
+    """In the export, or in the dataset already, which changes nothing."""
     goals = annotated(video_dataset, tmp_path / "goals", EPISODES)
+    text = TextOptions(replace_rows=True, task_per_frame=True, language=False)
+    export_groot(goals, tmp_path / "plain")
+    export_groot(annotated(video_dataset, tmp_path / "told", EPISODES, text=text), tmp_path / "other")
     said = results("export", goals, "--to", "groot", "--out", tmp_path / "out", "--task-per-frame")
     assert said == {"to": "groot", "out": str(tmp_path / "out"), "episodes": 3, "named": 2}
-    groot = Groot(tmp_path / "out")
+    plain, other, groot = (Groot(tmp_path / name) for name in ("plain", "other", "out"))
     for episode in range(3):
+        for column in (TASK, SUB_TASK):
+            assert plain.language(episode, column) == other.language(episode, column)
+        assert plain.episodes[episode] == other.episodes[episode]
         assert indexed(groot, episode) == groot.language(episode, SUB_TASK)
         assert groot.language(episode, TASK) == [RECORDED] * groot.episodes[episode].length
     assert groot.episodes[1].tasks == ["reach the block", RECORDED, "put it in the bowl"]
-    assert "goes with --to groot" in fails(
-        "export", goals, "--to", "sarm", "--out", tmp_path / "sarm", "--task-per-frame"
-    )
+    sarm = ("export", goals, "--to", "sarm", "--out", tmp_path / "sarm", "--task-per-frame")
+    assert "goes with --to groot" in fails(*sarm)
 
 
 @pytest.mark.parametrize("per_frame", [False, True])

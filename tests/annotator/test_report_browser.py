@@ -109,12 +109,18 @@ def open_page(driver, page) -> None:
     assert overflow(driver) <= 0
 
 
-def test_pages_fit_the_width(browser, reports):
+def test_pages_fit_the_width_and_a_long_instruction_is_folded(browser, reports):
     one, many = reports
     for page in (one / "index.html", many / "index.html", many / "page-0002.html"):
         open_page(browser, page)
         broken = "return [...document.images].filter(i => i.src && i.complete && !i.naturalWidth).length"
         assert browser.execute_script(broken) == 0
+    open_page(browser, one / "index.html")
+    headline = find(browser, "#episode-1-title")
+    folded = headline.size["height"]
+    click(browser, find(browser, "#episode-1 .fold summary"))
+    eventually(browser, lambda: headline.size["height"] > folded)
+    assert find(browser, "#episode-0-title").size["height"] < folded, "which is short"
 
 
 def eventually(driver, condition, wanted=True) -> None:
@@ -184,24 +190,15 @@ def test_a_click_enlarges_and_keys_move(browser, reports):
     eventually(browser, lambda: browser.switch_to.active_element, buttons[-1])
 
 
-def test_a_long_instruction_is_folded(browser, reports):
-    open_page(browser, reports[0] / "index.html")
-    headline = find(browser, "#episode-1-title")
-    folded = headline.size["height"]
-    click(browser, find(browser, "#episode-1 .fold summary"))
-    eventually(browser, lambda: headline.size["height"] > folded)
-    assert find(browser, "#episode-0-title").size["height"] < folded  # which is short
-
-
 @on_desktop
-@pytest.mark.parametrize("key", ["ENTER", "SPACE"])
-def test_the_keyboard_enlarges(browser, reports, key):
+def test_the_keyboard_enlarges(browser, reports):
     open_page(browser, reports[0] / "index.html")
-    browser.execute_script("document.querySelector('#episode-1 button.zoom').focus()")
-    press(browser, getattr(webdriver.Keys, key))
-    eventually(browser, find(browser, "#viewer img").is_displayed)
-    click(browser, find(browser, "#viewer [data-close]"))
-    eventually(browser, find(browser, "#viewer").is_displayed, False)
+    for key in (webdriver.Keys.ENTER, webdriver.Keys.SPACE):
+        browser.execute_script("document.querySelector('#episode-1 button.zoom').focus()")
+        press(browser, key)
+        eventually(browser, find(browser, "#viewer img").is_displayed)
+        click(browser, find(browser, "#viewer [data-close]"))
+        eventually(browser, find(browser, "#viewer").is_displayed, False)
 
 
 @on_desktop
