@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from goalreel.annotator.align import align, with_details
 from goalreel.annotator.given import corrected_plans
-from goalreel.annotator.guarded import GuardedModels
-from goalreel.annotator.guards import ModelUnavailableError, accepted_steps, report_bug
+from goalreel.annotator.guards import GuardedModels, ModelUnavailableError, accepted_steps, report_bug
 from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
 from goalreel.concurrency import prefetch

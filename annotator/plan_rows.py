@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel.annotator.corpus.make import check_settings
-from goalreel.annotator.guarded import GuardedModels
-from goalreel.annotator.guards import ModelUnavailableError
+from goalreel.annotator.guards import GuardedModels, ModelUnavailableError
 from goalreel.annotator.plan import make_task
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
