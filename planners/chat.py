@@ -7,13 +7,10 @@ its published checkpoints. The dialect words the question (`goalreel.chat.dialec
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from goalreel.chat.ask import Question, ask
+from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat, Conversation
 from goalreel.chat.dialects import OWN, Dialect
-from goalreel.chat.interleave import plain
-from goalreel.chat.json_reply import Problem
-from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_schema
-from goalreel.chat.prompts import render
+from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_example, plan_schema
 from goalreel.http.probe import probe
 from goalreel.types import Failure, Plan, ReplanContext, Task
 
@@ -87,8 +84,4 @@ def _question(write: Callable[[], Conversation], first: int, max_steps: int) -> 
         conversation = write()
     except ValueError as e:
         return Failure(stage="plan", message=str(e))
-
-    def correction(problem: Problem) -> str:
-        return plain(render("planner/again", {"problem": problem.message, "first": first}))
-
-    return Question(conversation, partial(parse_plan, max_steps=max_steps), correction)
+    return Question(conversation, partial(parse_plan, max_steps=max_steps), THOUGHTFUL % plan_example(first))

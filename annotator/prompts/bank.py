@@ -268,11 +268,8 @@ def _question[M: BaseModel](kind: type[M], topic: _Topic) -> Question[M]:
                 return Problem(next(filter(None, problems), "it holds no template"))
         return answer[0]
 
-    def correction(problem: Problem) -> str:
-        return plain(render("banks/again", {"problem": problem.message}))
-
     message = Message("user", (plain(render(topic.turn, topic.values)),))
-    return Question((message,), read, correction)
+    return Question((message,), read, "in full, with the JSON alone.")
 
 
 def _merge(bank: PromptBank, name: str, answer: _Phrases, model: str) -> SubCategory:

@@ -21,17 +21,18 @@ from goalreel.types import Failure
 
 log = logging.getLogger(__name__)
 
-_ECHO = 8_000
-"""Characters of a bad reply that the correction repeats to the model."""
+THOUGHTFUL = "in full, in the form asked for: <think>...</think><answer>%s</answer>"
+_ECHO = 8_000  # characters of a bad reply that the correction repeats to the model
 
 
 @dataclass(frozen=True)
 class Question[T]:
-    """A conversation, the reader of its replies, and the turn that corrects a bad reply."""
+    """A conversation, the reader of its replies, and how a bad reply is to be written again."""
 
     conversation: Conversation
     read: Callable[[str], T | Problem]
-    correction: Callable[[Problem], str]
+    again: str
+    """Ends the turn that corrects a bad reply: "Answer again, {again}"."""
     with_probability: Callable[[T, TokenReply], T] | None = None
     """Adds a probability to the answer from the tokens of the reply; a TokenChat is asked for them."""
 
@@ -78,7 +79,7 @@ def ask[T](
                 raw[i] = valid(text[:MAX_REPLY])
                 echo = _echo(clean(raw[i]))
                 log.info("the reply: %s", echo)
-                turns[i] = unread[i].conversation + _repeat(echo, unread[i].correction(answer))
+                turns[i] = unread[i].conversation + _repeat(echo, answer, unread[i].again)
             refused = isinstance(reply, NoReply) and reply.refused
             if refused:
                 del turns[i]
@@ -119,8 +120,9 @@ def _echo(reply: str) -> str:
     return plain(reply) if reply.strip() else "(empty)"
 
 
-def _repeat(echo: str, turn: str) -> Conversation:
-    return Message("assistant", (echo,)), Message("user", (turn,))
+def _repeat(echo: str, problem: Problem, again: str) -> Conversation:
+    turn = f"This answer cannot be used: {problem.message}.\n\nAnswer again, {again}"
+    return Message("assistant", (echo,)), Message("user", (plain(turn),))
 
 
 def _line(problem: Problem, replies: int) -> str:

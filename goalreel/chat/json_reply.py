@@ -11,7 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -48,16 +48,12 @@ def make_dict(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|([\\/\"'])|[bfnrt])")
-_WORD = re.compile(r"[^\W_]+|[^\x00-\x7f\s“”‘’]")
-"""A word, or a sign such as an emoji; curly quotes are JSON's own to json-repair."""
+_WORD = re.compile(r"""[^\W_]+|[^\w\s"'“”‘’{}\[\],:\\]""")
+"""A word, or a sign that is no part of JSON; curly quotes are JSON's own to json-repair."""
 _OPENING = re.compile(r"\s*[<\[◁](think|thinking|thought|reasoning)[>\]▷]", re.IGNORECASE)
 """The beginning of thoughts, in the forms of various models."""
-_LEFT_OVER = re.compile(r'"\s*[}\]]')
-"""The end of a text that contains a bracket, after an answer."""
+_LEFT_OVER = re.compile(r'"\s*[}\]]')  # the end of a text that contains a bracket, after an answer
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
-_ANSWERS = ("true", "false", "yes", "no")
-_WHOLE = r"""{key}\W{{0,3}}:\s*["']?\s*{word}\s*["']?\s*(?:,?\s*\}}|,\s*["']?\w+["']?\s*:|\Z)"""
-"""A yes or no that is all of its key's value."""
 _ESCAPED = 'write quotes within a text as \\"'
 
 
@@ -103,12 +99,14 @@ def _nullable(value: object) -> object:
     return None if isinstance(value, str) and value.casefold() in _NOTHING else value
 
 
-def _optional(value: object) -> object:
+def optional(value: object) -> object:
+    """Clean a text; None for an empty one, too."""
     return _nullable(value) or None if isinstance(value, str) else value
 
 
+WrittenText = Annotated[Text, BeforeValidator(_text)]
 NullableText = Annotated[Text | None, BeforeValidator(_nullable)]
-OptionalText = Annotated[Text | None, BeforeValidator(_optional)]
+OptionalText = Annotated[Text | None, BeforeValidator(optional)]
 
 
 def _closed(schema: dict[str, Any]) -> None:
@@ -234,13 +232,12 @@ def _read(text: str, fields: Collection[str]) -> dict[str, Any] | Problem:
 
 
 def _repaired(text: str, fields: Collection[str]) -> object:
-    depths = list(accumulate({"{": 1, "[": 1, "}": -1, "]": -1}.get(c, 0) for c in text))
+    """Read what is no JSON, if every word and mark of it is read."""
+    depths = accumulate({"{": 1, "[": 1, "}": -1, "]": -1}.get(c, 0) for c in text)
     if max(depths) > MAX_DEPTH or text.count("{") + text.count("[") > MAX_BRACKETS:
         return Problem("its JSON is not valid, and too nested to be repaired")
     problem = Problem(f"its JSON is not valid, and too long to be repaired: {_ESCAPED}")
     for read in (_literal, _repair):
-        if read is _repair and len(text) > MAX_REPAIR:
-            break
         try:
             value = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
@@ -259,6 +256,8 @@ def _literal(text: str) -> object:
 def _repair(text: str) -> object:
     import json_repair  # comes with the extras that bring chat models
 
+    if len(text) > MAX_REPAIR:
+        raise ValueError("too long")
     return json_repair.loads(text, skip_json_loads=True)
 
 
@@ -266,24 +265,12 @@ def _lost(text: str, value: object, fields: Collection[str]) -> str | None:
     """Find a word of a text that its reading lacks, or has in another place; None where nothing is lost."""
     plain = _ESCAPE.sub(_unescaped, text)
     words: list[str] = []
-    key = ""
     for inner, is_key in _parts(value):
-        if is_key and inner not in fields:
+        if (is_key and inner not in fields) or (isinstance(inner, str) and inner not in plain):
             return str(inner)
-        if isinstance(inner, str) and inner not in plain:  # its own quotes and marks belong to it
-            return inner
-        if is_key:
-            key = re.escape(str(inner))
-        elif (word := str(inner).strip()).casefold() in _ANSWERS and not re.search(
-            _WHOLE.format(key=key, word=re.escape(word)), text, re.IGNORECASE
-        ):  # not `!true`, `true?` or "tr'ue": what is left out may turn it around
-            return word
         words += _words(str(inner))
-    written = _words(plain)
-    if words == written:
-        return None
-    places = (w for w, r in zip(written, [*words, *[""] * len(written)], strict=False) if w != r)
-    return next(places, "the end")
+    pairs = zip_longest(_words(plain), words, fillvalue="the end")
+    return next((written for written, read in pairs if written != read), None)
 
 
 def _words(text: str) -> list[str]:

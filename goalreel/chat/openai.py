@@ -35,8 +35,7 @@ from goalreel.progress import begin_reply
 
 log = logging.getLogger(__name__)
 
-_REFUSALS = frozenset({400, 403, 422})
-"""The statuses with which servers refuse an argument."""
+_REFUSALS = frozenset({400, 403, 422})  # the statuses with which servers refuse an argument
 _STREAM_REFUSALS = frozenset({405, 500, 501})
 """Besides: what servers that do not stream may say to a request for it."""
 

@@ -55,6 +55,14 @@ def plan_schema(max_steps: int = MAX_STEPS) -> dict[str, Any]:
     return schema
 
 
+def plan_example(first: int) -> str:
+    """Return the form of a plan whose steps are counted from `first`, as a model is reminded of it."""
+    return (
+        f'{{"execution_plan": [{{"step_number": {first}, "step_name": "...", "instruction": "...", '
+        '"prompt": "...", "auxiliary_text": null}]}'
+    )
+
+
 def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
     """Read a Planner's reply. Its steps may be numbered from anywhere, or not at all."""
     answer = read_model(_Plan, reply, "execution_plan", _FIELDS, faults=FAULTS)

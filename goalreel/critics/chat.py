@@ -6,12 +6,9 @@ asked is the dialect's matter (`goalreel.chat.dialects`).
 
 from collections.abc import Sequence
 
-from goalreel.chat.ask import Question, ask
+from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat
 from goalreel.chat.dialects import OWN, Dialect, Mode
-from goalreel.chat.interleave import plain
-from goalreel.chat.json_reply import Problem
-from goalreel.chat.prompts import render
 from goalreel.chat.verdict import decided
 from goalreel.errors import InputError
 from goalreel.http.probe import probe
@@ -88,12 +85,6 @@ def question(
     candidate: Candidate, *, mode: Mode = "strict", scores: bool = False, dialect: Dialect = OWN
 ) -> Question[Verdict]:
     """Write what a ChatCritic asks about a candidate, which is also the text that a critic is trained on."""
-
     form = dialect.verdict_format
-
-    def correction(problem: Problem) -> str:
-        values = {"problem": problem.message, "example": form.example(scores)}
-        return plain(render("critic/again", values))
-
     conversation = dialect.judge(candidate, mode=mode, scores=scores)
-    return Question(conversation, form.parse, correction, form.with_probability)
+    return Question(conversation, form.parse, THOUGHTFUL % form.example(scores), form.with_probability)

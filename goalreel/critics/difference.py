@@ -16,10 +16,8 @@ from goalreel.types import Candidate, Verdict
 type Pixels = NDArray[np.uint8]
 THREADS = 2
 """Candidates judged at once: OpenCV leaves Python's lock to others."""
-_SMALLEST = 12
-"""A smaller region, in pixels, may be noise."""
-_COVERED = 0.8
-"""Share of a region from which on it is covered."""
+_SMALLEST = 12  # a smaller region, in pixels, may be noise
+_COVERED = 0.8  # share of a region from which on it is covered
 
 
 class DifferenceCritic:

@@ -85,12 +85,9 @@ def _question(
     turn: str, values: dict[str, Any], images: Sequence[Image], names: Sequence[str]
 ) -> Question[_Mark]:
     example = json.dumps(_form(names))
-
-    def correction(problem: Problem) -> str:
-        return plain(render("viescore/again", {"problem": problem.message, "example": example}))
-
+    again = f"with this JSON alone, each mark a number from 0 to 10: {example}"
     text = render(f"viescore/{turn}", {**values, "example": example})
-    return Question((Message("user", interleave(text, images)),), partial(_read, names), correction)
+    return Question((Message("user", interleave(text, images)),), partial(_read, names), again)
 
 
 def _form(names: Sequence[str]) -> dict[str, Any]:

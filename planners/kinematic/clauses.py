@@ -253,8 +253,7 @@ _TOOLS = words(
 _GRASPS = words("grasp grab seize pick")
 _OBJECTLESS = words("load set lay")
 """Without a place they mean something else: "set the table", "load the dishwasher"."""
-_RESHAPES = words("fold cut slice chop")
-"""Verbs whose "into" names no place, but a new form of the thing."""
+_RESHAPES = words("fold cut slice chop")  # verbs whose "into" names no place, but a new form of the thing
 _RANK = re.compile(
     r"\b(?:second|third|fourth|fifth|\dnd|\drd|\dth)\b.* from the (?:left|right|top|bottom|front|back|end)\b"
     r"|\b\w+est\b.* to "
@@ -347,10 +346,8 @@ _PURPOSE = re.compile(
 )
 _BUTTONS = words("button buttons key keys switch switches bell doorbell pedal")
 """Things that one presses by pushing them."""
-_COVERS = words("lid cover cap top")
-"""Things that close another."""
-_OUTER = _COVERS | words("label sticker tape cork handle")
-"""Things that are on a container, and not in it."""
+_COVERS = words("lid cover cap top")  # things that close another
+_OUTER = _COVERS | words("label sticker tape cork handle")  # things that are on a container, and not in it
 _UPWARDS = words("up upward upwards")
 _DOWNWARDS = words("down downward downwards")
 _SIDEWAYS = words("aside sideways forward forwards backward backwards left right")

@@ -40,25 +40,16 @@ Sources: lerobot 0.6 (`koch_leader`: gripper_open_pos; `openarm_mini`), gym-aloh
 (position 0 is open, 255 closed), Unitree's documentation of Inspire's hands.
 """
 # Shares of the hand's range:
-_SQUEEZE = 0.03
-"""A command lies as far beyond a state that follows no further."""
-_SAME_UNITS = 0.15
-"""A command may miss the state by it at the open end."""
-_NEAR = 0.1
-"""It rests closed within it, or a hold lies within it of the middle of all values."""
-_MOVED = 0.3
-"""A hand moves in an episode that covers it."""
+_SQUEEZE = 0.03  # a command lies as far beyond a state that follows no further
+_SAME_UNITS = 0.15  # a command may miss the state by it at the open end
+_NEAR = 0.1  # it rests closed within it, or a hold lies within it of the middle of all values
+_MOVED = 0.3  # a hand moves in an episode that covers it
 # Others:
-_CLEAR = 3.0
-"""Something is clear at one end if it is this many times as much as at the other."""
-_LIMIT = 0.9
-"""Share of the frames of a squeeze from which on its hand always stops at its last value."""
-_STANDS = 0.5
-"""Share of the arm's usual speed below which the arm stands."""
-_CARRY = 0.2
-"""Share of its extent that an arm travels with an object."""
-_RULE = 0.8
-"""Share of the episodes from which on something holds as a rule."""
+_CLEAR = 3.0  # something is clear at one end if it is this many times as much as at the other
+_LIMIT = 0.9  # share of the frames of a squeeze from which on its hand always stops at its last value
+_STANDS = 0.5  # share of the arm's usual speed below which the arm stands
+_CARRY = 0.2  # share of its extent that an arm travels with an object
+_RULE = 0.8  # share of the episodes from which on something holds as a rule
 
 
 @dataclass(frozen=True, slots=True)

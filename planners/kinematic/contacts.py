@@ -23,45 +23,28 @@ from goalreel.planners.kinematic.words import Means
 from goalreel.types import Recording
 
 # Of a grasp.
-_BRIEF_S = 1.0
-"""Up to which a hand may have held nothing."""
-_PASSES = 0.4
-"""Share of the arm's usual speed above which the hand closes while it passes by."""
-_ALIKE = 0.15
-"""Share of the hand's range by which the measured width of an object may vary."""
-_RESTS = 0.5
-"""Share of the time for which a hand with an object stays equally closed, at least."""
-_TAKES_OFF = 0.1
-"""Share of the height's range at which a rising hand has either lifted the object or lost it."""
-_IN_THE_AIR = 1 / 3
-"""Share of its rise that a hand goes down again, at least, before it sets an object down."""
-_ELSEWHERE = 0.2
-"""Share of the arm's extent beyond which two releases, or two grasps, are not at one place."""
-_PREPARES = 0.1
-"""Share of the arm's extent within which it has not yet gone anywhere."""
+_BRIEF_S = 1.0  # up to which a hand may have held nothing
+_PASSES = 0.4  # share of the arm's usual speed above which the hand closes while it passes by
+_ALIKE = 0.15  # share of the hand's range by which the measured width of an object may vary
+_RESTS = 0.5  # share of the time for which a hand with an object stays equally closed, at least
+_TAKES_OFF = 0.1  # share of the height's range at which a rising hand has either lifted the object or lost it
+_IN_THE_AIR = 1 / 3  # share of its rise that a hand goes down again, at least, before it sets an object down
+_ELSEWHERE = 0.2  # share of the arm's extent beyond which two releases, or two grasps, are not at one place
+_PREPARES = 0.1  # share of the arm's extent within which it has not yet gone anywhere
 # Of a touch.
-_REACH_S = 0.3
-"""Before and after a frame, for the directions of the way; within it two signs agree."""
-_PRESS_S = 0.5
-"""Until the hand of a press stops or turns back."""
+_REACH_S = 0.3  # before and after a frame, for the directions of the way; within it two signs agree
+_PRESS_S = 0.5  # until the hand of a press stops or turns back
 _APART_S = 0.5
 """Within which there is one turn or stop, and the thing itself may hold the arm back that takes it."""
-_TURN = 0.5
-"""Cosine of the least turn, 60 degrees."""
-_STOPS = 0.3
-"""Share of the arm's usual speed below which it stands."""
-_SHORT = 0.02
-"""Share of the arm's extent below which a way has no direction."""
+_TURN = 0.5  # cosine of the least turn, 60 degrees
+_STOPS = 0.3  # share of the arm's usual speed below which it stands
+_SHORT = 0.02  # share of the arm's extent below which a way has no direction
 _WAY = 0.1
 """Share of the arm's extent that a hand goes, at least, to push or to open something, or with a tool."""
-_DRAG = 0.15
-"""Share of the height's range that a hand which drags rises at most."""
-_LOW = 1 / 3
-"""Share of the heights at most at which the hand works."""
-_STILL_DOWN = 0.18
-"""Share of its last descent that a hand may still go down when it is at the thing."""
-_RISEN = 0.05
-"""Share of the height's range above which the arm has come from below, or goes up."""
+_DRAG = 0.15  # share of the height's range that a hand which drags rises at most
+_LOW = 1 / 3  # share of the heights at most at which the hand works
+_STILL_DOWN = 0.18  # share of its last descent that a hand may still go down when it is at the thing
+_RISEN = 0.05  # share of the height's range above which the arm has come from below, or goes up
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,8 @@ from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import MotionPhase, Recording, Segment
 
-_MOVED, _UP = 0.05, 0.1
-"""Shares of the arm's extent, and of the height's range, that count as a movement."""
-_OPEN = 0.5
-"""A hand closed by less than this share of its range is open, where no grasp tells."""
+_MOVED, _UP = 0.05, 0.1  # shares of the arm's extent, and of the height's range, that count as a movement
+_OPEN = 0.5  # a hand closed by less than this share of its range is open, where no grasp tells
 
 
 class MotionDescription:

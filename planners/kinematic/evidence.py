@@ -21,23 +21,16 @@ _PAIRS = words(
 """Nouns in the plural of which a hand may take all at once."""
 
 # Shares of the arm's extent:
-_AT_HOME = 0.15
-"""The arm is back where the recording begins."""
-_AGAIN = 0.1
-"""An object is taken again where it was set down."""
-_SAME_PLACE = 0.03
-"""A thing is where it was taken."""
-_ELSEWHERE = 0.2
-"""A thing is not where the hand let go of it."""
+_AT_HOME = 0.15  # the arm is back where the recording begins
+_AGAIN = 0.1  # an object is taken again where it was set down
+_SAME_PLACE = 0.03  # a thing is where it was taken
+_ELSEWHERE = 0.2  # a thing is not where the hand let go of it
 # Other shares:
 _UPRIGHT = 0.5
 """The least way up or down of a hand that takes a thing there, by its way sideways; and the reverse."""
-_DRAG = 0.15
-"""The greatest rise, by the height's range, with a thing that goes along what it lies on."""
-_STANDS = 0.4
-"""The arm rests below it, by its usual speed."""
-_AS_CLOSED = 0.1
-"""The difference of two holds of one thing, by the hand's range."""
+_DRAG = 0.15  # the greatest rise, by the height's range, with a thing that goes along what it lies on
+_STANDS = 0.4  # the arm rests below it, by its usual speed
+_AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's range
 
 
 def gripper_warnings(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterator[str]:

@@ -27,29 +27,20 @@ from goalreel.planners.kinematic.signals import (
 from goalreel.types import Recording
 
 # Shares of the arm's extent:
-_CARRY = 0.05
-"""An arm that goes less far between grasp and release carried nothing."""
-_PUSH = 0.1
-"""A low hand must move as far to push an object."""
-_NEAR = 0.1
-"""Two places within it are one."""
+_CARRY = 0.05  # an arm that goes less far between grasp and release carried nothing
+_PUSH = 0.1  # a low hand must move as far to push an object
+_NEAR = 0.1  # two places within it are one
 # Shares of the height's range:
-_RISEN, _LOW = 0.15, 0.05
-"""An open hand above the first has left the object, below the second is back."""
+_RISEN, _LOW = 0.15, 0.05  # an open hand above the first has left the object, below the second is back
 # Shares of what is usual:
-_SLOW = 0.4
-"""The arm stands below this share of its speed."""
-_STRAIN = 0.5
-"""Something holds an arm back that stands and is told to go on by this share of the command."""
+_SLOW = 0.4  # the arm stands below this share of its speed
+_STRAIN = 0.5  # something holds an arm back that stands and is told to go on by this share of the command
 _IN_THE_WAY, _CLEARLY = 0.3, 5.0
 """A step misses this share of itself, and so many usual misses, where something is in the way."""
-_SETTLES_S = 1.0
-"""Seconds of a recording before which is not known how the arm was told to move."""
+_SETTLES_S = 1.0  # seconds of a recording before which is not known how the arm was told to move
 # Of a mobile base:
-_TRAVEL = 0.05
-"""Metres or radians that a drive covers, at least."""
-_LEAST_S, _GAP_S = 1.0, 0.5
-"""Seconds that a drive takes, at least, and seconds that part two drives."""
+_TRAVEL = 0.05  # metres or radians that a drive covers, at least
+_LEAST_S, _GAP_S = 1.0, 0.5  # seconds that a drive takes, at least, and seconds that part two drives
 _DRIVES, _ARM_STANDS = 0.15, 0.2
 """Shares of the greatest speed above which a base drives, and below which an arm stands."""
 

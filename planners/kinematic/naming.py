@@ -47,8 +47,7 @@ _OPEN = tuple(
     )
 )
 """Forms of clauses that do not name their object, what it is moved, and whether to a place of its colour."""
-_PICTURES = 9
-"""Pictures before the grasp, before the release and after it, each."""
+_PICTURES = 9  # pictures before the grasp, before the release and after it, each
 
 
 class OpenClause(NamedTuple):

@@ -32,19 +32,15 @@ from goalreel.types import Recording
 SAMPLE = 200
 """Episodes that `infer_robot` needs at most."""
 # Of the gripper:
-_TWO_LEVELS = 0.85
-"""The two levels of a gripper's signal explain at least this share of its variance."""
-_SECOND_HAND = 1 / 3
-"""A second hand moves by at least this share of the one that moves most."""
+_TWO_LEVELS = 0.85  # the two levels of a gripper's signal explain at least this share of its variance
+_SECOND_HAND = 1 / 3  # a second hand moves by at least this share of the one that moves most
 _TOGETHER, _APART = 0.95, 0.8
 """Correlation from which two dimensions are fingers of one hand, and below which hands of two arms."""
 _ENOUGH, _CERTAIN = 2, 5
 """The least lead of the evidence for a closed end, and its weight from which it is certain."""
-_FEW = 0.1
-"""Share of the episodes up to which their commands may tell another end than those of the rest."""
+_FEW = 0.1  # share of the episodes up to which their commands may tell another end than those of the rest
 # Of the arm:
-_RISES = 0.1
-"""Share of the height's range that a hand with a thing rises at least."""
+_RISES = 0.1  # share of the height's range that a hand with a thing rises at least
 _AT_ZERO, _OFTEN = 0.05, 0.05
 """Steps lie this near to 0, as a share of the greatest, in this share of the frames."""
 _NO_HEIGHT = "no dimension is known to be a height: --layout vertical=N names one"

@@ -58,12 +58,9 @@ _HUE_ENDS = (12, 16, 38, 44, 66, 78, 160, 195, 252, 264, 312, 322, 340, 348, 361
 """Upper ends in degrees. The gaps without a name are where words overlap: turquoise, amber, crimson."""
 _BLACK, _WHITE = 0.18, 0.8
 """Value (0-1) below which everything is black, and above which a pixel without a hue is white."""
-_PALE = 0.25
-"""Saturation (0-1) below which there is no hue."""
-_VIVID = 0.5
-"""Saturation below which red is pink, and a dark warm hue brown."""
-_DIM = 0.5
-"""Value below which orange is brown."""
+_PALE = 0.25  # saturation (0-1) below which there is no hue
+_VIVID = 0.5  # saturation below which red is pink, and a dark warm hue brown
+_DIM = 0.5  # value below which orange is brown
 
 
 def name_colours(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -93,19 +90,13 @@ type FrameStack = NDArray[np.uint8]
 """(k, height, width, 3) RGB."""
 type PixelMask = NDArray[np.bool_]
 
-_SAME = 30
-"""Levels (of 255) by which pixels of the same object may differ: video noise and soft shadow."""
+_SAME = 30  # levels (of 255) by which pixels of the same object may differ: video noise and soft shadow
 _CHANGED = 45
-_MOST = 0.3
-"""Share of the picture that may change where one object has moved."""
-_SMALLEST = 12
-"""A smaller region, in pixels, has no reliable colour."""
-_SMALLEST_SHARE = 0.0005
-"""The same as a share of the picture."""
-_PLAIN = 0.5
-"""An object is named by a colour that covers at least this share of it."""
-_ABOUT = 3.0
-"""Factor by which a thing may be larger or smaller than another of about its size."""
+_MOST = 0.3  # share of the picture that may change where one object has moved
+_SMALLEST = 12  # a smaller region, in pixels, has no reliable colour
+_SMALLEST_SHARE = 0.0005  # the same as a share of the picture
+_PLAIN = 0.5  # an object is named by a colour that covers at least this share of it
+_ABOUT = 3.0  # factor by which a thing may be larger or smaller than another of about its size
 _SECTORS = 12
 _NEAR, _BEYOND = 2.5, 4.0
 """The radius of a place's surroundings, and of the area beyond them, in edges of the object."""
@@ -230,28 +221,17 @@ def _share(part: PixelMask, whole: PixelMask) -> float:
     return float(part.sum() / (labels == labels[part][0]).sum())
 
 
-_RATE, _LONGEST = 10.0, 600
-"""Pictures a second, and pictures at most."""
-_WIDTH = 128
-"""Pixels to which the longer side of a picture is reduced."""
-_SETS_OUT = 0.25
-"""Share of its extent that the arm moves, at first, without touching anything."""
-_SOON = 6
-"""Pictures that show the arm alone, at least."""
-_LEVELS = 28
-"""Levels (of 255) by which two colours of one pixel differ."""
-_SAMPLES = 5
-"""Pictures that give a pixel's first and its last colour; three must agree."""
-_UNSTEADY = 0.2
-"""Share of the pictures in which a pixel may have a third colour."""
-_SMALLEST_CHANGE = 0.003
-"""Share of the picture that changes, at least."""
-_CAMERA_MOVED = 0.3
-"""Share of the picture that changes at most, unless the camera has moved."""
-_APART_S = 0.8
-"""Seconds without a change that part two movements."""
-_AT = 0.04
-"""Share of the picture's longer side within which the arm is at what changes."""
+_RATE, _LONGEST = 10.0, 600  # pictures a second, and pictures at most
+_WIDTH = 128  # pixels to which the longer side of a picture is reduced
+_SETS_OUT = 0.25  # share of its extent that the arm moves, at first, without touching anything
+_SOON = 6  # pictures that show the arm alone, at least
+_LEVELS = 28  # levels (of 255) by which two colours of one pixel differ
+_SAMPLES = 5  # pictures that give a pixel's first and its last colour; three must agree
+_UNSTEADY = 0.2  # share of the pictures in which a pixel may have a third colour
+_SMALLEST_CHANGE = 0.003  # share of the picture that changes, at least
+_CAMERA_MOVED = 0.3  # share of the picture that changes at most, unless the camera has moved
+_APART_S = 0.8  # seconds without a change that part two movements
+_AT = 0.04  # share of the picture's longer side within which the arm is at what changes
 _BINS = 16
 
 

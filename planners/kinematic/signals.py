@@ -13,19 +13,14 @@ Curve = NDArray[np.float64]
 
 _NOISE = 12.0
 """A gripper's range must exceed its median frame-to-frame change this many times to be a movement."""
-_STEADY = 8.0
-"""The same for an arm, whose range must exceed the mean change of its steps; white noise has 4."""
+_STEADY = 8.0  # the same for an arm, whose range must exceed the mean change of its steps; white noise has 4
 
-_TIGHT = 0.15
-"""Share of the closing that may remain when the fingers touch the object: both may give way."""
-_SLOW = 0.25
-"""Share of its greatest speed below which a hand no longer closes, but squeezes."""
-_STOPS = 0.1
-"""The same for a hand that is told to close, and is stopped by an object."""
+_TIGHT = 0.15  # share of the closing that may remain when the fingers touch the object: both may give way
+_SLOW = 0.25  # share of its greatest speed below which a hand no longer closes, but squeezes
+_STOPS = 0.1  # the same for a hand that is told to close, and is stopped by an object
 _TWO_VALUES = 0.1
 """Share of its range within which each value of a command that only says open or closed lies at an end."""
-_BETWEEN = 0.2
-"""Share of frames that a gripper may spend in the middle half between its two levels."""
+_BETWEEN = 0.2  # share of frames that a gripper may spend in the middle half between its two levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,20 +231,13 @@ def _by_command(cycles: Sequence[Cycle], closed: Curve, command: Curve) -> list[
     return timed
 
 
-_AHEAD = 0.3
-"""Share of the arm's extent that a commanded place is ahead of the state at most, as a rule."""
-_RATE = 10.0
-"""Steps a second, at most: shorter ones are mostly noise."""
-_COMMANDS, _STEPS = 4, 2
-"""Commands, and earlier steps, that tell the next step."""
-_FOLLOWS = 0.8
-"""Share of its steps that a fit explains, in squares, where an arm follows its command."""
-_ROUNDS = 30
-"""Rounds of the fit, each with less weight on what the one before did not explain."""
-_ONWARDS = 0.5
-"""Cosine from which a step misses what was expected by going on further."""
-_OUTSIDE = 4.0
-"""Median misses from which a step does not count for the fit."""
+_AHEAD = 0.3  # share of the arm's extent that a commanded place is ahead of the state at most, as a rule
+_RATE = 10.0  # steps a second, at most: shorter ones are mostly noise
+_COMMANDS, _STEPS = 4, 2  # commands, and earlier steps, that tell the next step
+_FOLLOWS = 0.8  # share of its steps that a fit explains, in squares, where an arm follows its command
+_ROUNDS = 30  # rounds of the fit, each with less weight on what the one before did not explain
+_ONWARDS = 0.5  # cosine from which a step misses what was expected by going on further
+_OUTSIDE = 4.0  # median misses from which a step does not count for the fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from goalreel.planners.kinematic.signals import Cycle
 _LET_GO = "the hand lets go of the thing, and the words only pick it up"
 UNNAMED_DRIVE = "the base drives, and the words do not say where"
 """The warning of a step in which the base drives on its own."""
-_LIFT = 0.1
-"""Share of the height's range by which a lift, of three frames at least, raises the object."""
+_LIFT = 0.1  # share of the height's range by which a lift, of three frames at least, raises the object
 _OF_ALL = {"all": "one of the", "both": "one of the two", "some": "one of the", "each": "one", "every": "one"}
 _ALL = re.compile(rf"^({'|'.join(_OF_ALL)})(?: of)?(?: the)?(?= )", re.IGNORECASE)
 """The part that a hand takes at a time: one of all the cups, or of both, or one of "each cup"."""

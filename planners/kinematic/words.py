@@ -193,16 +193,13 @@ _OTHERS = words(
     "dan naar op het een ved med och og till nad pod "
     "bleu vert jaune rojo azul verde amarillo rosso blu giallo rot blau gelb vermelho amarelo"
 )
-_COLOURS = words("red green blue yellow black white grey gray brown purple pink")
-"""No nouns, unlike orange."""
-_GLUED = re.compile(r"(?:in|on|to|of|into|onto|and)the")
-"""Two words of which the space is missing."""
+_COLOURS = words("red green blue yellow black white grey gray brown purple pink")  # no nouns, unlike orange
+_GLUED = re.compile(r"(?:in|on|to|of|into|onto|and)the")  # two words of which the space is missing
 _MEASURE = re.compile(
     r"\d+(?!st$|nd$|rd$|th$)[a-z]+|(?:v|ep|episode|take|trial|try|demo|test|run|seed|task)\d+|\d{3,}|\w*clockwise\w*"
 )
 """Such as 10cm, v2 or clockwise90; ep12 and 00042 name recordings."""
-_LY = words("jelly belly lily fly supply family")
-"""Words in -ly that are no adverbs."""
+_LY = words("jelly belly lily fly supply family")  # words in -ly that are no adverbs
 _PARTICIPLE = re.compile(r"(?!.*(?:seed|weed|reed|feed|bed|shed|sled)$)\w{3,}ed")
 """Behind a noun it says how the thing is to be: "put the towel folded on the shelf"."""
 _VERB_WORDS = words(" ".join(VERBS)) | words(
@@ -217,8 +214,7 @@ _PLURAL = re.compile(
 )
 _OWN_COLOUR = re.compile(r" that (?:has|have) an? \w+ of (?:its|their) own colou?r$")
 _PART_OF = re.compile(r"^(on|to) the (?:left|right)(?: side)? of(?= )")
-_LONGEST = 4
-"""Adjectives and noun together."""
+_LONGEST = 4  # adjectives and noun together
 
 
 def is_noun(text: str) -> bool:

@@ -7,7 +7,7 @@ segment of a window is watched again at the beginning of the next, so that no cu
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
-from goalreel.chat.ask import Question, ask
+from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat, Message
 from goalreel.chat.interleave import interleave, plain
 from goalreel.chat.json_reply import Problem
@@ -26,6 +26,10 @@ MOMENTS = 3 * TILES
 """Frames of each camera in one call."""
 TOLERANCE_S = 0.5
 """A boundary this near to a proposed one is taken for it."""
+_EXAMPLE = (
+    '{{"segments": [{{"start": {span.start}, "end": {span.end}, "name": "...", "state": "...", '
+    '"outcome": "done", "agrees": true, "seen": null}}]}}'
+)
 _CUES: Mapping[Cue, str] = {
     "closed": "the gripper has closed",
     "opened": "the gripper opens",
@@ -238,11 +242,8 @@ class _Watch:
             reach = TOLERANCE_S * self.recording.fps
             return plan if isinstance(plan, Problem) else snap(plan, span, self.proposals, reach)
 
-        def correction(problem: Problem) -> str:
-            values = {"problem": problem.message, "start": span.start, "end": span.end}
-            return plain(render("watcher/again", values))
-
-        return Question((system, Message("user", interleave(self.text(cameras), sheets))), read, correction)
+        turn = Message("user", interleave(self.text(cameras), sheets))
+        return Question((system, turn), read, THOUGHTFUL % _EXAMPLE.format(span=span))
 
     def add(self, window: Plan) -> Plan | None:
         """Add the plan of the window; return the whole plan after the last window.

@@ -9,52 +9,30 @@ import json
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
-from goalreel.chat.ask import Question, ask
+from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat, Message
 from goalreel.chat.interleave import interleave, plain
-from goalreel.chat.json_reply import Problem, ReplyModel, clean, read_model
+from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, WrittenText, optional, read_model
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render
 from goalreel.details import Detail, DetailName, Details, FailureDetail
 from goalreel.errors import BackendError, DatasetError
 from goalreel.planners.kinematic.description import Proposal
 from goalreel.planners.watch.contact_sheet import CONTACTS, contact_sheet
-from goalreel.types import Failure, Plan, Recording, Segment, Step, Text
+from goalreel.types import Failure, Plan, Recording, Segment, Step
 
 log = logging.getLogger(__name__)
 FRAMES = 10
 """Frames of a segment that are shown, of each camera."""
 
 
-def _clean(value: object) -> object:
-    return clean(value).strip() if isinstance(value, str) else value
-
-
-def _has_words(text: str) -> bool:
-    """Tell whether there is a letter or a digit; the dots of the example in the prompt have none."""
-    return any(map(str.isalnum, text))
-
-
-def _require_words(text: str) -> str:
-    if not _has_words(text):
-        raise ValueError("it holds no words")
-    return text
-
-
-def _nullable(value: object) -> object:
-    """Clean a text; None for a word such as "none" or "n/a"."""
-    value = _clean(value)
-    empty = isinstance(value, str) and (value.casefold() in ("none", "null", "n/a") or not _has_words(value))
-    return None if empty else value
-
-
-_Words = Annotated[Text, BeforeValidator(_clean), AfterValidator(_require_words)]
 _Frame = Annotated[int, Field(ge=0, lt=10**9)]
 
 
@@ -63,16 +41,14 @@ class _Segment(ReplyModel):
 
     start: _Frame
     end: _Frame
-    name: _Words
-    state: _Words
+    name: WrittenText
+    state: WrittenText
     outcome: Literal["done", "failed"]
     agrees: bool
-    seen: Annotated[Text | None, BeforeValidator(_nullable)] = None
+    seen: OptionalText = None
 
 
 class _Reply(ReplyModel):
-    model_config = ConfigDict(strict=False)
-
     segments: Annotated[list[_Segment], Field(min_length=1, max_length=MAX_STEPS)]
 
 
@@ -157,7 +133,7 @@ def snap(plan: Plan, span: Segment, proposals: Sequence[Proposal], reach: float)
     return plan.model_copy(update={"segments": spans})
 
 
-_Text = Annotated[str | None, Field(max_length=2000), BeforeValidator(_nullable)]
+_Text = Annotated[str | None, Field(max_length=2000), BeforeValidator(optional)]
 
 
 class _DetailsReply(ReplyModel):
@@ -253,11 +229,7 @@ def _question(
         "form": form,
     }
     message = Message("user", interleave(render("watcher/details", values), [sheet]))
-
-    def correction(problem: Problem) -> str:
-        return plain(render("watcher/details_again", {"problem": problem.message, "form": form}))
-
-    return Question((message,), lambda reply: parse_details_reply(reply, keys), correction)
+    return Question((message,), partial(parse_details_reply, keys=keys), THOUGHTFUL % form)
 
 
 def _frames(segment: Segment) -> list[int]:

@@ -94,7 +94,7 @@ def test_a_sheet_shows_each_frame_under_its_number(episodes):
         (reply((0, 10, "a")), "segments.0: it ends at frame 10, but what follows starts at 12"),
         (reply((0, 0, "a"), (0, 12, "b")), "segments.0: it holds no frame"),
         (reply((0, 12, " ")), "segments.0.name"),
-        (reply((0, 12, "...")), "segments.0.name: Value error, it holds no words"),
+        (reply((0, 12, "...")), "segments.0.name: String should have at least 1"),
         (reply((0, 10**4000, "a")), "segments.0.end: Input should be less than"),
         (reply((0, 12, "a"), outcome="perhaps"), "segments.0.outcome"),
         (reply((0, 12, "a"), agrees=False), 'segments.0: "agrees" is false, but "seen" does not say'),
@@ -162,7 +162,7 @@ def test_garbage_to_the_end_is_a_failure_with_the_reply(episodes):
     assert told(plans[0])[-1][2] == told(plans[2])[-1][2] == "move away"
     assert plans[1].reply == "{ again"
     assert "no usable answer in 2 replies" in plans[1].message
-    assert "from frame 0 to frame 9" in words(chat.calls[1][0])
+    assert '"start": 0, "end": 9' in words(chat.calls[1][0])
     assert chat.schemas[0] is None
     assert chat.schemas[1]["properties"]["segments"]["maxItems"] == 40
 

@@ -29,7 +29,7 @@ class Says:
 def one_input(data: bytes) -> None:
     reply = data.decode("utf-8", "surrogateescape")
     for stage, read, wanted in (("plan", parse_plan, Plan), ("judge", parse_verdict, Verdict)):
-        question = Question((), read, lambda problem: problem.message)
+        question = Question((), read, "in full.")
         (result,) = ask(Says(reply), [question], stage=stage, replies=1, schema=plan_schema())
         assert isinstance(result, wanted | Failure), result
         assert type(result).model_validate_json(result.model_dump_json()) == result

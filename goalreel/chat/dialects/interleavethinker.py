@@ -143,8 +143,12 @@ def _read(folder: Path) -> _Prompts:
 
 
 def _own_prompts(max_steps: int) -> _Prompts:
-    values = {"max_steps": max_steps, "task": _TASK, "first": _FIRST, "present": _PRESENT}
-    return _Prompts(*(render(f"interleavethinker/{n}", values) for n in ("narrative", "guidance", "critic")))
+    values = {"max_steps": max_steps, "task": _TASK}
+    narrative, guidance = (
+        render("interleavethinker/planner", values | {"guided": guided}) for guided in (False, True)
+    )
+    critic = render("interleavethinker/critic", {"first": _FIRST, "present": _PRESENT})
+    return _Prompts(narrative, guidance, critic)
 
 
 def _line(number: int, step: DoneStep) -> str:

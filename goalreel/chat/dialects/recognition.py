@@ -22,8 +22,7 @@ _MENTION = re.compile(r"interleave_?thinker|2606\.13679|\b(sft_planner|sft_criti
 """In a model card. LLaMA-Factory names the data set that it trained on."""
 _AGENT = re.compile(r"interleave|planner.|critic.|.planner|.critic")
 """A model's name that may be an agent's; a goalreel server calls its own models planner and critic."""
-_PUBLISHED_WIDTH = 4096
-"""`hidden_size` of Qwen3-VL-8B."""
+_PUBLISHED_WIDTH = 4096  # `hidden_size` of Qwen3-VL-8B
 _MAX_BYTES = 1_000_000
 _SETTINGS = "goalreel.json"
 
