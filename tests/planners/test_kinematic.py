@@ -1,12 +1,13 @@
 """The kinematic planner on recordings made by hand, whose cuts are known."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support.arms import Motions
 
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner, Layout
@@ -16,26 +17,8 @@ from goalreel.types import Failure, Plan, Task
 XYZ = ("x", "y", "z", "gripper")
 
 
-@dataclass(frozen=True)
-class Fake:
-    """A Recording without pictures."""
-
-    instruction: str
-    state: np.ndarray
-    action: np.ndarray
-    state_names: tuple[str, ...] = XYZ
-    action_names: tuple[str, ...] = ()
-    fps: float = 10.0
-    id: str = "it"
-
-    @property
-    def timestamps(self):
-        return np.arange(max(len(self.state), len(self.action)), dtype=np.float32) / self.fps
-
-
 def fake(instruction, state, **more):
-    state = np.asarray(state, np.float32)
-    return Fake(instruction, state, np.zeros((len(state), 0), np.float32), **more)
+    return Motions(instruction, np.asarray(state, np.float32), **more)
 
 
 def places(count, fps=10.0, slow=1.0, seed=0):
@@ -104,12 +87,45 @@ def test_the_cut_is_where_the_arm_has_retreated_not_where_it_let_go():
     assert abs(starts(plan(fake("put a in b, then put c in d", state)))[1] - cuts[0]) <= 1
 
 
-@pytest.mark.parametrize("flip", [False, True])
-def test_either_end_of_the_gripper_may_be_closed(flip):
+def hand_of_joints(state):
+    rng = np.random.default_rng(0)
+    fingers = state[:, 3:] * rng.uniform(0.7, 1.0, 5) + rng.normal(0, 0.003, (len(state), 5))
+    joints = ("x", "y", "z", *(f"kRightHand{f}" for f in ("Pinky", "Ring", "Middle", "Index", "Thumb")))
+    return fake(PUTS, np.concatenate([state[:, :3], np.clip(fingers, 0, 1)], axis=1), state_names=joints)
+
+
+def two_hands(state):
+    noise = np.random.default_rng(0).normal(0, 1e-4, state.shape)
+    idle = np.tile([0.1, 0.2, 0.3, 0.9], (len(state), 1)) + noise
+    sides = tuple(f"{side}_{name}" for side in ("left", "right") for name in XYZ)
+    return fake(PUTS, np.concatenate([idle, state], axis=1), state_names=sides)
+
+
+def commanded(state, action, names, action_names):
+    return fake(PUTS, state, state_names=names, action_names=action_names, commands=action.astype(np.float32))
+
+
+READINGS = {
+    "closed at the low end": lambda s: fake(PUTS, s),
+    "closed at the high end": lambda s: fake(PUTS, s * [1, 1, 1, -1] + [0, 0, 0, 1]),
+    "unnamed dimensions, found by behaviour": lambda s: fake(PUTS, s[:, [3, 2, 0, 1]], state_names=()),
+    "the gripper in the action only": lambda s: commanded(s[:, :3], s[:, 3:], XYZ[:3], ("gripper",)),
+    "actions only": lambda s: commanded(s[:, :0], s, (), XYZ),
+    "a gripper that stands still in the state": lambda s: commanded(
+        np.column_stack([s[:, :3], np.ones(len(s))]), s, XYZ, XYZ
+    ),
+    "of two hands the one that moves": two_hands,
+    "a hand of many joints": hand_of_joints,
+    "mirrored fingers": lambda s: fake(
+        PUTS, np.concatenate([s, -s[:, 3:]], axis=1), state_names=(*XYZ, "gripper")
+    ),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_the_gripper_is_found_wherever_it_is(reading):
     state, cuts = places(3)
-    if flip:
-        state[:, 3] = 1 - state[:, 3]
-    assert np.abs(np.array(starts(plan(fake(PUTS, state)))[1:]) - cuts).max() <= 5
+    assert np.abs(np.array(starts(plan(READINGS[reading](state)))[1:]) - cuts).max() <= 5
 
 
 def test_a_recording_that_starts_closed_needs_to_be_told():
@@ -119,67 +135,10 @@ def test_a_recording_that_starts_closed_needs_to_be_told():
     assert np.abs(np.array(starts(told)[1:]) - cuts).max() <= 5
 
 
-def test_unnamed_dimensions_are_found_by_behaviour():
-    state, cuts = places(3)
-    shuffled = state[:, [3, 2, 0, 1]]
-    p = plan(fake(PUTS, shuffled, state_names=()))
-    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
-
-
 def test_noise_is_not_a_grasp():
     state, _ = places(1)
     state[:, 3] = np.random.default_rng(0).normal(0.5, 0.01, len(state))
     assert names(plan(fake("put the cup in the box", state), "phase"))[0] != "reach for the cup"
-
-
-def test_the_gripper_may_be_in_the_action_only():
-    state, cuts = places(3)
-    recording = Fake(
-        PUTS, state[:, :3].astype(np.float32), state[:, 3:].astype(np.float32), XYZ[:3], ("gripper",)
-    )
-    assert np.abs(np.array(starts(plan(recording))[1:]) - cuts).max() <= 5
-
-
-def test_a_recording_may_have_actions_only():
-    state, cuts = places(3)
-    n = len(state)
-    recording = Fake(PUTS, np.zeros((n, 0), np.float32), state.astype(np.float32), (), XYZ)
-    assert np.abs(np.array(starts(plan(recording))[1:]) - cuts).max() <= 5
-
-
-def test_of_two_hands_the_one_that_moves():
-    state, cuts = places(3)
-    idle = np.tile([0.1, 0.2, 0.3, 0.9], (len(state), 1)) + np.random.default_rng(0).normal(
-        0, 1e-4, state.shape
-    )
-    both = np.concatenate([idle, state], axis=1)
-    sides = tuple(f"{side}_{name}" for side in ("left", "right") for name in XYZ)
-    p = plan(fake(PUTS, both, state_names=sides))
-    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
-
-
-def test_a_hand_of_many_joints_closes_as_one():
-    state, cuts = places(3)
-    rng = np.random.default_rng(0)
-    fingers = state[:, 3:] * rng.uniform(0.7, 1.0, 5) + rng.normal(0, 0.003, (len(state), 5))
-    joints = ("x", "y", "z", *(f"kRightHand{f}" for f in ("Pinky", "Ring", "Middle", "Index", "Thumb")))
-    p = plan(fake(PUTS, np.concatenate([state[:, :3], np.clip(fingers, 0, 1)], axis=1), state_names=joints))
-    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
-
-
-def test_mirrored_fingers_close_together():
-    state, cuts = places(3)
-    mirrored = np.concatenate([state, -state[:, 3:]], axis=1)
-    p = plan(fake(PUTS, mirrored, state_names=("x", "y", "z", "gripper", "gripper")))
-    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
-
-
-def test_a_gripper_that_stands_still_in_the_state_is_read_in_the_action():
-    state, cuts = places(3)
-    still = state.copy()
-    still[:, 3] = 1.0
-    recording = Fake(PUTS, still.astype(np.float32), state.astype(np.float32), XYZ, XYZ)
-    assert np.abs(np.array(starts(plan(recording))[1:]) - cuts).max() <= 5
 
 
 def test_an_angle_that_wraps_is_no_gripper():
