@@ -35,12 +35,6 @@ def test_tokens_and_their_alternatives_are_read():
     assert reply.text == REPLY.text
 
 
-def test_a_text_alone_asks_for_none():
-    with ChatServer(told) as server:
-        assert OpenAIChat("m", server.url).complete(ask("x")) == [REPLY.text]
-        assert not {"logprobs", "top_logprobs"} & server.requests[0].json.keys()
-
-
 @pytest.mark.parametrize(
     ("status", "words"),
     [
@@ -110,12 +104,6 @@ def test_signs_of_several_tokens_are_put_together():
 def _plain(text: str) -> dict:
     """As servers that know no bytes and no alternatives say it."""
     return {"token": text, "logprob": 0.0}
-
-
-def test_a_chance_above_one_is_one():
-    content = {"content": [{"token": "yes", "logprob": 1e-3}]}
-    (reply,), _ = tokens(lambda _: said("yes", logprobs=content))
-    assert reply.tokens[0].alternatives == {"yes": 1.0}
 
 
 def test_a_refused_key_is_tried_once():

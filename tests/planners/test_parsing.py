@@ -170,27 +170,12 @@ def test_scores_are_the_lower_of_each_pair_and_overall_the_root_of_the_product()
     assert verdict.score == pytest.approx(60**0.5)
 
 
+COUNTED = ((0, 1, 2), (5, 6, 7), (1, 1, 1), (None, None, None), (1, None, 3), (None, 4, 5))
+MISCOUNTED = ((1, 3, 4), (1, None, 4), (3, 2, 1), (-1, 0, 1), (1, 2, 10**400), (1, 2, True), (1, 2, "1e3"))
+
+
 @pytest.mark.parametrize(
-    ("numbers", "read"),
-    [
-        ((1, 2, 3), True),
-        ((0, 1, 2), True),
-        ((5, 6, 7), True),
-        ((1, 1, 1), True),
-        ((None, None, None), True),
-        ((1, None, 3), True),
-        ((None, 2, 3), True),
-        ((None, 4, 5), True),
-        ((1, 3, 4), False),
-        ((5, 7, 8), False),
-        ((1, None, 4), False),
-        ((3, 2, 1), False),
-        ((-1, 0, 1), False),
-        ((1, 2, 10**400), False),
-        ((1, 2, True), False),
-        ((1, 2, 2.5), False),
-        ((1, 2, "1e3"), False),
-    ],
+    ("numbers", "read"), [*((n, True) for n in COUNTED), *((n, False) for n in MISCOUNTED)]
 )
 def test_steps_are_renumbered_but_a_gap_is_a_lost_step(numbers, read):
     steps = [{**STEP, "step_number": n, "step_name": f"s{i}"} for i, n in enumerate(numbers)]
@@ -241,13 +226,6 @@ def test_a_long_python_literal_is_read_to_the_letter(steps, prompt, least):
     assert [(s.instruction, s.prompt) for s in plan.steps] == [("it's there", said["prompt"])] * steps
 
 
-def test_a_long_verdict_is_read():
-    prompt = "keep the gripper's place, " * 500
-    reply = f"<answer>{ {'previous_step_success': False, 'refine_prompt': prompt} }</answer>"
-    assert len(reply) > 13_000
-    assert parse_verdict(reply).refined_prompt == prompt.strip()
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -292,12 +270,6 @@ def test_schemas_ask_for_every_key_and_no_other():
     assert "scores" not in verdict_schema(scores=False)["properties"]
 
 
-def test_the_schema_lets_a_step_be_words_alone():
-    step = plan_schema()["$defs"]["_Step"]["properties"]
-    nullable = {name for name, kind in step.items() if {"type": "null"} in kind.get("anyOf", ())}
-    assert nullable == set(step)
-
-
 TRICKY = st.text(st.sampled_from("ab'\"{}[],:<>\\/\n é🧱"), min_size=1, max_size=12).map(lambda s: f"w{s}w")
 STEPS = st.lists(
     st.fixed_dictionaries({"step_name": TRICKY, "instruction": TRICKY, "prompt": TRICKY}),
@@ -328,53 +300,10 @@ def test_a_truncated_plan_is_never_a_shorter_plan(steps, style, tags):
         assert isinstance(result, Problem) or len(result.steps) == len(steps), reply[:end]
 
 
-JUNK = [
-    *(
-        "false",
-        "False",
-        "no",
-        "null",
-        "None",
-        "maybe",
-        "1",
-        "0.5",
-        "NaN",
-        "'",
-        '"',
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-    ),
-    *(
-        "\\",
-        "/*",
-        "*/",
-        "//",
-        "\n",
-        " ",
-        "```",
-        "<think>",
-        "</think>",
-        "<answer>",
-        "</answer>",
-        "(",
-        ")",
-        "“",
-        "”",
-    ),
-    *(
-        '"previous_step_success"',
-        "'previous_step_success'",
-        "previous_step_success",
-        '"refine_prompt"',
-        '"scores"',
-    ),
-    *('"execution_plan"', '"step_number"', '"prompt"', '"instruction"', '"step_name"', "{}", "[]", "<image>"),
-    *("🧱", "\ud800", "\x00", "\u202e"),
-]
+MARKS = """false False no null None maybe 1 0.5 NaN ' " { } [ ] , : \\ /* */ // ``` <think> </think> <answer>
+</answer> ( ) “ ” "previous_step_success" 'previous_step_success' previous_step_success "refine_prompt" "scores"
+"execution_plan" "step_number" "prompt" "instruction" {} [] <image> 🧱"""
+JUNK = [*MARKS.split(), "\n", " ", "\ud800", "\x00", "\u202e"]
 SPLICE = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(JUNK)), max_size=6)
 
 
@@ -443,42 +372,9 @@ def test_a_mark_at_a_yes_is_not_lost(value):
         assert isinstance(parse_verdict(f'{{"previous_step_success": {value}{ending}'), Problem)
 
 
-@settings(max_examples=2 * settings.default.max_examples)
-@given(st.text(max_size=200))
-def test_any_text(text):
-    assert isinstance(parse_plan(text), Problem)
-    assert isinstance(parse_verdict(text), Problem)
-
-
 # Texts as models write them, with quotes as they are: each is read whole, or the model is asked again.
 
 KEYS = ("step_name", "instruction", "prompt", "auxiliary_text")
-CLAUSES = (
-    "move the robot's arm over the table",
-    "don't touch the children's cups",
-    "close the gripper on what's marked 'fragile'",
-    "the two robots' grippers, now open, don't collide",
-    'the box that says "Don\'t open" stays closed',
-    "keep everything else as it's (the cloth, the bowl: all of it)",
-    "so that it's 5' long, not 3' or 4'",
-    "write 'it's done', then \"stop\", on the board",
-    "the mug\u2019s handle points to the \u201cleft\u201d edge",
-    "put the bowl [the blue one] on the {wooden} tray's rim",
-    "wait\nand then lift it; that's all",
-    "\u5c06\u84dd\u8272\u7684\u2018\u676f\u5b50\u2019\u653e\u597d \U0001f642",
-)
-
-
-def plan_of(rng, steps, clauses):
-    def text():
-        return " and ".join(rng.sample(CLAUSES, clauses)) + rng.choice([".", "", "'", '"', " (the robot's)"])
-
-    made = []
-    for _ in range(steps):
-        values = {key: text() for key in KEYS}
-        values["auxiliary_text"] = rng.choice([None, values["auxiliary_text"]])
-        made.append(values)
-    return made
 
 
 def as_raw(quotes):
@@ -526,21 +422,6 @@ FRAMES = (
     "Sure, here's the plan:\n\n{}\n\nI hope it's what you're looking for: don't hesitate to ask.",
     '```python\n{}\n```\nLet me know if you\'d like "more".',
 )
-
-
-@pytest.mark.parametrize(("steps", "clauses"), [(4, 3), (25, 4)])
-@pytest.mark.parametrize("style", ["python", "json"])
-def test_plans_of_python_and_json_are_read_whole(style, steps, clauses):
-    rng = random.Random(f"{style} {steps} {clauses}")
-    for number in range(10):
-        plan = plan_of(rng, steps, clauses)
-        read = parse_plan(
-            FRAMES[number % len(FRAMES)].format(written(plan, style, rng, rng.choice(["", ","])))
-        )
-        assert isinstance(read, Plan) or (style == "json" and len(plan) == 25), read
-        if isinstance(read, Plan):
-            texts = [(s.name, s.instruction, s.prompt, s.auxiliary_text) for s in read.steps]
-            assert texts == [tuple(step[key] for key in KEYS) for step in plan]
 
 
 TEXT = st.text(st.sampled_from("ab '\"\u201c\u2019,.:;{}[]()\n\u00e9"), min_size=1, max_size=30)
