@@ -301,8 +301,8 @@ def test_a_truncated_plan_is_never_a_shorter_plan(steps, style, tags):
 
 
 MARKS = """false False no null None maybe 1 0.5 NaN ' " { } [ ] , : \\ /* */ // ``` <think> </think> <answer>
-</answer> ( ) “ ” "previous_step_success" 'previous_step_success' previous_step_success "refine_prompt" "scores"
-"execution_plan" "step_number" "prompt" "instruction" {} [] <image> 🧱"""
+</answer> ( ) “ ” "previous_step_success" 'previous_step_success' previous_step_success "refine_prompt"
+"scores" "execution_plan" "step_number" "prompt" "instruction" {} [] <image> 🧱"""
 JUNK = [*MARKS.split(), "\n", " ", "\ud800", "\x00", "\u202e"]
 SPLICE = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(JUNK)), max_size=6)
 
