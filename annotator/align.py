@@ -154,7 +154,7 @@ def _cuts(recording: Recording, layout: Layout | None) -> set[int]:
     nothing hides the thing; none without any motion."""
     try:
         proposed = {proposal.frame for proposal in proposals(recording, layout)}
-        motion = read_arms(recording, find_layout(recording, layout)).motion
+        motion = read_arms(recording, find_layout(recording, layout))
     except Unsegmentable:
         return set()
     return proposed | {motion.between(a, b) for a, b in itertools.pairwise(motion.cycles)}

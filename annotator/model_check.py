@@ -25,7 +25,7 @@ from goalreel.chat.ask import Question
 from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply
 from goalreel.chat.dialects import Dialect
 from goalreel.chat.json_reply import Problem, valid
-from goalreel.chat.recording import RecordingChat, record_chat
+from goalreel.chat.recording import RecordingChat
 from goalreel.critics.chat import question as critic_question
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
@@ -102,7 +102,7 @@ class RoleTrial:
 
     def record(self, chat: Chat) -> Chat:
         """Record the exchanges with a chat model."""
-        self.recording = record_chat(chat)
+        self.recording = RecordingChat(chat)
         return self.recording
 
     def call[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:

@@ -16,7 +16,7 @@ def curves(recording: Recording, layout: Layout | None) -> dict[str, Points]:
     """Name -> points (frame, 0-1), at most LIMIT; a curve that the recording does not give is left out."""
     try:
         check_recording(recording)
-        motion = read_arms(recording, find_layout(recording, layout)).motion
+        motion = read_arms(recording, find_layout(recording, layout))
     except Unsegmentable:
         return {}
     hand = {} if motion.closed is None else {"gripper": _points(motion.closed)}

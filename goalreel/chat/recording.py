@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply, TokenChat, TokenReply
+from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply, TokenReply, request_replies
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Exchange:
 
 @dataclass
 class RecordingChat:
-    """A Chat that answers as `chat` does and records each exchange."""
+    """A Chat that answers as `chat` does, with tokens where it gives any, and records each exchange."""
 
     chat: Chat
     exchanges: list[Exchange] = field(default_factory=list)
@@ -25,36 +25,16 @@ class RecordingChat:
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> Sequence[Reply]:
-        """Continue each conversation.
-
-        Raises:
-            goalreel.errors.BackendError: the model cannot be called at all.
-        """
+        """Continue each conversation, as `Chat` says."""
         replies = self.chat.complete(conversations, schema=schema)
         self.exchanges += map(Exchange, conversations, replies)
         return replies
 
-
-@dataclass
-class RecordingTokenChat(RecordingChat):
-    """A TokenChat that answers as `tokens` does, which is also `chat`, and records each exchange."""
-
-    tokens: TokenChat = field(kw_only=True)
-
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> Sequence[TokenReply | NoReply]:
-        """Continue each conversation, with the tokens of the replies.
-
-        Raises:
-            goalreel.errors.BackendError: the model cannot be called at all.
-        """
-        replies = self.tokens.complete_tokens(conversations, schema=schema)
+        """Continue each conversation, as `TokenChat` says."""
+        replies = request_replies(self.chat, conversations, schema, tokens=True)
         texts = (reply.text if isinstance(reply, TokenReply) else reply for reply in replies)
         self.exchanges += map(Exchange, conversations, texts)
         return replies
-
-
-def record_chat(chat: Chat) -> RecordingChat:
-    """Wrap a chat model in a recorder; a TokenChat stays one."""
-    return RecordingTokenChat(chat, tokens=chat) if isinstance(chat, TokenChat) else RecordingChat(chat)

@@ -132,7 +132,7 @@ class MotionCritic:
             check_recording(recording)
             layout = find_layout(recording, self._layout)
             is_read = all(hand.closed or not hand.gripper for hand in layout.hands)
-            return read_arms(recording, layout).motion if is_read else None
+            return read_arms(recording, layout) if is_read else None
         except Unsegmentable:
             return None
 

@@ -162,7 +162,7 @@ def proposals(recording: Recording, layout: Layout | None = None) -> tuple[Propo
         Unsegmentable: `check_recording` refuses the recording, or `layout` does not fit it.
     """
     check_recording(recording)
-    motion = read_arms(recording, find_layout(recording, layout)).motion
+    motion = read_arms(recording, find_layout(recording, layout))
     cues: dict[int, Cue] = {}
     for proposal in _cues(motion):
         cues.setdefault(proposal.frame, proposal.cue)

@@ -8,7 +8,7 @@ import numpy as np
 from goalreel.planners.kinematic.clauses import Clause, Destination
 from goalreel.planners.kinematic.contacts import HandContacts, Touch, has_reached, in_the_air
 from goalreel.planners.kinematic.layout import Layout, times_text
-from goalreel.planners.kinematic.motion import ArmMotion, ArmsMotion
+from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.steps import ClauseSpan
 from goalreel.planners.kinematic.words import NUMBERS, words
@@ -33,15 +33,15 @@ _STANDS = 0.4  # the arm rests below it, by its usual speed
 _AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's range
 
 
-def gripper_warnings(arms: ArmsMotion, layout: Layout, idle: bool = False) -> Iterator[str]:
+def gripper_warnings(motion: ArmMotion, layout: Layout, idle: bool = False) -> Iterator[str]:
     """Say why the hand's acts may be read wrongly; an `idle` hand grasps nothing, however it is read."""
-    if arms.motion.closed is None:
+    if motion.closed is None:
         if not (idle and layout.gripper):
             yield "no gripper is seen to move: name it with --layout gripper=..."
         return
-    if arms.motion.is_still and not arms.motion.drives:
+    if motion.is_still and not motion.drives:
         yield "the arm is not seen to move: name its dimensions with --layout position=..."
-    if arms.at_once:
+    if motion.at_once:
         yield "two hands hold something at once, and the words do not say which does what"
     if not idle and any(hand.closed is None for hand in layout.hands):
         yield "which end of the gripper is closed is not known: say --layout closed=low or closed=high"

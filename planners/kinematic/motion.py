@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,10 @@ class ArmMotion:
     """Frames [start, end) in which a mobile base drives and the arm stands."""
     is_still: bool = False
     """The arm's numbers show noise alone, or there are none."""
+    sides: Mapping[Cycle, str] = field(default_factory=dict)
+    """Of a robot with two hands, the one that makes each grasp: `left` or `right`."""
+    at_once: bool = False
+    """Two hands are closed at the same time, as if both held something."""
 
     def __len__(self) -> int:
         return len(self.path)
@@ -344,30 +348,21 @@ def _base_speed(values: NDArray[np.floating], rate: bool, fps: float) -> Curve:
     return np.abs(smooth(curve if rate else np.gradient(smooth(curve, width)) * fps, width))
 
 
-@dataclass(frozen=True)
-class ArmsMotion:
-    """An episode's motion. Where two hands act, `motion` has the places of both, and their grasps in turn."""
+def read_arms(recording: Recording, layout: Layout) -> ArmMotion:
+    """Compute an episode's motion under a complete layout. A hand that carries nothing is left out.
 
-    motion: ArmMotion
-    sides: Mapping[Cycle, str]
-    """The hand that makes each grasp, `left` or `right`; empty for a robot with one hand."""
-    at_once: bool = False
-    """Two hands are closed at the same time, as if both held something."""
-
-
-def read_arms(recording: Recording, layout: Layout) -> ArmsMotion:
-    """Compute an episode's motion under a complete layout. A hand that carries nothing is left out."""
+    Where two hands act, it has the places of both, and their grasps in turn.
+    """
     hands = [(hand, read_motion(recording, hand)) for hand in layout.hands]
-    acting = [(hand, m) for hand, m in hands if not all(map(m.failed, m.cycles))]
-    chosen, at_once = acting or hands[:1], _overlap([m for _, m in hands])
-    sides = {cycle: hand.side for hand, m in chosen for cycle in m.cycles if layout.other and hand.side}
-    if len(chosen) == 1:
-        return ArmsMotion(chosen[0][1], sides, at_once)
-    arms = [m for _, m in chosen]
+    acting = [(hand, m) for hand, m in hands if not all(map(m.failed, m.cycles))] or hands[:1]
+    at_once, arms = _overlap([m for _, m in hands]), [m for _, m in acting]
+    sides = {cycle: hand.side for hand, m in acting for cycle in m.cycles if layout.other and hand.side}
+    if len(arms) == 1:
+        return replace(arms[0], sides=sides, at_once=at_once)
     path = np.concatenate([arm.path for arm in arms], axis=1)
     speed = arm_speed(path, recording.fps)
     curves = [arm.closed for arm in arms if arm.closed is not None]
-    motion = ArmMotion(
+    return ArmMotion(
         fps=recording.fps,
         path=path,
         speed=speed,
@@ -376,8 +371,9 @@ def read_arms(recording: Recording, layout: Layout) -> ArmsMotion:
         cycles=_in_turn(itertools.chain(*(arm.cycles for arm in arms))),
         drives=tuple(_find_drives(recording, layout, speed)),
         is_still=all(arm.is_still for arm in arms),
+        sides=sides,
+        at_once=at_once,
     )
-    return ArmsMotion(motion, sides, at_once)
 
 
 def _in_turn(cycles: Iterable[Cycle]) -> tuple[Cycle, ...]:

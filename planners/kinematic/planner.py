@@ -22,9 +22,10 @@ from goalreel.planners.kinematic.evidence import (
     word_warnings,
 )
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
-from goalreel.planners.kinematic.motion import ArmMotion, ArmsMotion, read_arms, read_motion
+from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, ColourNames
 from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.steps import (
     ClauseSpan,
     align_contacts,
@@ -106,11 +107,10 @@ class KinematicPlanner:
         clauses = read(request) or ([whole(instruction)] if destinations else [])
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
-        arms = read_arms(recording, layout)
-        motion = arms.motion
+        motion = read_arms(recording, layout)
         hand = find_contacts(clauses, recording, motion, self._camera)
         idle = hand.explained and not hand.grasps and not _may_grasp(clauses, recording, layout)
-        gripper = tuple(gripper_warnings(arms, layout, idle))
+        gripper = tuple(gripper_warnings(motion, layout, idle))
         warnings = [
             *word_warnings(clauses, hand, motion, gripper),
             *drive_warnings(destinations, motion.drives, hand.grasps),
@@ -130,7 +130,7 @@ class KinematicPlanner:
             warnings = warnings or list(names.warnings(parts))
             named_parts = [names.name(part) for part in parts]
         pieces = [
-            replace(piece, note=_note(piece, arms, has_name=part is not unnamed))
+            replace(piece, note=_note(piece, motion.sides, has_name=part is not unnamed))
             for unnamed, part in zip(parts, named_parts, strict=True)
             for piece in self._cut(part, hand.failed_grasps, motion)
         ]
@@ -174,10 +174,10 @@ def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) 
     return any(sort_grasps(clauses, read_motion(recording, hand))[0] for hand in layouts)
 
 
-def _note(piece: ClauseSpan, arms: ArmsMotion, *, has_name: bool) -> str | None:
+def _note(piece: ClauseSpan, sides: Mapping[Cycle, str], *, has_name: bool) -> str | None:
     """Say which hand does a step, where the robot has two, and how its object got its name."""
-    sides = dict.fromkeys(arms.sides[cycle] for cycle in piece.cycles if cycle in arms.sides)
-    notes = [f"with the {' and the '.join(sides)} hand"] if sides else []
+    hands = dict.fromkeys(sides[cycle] for cycle in piece.cycles if cycle in sides)
+    notes = [f"with the {' and the '.join(hands)} hand"] if hands else []
     return "; ".join([*notes, *([COLOUR_NOTE] if has_name else [])]) or None
 
 

@@ -14,6 +14,7 @@ from goalreel.planners.kinematic.clauses import PRONOUN, Clause, Destination, wh
 from goalreel.planners.kinematic.contacts import FailedGrasp, HandContacts, Touch
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
+from goalreel.planners.kinematic.words import VerbKind
 
 _LET_GO = "the hand lets go of the thing, and the words only pick it up"
 UNNAMED_DRIVE = "the base drives, and the words do not say where"
@@ -157,38 +158,31 @@ def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     cut = longest.contact + 1
     if not part.start < cut < part.end or (clause.kind == "pick" and longest.release is None):
         return [part]
-    grasp = (_grasp if motion.drags(longest) else _pick_up)(clause.object)
+    grasp = _act("grasp" if motion.drags(longest) else "pick up", clause.object)
     return [
         replace(part, clause=grasp, end=cut),
-        replace(part, clause=_put_down(clause.object) if clause.kind == "pick" else clause, start=cut),
+        replace(part, clause=_act("put down", clause.object) if clause.kind == "pick" else clause, start=cut),
     ]
 
 
-def _grasp(thing: str) -> Clause:
-    return Clause(f"grasp {thing}", f"the gripper is closed on {thing}", "act", thing)
+_ACTS: dict[str, tuple[str, VerbKind]] = {
+    "grasp": ("the gripper is closed on {}", "act"),
+    "pick up": ("{} is held in the gripper", "pick"),
+    "put down": ("{} has been put down", "put"),
+    "carry": ("{} is held in the gripper", "act"),
+    "reach for": ("the hand is at {}", "act"),
+    "push": ("{} has been pushed", "act"),
+    "retreat from": ("the hand is away from {}", "act"),
+    "drive to": ("the robot is at {}", "act"),
+    "try to pick up": ("{} is not in the gripper", "act"),
+}
+"""What the hand or the robot does beside the words, and the state that it leads to."""
 
 
-def _pick_up(thing: str) -> Clause:
-    return Clause(f"pick up {thing}", f"{thing} is held in the gripper", "pick", thing)
-
-
-def _put_down(thing: str) -> Clause:
-    """The clause of what a recording shows after a lone "pick up X"."""
-    return Clause(f"put down {thing}", f"{thing} has been put down", "put", thing)
-
-
-def _carry(thing: str) -> Clause:
-    return Clause(f"carry {thing}", f"{thing} is held in the gripper", "act", thing)
-
-
-def _reach(thing: str) -> Clause:
-    return Clause(f"reach for {thing}", f"the hand is at {thing}", "act", thing)
-
-
-def _push(clause: Clause) -> Clause:
-    """The clause of an open hand that returns to the object which it released."""
-    name = _object_name(clause) or "something"
-    return Clause(f"push {name}", f"{name} has been pushed", "act", name)
+def _act(verb: str, thing: str) -> Clause:
+    state, kind = _ACTS[verb]
+    thing = thing or "something"
+    return Clause(f"{verb} {thing}", state.format(thing), kind, thing)
 
 
 def _object_name(clause: Clause) -> str:
@@ -231,16 +225,15 @@ def _grasp_events(
     if not name:
         closed = Clause("close the hand", "the gripper is closed", "act")
     elif clause.pulls or clause.means in ("turn", "push"):  # a hook or a fist does that, too
-        closed = _reach(name)
+        closed = _act("reach for", name)
     else:
-        closed = _grasp(name)
-    name = name or "something"
+        closed = _act("grasp", name)
     for k, cycle in enumerate(part.cycles, 1):
         stays = clause.kind == "act" or (clause.kind == "pick" and cycle.release is None)
-        grasp = closed if stays or motion.drags(cycle) else _pick_up(name)
+        grasp = closed if stays or motion.drags(cycle) else _act("pick up", name)
         end = part.end if cycle.let_go is None else min(cycle.let_go, part.end)
         events.append(GraspEvent(cycle, end, grasp, _done(clause, cycle, k, len(part.cycles))))
-    attempt = Clause(f"try to pick up {name}", f"{name} is not in the gripper", "act", name)
+    attempt = _act("try to pick up", name)
     events += [
         GraspEvent(failed.cycle, min(failed.end, part.end), closed, attempt, "failed")
         for failed in failed_grasps
@@ -251,17 +244,17 @@ def _grasp_events(
 
 def _done(clause: Clause, cycle: Cycle, k: int, times: int) -> Clause:
     """The clause of the k-th of `times` grasps; that of the last is the part's own, if the hand lets go."""
-    name = _object_name(clause) or "something"
+    name = _object_name(clause)
     if clause.kind == "act":
         if times == 1 or not clause.understood:
             return clause
         counted = f"{clause.name} ({k} of {times})"
         return replace(clause, name=counted, state=clause.state if k == times else f'"{counted}" is done')
     if cycle.release is None and clause.kind != "pick":
-        return _carry(name)
+        return _act("carry", name)
     is_pick = clause.kind == "pick" or clause.name.startswith("pick up ")
     if k < times or (is_pick and cycle.release is not None):
-        return _put_down(name)
+        return _act("put down", name)
     return clause
 
 
@@ -290,10 +283,10 @@ def _cut_at_touch(piece: ClauseSpan, approach: Clause) -> list[ClauseSpan]:
 
 def leave_and_retreat(piece: ClauseSpan) -> list[ClauseSpan]:
     """Cut a piece where the hand lets go or leaves; what follows is a step of its own."""
-    end, thing = _end(piece), piece.clause.object or "something"
+    end = _end(piece)
     if end is None or not piece.start < end < piece.end:
         return [piece]
-    away = Clause(f"retreat from {thing}", f"the hand is away from {thing}", "act", thing)
+    away = _act("retreat from", piece.clause.object)
     return [replace(piece, end=end), ClauseSpan(away, end, piece.end, note=piece.note)]
 
 
@@ -308,12 +301,12 @@ def cut_events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: A
         end = (push or part.end) if last else event.end
         pieces.append(ClauseSpan(event.grasp_clause, start, event.start, (event.cycle,)))
         act = ClauseSpan(event.final_clause, event.start, end, (event.cycle,), event.outcome, part.touch)
-        pieces += _cut_at_touch(act, _carry(act.clause.object))
+        pieces += _cut_at_touch(act, _act("carry", act.clause.object))
         if push:
-            pieces.append(ClauseSpan(_push(part.clause), push, part.end))
+            pieces.append(ClauseSpan(_act("push", _object_name(part.clause)), push, part.end))
         start = end
     pieces = [piece for piece in pieces if piece.end > piece.start]
-    return pieces or _cut_at_touch(part, _reach(part.clause.object or "something"))
+    return pieces or _cut_at_touch(part, _act("reach for", part.clause.object))
 
 
 # Phases: reach, grasp, lift, move, place, retreat.
@@ -328,7 +321,7 @@ def cut_phases(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: A
         end = part.end if event is events[-1] else event.end
         spans += _phase_spans(list(_phase_starts(part.clause, event, start, end, motion)), end)
         start = end
-    return spans or _cut_at_touch(part, _reach(part.clause.object or "something"))
+    return spans or _cut_at_touch(part, _act("reach for", part.clause.object))
 
 
 def _phase_starts(
@@ -341,7 +334,7 @@ def _phase_starts(
         return Clause(words, state, "act", name)
 
     yield act(f"reach for {name}", f"the gripper is open at {name}"), start, "done"
-    yield _grasp(name), event.cycle.grasp, "done"
+    yield _act("grasp", name), event.cycle.grasp, "done"
     if event.outcome == "failed" or clause.kind == "act":
         yield event.final_clause, event.start, event.outcome
     else:
@@ -362,7 +355,7 @@ def _phase_starts(
         state = f"{state}, {event.final_clause.state}" if event.outcome == "done" else state
         yield act(f"retreat from {name}", state), event.end, "done"
         if (push := motion.pushes(event.end, end)) is not None:
-            yield _push(clause), push, "done"
+            yield _act("push", _object_name(clause)), push, "done"
 
 
 def _phase_spans(phases: Sequence[tuple[Clause, int, StepOutcome]], end: int) -> list[ClauseSpan]:
@@ -401,10 +394,7 @@ def cut_drives(
         start, end = max(start, step.start), min(end, step.end)
         drive = ClauseSpan(whole(instruction), start, end, warnings=(UNNAMED_DRIVE,))
         if len(destinations) == len(drives):
-            place = destinations[i].place
-            drive = ClauseSpan(
-                Clause(f"drive to {place}", f"the robot is at {place}", "act", place), start, end
-            )
+            drive = ClauseSpan(_act("drive to", destinations[i].place), start, end)
         over = _end(step)
         if step in drive_steps or (over is not None and step.start < over <= start):
             cut = [replace(step, end=start), replace(drive, end=step.end)]

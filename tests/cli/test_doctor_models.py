@@ -11,7 +11,7 @@ from support.serving_models import TintEditor, picture, plan_of, serving
 from goalreel.annotator.model_check import INSTRUCTION, drawn_scene
 from goalreel.chat.conversation import Token, TokenChat, TokenReply
 from goalreel.chat.plan import parse_plan
-from goalreel.chat.recording import record_chat
+from goalreel.chat.recording import RecordingChat
 from goalreel.chat.verdict import parse_verdict
 from goalreel.image import Image
 from goalreel.serving.settings import Models
@@ -200,8 +200,7 @@ class Telling(Plain):
 
 
 def test_a_chat_that_tells_its_tokens_goes_on_doing_so():
-    assert not isinstance(record_chat(Plain()), TokenChat)
-    recorder = record_chat(Telling())
+    recorder = RecordingChat(Telling())
     assert isinstance(recorder, TokenChat)
     assert recorder.complete_tokens([()])[0].tokens
     assert recorder.complete([()]) == ["yes"]

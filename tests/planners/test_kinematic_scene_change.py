@@ -81,7 +81,7 @@ def test_what_the_arm_is_not_seen_to_move_stays_in_doubt(door):
 
 def test_a_thing_that_moves_by_itself_is_not_at_the_arm():
     recording = film("close the door", BY_ITSELF)
-    motion = read_arms(recording, find_layout(recording)).motion
+    motion = read_arms(recording, find_layout(recording))
     changes = find_changes(recording, "front", motion)
     assert changes
     assert not any(change.at_arm for change in changes)

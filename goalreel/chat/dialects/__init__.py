@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from goalreel.chat.dialects.interleavethinker import InterleaveThinkerDialect, interleavethinker
-from goalreel.chat.dialects.own import OWN, OwnDialect
-from goalreel.chat.dialects.protocol import Dialect, DialectName, Mode
+from goalreel.chat.dialects.own import OWN, Dialect, DialectName, Mode, OwnDialect
 from goalreel.chat.dialects.recognition import default_dialect, trained_steps_of
 from goalreel.errors import InputError
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from goalreel.chat.conversation import Conversation, Message
-from goalreel.chat.dialects.own import task_images
-from goalreel.chat.dialects.protocol import DialectName, Mode
+from goalreel.chat.dialects.own import DialectName, Mode, task_images
 from goalreel.chat.dialects.source_strings import string_constants
 from goalreel.chat.interleave import MARK, interleave, plain
 from goalreel.chat.prompts import render

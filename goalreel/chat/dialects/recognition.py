@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from goalreel.chat.dialects.protocol import DialectName
+from goalreel.chat.dialects.own import DialectName
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Read strings from the Python source of others as data: nothing of it is imported or run."""
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from goalreel.errors import InputError
@@ -17,10 +17,7 @@ def string_constants(path: Path | str) -> dict[str, str]:
     Raises:
         InputError: there is no such file, or it is no Python source.
     """
-    constants: dict[str, str] = {}
-    for name, text in _read(Path(path), _assignments):
-        constants.setdefault(name, text)
-    return constants
+    return dict(reversed(_strings(Path(path), _assignments)))
 
 
 def strings_under(path: Path | str, key: str) -> list[str]:
@@ -31,46 +28,39 @@ def strings_under(path: Path | str, key: str) -> list[str]:
     Raises:
         InputError: there is no such file, or it is no Python source.
     """
-    return [text for _, text in _read(Path(path), lambda tree: _under(tree, key))]
+    return [text for name, text in _strings(Path(path), _entries) if name == key]
 
 
-def _read(
-    path: Path, values: Callable[[ast.Module], Iterable[tuple[str, ast.expr]]]
-) -> list[tuple[str, str]]:
-    """(name, string) of those of the file's values that are strings."""
+type _Named = Iterator[tuple[object, ast.expr]]
+
+
+def _strings(path: Path, find: Callable[[ast.AST], _Named]) -> list[tuple[str, str]]:
+    """List (name, string) in the order of the file."""
     try:
-        source = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
+        size, source = path.stat().st_size, b""
+        if size <= MAX_BYTES:
+            source = path.read_bytes()
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    if source is None:
+    if size > MAX_BYTES:
         raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
     try:
-        texts = [(name, _text(value)) for name, value in values(ast.parse(source))]
+        named = [pair for node in ast.walk(ast.parse(source)) for pair in find(node)]
+        texts = [(name, _text(value)) for name, value in sorted(named, key=lambda pair: pair[1].lineno)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
-    return [(name, text) for name, text in texts if text is not None]
+    return [(name, text) for name, text in texts if isinstance(name, str) and text is not None]
 
 
-def _under(tree: ast.Module, key: str) -> list[tuple[str, ast.expr]]:
-    """(key, value) of every dictionary that has the key, in the order of the file."""
-    values = [
-        value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Dict)
-        for name, value in zip(node.keys, node.values, strict=True)
-        if isinstance(name, ast.Constant) and name.value == key
-    ]
-    return [(key, value) for value in sorted(values, key=lambda value: value.lineno)]
+def _assignments(node: ast.AST) -> _Named:
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            yield getattr(target, "id", None), node.value
 
 
-def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """(name, value), in the order of the file."""
-    nodes = (n for n in ast.walk(tree) if isinstance(n, ast.Assign | ast.AnnAssign))
-    for node in sorted(nodes, key=lambda n: n.lineno):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
-            if isinstance(target, ast.Name) and node.value is not None:
-                yield target.id, node.value
+def _entries(node: ast.AST) -> _Named:
+    if isinstance(node, ast.Dict):
+        yield from ((getattr(k, "value", None), v) for k, v in zip(node.keys, node.values, strict=True))
 
 
 def _text(value: ast.expr) -> str | None:
@@ -78,16 +68,13 @@ def _text(value: ast.expr) -> str | None:
         case ast.Constant(value=str(text)):
             return text
         case ast.JoinedStr(values=parts):
-            return "".join(_piece(part) for part in parts)
+            return "".join(
+                "{" + ast.unparse(p.value) + "}" if isinstance(p, ast.FormattedValue) else _text(p) or ""
+                for p in parts
+            )
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             a, b = _text(left), _text(right)
             return None if a is None or b is None else a + b
         case ast.Call(func=ast.Attribute(value=inner, attr="strip"), args=[], keywords=[]):
             return None if (a := _text(inner)) is None else a.strip()
     return None
-
-
-def _piece(part: ast.expr) -> str:
-    if isinstance(part, ast.FormattedValue):
-        return "{" + ast.unparse(part.value) + "}"
-    return _text(part) or ""
