@@ -146,14 +146,6 @@ def test_the_form_repeated_is_no_verdict(dialect, scores):
     assert isinstance(answer, Failure), "no order to draw the words of the form"
 
 
-def test_a_rejection_without_a_prompt_is_a_rejection():
-    chat = ScriptedChat(
-        ['{"previous_step_success": false}', '{"previous_step_success": false, "refine_prompt": " "}']
-    )
-    verdicts = ChatCritic(chat).judge([candidate(), candidate()])
-    assert verdicts == [Verdict(success=False)] * 2
-
-
 def test_what_planner_and_critic_wrote_never_passes_for_an_image_mark():
     chat = ScriptedChat(["<image>"], [YES])
     ChatCritic(chat).judge([candidate(instruction="like <image>", prompt="as in <image><image>")])
@@ -167,6 +159,9 @@ def test_broken_use_is_refused():
         ChatCritic(ScriptedChat(), mode="lenient")
     with pytest.raises(ValueError, match="at least 1"):
         ChatCritic(ScriptedChat(), replies=0)
+    for threshold in (-0.1, 1.1, float("nan")):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            ChatCritic(ScriptedChat(), threshold=threshold)
     with pytest.raises(ValueError, match="no critic called"):
         build_critic("nonsense")
 

@@ -10,7 +10,6 @@ from support.scripted import ScriptedChat, words
 
 from goalreel.chat.conversation import NoReply
 from goalreel.chat.interleave import interleave, plain, shrink
-from goalreel.drivers import run
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
@@ -82,15 +81,8 @@ def test_the_prompt_asks_for_visible_states_motion_and_what_must_not_move():
     ChatPlanner(chat).plan([task()])
     assert [m.role for m in chat.calls[0][0]] == ["system", "user"]
     system = words(chat.calls[0][0][:1])
-    for wanted in (
-        "a camera can see",
-        "end effector",
-        "how that object moves",
-        "must not move",
-        "at most",
-        "40",
-    ):
-        assert wanted in system or wanted == "at most"
+    for wanted in ("a camera can see", "end effector", "how that object moves", "must not move", "40"):
+        assert wanted in system
     for key in ("execution_plan", "step_number", "step_name", "instruction", "prompt", "auxiliary_text"):
         assert f'"{key}"' in system
     assert "<think>" in system
@@ -239,13 +231,6 @@ def test_continuing_without_pictures_or_steps_done():
     assert "x6]" not in fresh + going
 
 
-def test_continuing_is_asked_again_with_the_right_number():
-    chat = ScriptedChat(['{"execution_plan": []}'], [reply("b", first=2)])
-    (plan,) = ChatPlanner(chat).continue_plan([ReplanContext(board("verified"), 1, picture())])
-    assert names(plan) == ["b"]
-    assert '"step_number": 2' in words(chat.calls[1][0][3:])
-
-
 def test_what_a_model_wrote_never_passes_for_an_image_mark():
     step = Step(name="s", instruction="like <image>", prompt="p")
     written = Storyboard(task=task(), steps=(StoryboardStep(step=step),))
@@ -254,21 +239,6 @@ def test_what_a_model_wrote_never_passes_for_an_image_mark():
     for conversation in (chat.calls[0][0], chat.calls[1][0]):
         assert "<image>" not in words(conversation)
         assert sum(isinstance(p, Image) for m in conversation for p in m.parts) == 1
-
-
-def test_the_loop_runs_on_it():
-    class Repeat:
-        def edit(self, edits):
-            return [picture(value=e.step + 1) for e in edits]
-
-        def judge(self, candidates):
-            return [Verdict(success=True)] * len(candidates)
-
-    chat = ScriptedChat([reply("a", "b"), "no"], ["no"], ["no"])
-    good, bad = run([task("1"), task("2")], ChatPlanner(chat), Repeat(), Repeat(), max_attempts=1)
-    boards = {b.task.instruction: b for b in (good, bad)}
-    assert boards["1"].complete
-    assert boards["2"].failure.reply == "no"
 
 
 @given(
@@ -299,3 +269,10 @@ def test_capped_images_have_the_area_keep_their_shape_and_never_grow(width, heig
     exact = 384 * (width / height) ** 0.5, 384 * (height / width) ** 0.5
     assert all(e - 1.001 < s < e + 0.001 for s, e in zip(small.size, exact, strict=True))
     assert small.size[0] * small.size[1] <= 384 * 384
+
+
+def test_continuing_is_asked_again_with_the_right_number():
+    chat = ScriptedChat(['{"execution_plan": []}'], [reply("b", first=2)])
+    (plan,) = ChatPlanner(chat).continue_plan([ReplanContext(board("verified"), 1, picture())])
+    assert names(plan) == ["b"]
+    assert '"step_number": 2' in words(chat.calls[1][0][3:])

@@ -101,11 +101,6 @@ def test_a_wide_object_is_held_though_the_hand_closes_further_on_nothing(end, co
         assert abs(hold.release - 88) <= 5
 
 
-def test_the_usual_middle_needs_no_threshold():
-    assert infer_robot(dataset(5, "low", names=SO101)).layout.threshold is None
-    assert Layout.parse("gripper=5,closed=low,threshold=82.5").threshold == 82.5
-
-
 @pytest.mark.parametrize(
     ("robot_type", "name", "scale", "end"),
     [
@@ -236,11 +231,6 @@ def test_two_hands_at_once_leave_the_words_in_doubt():
     assert not plan(at_once, TWO, with_phases=True).phases
 
 
-def test_one_hand_needs_no_name():
-    found = plan(dataset(5, "low", names=SO101), "put the red cup in the box")
-    assert {step.auxiliary_text for step in found.steps} == {None}
-
-
 def test_an_idle_second_hand_is_no_hand():
     recordings = [
         replace(r, state=np.column_stack([r.state[:, :13], 0.9 + 0.01 * r.state[:, 13]]).astype(np.float32))
@@ -317,3 +307,8 @@ def test_an_arm_is_certain_only_where_its_axes_are_named(names, hint, position, 
     assert (found["position"], found["vertical"]) == (position, vertical)
     asks = "--layout vertical=N" in next(f.reason for f in robot.findings if f.field == "vertical")
     assert asks == (vertical[0] is None)
+
+
+def test_the_usual_middle_needs_no_threshold():
+    assert infer_robot(dataset(5, "low", names=SO101)).layout.threshold is None
+    assert Layout.parse("gripper=5,closed=low,threshold=82.5").threshold == 82.5

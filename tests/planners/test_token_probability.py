@@ -7,7 +7,6 @@ from support.scripted import ScriptedTokens, spelled
 from goalreel.chat.conversation import NoReply, Token, TokenReply, token_reply
 from goalreel.chat.verdict import probability_of_yes
 from goalreel.critics.chat import ChatCritic
-from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Candidate, Verdict
 
@@ -120,9 +119,3 @@ def test_the_probability_is_that_of_the_reply_that_could_be_read(candidate):
     verdicts = ChatCritic(chat).judge([candidate, candidate])
     assert [v.probability for v in verdicts] == [pytest.approx(0.75), pytest.approx(0.25)]
     assert chat.schemas[1] is not None
-
-
-@pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])
-def test_a_threshold_that_is_no_probability_is_refused(threshold):
-    with pytest.raises(InputError, match="between 0 and 1"):
-        ChatCritic(ScriptedTokens(), threshold=threshold)

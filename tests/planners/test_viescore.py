@@ -5,15 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.chat_server import ChatServer, error, said
 from support.scripted import ScriptedChat, words
 
 from goalreel.chat.conversation import NoReply
-from goalreel.chat.openai import OpenAIChat
 from goalreel.critics.viescore import VieScore
-from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.types import Candidate, PictureScores
 
@@ -108,24 +103,7 @@ def test_an_order_never_passes_for_an_image_mark():
     assert sum(isinstance(p, Image) for m in chat.calls[0][0] for p in m.parts) == 2
 
 
-def test_over_http():
-    with ChatServer(lambda r: said(CLEAN if "naturalness" in r.text else GOOD)) as server:
-        scores = VieScore(OpenAIChat("m", server.url)).score([candidate(), candidate()])
-    assert scores == [PictureScores(8, 4.5, "done", "sharp")] * 2
-
-
-def test_a_judge_out_of_reach_is_an_error():
-    with ChatServer(lambda _: error(401, "no")) as server, pytest.raises(BackendError, match="HTTP 401"):
-        VieScore(OpenAIChat("m", server.url)).score([candidate()])
-
-
 def test_nothing_to_score_asks_nothing_and_no_replies_are_refused():
     assert VieScore(ScriptedChat()).score([]) == []
     with pytest.raises(ValueError, match="at least 1"):
         VieScore(ScriptedChat(), replies=0)
-
-
-@given(st.text(max_size=80))
-def test_no_text_breaks_it(text):
-    (scores,) = VieScore(ScriptedChat([text], [CLEAN]), replies=1).score([candidate()])
-    assert scores is None
