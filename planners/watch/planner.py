@@ -17,9 +17,18 @@ from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
 from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.watch.contact_sheet import CONTACTS, TILES, contact_sheet, moments
 from goalreel.planners.watch.exemplars import Exemplar, likest
-from goalreel.planners.watch.reply import PlannedRecording, describe, parse_watch_reply, snap, watch_schema
+from goalreel.planners.watch.reply import (
+    CONTACTS,
+    TILES,
+    PlannedRecording,
+    contact_sheet,
+    describe,
+    moments,
+    parse_watch_reply,
+    snap,
+    watch_schema,
+)
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
 MOMENTS = 3 * TILES

@@ -29,7 +29,7 @@ from goalreel.models.load import kinds_of, load
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.registry import RecordingContext
-from goalreel.planners.watch.contact_sheet import TILES, contact_sheet
+from goalreel.planners.watch.reply import TILES, contact_sheet
 from goalreel.progress import OnProgress
 from goalreel.types import Failure, Plan, Task
 from goalreel_lab.published.benchmark import Inquiry, JudgeFacts
