@@ -20,36 +20,17 @@ _SMALLEST = 12  # a smaller region, in pixels, may be noise
 _COVERED = 0.8  # share of a region from which on it is covered
 
 
+# Thresholds, for a camera that stands still: a moving one always shows change.
+_MIN_CHANGED = 0.002  # share of the picture that must differ; a quarter is enough in one place
+_LEVEL = 20.0  # grey levels (of 255) by which a smoothed pixel must differ: above video noise
+_MIN_SHARPNESS = 0.2  # variance of the Laplacian, as a share of the source's
+_MIN_BRIGHTNESS = 10.0  # mean grey level below which a picture is black
+_MAX_SATURATED = 0.6  # share of pixels at 250 or above from which a picture is washed out
+_MIN_CONTRAST = 3.0  # standard deviation of grey below which a picture is flat
+
+
 class DifferenceCritic:
     """Rejects a candidate that is black, washed out, flat, blurred, or the same as its source."""
-
-    def __init__(
-        self,
-        min_changed: float = 0.002,
-        level: float = 20.0,
-        min_sharpness: float = 0.2,
-        min_brightness: float = 10.0,
-        max_saturated: float = 0.6,
-        min_contrast: float = 3.0,
-    ) -> None:
-        """Set the thresholds, which assume a camera that stands still: a moving one always shows change.
-
-        Args:
-            min_changed: share of the picture, 0-1, that must differ from the source; a quarter of it is
-                enough in one place, where noise is spread.
-            level: grey levels (of 255) by which a smoothed pixel must differ to count; above the noise of
-                video compression and sensors.
-            min_sharpness: variance of the Laplacian, as a share of the source's.
-            min_brightness: mean grey level below which a picture is black.
-            max_saturated: share of pixels at 250 or above from which a picture is washed out.
-            min_contrast: standard deviation of grey below which a picture is flat.
-        """
-        self._min_changed = min_changed
-        self._level = level
-        self._min_sharpness = min_sharpness
-        self._min_brightness = min_brightness
-        self._max_saturated = max_saturated
-        self._min_contrast = min_contrast
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Answer i judges candidate i; without a source by the picture alone."""
@@ -66,22 +47,16 @@ class DifferenceCritic:
         source, image = _alike(candidate.source.pixels, image)
         mask, sharp = self._mask(source, image), _relative_sharpness(source, image)
         changed = float(mask.mean())
-        semantics = 10 * changed / (changed + self._min_changed)
+        semantics = 10 * changed / (changed + _MIN_CHANGED)
         quality = 10 * min(1.0, sharp)
-        reasoning, success = (
-            f"{changed:.1%} of the picture changed, at {sharp:.2f} of the source's sharpness.",
-            True,
-        )
+        success = False
         if not self._is_change(mask):
-            reasoning, success = (
-                f"Nothing visible changed: {changed:.2%}, at least {self._min_changed:.2%} asked.",
-                False,
-            )
-        elif sharp < self._min_sharpness:
-            reasoning, success = (
-                f"Blurred: {sharp:.2f} of the source's sharpness, {self._min_sharpness:.2f} asked.",
-                False,
-            )
+            reasoning = f"Nothing visible changed: {changed:.2%}, at least {_MIN_CHANGED:.2%} asked."
+        elif sharp < _MIN_SHARPNESS:
+            reasoning = f"Blurred: {sharp:.2f} of the source's sharpness, {_MIN_SHARPNESS:.2f} asked."
+        else:
+            success = True
+            reasoning = f"{changed:.1%} of the picture changed, at {sharp:.2f} of the source's sharpness."
         return Verdict(
             success=success, reasoning=reasoning, semantics=semantics, quality=quality, pictures_only=True
         )
@@ -102,25 +77,25 @@ class DifferenceCritic:
         return bool((hidden[large] > _COVERED * sizes[large]).any())
 
     def _is_change(self, mask: NDArray[np.bool_]) -> bool:
-        if mask.mean() >= self._min_changed:
+        if mask.mean() >= _MIN_CHANGED:
             return True
         return int(_regions(mask)[1].max()) >= self._min_region(mask.size)
 
     def _min_region(self, pixels: int) -> float:
-        return max(_SMALLEST, pixels * self._min_changed / 4)
+        return max(_SMALLEST, pixels * _MIN_CHANGED / 4)
 
     def _mask(self, source: Pixels, image: Pixels) -> NDArray[np.bool_]:
         sigma = max(0.8, image.shape[1] / 160)
         a, b = (cv2.GaussianBlur(p, (0, 0), sigma).astype(np.int16) for p in (source, image))
-        return differing(a, b, self._level)
+        return differing(a, b, _LEVEL)
 
     def _exposure_fault(self, image: Pixels) -> str | None:
         grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-        if grey.mean() < self._min_brightness:
+        if grey.mean() < _MIN_BRIGHTNESS:
             return f"Black: mean brightness {grey.mean():.1f} of 255."
-        if (saturated := float((grey >= 250).mean())) > self._max_saturated:
+        if (saturated := float((grey >= 250).mean())) > _MAX_SATURATED:
             return f"Washed out: {saturated:.0%} of the pixels are white."
-        if grey.std() < self._min_contrast:
+        if grey.std() < _MIN_CONTRAST:
             return f"Flat: grey levels vary by only {grey.std():.1f} of 255."
         return None
 

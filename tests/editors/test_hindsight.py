@@ -49,12 +49,12 @@ def edit(segment, attempt=0, task="film", step=0):
     return Edit(task_id=task, step=step, attempt=attempt, image=None, prompt="go", seed=attempt, segment=span)
 
 
-def judged(source, image, **thresholds):
+def judged(source, image):
     before = None if source is None else Image(source.copy())
     candidate = Candidate(
         task_id="t", step=0, source=before, image=Image(image.copy()), instruction="it is so", prompt="go"
     )
-    return DifferenceCritic(**thresholds).judge([candidate])[0]
+    return DifferenceCritic().judge([candidate])[0]
 
 
 def test_the_sharpest_and_then_the_latest_frame_is_taken_and_one_with_the_arm_in_it_last():
