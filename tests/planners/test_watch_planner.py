@@ -15,9 +15,8 @@ from goalreel.errors import BackendError
 from goalreel.planners.kinematic import Layout
 from goalreel.planners.kinematic.description import Proposal
 from goalreel.planners.watch import planner
-from goalreel.planners.watch.reply import contact_sheet, moments
 from goalreel.planners.watch.planner import WatchPlanner, watch_cost
-from goalreel.planners.watch.reply import parse_watch_reply, snap
+from goalreel.planners.watch.reply import contact_sheet, moments, parse_watch_reply, snap
 from goalreel.types import Failure, Plan, Segment, Task
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
