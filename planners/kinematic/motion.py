@@ -63,7 +63,7 @@ class ArmMotion:
     is_still: bool = False
     """The arm's numbers show noise alone, or there are none."""
     sides: Mapping[Cycle, str] = field(default_factory=dict)
-    """Of a robot with two hands, the one that makes each grasp: `left` or `right`."""
+    """The hand that makes each grasp, `left` or `right`; empty for a robot with one."""
     at_once: bool = False
     """Two hands are closed at the same time, as if both held something."""
 

@@ -176,7 +176,7 @@ _ACTS: dict[str, tuple[str, VerbKind]] = {
     "drive to": ("the robot is at {}", "act"),
     "try to pick up": ("{} is not in the gripper", "act"),
 }
-"""What the hand or the robot does beside the words, and the state that it leads to."""
+"""Acts of the hand or the robot beside the words, each with the state that it leads to."""
 
 
 def _act(verb: str, thing: str) -> Clause:

@@ -1,4 +1,4 @@
-"""What a watching model sees and says: contact sheets, the segments of an episode, details of each step.
+"""Contact sheets for a watching model, and the reader of its replies: segments, and details of each step.
 
 Faults of form are tolerated and a meaning is never guessed: segments that leave frames out or overlap are a
 Problem that the model can correct, and so is one that contradicts the instruction without saying how, or does
