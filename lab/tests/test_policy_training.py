@@ -17,8 +17,8 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 import demos
 from backbone import Reader, batches, loss_of, off_by, train
-from editor_vae import round_trip
 from fit import ARMS, StudyExamples, bank, batch_of, fit, home, misses, save
+from pieces import round_trip
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.image import Image

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from backbone import MEAN, STD, Reader, as_input, device, resnet, worn
 from demos import CAMERA, SIZE, Demos
-from editor_vae import Pictures
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
@@ -30,6 +29,8 @@ from goalreel.tabletop.grammar import sample_episode
 from goalreel.training.loading import half
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, IMAGES, KEY_POSE_NAMES, STATE, WORDS
 
+type Pictures = NDArray[np.uint8]
+"""(B, H, W, 3) RGB."""
 type TrainedArm = Literal["instruction", "text", "picture"]
 ARMS: tuple[TrainedArm, ...] = get_args(TrainedArm.__value__)
 """Cue of a policy about its sub-goal: the whole instruction in words; the present sub-task in words; that

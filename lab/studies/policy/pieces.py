@@ -16,14 +16,17 @@ import demos
 import numpy as np
 import torch
 from backbone import Movable, Reader, batches, loss_of, off_by, train
-from editor_vae import round_trip
-from fit import Bank, bank
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
+from fit import Bank, Pictures, TrainedArm, TrainingExamples, bank, fit, home, misses, save
 from torch import Tensor, nn
 
+from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import write_bytes
 from goalreel.progress import OnProgress
 from goalreel.tabletop.splits import seeds
+from goalreel.training.loading import half
+from goalreel_lab.nano.editor import latent_means
 
 BATCH, RATE = 64, 1.5e-3
 """Rows and learning rate of a step of the backbone."""
@@ -139,3 +142,54 @@ def read_bank(folder: Path) -> Bank:
     """Read the features of all parts in a folder, in the order of the scenes."""
     parts = sorted(folder.glob("*.pt"))
     return Bank.join([Bank(**read_state(part)) for part in parts])
+
+
+def round_trip() -> Callable[[Pictures], Pictures]:
+    """Load the shipped editor's VAE, and make a function that encodes pictures and decodes them again."""
+    vae: Any = AutoencoderKL.from_pretrained(located("nano-editor"), subfolder="vae").eval()
+
+    @torch.no_grad()
+    def again(pictures: Pictures) -> Pictures:
+        with half(torch.device("cpu")):
+            means = latent_means(vae, torch.from_numpy(pictures).permute(0, 3, 1, 2))
+            decoded = vae.decode(means, return_dict=False)[0]
+        pixels = ((decoded.float() + 1) * 127.5).round().clamp(0, 255).byte()
+        return pixels.permute(0, 2, 3, 1).numpy()
+
+    return again
+
+
+POLICY_BATCH, POLICY_RATE, POLICY_KEEP_EVERY = 128, 1e-3, 100
+"""Samples and learning rate of a step of a policy, and steps between two checkpoints."""
+STATE, CURVE = "training.pt", "curve.json"
+"""Beside a policy: where its training stands, and, written last, how it went."""
+
+
+def train_policy(
+    out: Path,
+    folder: Path,
+    lessons_of: Callable[[Bank], TrainingExamples],
+    cues: TrainedArm,
+    seed: int,
+    steps: int,
+) -> None:
+    """Train one policy on the features in `out`, and write it to `folder`.
+
+    Its curve of misses on validation scenes lies beside it; there it is shown what `cues` says.
+    """
+    if (folder / CURVE).exists():
+        return
+    torch.set_num_threads(1)
+    lessons, checks = lessons_of(read_bank(out / TRAINING_BANK)), read_bank(out / CHECK_BANK)
+    path = folder / STATE
+    state = read_state(path) if path.exists() else None
+    curve = [] if state is None else state["curve"]
+    for step, loss, policy, scale, new_state in fit(lessons, seed, steps, POLICY_BATCH, POLICY_RATE, state):
+        if step % max(1, steps // 10) == 0 or step == steps:
+            curve.append({"step": step, "loss": loss, **misses(policy, scale, checks, cues)})
+        if step % POLICY_KEEP_EVERY == 0 and step < steps:
+            save_state(path, new_state | {"curve": curve})
+        if step == steps:
+            save(policy, scale, read_backbone(out), home(), folder)
+    write_bytes(folder / CURVE, json.dumps({"samples": lessons.first, "curve": curve}).encode())
+    path.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ asked, and what refutes it.
 """
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ from typing import Annotated
 
 import demos
 import typer
+import yaml
+from demos import THINGS, Demos
 from fit import Bank, TrainedArm
-from own_editor import editor_rows, train_editor
-from pieces import prepare, run_jobs
-from policy_training import train_policy
+from numpy.typing import NDArray
+from pieces import prepare, run_jobs, train_policy
 from rich.console import Console
 from scarce_examples import ScarceArm, ScarceExamples
 
@@ -32,11 +33,20 @@ from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, SPLITS, choose_names
 from goalreel.errors import InputError
 from goalreel.files import exclusive, write_bytes
+from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.progress import OnProgress
+from goalreel.tabletop.grammar import state_of
+from goalreel.tabletop.scene import SceneLayout
 from goalreel.tabletop.splits import Split
+from goalreel.training.config import config_file
+from goalreel_lab.corpora.prompts import explicit
+from goalreel_lab.corpora.rows import EditRow, Origin
+from goalreel_lab.nano.config import EditorConfig
+from goalreel_lab.nano.editor_training import train
 from goalreel_lab.policy.arms import GoalArm
 from goalreel_lab.policy.intervals import SeedEnds, compare
+from goalreel_lab.policy.policy_tasks import sub_goal_of
 from goalreel_lab.policy.rollout import Bounds
 from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure
 
@@ -172,6 +182,34 @@ def _order(
         bounds=Bounds(),
         out=out / "rollouts",
     )
+
+
+def editor_rows(demos: Demos, count: int) -> Iterator[EditRow]:
+    """Make the explicit order and its goal image of the first `count` demonstrations."""
+    for i in range(min(count, len(demos.live))):
+        live, target = demos.live[i], demos.goal[i]
+        goal = sub_goal_of(demos.sub_tasks[i])
+        prompt = explicit(goal, _layout(demos.poses[live]), _layout(demos.poses[target]))
+        pictures = Image(demos.pictures[live]), Image(demos.pictures[target])
+        yield EditRow(pictures[0], prompt, "explicit", state_of(goal), goal, pictures[1], Origin(0, 0))
+
+
+def _layout(poses: NDArray) -> SceneLayout:
+    """Read a row of `Demos.poses` as positions (3,) in m."""
+    return {name: pose[1:4] for name, pose in zip(THINGS, poses, strict=True) if pose[0]}
+
+
+def train_editor(rows: Sequence[EditRow], out: Path, share: float, progress: OnProgress) -> Path:
+    """Train the shipped editor's configuration from scratch on `rows`; go on where `out` stands.
+
+    Args:
+        share: of the steps of its parts, for a try.
+    """
+    settings = yaml.safe_load(config_file("nano-editor").read_text(encoding="utf-8"))
+    for part in ("vae", "denoiser"):
+        settings[part]["steps"] = max(1, round(share * settings[part]["steps"]))
+    config = EditorConfig.model_validate(settings | {"compile": False})
+    return train(config, out, resume=True, rows=rows, progress=progress)
 
 
 if __name__ == "__main__":

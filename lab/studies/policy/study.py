@@ -18,8 +18,7 @@ from typing import Annotated
 import torch
 import typer
 from fit import ARMS, Bank, StudyExamples, TrainedArm
-from pieces import StudyJob, prepare, run_jobs
-from policy_training import train_policy
+from pieces import StudyJob, prepare, run_jobs, train_policy
 
 from goalreel.cli.console import progress_bars
 from goalreel.cli.errors import one_line_errors
