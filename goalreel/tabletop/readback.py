@@ -263,7 +263,7 @@ def read_turns(picture: NDArray[np.uint8], layout: SceneLayout, camera: str = "f
     """Map each block of a layout that `read_back` found to its turn about z in [-pi/4, pi/4) rad.
 
     From the front camera at 256 px half of the answers are within 3 degrees and all within 13; at 128 px
-    within 6 and 28 (`tests/tabletop/test_turns.py`).
+    within 6 and 28 (`tests/tabletop/test_sim.py`).
     """
     return {name: turn for name, (turn, _) in fit_cubes(picture, layout, camera).items()}
 

@@ -13,11 +13,11 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.tabletop import splits
 from goalreel.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop, teleport
-from goalreel.tabletop.expert import LONGEST, PHASES, rollout
+from goalreel.tabletop.expert import LONGEST, PHASES, carry, rollout
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.mjcf import CAMERAS
-from goalreel.tabletop.readback import read_back
-from goalreel.tabletop.scene import KINDS, SubGoal
+from goalreel.tabletop.readback import read_back, read_turns
+from goalreel.tabletop.scene import KINDS, SubGoal, find_spot
 
 SEEDS = splits.seeds("validation", 12, first=1000)
 
@@ -194,6 +194,40 @@ def test_what_a_picture_does_not_show_is_not_read_and_what_is_no_picture_is_refu
         read_back(np.zeros((64, 64, 3), np.uint8), scene, "wrist")
     with pytest.raises(ValueError, match="square"):
         read_back(np.zeros((64, 48, 3), np.uint8), scene)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(("size", "median", "worst"), [(256, 4, 15), (128, 9, 32)])
+def test_turns_read_off_a_picture_are_those_of_the_blocks(size, median, worst):
+    errors, guessed = [], []
+    for seed in splits.seeds("validation", 8, first=2000):
+        scene = sample_episode(seed).scene
+        with Tabletop(scene) as env:
+            picture = env.render("front", size)
+            turns = read_turns(picture, read_back(picture, scene))
+            assert set(turns) == set(env.blocks)
+            errors += [_apart(turns[b], env.block_yaw(b)) for b in env.blocks]
+            guessed += [_apart(0.0, env.block_yaw(b)) for b in env.blocks]
+    assert np.median(errors) < median < np.median(guessed)
+    assert max(errors) < worst
+
+
+def test_carry_takes_a_block_to_a_spot_with_the_turn_asked_for():
+    episode = next(e for e in map(sample_episode, range(100)) if e.goals[0].kind == "behind")
+    with Tabletop(episode.scene) as env:
+        block = episode.goals[0].object
+        spot, _ = find_spot(env.layout(), episode.goals[0])
+        assert np.linalg.norm(env.layout()[block] - spot) > 0.05
+        for turn in (0.3, -0.2):
+            for action, _ in carry(env, block, lambda turn=turn: (spot, turn)):
+                env.step(action)
+            np.testing.assert_allclose(env.layout()[block], spot, atol=0.004)
+            assert _apart(env.block_yaw(block), turn) < 4
+
+
+def _apart(a: float, b: float) -> float:
+    """Degrees between two turns of a cube."""
+    return abs(np.degrees((a - b + np.pi / 4) % (np.pi / 2) - np.pi / 4))
 
 
 @pytest.mark.slow
