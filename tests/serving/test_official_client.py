@@ -111,6 +111,10 @@ def test_names_are_listed_and_found(client):
     assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
 
 
+def parts(part: dict) -> dict:
+    return {"messages": [{"role": "user", "content": [part]}]}
+
+
 @pytest.mark.parametrize(
     ("change", "param", "said"),
     [
@@ -126,25 +130,13 @@ def test_names_are_listed_and_found(client):
         ({"messages": [{"role": "user", "content": 3}]}, "messages.0.content", "should be a valid list"),
         ({"messages": [{"role": "user"}]}, "messages.0.content", "is missing"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},
+            parts({"type": "input_audio", "input_audio": {}}),
             "messages.0.content.0",
             "has the type input_audio; this server reads text and image_url",
         ),
-        (
-            {"messages": [{"role": "user", "content": [{"text": "x"}]}]},
-            "messages.0.content.0",
-            "should have a type",
-        ),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-            "messages.0.content.0.image_url.url",
-            "is missing",
-        ),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "text", "text": None}]}]},
-            "messages.0.content.0.text",
-            "should be a valid string",
-        ),
+        (parts({"text": "x"}), "messages.0.content.0", "should have a type"),
+        (parts({"type": "image_url", "image_url": {}}), "messages.0.content.0.image_url.url", "is missing"),
+        (parts({"type": "text", "text": None}), "messages.0.content.0.text", "should be a valid string"),
     ],
 )
 def test_what_is_not_understood_is_a_bad_request_in_words(client, change, param, said):

@@ -211,6 +211,11 @@ def test_the_camera_shows_the_goal_as_datasets_do():
         goals.on_goal(goal_of("red", active=False))
         assert camera.read_latest().max() == 0
     assert said == ["1/1: red (verified)", "1/1: hold still"]
+    goals.on_goal(goal_of("red"))
+    marked = SubgoalCameraConfig(width=64, height=24, fps=10, goals=goals, form="bordered")
+    with SubgoalCamera(marked) as camera:
+        wanted = in_form("bordered", np.full((24, 64, 3), 200, np.uint8))
+        assert np.array_equal(camera.read(), wanted), "in the form of the dataset"
 
 
 class Counting:
@@ -253,12 +258,3 @@ def test_a_robot_without_cameras_of_lerobots_is_refused(policies):
     config = read_options("go", [f"--policy.path={policies[0]}", "--robot.type=earthrover_mini_plus"])
     with pytest.raises(InputError, match=r"robot type earthrover_mini_plus has no --robot\.cameras"):
         add_camera(config, NewestGoal(lambda line: None), "subgoal", "plain")
-
-
-def test_the_camera_shows_it_in_the_form_of_the_dataset():
-    goals = NewestGoal(lambda line: None)
-    goals.on_goal(goal_of("red"))
-    config = SubgoalCameraConfig(width=64, height=24, fps=10, goals=goals, form="bordered")
-    with SubgoalCamera(config) as camera:
-        wanted = in_form("bordered", np.full((24, 64, 3), 200, np.uint8))
-        assert np.array_equal(camera.read(), wanted)
