@@ -35,6 +35,8 @@ class StepEnd:
     """The scene at that moment, if a frame was read."""
     reason: str = ""
     by_operator: bool = False
+    verdict: Verdict | None = None
+    """The critic's yes to the task as a whole, which ends the task."""
 
 
 class Follower:
@@ -270,7 +272,7 @@ class TaskFollower(Follower):
     """Asks the critic on live frames whether the task is done: each step may have been accepted wrongly.
 
     The policy keeps the last goal meanwhile. An operator may go back to a step, or have the rest planned.
-    It ends as `completed` with a `verdict`, or by a TaskEnded: UNVERIFIED where the task is too long, the
+    It ends with a `verdict`, or by a TaskEnded: UNVERIFIED where the task is too long, the
     critic says no or cannot be asked, or there is no frame; the model's own code where `on_model_failure` is
     "fail".
     """
@@ -278,7 +280,6 @@ class TaskFollower(Follower):
     def __init__(self, live: LiveTask, caller: ModelCaller, first_image: Image) -> None:
         super().__init__(len(live.board.steps), live, caller)
         self.message = "asking the critic about the task as a whole"
-        self.verdict: Verdict | None = None
         self._first_image = first_image
         self._reason = live.goal_reason
         self._has_goal = live.goal_reason in ("active", "stale", "blind")
@@ -317,8 +318,7 @@ class TaskFollower(Follower):
         now = time.monotonic()
         if (answer := self._take_answer()) is not None:
             if isinstance(answer, Verdict) and answer.success:
-                self.verdict = answer
-                return StepEnd("completed", self._index, frame)
+                return StepEnd("completed", self._index, frame, verdict=answer)
             self._asked += 1
             if self._asked == MAX_QUESTIONS or (isinstance(answer, Failure) and answer.reply is None):
                 raise self._refusal(answer)

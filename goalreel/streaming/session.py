@@ -211,8 +211,8 @@ class Session:
                 await self._enter(index, scene)
                 self._follower = StepFollower(index, live, caller, self._renderer, goals_ahead)
             end = await self._follower.run()
-            if isinstance(self._follower, TaskFollower) and (verdict := self._follower.verdict) is not None:
-                self._verdict = verdict
+            if end.verdict is not None:
+                self._verdict = end.verdict
                 return
             if end.kind == "replan":
                 scene = await self._replan(caller, index, end)
