@@ -1,92 +1,331 @@
-"""The Python client against another process with the node's interfaces."""
+"""The Python client against the real node, its models scripted behind a real server, and odd nodes."""
 
-import os
-import signal
-import subprocess
-import sys
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
 import rclpy
 from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import ChangeState, GetState
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.task import Future
 from std_msgs.msg import String
-from support.places import SUPPORT
-from support.ros import ENV, other
+from support.ros_bench import BLUE, GREEN, RED, rgb, scene, seen
+from support.ros_bench import node as start
 from support.wait import until
+from typer.testing import CliRunner
 
 from goalreel.streaming.board import ErrorCode
-from goalreel_interfaces.msg import Storyboard
+from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
+from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.client.__main__ import app
 from goalreel_ros.client.lifecycle import Lifecycle
 from goalreel_ros.client.task import TaskHandle
+from goalreel_ros.pictures import decode
+from goalreel_ros.qos import LATCHED
 from goalreel_ros.spin import BackgroundNode
 
-NODE = str(SUPPORT / "scripted_node.py")
+pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def shared():
-    with other(NODE), GoalreelClient(timeout=60) as client:
-        client.lifecycle.configure()
-        yield client
+def near(picture: np.ndarray | None, colour: str) -> bool:
+    return picture is not None and bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)
 
 
-@pytest.fixture
-def client(shared, monkeypatch):
-    monkeypatch.setattr(
-        "goalreel_ros.client.task.LATE_SECONDS", 60.0
-    )  # a busy machine is later than it allows for
-    if shared.lifecycle.state == "inactive":
-        shared.lifecycle.activate()
-    return shared
+def test_generate_from_the_camera_and_from_a_picture_reports_in_the_callers_thread(client):
+    feedback, threads = [], set()
+
+    def take(message: GenerateStoryboard.Feedback) -> None:
+        feedback.append(message)
+        threads.add(threading.current_thread())
+
+    board = client.generate(f"{RED} {GREEN}", on_feedback=take, timeout=60)
+    assert board.state == Storyboard.STATE_READY
+    assert [s.name for s in board.steps] == [RED, GREEN]
+    assert threads == {threading.current_thread()}
+    assert feedback[-1].phase > feedback[0].phase
+    assert {f.step[0].name for f in feedback if f.step} == {RED, GREEN}
+    board = client.generate(BLUE, scene(size=(96, 32)), timeout=60)
+    assert decode(board.steps[0].goal_image).pixels.shape == (32, 96, 3)
+    assert client.generate(RED, text_only=True).steps[0].image_status == StoryboardStep.IMAGE_UNVERIFIED
+    assert until(lambda: client.storyboard() and client.storyboard().state == Storyboard.STATE_READY)
 
 
-@pytest.fixture
-def both(monkeypatch):
-    """Takes a task's two feedback messages however late they are, and waits for no third."""
-    seen = []
+def test_a_task_goes_from_goal_to_goal_as_the_scene_changes(client, robot):
+    task = client.execute(f"{RED} {GREEN}", timeout=60)
+    first = client.wait_for_subgoal(60)
+    assert (first.index, first.num_steps, first.instruction) == (0, 2, RED)
+    assert client.goal_image.shape == (48, 64, 3)
+    assert near(client.goal_image, RED)
+    until(lambda: task.feedback is not None and task.feedback.progress.num_steps == 2)
+    with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
+        task.result(0.2)
+    with pytest.raises(TimeoutError, match=r"no new active sub-goal within 0\.1 s"):
+        client.wait_for_subgoal(0.1, after=first)
+    robot.colour = RED
+    second = client.wait_for_subgoal(60, after=first)
+    assert second.index == 1
+    assert near(client.goal_image, GREEN)
+    robot.colour = GREEN
+    board = task.result(60).storyboard
+    assert board.state == Storyboard.STATE_SUCCEEDED
+    until(lambda: not client.subgoal().active)
+    assert client.goal_image is None
+    until(lambda: client.storyboard().state == Storyboard.STATE_SUCCEEDED)
 
-    def take(feedback):
-        seen.append((feedback.step[0].name, threading.current_thread()))
-        if len(seen) == 2:
-            monkeypatch.setattr("goalreel_ros.client.task.LATE_SECONDS", 0.0)
 
-    take.seen = seen
-    return take
+def test_pause_resume_override_and_cancel(client):
+    task = client.execute(f"{RED} {GREEN} {BLUE}")
+    client.wait_for_subgoal(60)
+    client.pause("a hand is in the way")
+    until(lambda: not client.subgoal().active)
+    assert client.goal_image is None
+    client.resume()
+    first = client.wait_for_subgoal(60)
+    assert first.index == 0
+    client.set_active_step(2)
+    assert client.wait_for_subgoal(60, after=first).index == 2
+    with pytest.raises(GoalreelError, match="INVALID_REQUEST"):
+        client.set_active_step(7)
+    client.set_active_step(0)
+    revision = until(lambda: (g := client.subgoal()).index == 0 and g).revision
+    client.replan("try again")
+    until(lambda: client.subgoal().active and client.subgoal().revision > revision)
+    client.cancel("mind the cat")
+    with pytest.raises(GoalreelError, match="mind the cat") as canceled:
+        task.result(60)
+    assert canceled.value.code is ErrorCode.CANCELED
+    assert canceled.value.result.storyboard.state == Storyboard.STATE_CANCELED
+    commands = client.pause, client.resume, client.replan, client.cancel, partial(client.set_active_step, 0)
+    for command in commands:
+        with pytest.raises(GoalreelError, match="NO_TASK"):
+            command()
 
 
-@pytest.mark.process
+def test_which_model_is_waited_for_is_known_to_the_client(client, scripted):
+    with scripted.editor.gate.shut():
+        task = client.execute(RED)
+        says = r"rendering the goal image; waiting for the editor \(server:http://.*\) for \d+ s"
+        until(lambda: client.progress() and re.fullmatch(says, client.progress().message))
+        task.cancel(60)  # at once, for nobody waits for the editor any more
+
+
+def test_the_newest_task_wins_and_a_handle_cancels_its_own(client):
+    """A task that is sent as soon as another was accepted never ends for that one's sake."""
+    for _ in range(20):
+        old, new = client.execute(RED), client.execute(GREEN)
+        with pytest.raises(GoalreelError) as lost:
+            old.result(60)
+        assert lost.value.code is ErrorCode.PREEMPTED
+        assert not new.done
+        new.cancel(60)
+        with pytest.raises(GoalreelError, match="CANCELED"):
+            new.result()
+
+
+def test_what_is_refused_says_why_in_one_line(client):
+    with pytest.raises(ValueError, match="'task'"):  # which never reaches the wire
+        client.generate(7)
+    with pytest.raises(ValueError, match="'max_steps'"):
+        client.execute(RED, max_steps=2**31)
+    with pytest.raises(GoalreelError, match="INVALID_REQUEST"):
+        client.generate(" ")
+    with pytest.raises(GoalreelError, match="PLANNER_FAILED") as failed:
+        client.generate("nonsense")
+    assert "\n" not in str(failed.value)
+    with pytest.raises(GoalreelError, match="TIMEOUT"):
+        client.execute(RED, timeout=0.5).result(60)
+    shown = CliRunner().invoke(app, ["nonsense", "--only-generate"])
+    assert shown.exit_code == 1
+    assert "PLANNER_FAILED: " in shown.output
+    assert "Traceback" not in shown.output
+
+
+def test_a_callback_that_raises_cancels_the_task(client):
+    def stop(feedback):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        client.generate(RED, on_feedback=stop)
+    assert len(client.generate(RED).steps) == 1
+
+
+def test_it_works_inside_another_nodes_callback(client):
+    """A single-threaded executor: a client that relied on it would wait for ever."""
+    answers = []
+    with rclpy.init():
+        node = rclpy.create_node("caller", namespace="/")
+        own = GoalreelClient(node, timeout=60)
+
+        def ask(_):
+            answers.append(own.generate(RED, timeout=60).steps)
+
+        node.create_subscription(String, "ask", ask, 1)
+        asking = node.create_publisher(String, "ask", 1)
+        end = time.monotonic() + 60
+        while not answers and time.monotonic() < end:
+            asking.publish(String(data="now"))
+            rclpy.spin_once(node, timeout_sec=0.1)
+        own.close()
+        own.close()
+        node.destroy_node()
+    assert len(answers[0]) == 1
+
+
+def test_a_blocking_call_in_its_own_thread_is_refused(client):
+    caught = []
+
+    def on_storyboard(_):
+        try:
+            client.pause()
+        except RuntimeError as e:
+            caught.append(str(e))
+
+    node = client._background.node
+    heard = client._background.run(
+        lambda: node.create_subscription(Storyboard, "goalreel/storyboard", on_storyboard, LATCHED)
+    )
+    client.generate(RED)
+    assert "would wait for itself" in until(lambda: caught)[0]
+    client._background.run(lambda: node.destroy_subscription(heard))
+
+
+@pytest.mark.parametrize("when", ["before the node answers", "in a terminal"])
+def test_ctrl_c_cancels_the_task(client, monkeypatch, when):
+    name = "_wait_for_answer" if when.startswith("before") else "result"
+    waits, real = iter([KeyboardInterrupt]), getattr(TaskHandle, name)
+
+    def interrupted(self, *arguments):
+        if name == "result":
+            client.wait_for_subgoal(60)
+        for wrong in waits:
+            raise wrong
+        return real(self, *arguments)
+
+    monkeypatch.setattr(TaskHandle, name, interrupted)
+    if name == "result":
+        shown = CliRunner().invoke(app, [BLUE])
+        assert (shown.exit_code, shown.output.splitlines()[-1]) == (130, "canceled")
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            client.execute(BLUE)
+    until(lambda: (b := client.storyboard()).task == BLUE and b.state == Storyboard.STATE_CANCELED)
+
+
 def test_lifecycle_moves_the_node_and_says_where_it_is(client):
-    client.wait_until_active(60)
     client.lifecycle.deactivate()
     assert client.lifecycle.state == "inactive"
     with pytest.raises(TimeoutError, match=r"goalreel is inactive, not active, after 0\.3 s"):
         client.wait_until_active(0.3)
-    with pytest.raises(GoalreelError, match="refused the task") as refused:
-        client.execute("sort the blocks")
+    with pytest.raises(GoalreelError) as refused:
+        client.execute(RED).result(60)
     assert refused.value.code is ErrorCode.NOT_ACTIVE
     with pytest.raises(GoalreelError, match="did not deactivate: it is inactive"):
         client.lifecycle.deactivate()
+    client.lifecycle.cleanup()
+    assert client.lifecycle.state == "unconfigured"
+    client.lifecycle.configure()
+    client.lifecycle.activate()
+    client.wait_until_active(20)
+    assert client.generate(RED, timeout=60).state == Storyboard.STATE_READY
 
 
-@pytest.mark.process
-def test_a_node_that_was_killed_is_asked_again_when_it_is_back():
+# -- nodes that are odd, dead or not there
+
+
+class OddNode:
+    """Sends feedback on a storyboard after its result, and accepts to cancel a task that it goes on with."""
+
+    def __init__(self) -> None:
+        self.beside = BackgroundNode("odd", args=[])
+        node = self.beside.node
+        self._end: Future = Future(executor=self.beside._executor)
+        self._end.add_done_callback(lambda _: None)
+        self._servers = [
+            ActionServer(node, GenerateStoryboard, "odd/generate_storyboard", self._generate),
+            ActionServer(
+                node, ExecuteTask, "odd/execute_task", self._execute,
+                cancel_callback=lambda _: CancelResponse.ACCEPT,
+            ),
+        ]  # fmt: skip
+        self._progress = node.create_publisher(StoryboardProgress, "odd/progress", LATCHED)
+        self.beside.start()
+
+    def stop(self) -> None:
+        self._end.set_result(True)
+
+    def _generate(self, handle) -> GenerateStoryboard.Result:
+        for i in (1, 2):
+            late = GenerateStoryboard.Feedback(step_index=i)
+            threading.Timer(0.05 * i, handle.publish_feedback, [late]).start()
+        handle.succeed()
+        return GenerateStoryboard.Result()
+
+    async def _execute(self, handle) -> ExecuteTask.Result:
+        self._progress.publish(StoryboardProgress(message="waiting for the editor for 12 s"))
+        await self._end
+        handle.canceled()
+        return ExecuteTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
+
+
+@pytest.fixture
+def odd(ros_env):
+    odd = OddNode()
+    with GoalreelClient(server="odd", timeout=60, args=[]) as client:
+        yield odd, client
+    odd.beside.close()
+
+
+def test_feedback_that_the_result_overtakes_is_not_lost(odd, monkeypatch):
+    monkeypatch.setattr("goalreel_ros.client.task.LATE_SECONDS", 60.0)
+    steps = []
+
+    def take(message: GenerateStoryboard.Feedback) -> None:
+        steps.append(message.step_index)
+        if len(steps) == 2:
+            monkeypatch.setattr("goalreel_ros.client.task.LATE_SECONDS", 0.0)
+
+    odd[1].generate(RED, on_feedback=take)
+    assert steps == [1, 2]
+
+
+def test_cancelling_that_takes_too_long_says_whether_the_node_heard_and_what_it_waits_for(odd):
+    node, client = odd
+    task = client.execute(RED)
+    until(client.progress)
+    says = (
+        "acknowledged, but the task did not stop within 1 s; the node says: waiting for the editor for 12 s"
+    )
+
+    def heard() -> bool:
+        with pytest.raises(TimeoutError) as late:
+            task.cancel(1)
+        return str(late.value) == says  # a busy node may take longer to acknowledge
+
+    until(heard)
+    node.stop()
+    with pytest.raises(GoalreelError, match="CANCELED"):
+        task.result(60)
+
+
+def test_a_node_that_was_killed_is_asked_again_when_it_is_back(ros_env):
     """Until DDS forgets the dead one, what is asked goes to it."""
-    names = ("--ros-args", "-r", "__ns:=/again")
+    life = {"ready": "unconfigured; ", "autostart": False}
     with GoalreelClient(server="/again/goalreel", timeout=120) as client, ThreadPoolExecutor(1) as pool:
-        with other(NODE, *names) as first:
+        with start("-r", "__ns:=/again", **life) as first:
             client.lifecycle.configure()
             first.process.kill()
             first.process.wait()
         service = client._call._clients["change_state"]
         asking = pool.submit(client.lifecycle.configure)
         until(lambda: service._pending_requests or not service.service_is_ready())
-        with other(NODE, *names):
+        with start("-r", "__ns:=/again", **life):
             asking.result(120)
             client.lifecycle.wait_for("inactive", 60)
 
@@ -130,133 +369,29 @@ def test_a_transition_whose_answer_is_lost_is_requested_again_only_where_it_was_
     assert node.asked == len(answers)
 
 
-def test_a_transition_that_nobody_answers_says_how_long_it_was_asked_for(monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.lifecycle.TRANSITION_TIMEOUT", -1.0)
-    with pytest.raises(TimeoutError, match=r"did not configure within 0 s: .* did not answer within 5 s"):
-        Lifecycle(Deaf(["unconfigured"], None), 0.0).configure()
-
-
-@pytest.mark.process
-def test_no_node_is_a_timeout_that_says_so():
+def test_what_nobody_answers_is_a_timeout_that_says_so(monkeypatch):
     with GoalreelClient(server="nobody", timeout=0.3) as client:
         with pytest.raises(
             TimeoutError, match=r"nobody is not there, .* after 0\.3 s: no node offers nobody/get_state"
         ):
             client.wait_until_active(0.3)
         with pytest.raises(TimeoutError, match=r"no node nobody takes tasks within 0\.3 s"):
-            client.generate("sort the blocks")
+            client.generate(RED)
         with pytest.raises(TimeoutError, match=r"no node offers .*nobody/pause within 0\.3 s"):
             client.pause()
-
-
-@pytest.mark.process
-def test_generate_reports_each_panel_in_the_callers_thread(client, both):
-    picture = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
-    board = client.generate("sort the blocks", picture, on_feedback=both)
-    assert board.state == Storyboard.STATE_READY
-    assert [name for name, _ in both.seen] == ["block 0", "block 1"]
-    assert {thread for _, thread in both.seen} == {threading.current_thread()}
-    from goalreel.image import Image
-
-    assert np.array_equal(Image.decode(bytes(board.source_image.data)).pixels, picture)
-    assert until(lambda: client.storyboard() and client.storyboard().state == Storyboard.STATE_READY)
-
-
-@pytest.mark.process
-def test_feedback_that_the_result_overtakes_is_not_lost(client, both):
-    client.generate("late", on_feedback=both)
-    assert [name for name, _ in both.seen] == ["block 0", "block 1"]
-
-
-@pytest.mark.process
-def test_fields_of_the_wrong_type_never_reach_the_wire(client):
-    with pytest.raises(ValueError, match="'task'"):
-        client.generate(7)
-    with pytest.raises(ValueError, match="'max_steps'"):
-        client.execute("sort the blocks", max_steps=2**31)
-    assert len(client.generate("sort the blocks").steps) == 2
-
-
-@pytest.mark.process
-def test_waiting_can_time_out_and_cancelling_ends_the_task(client):
-    task = client.execute("slow")
-    with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
-        task.result(0.2)
-    with pytest.raises(TimeoutError, match=r"no active sub-goal within 0\.1 s"):
-        client.wait_for_subgoal(0.1)
-    task.cancel()
-    with pytest.raises(GoalreelError, match="CANCELED") as canceled:
-        task.result(60)
-    assert canceled.value.code is ErrorCode.CANCELED
-
-
-@pytest.mark.process
-def test_cancelling_that_takes_too_long_says_whether_the_node_heard_and_what_it_waits_for(client):
-    task = client.execute("stuck")
-    until(client.progress)
-    says = (
-        "acknowledged, but the task did not stop within 1 s; the node says: waiting for the editor for 12 s"
-    )
-
-    def heard() -> bool:
-        with pytest.raises(TimeoutError) as late:
-            task.cancel(1)
-        return str(late.value) == says  # a busy node may take longer to acknowledge
-
-    until(heard)
-    client.set_active_step(1)
-    with pytest.raises(GoalreelError, match="CANCELED"):
-        task.result(60)
-
-
-@pytest.mark.process
-def test_it_works_inside_another_nodes_callback(client):
-    """A single-threaded executor: a client that relied on it would wait for ever."""
-    answers = []
-    with rclpy.init():
-        node = rclpy.create_node("caller", namespace="/")
-        own = GoalreelClient(node, timeout=60)
-
-        def ask(_):
-            answers.append(own.generate("sort the blocks", timeout=60).steps)
-
-        node.create_subscription(String, "ask", ask, 1)
-        asking = node.create_publisher(String, "ask", 1)
-        end = time.monotonic() + 60
-        while not answers and time.monotonic() < end:
-            asking.publish(String(data="now"))
-            rclpy.spin_once(node, timeout_sec=0.1)
-        own.close()
-        own.close()
-        node.destroy_node()
-    assert len(answers[0]) == 2
-
-
-@pytest.mark.process
-def test_a_blocking_call_in_its_own_thread_is_refused(client):
-    caught = []
-
-    def on_storyboard(_):
-        try:
-            client.pause()
-        except RuntimeError as e:
-            caught.append(str(e))
-
-    from goalreel_ros.qos import LATCHED
-
-    client._background.node.create_subscription(Storyboard, "goalreel/storyboard", on_storyboard, LATCHED)
-    client.generate("sort the blocks")
-    assert "would wait for itself" in until(lambda: caught)[0]
+    monkeypatch.setattr("goalreel_ros.client.lifecycle.TRANSITION_TIMEOUT", -1.0)
+    with pytest.raises(TimeoutError, match=r"did not configure within 0 s: .* did not answer within 5 s"):
+        Lifecycle(Deaf(["unconfigured"], None), 0.0).configure()
 
 
 def test_closing_wakes_a_spin_that_was_about_to_wait():
-    beside, about, closing = BackgroundNode("beside", args=[]), threading.Event(), threading.Event()
+    beside, about, closing_now = BackgroundNode("beside", args=[]), threading.Event(), threading.Event()
     nodes = beside._executor.get_nodes
 
     def slowly():
         found = nodes()
         about.set()
-        closing.wait(60)
+        closing_now.wait(60)
         return found
 
     beside._executor.get_nodes = slowly  # rclpy's first step towards waiting
@@ -265,95 +400,21 @@ def test_closing_wakes_a_spin_that_was_about_to_wait():
     end = threading.Thread(target=beside.close, daemon=True)
     end.start()
     time.sleep(0.5)
-    closing.set()
+    closing_now.set()
     end.join(60)
     assert not end.is_alive()
 
 
-def command_line(*args):
-    return subprocess.Popen(
-        [sys.executable, "-m", "goalreel_ros.client", *args],
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, **ENV, "COLUMNS": "99"},
-    )  # fmt: skip
-
-
-@pytest.mark.process
-def test_the_command_line_fails_in_one_line(client):
-    shown, _ = (process := command_line("fail", "--only-generate")).communicate(timeout=60)
-    assert process.returncode == 1
-    assert "PLANNER_FAILED: no plan" in shown
-    assert "Traceback" not in shown
-
-
-@pytest.mark.process
-def test_ctrl_c_before_the_node_answers_cancels_the_task_too(client, monkeypatch):
-    waits = iter([KeyboardInterrupt])
-    answered = TaskHandle._wait_for_answer
-
-    def interrupted(self, timeout):
-        for wrong in waits:
-            raise wrong
-        return answered(self, timeout)
-
-    monkeypatch.setattr(TaskHandle, "_wait_for_answer", interrupted)
-    before = until(client.subgoal)
-    with pytest.raises(KeyboardInterrupt):
-        client.execute("slow")
-    until(lambda: client.subgoal() is not before)  # sent when the node has stopped
-    assert client.storyboard().task == "slow"
-
-
-@pytest.mark.process
-def test_ctrl_c_cancels_the_task(client):
-    before = client.storyboard()
-    process = command_line("slow")
-    until(lambda: client.storyboard() is not before and client.storyboard().task == "slow", 60)
-    process.send_signal(signal.SIGINT)
-    shown, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, shown
-    assert "canceled" in shown
-    assert "Traceback" not in shown
-    until(lambda: client.subgoal() is not None and not client.subgoal().active)
-
-
-@pytest.mark.process
-def test_a_callback_that_raises_cancels_the_task(client):
-    def stop(feedback):
-        raise KeyError("enough")
-
-    with pytest.raises(KeyError, match="enough"):
-        client.generate("sort the blocks", on_feedback=stop)
-    assert len(client.generate("sort the blocks").steps) == 2
-
-
 def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(monkeypatch):
-    beside, free = BackgroundNode("beside", args=[]), threading.Event()
-    beside.start()
-    try:
+    free = threading.Event()
+    with closing(BackgroundNode("beside", args=[])) as beside:
+        beside.start()
         assert beside.run(lambda: 7) == 7
         monkeypatch.setattr("goalreel_ros.spin.CALL_TIMEOUT", 0.05)
         beside._executor.create_task(free.wait)
         with pytest.raises(TimeoutError, match=r"the executor of beside_.* is busy"):
             beside.run(lambda: 7)
         monkeypatch.undo()
-    finally:
         free.set()
-        beside.close()
     with pytest.raises(TimeoutError, match="has ended"):
         beside.run(lambda: 7)
-
-
-@pytest.mark.process
-def test_a_node_that_dies_ends_the_wait():
-    with (
-        other(NODE, "--ros-args", "-r", "__ns:=/doomed") as doomed,
-        GoalreelClient(server="/doomed/goalreel", timeout=60) as client,
-    ):
-        client.lifecycle.configure()
-        client.lifecycle.activate()
-        client.wait_until_active(60)
-        task = client.execute("slow")
-        doomed.stop(signal.SIGTERM)
-        with pytest.raises(GoalreelError, match=r"the node /doomed/goalreel is gone"):
-            task.result(30)

@@ -1,11 +1,16 @@
-"""The launch files: ROS's launch is no wheel, so they are read; what they name must be real."""
+"""The launch files: what they name must be real. They run where `ros2 launch` and a workspace are at hand."""
 
 import ast
 import os
 import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,11 +24,13 @@ from rclpy.node import Node
 from support.pages import commands
 from support.places import ROOT
 from support.ros import ENV
+from support.wait import until
 from typer.main import get_command
 
 import goalreel_ros
 from goalreel.cli.main import app
 from goalreel_ros import parameters
+from goalreel_ros.client import GoalreelClient
 
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 PARAMETERS = ROOT / "launch" / "goalreel.yaml"
@@ -49,23 +56,30 @@ def named(file: Path) -> set[str]:
 
 @pytest.mark.process
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_every_argument_is_described_and_has_a_default(file):
+def test_a_launch_file_declares_what_it_reads_and_names_what_is_there(file):
     compile(file.read_text(), file, "exec")
-    found = list(calls(file, "DeclareLaunchArgument"))
-    assert found
-    for call, keywords in found:
+    declared = list(calls(file, "DeclareLaunchArgument"))
+    assert declared
+    for call, keywords in declared:
         assert {"default_value", "description"} <= keywords.keys(), call.args[0].value
         choices = keywords.get("choices")
         if isinstance(choices, ast.List):
             assert keywords["default_value"].value in [c.value for c in choices.elts]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_every_argument_read_is_declared_and_every_one_declared_is_read(file):
+    nodes = list(ast.walk(ast.parse(file.read_text())))
     by_name = {"preset", "planner", "editor", "critic", "autostart", "use_sim_time"}
-    by_name &= {c.value for c in ast.walk(ast.parse(file.read_text())) if isinstance(c, ast.Constant)}
+    by_name &= {c.value for c in nodes if isinstance(c, ast.Constant)}
     assert named(file) <= arguments(file) <= named(file) | by_name
+    ours = {e.name for e in entry_points(group="console_scripts") if e.value.startswith("goalreel_ros.")}
+    started = [k for _, k in calls(file, "Node", "LifecycleNode")]
+    assert started
+    for keywords in started:
+        if keywords["package"].value == "goalreel_ros":
+            assert keywords["executable"].value in ours
+        else:
+            assert keywords["package"].value == keywords["executable"].value == "rviz2"
+    for node in nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            assert (file.parent / node.right.value).is_file(), node.right.value
 
 
 def test_the_commands_of_the_page_are_understood():
@@ -83,33 +97,12 @@ def test_the_commands_of_the_page_are_understood():
         assert {"camera", "preset"} <= given <= arguments(ROOT / "launch" / "goalreel.launch.py")
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_every_executable_exists(file):
-    ours = {e.name for e in entry_points(group="console_scripts") if e.value.startswith("goalreel_ros.")}
-    started = [k for _, k in calls(file, "Node", "LifecycleNode")]
-    assert started
-    for keywords in started:
-        if keywords["package"].value == "goalreel_ros":
-            assert keywords["executable"].value in ours
-        else:
-            assert keywords["package"].value == keywords["executable"].value == "rviz2"
-
-
 def test_every_executable_leads_to_a_function():
     setup = (ROOT / "ros_pkg" / "goalreel_ros" / "setup.py").read_text(encoding="utf-8")
     scripts = dict(re.findall(r'"(\w+) = ([\w.:]+)"', setup))
     assert {"goalreel_node", "goalreel_ros_record", "goalreel_ros_rerun", "goalreel_ros_zmq"} <= set(scripts)
     for module, _, name in (target.partition(":") for target in scripts.values()):
         assert callable(getattr(import_module(module), name))
-
-
-@pytest.mark.process
-def test_what_a_launch_file_names_lies_beside_it():
-    for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-                assert (file.parent / node.right.value).is_file(), node.right.value
 
 
 @pytest.mark.process
@@ -190,3 +183,66 @@ def test_the_launched_tabletop_passes_declared_arguments_on():
     assert {p.elts[0].value for p in pairs} | {"planner", "editor", "critic"} <= arguments(
         ROOT / "launch" / "goalreel.launch.py"
     )
+
+
+def _missing() -> str:
+    """Say why they cannot run here, or nothing."""
+    if shutil.which("ros2") is None:
+        return "needs ros2 launch, which is no wheel: source a ROS 2 installation"
+    found = subprocess.run(["ros2", "pkg", "prefix", "goalreel_ros"], capture_output=True)
+    return "needs goalreel_ros in a sourced workspace: scripts/colcon_packages.sh" if found.returncode else ""
+
+
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.skipif(bool(why := _missing()), reason=why)]
+
+
+@contextmanager
+def launched(file: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """`ros2 launch` of one of our files, and what it has said so far."""
+    process = subprocess.Popen(
+        ["ros2", "launch", "goalreel_ros", file, *arguments],
+        env=os.environ | ENV,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True)
+    reader.start()
+    try:
+        yield process, lines
+    finally:
+        if process.poll() is None:  # a failed test: launch, not a kill, ends the nodes
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+        reader.join(10)
+
+
+def _ends_cleanly(process: subprocess.Popen[str], lines: list[str]) -> None:
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0, "".join(lines)
+    assert not re.search("Traceback|process has died", "".join(lines)), "".join(lines)
+
+
+def test_the_node_starts_with_the_models_that_are_named_and_ends_on_ctrl_c():
+    with launched("goalreel.launch.py", "namespace:=robot1", "preset:=server", "autostart:=false") as (
+        process,
+        lines,
+    ):
+        with GoalreelClient(server="/robot1/goalreel", timeout=60, args=[]) as client:
+            client.lifecycle.configure()
+        _ends_cleanly(process, lines)
+
+
+def test_the_tabletop_carries_its_task_out():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with launched("tabletop.launch.py", "namespace:=robot2", f"port:={port}") as (process, lines):
+        until(lambda: re.search(r"ready: (['\"])(.+)\1, models at", "".join(lines)), 60)
+        instruction = re.search(r"ready: (['\"])(.+)\1, models at", "".join(lines))[2]
+        with GoalreelClient(server="/robot2/goalreel", timeout=60, args=[]) as client:
+            client.wait_until_active(60)
+            task = client.execute(instruction)
+            assert client.wait_for_subgoal(60).active
+            task.result(300)
+        _ends_cleanly(process, lines)

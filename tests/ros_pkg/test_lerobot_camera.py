@@ -1,14 +1,9 @@
 """The plugin `lerobot_camera_goalreel`, in lerobot as it is, against a publisher in another process."""
 
 import importlib.metadata
-import json
-import os
-import signal
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,8 +65,9 @@ def show(publisher, word: str) -> None:
     until(lambda: publisher.lines.count(f"shown {word}") > before)
 
 
-@pytest.fixture
-def camera(publisher):
+@pytest.fixture(scope="module")
+def camera(shared):
+    show(shared, "red")
     with camera_of(**PATIENT) as camera:
         yield camera
 
@@ -168,21 +164,15 @@ def test_no_goal_is_black_and_a_new_goal_is_shown(camera, publisher):
 
 
 @pytest.mark.process
-def test_an_unchanged_goal_is_a_new_frame_fps_times_a_second(publisher):
-    with camera_of(**PATIENT, fps=20) as camera:
-        camera.async_read(timeout_ms=20_000)
+def test_a_new_goal_is_a_new_frame_at_once_and_an_unchanged_one_fps_times_a_second(publisher):
+    with camera_of(**PATIENT, fps=20, color_mode="bgr") as camera:
+        assert colour(camera.async_read(timeout_ms=20_000)) == "blue", "red in BGR"
         began = time.monotonic()
         for _ in range(10):
             camera.async_read(timeout_ms=20_000)
         assert time.monotonic() - began > 0.4
-
-
-@pytest.mark.process
-def test_a_new_goal_is_a_new_frame_at_once(publisher):
-    camera = camera_of(**PATIENT)
-    camera.fps = 1e-9  # an unchanged one is none for years
-    with camera:
-        assert colour(camera.async_read(timeout_ms=20_000)) == "red"
+        camera.fps = 1e-9  # an unchanged one is none for years
+        camera.async_read(timeout_ms=20_000)
         with pytest.raises(TimeoutError, match=r"after 10 ms\. Publisher there: True"):
             camera.async_read(timeout_ms=10)
         show(publisher, "green")
@@ -226,66 +216,6 @@ def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publishe
             until(lambda: not gone() and colour(camera.read_latest()) == "green")
 
 
-@pytest.fixture
-def own_signals():
-    """lerobot's rollout takes them and keeps them."""
-    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    before = {name: signal.getsignal(name) for name in names}
-    yield
-    for name, handler in before.items():
-        signal.signal(name, handler)
-
-
-@pytest.mark.process
-@pytest.mark.long
-def test_lerobot_rollout_reads_the_live_goal(publisher, own_signals, tmp_path, monkeypatch):
-    """lerobot's command line runs in this process: another one would import it anew."""
-    from lerobot.scripts import lerobot_rollout
-    from support.act_policy import save_act
-
-    show(publisher, "red")
-    log = tmp_path / "log.jsonl"
-    monkeypatch.syspath_prepend(SUPPORT)
-    monkeypatch.setattr(sys, "argv", [
-        "lerobot-rollout", "--robot.discover_packages_path=still_robot", "--robot.type=still",
-        f"--robot.log={log}",
-        "--robot.cameras={subgoal: {type: goalreel, width: 64, height: 48, timeout_s: 60, warmup_s: 20}}",
-        f"--policy.path={save_act(tmp_path / 'policy')}", "--fps=10", "--play_sounds=false",
-        "--return_to_initial_position=false",
-    ])  # fmt: skip
-    monkeypatch.setattr(lerobot_rollout, "init_logging", lambda: None)  # it would take pytest's handlers away
-
-    def lines() -> list[dict]:
-        whole = log.read_text().rpartition("\n")[0] if log.exists() else ""
-        return [json.loads(line) for line in whole.splitlines()]
-
-    def shown(line: dict) -> str:
-        return colour(np.array(line["shown"]["subgoal"]))
-
-    over = threading.Event()
-
-    def person() -> None:
-        """Has another goal come, and ends the rollout once it is seen."""
-        try:
-            until(lambda: over.is_set() or len(lines()) > 5, 120)
-            show(publisher, "green")
-            until(lambda: over.is_set() or shown(lines()[-1]) == "green")
-        finally:
-            if not over.is_set():
-                os.kill(os.getpid(), signal.SIGINT)
-
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(person)
-        try:
-            lerobot_rollout.main()
-        finally:
-            over.set()
-    assert done.result() is None
-    first, *_, last = lines()
-    assert (shown(first), shown(last)) == ("red", "green")
-    assert not np.allclose(first["action"], last["action"], atol=1e-4)
-
-
 @pytest.mark.process
 def test_without_a_publisher_connect_fails_and_leaves_nothing_behind():
     camera = camera_of(**SIZE, topic="/nobody", timeout_s=0.2)
@@ -311,9 +241,3 @@ def test_other_shapes_get_borders_and_are_never_stretched(camera, publisher):
     picture = camera.read_latest()
     assert colour(picture[:8]) == colour(picture[40:]) == "black"
     assert colour(picture[9:39]) == "red"
-
-
-@pytest.mark.process
-def test_bgr_is_bgr(publisher):
-    with camera_of(**PATIENT, color_mode="bgr") as camera:
-        assert colour(camera.read()) == "blue"

@@ -149,7 +149,7 @@ def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_th
         with pytest.raises(NodeGoneError):
             ask()
     robot.stop_filming()
-    with start(url=served[1]):
+    with start(url=served[1]) as successor:
         shown: list[str] = []
         until(lambda: shown.append(shows(camera)) or "black" in shown)
         assert "goal" not in shown, "there is no camera frame, and the goal is the dead node's"
@@ -161,7 +161,10 @@ def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_th
         again = client.execute(GREEN)
         assert client.wait_for_subgoal(60).instruction == GREEN
         assert not again.done
-        again.cancel(60)
+        assert successor.stop(signal.SIGINT) == 0
+        assert not [line for line in successor.lines if "Traceback" in line or "ERROR" in line]
+        with pytest.raises(GoalreelError):
+            again.result(60)
 
 
 # -- by the heartbeat

@@ -75,20 +75,15 @@ def test_options_become_remappings_and_the_node_is_active(watcher, models):
 
 
 @pytest.mark.process
-def test_what_follows_two_dashes_wins(watcher, models):
-    with running(
-        *models, "--camera", "/wrist", "--", "-r", "image:=/zed/rgb", "-p", "image_transport:=compressed"
-    ):
-        listens(watcher, "/", {"/zed/rgb/compressed", "/wrist/camera_info"})
-
-
-@pytest.mark.process
-def test_without_autostart_it_waits_for_its_manager(models):
-    with running(*models, "--no-autostart") as process, GoalreelClient(timeout=60) as client:
+def test_without_autostart_it_waits_for_its_manager_and_what_follows_two_dashes_wins(watcher, models):
+    words = ("--no-autostart", "--camera", "/wrist", "--", "-r", "image:=/zed/rgb")
+    transport = ("-p", "image_transport:=compressed")
+    with running(*models, *words, *transport) as process, GoalreelClient(timeout=60) as client:
         until(lambda: any("unconfigured; " in line for line in process.lines))
         assert client.lifecycle.state == "unconfigured"
         assert fails("node", "--health") == "goalreel: /goalreel is unconfigured, not active: see its log"
         client.lifecycle.configure()
+        listens(watcher, "/", {"/zed/rgb/compressed", "/wrist/camera_info"})
         client.lifecycle.activate()
         assert client.lifecycle.state == "active"
 

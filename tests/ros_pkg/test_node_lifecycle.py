@@ -1,10 +1,14 @@
 """The node's life: transitions, restarts, names, simulated time, its end; each test with its own process."""
 
 import signal
+from contextlib import ExitStack
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import SetParameters
@@ -12,7 +16,8 @@ from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import String
 from support.ros import Other
-from support.ros_bench import BLUE, GREEN, RED, Gate, Robot, command, node
+from support.ros_bench import BLUE, GREEN, RED, Gate, Robot, command, node, rgb, seen
+from support.ros_bench import node as start
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
@@ -20,6 +25,7 @@ from goalreel.types import ROLE_OF_STAGE
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, StartExecuteTask
+from goalreel_ros.client import GoalreelClient
 from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process
@@ -179,22 +185,6 @@ def test_a_model_that_cannot_be_reached(served, robot):
             assert "\n" not in result.error_msg
 
 
-def test_a_node_that_is_killed_and_started_again(served, robot):
-    _, url = served
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-    with node(url=url) as process:
-        begin(robot, RED)
-        until(lambda: goals and goals[-1].active)
-        process.process.kill()
-        process.process.wait()
-    with node(url=url) as process:
-        until(lambda: not goals[-1].active)  # the new node's latched state reaches whoever listened before
-        begin(robot, GREEN)
-        until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
-        assert_clean_end(process, signal.SIGINT)
-        until(lambda: not goals[-1].active)
-
-
 def test_namespaces_remapping_compressed_images_and_another_frame(served):
     scripted, url = served
     robot = Robot("/arm/goalreel", args=["--ros-args", "-r", "__ns:=/arm"], image="/cam/color/image_raw")
@@ -246,3 +236,52 @@ def test_a_signal_ends_it_cleanly_while_a_model_loads():
     process = Other(*command(module=("support.slow_node",)))
     until(lambda: any("loading the planner" in line for line in process.lines), 60)
     assert_clean_end(process, signal.SIGTERM)
+
+
+NAMES = {f"/{side}/goalreel: {part}" for side in ("left", "right") for part in ("camera", "models", "task")}
+"""Names of the statuses in /diagnostics: an aggregator merges those of one name."""
+
+
+@pytest.fixture
+def two(served):
+    """Left and right: a node, a camera and a client each."""
+    with ExitStack() as stack:
+        sides = []
+        for side in ("left", "right"):
+            namespace = ["--ros-args", "-r", f"__ns:=/{side}"]
+            node = stack.enter_context(start(*namespace[1:], url=served[1]))
+            robot = Robot(args=namespace)
+            stack.callback(robot.close)
+            robot.film()
+            client = stack.enter_context(GoalreelClient(timeout=60, args=namespace))
+            client.wait_until_active(60)
+            sides.append(SimpleNamespace(node=node, robot=robot, client=client))
+        yield sides
+
+
+def follows(side: SimpleNamespace, colour: str) -> bool:
+    """True if its policy is told of that colour, in words and in the picture."""
+    goal, picture = side.client.subgoal(), side.client.goal_image
+    if goal is None or not goal.active or goal.instruction != colour or picture is None:
+        return False
+    return bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)
+
+
+def test_two_robots_with_one_model_server(two):
+    left, right = two
+    reports = left.robot.listen(DiagnosticArray, "/diagnostics", 10)
+    task, other_task = left.client.execute(RED), right.client.execute(f"{GREEN}, {BLUE}")
+    until(lambda: follows(left, RED) and follows(right, GREEN))
+    right.robot.colour = GREEN
+    until(lambda: follows(right, BLUE))
+    assert follows(left, RED), "what one robot does is nothing to the other"
+    left.robot.colour = RED
+    assert len(task.result(60).storyboard.steps) == 1
+    assert follows(right, BLUE)
+    assert not other_task.done
+    assert not left.client.subgoal().active
+    until(lambda: {s.name for r in reports for s in r.status} == NAMES)
+    assert {s.hardware_id for r in reports for s in r.status} == {"/left/goalreel", "/right/goalreel"}
+    left.node.process.kill()
+    right.robot.colour = BLUE
+    assert len(other_task.result(60).storyboard.steps) == 2

@@ -8,6 +8,8 @@ import pytest
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
@@ -298,16 +300,6 @@ def test_the_operator_pauses_overrides_and_replans(robot, scripted):
     assert (status, result.error_code, result.replans) == (ABORTED, ErrorCode.STEP_FAILED, 1)
 
 
-def test_without_a_task_there_is_nothing_to_order(robot):
-    robot.call(Command, "cancel")
-    until(lambda: robot.call(Command, "pause").error_code == ErrorCode.NO_TASK)
-    for order in ("pause", "resume", "replan", "cancel"):
-        answer = robot.call(Command, order)
-        assert (answer.error_code, answer.error_msg) == (ErrorCode.NO_TASK, f"there is no task to {order}")
-    answer = robot.call(SetActiveStep, "set_active_step", status=StoryboardStep.STATUS_ACTIVE)
-    assert answer.error_code == ErrorCode.NO_TASK
-
-
 def test_the_services_that_stand_for_the_actions(robot):
     answer = robot.call(StartGenerateStoryboard, "start/generate_storyboard", task=GREEN)
     assert answer.error_code == ErrorCode.NONE
@@ -432,14 +424,6 @@ def test_nothing_was_logged_as_an_error(node):
     assert not [line for line in lines if "ERROR" in line or "FATAL" in line or "Traceback" in line]
 
 
-def test_an_operator_cancels_what_a_client_began(robot):
-    handle = robot.send(ExecuteTask, "execute_task", task=RED)
-    until(lambda: state(robot).task == RED and state(robot).state == Storyboard.STATE_EXECUTING)
-    assert robot.call(Command, "cancel", reason="mind the cat").error_code == ErrorCode.NONE
-    status, result = robot.result(handle)
-    assert (status, result.error_code, result.error_msg) == (ABORTED, ErrorCode.CANCELED, "mind the cat")
-
-
 def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
     status, result = robot.result(
         robot.send(GenerateStoryboard, "generate_storyboard", task=f"never {RED}", max_attempts=2)
@@ -450,3 +434,52 @@ def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
     assert step.critic.verdict == CriticVerdict.REJECTED
     assert step.critic.refined_prompt == f"carefully paint {RED}"
     assert step.goal_image.data
+
+
+@pytest.mark.parametrize("phase", ["planner", "tracking"])
+def test_deactivating_ends_the_task_and_tells_the_policy(robot, scripted, phase):
+    goals, task = robot.listen(SubGoal, "goalreel/subgoal"), f"{RED}, {phase}"
+    if phase == "tracking":
+        handle = robot.send(ExecuteTask, "execute_task", task=task)
+        until(lambda: goals and goals[-1].active)
+        assert robot.change("deactivate")
+    else:
+        gate = getattr(scripted, phase).gate
+        with gate.shut():
+            calls = gate.calls
+            handle = robot.send(ExecuteTask, "execute_task", task=task)
+            until(lambda: gate.calls > calls)
+            assert robot.change("deactivate")
+    status, result = robot.result(handle)
+    assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
+    until(lambda: goals and goals[-1].task == task and not goals[-1].active)
+    assert robot.change("activate")
+    status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=GREEN))
+    assert (status, result.error_msg) == (SUCCEEDED, "")
+
+
+def test_parameters_while_it_runs(robot):
+    names = ["gate", "preset", "max_replans", "on_model_failure"]
+    described = robot.call(DescribeParameters, "describe_parameters", names=names).descriptors
+    assert described[0].floating_point_range[0].to_value == 1.0
+    assert ["fixed" in d.additional_constraints for d in described] == [False, True, False, False]
+
+    def refused(name: str, value: object) -> str:
+        parameter = Parameter(name, value=value).to_parameter_msg()
+        [result] = robot.call(SetParameters, "set_parameters", parameters=[parameter]).results
+        return "" if result.successful else result.reason
+
+    assert "gate" in refused("gate", 2.0)
+    assert "preset is fixed once the node is configured: clean it up first" in refused("preset", "klein")
+    assert refused("preset", "server") == ""  # as it is
+    assert "max_replans" in refused("max_replans", -1)
+    assert "'text_only' or 'fail'" in refused("on_model_failure", "weep")
+    assert refused("on_unverified", "fail") == ""
+    task = f"never {RED}"
+    status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=task))
+    assert (status, result.error_code) == (ABORTED, ErrorCode.ATTEMPTS_EXHAUSTED)
+    assert refused("contact_sheet_width", 640) == ""
+    sheets = robot.listen(RawImage, "goalreel/storyboard/image")
+    robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
+    until(lambda: sheets and sheets[-1].width == 640)
+    assert refused("on_unverified", "publish") == refused("contact_sheet_width", 1280) == ""

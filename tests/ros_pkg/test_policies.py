@@ -1,23 +1,44 @@
-"""The pages on policies: every code block runs, against the real node; and a real ACT policy follows it."""
+"""Policies that follow the node: each code block of the pages, the example, lerobot's rollout, its camera.
 
+They share a real node, and the import of lerobot, which takes seconds.
+"""
+
+import importlib.util
+import json
 import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
+import threading
 import tomllib
-from types import ModuleType, SimpleNamespace
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from types import ModuleType
 
+import cv2
 import numpy as np
 import pytest
+import rclpy
 import yaml
 from py_trees.common import Status
 from support.pages import blocks
-from support.places import ROOT
-from support.ros import ENV, Other, other
-from support.ros_bench import GREEN, RED, rgb, seen
+from support.places import ROOT, SUPPORT
+from support.recordings import make_dataset, moving_square, storyboard
+from support.ros import Other
+from support.ros_bench import GREEN, RED, Robot, painted, rgb, seen
+from support.ros_bench import node as start
 from support.wait import until
+from typer.main import get_command
+
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
+from goalreel.image import Image
+from goalreel_ros import zmq
+from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.guard import GuardNode
 
 PAGES = [
     f"docs/how-to/{name}.md"
@@ -71,21 +92,6 @@ def test_the_client_example(client, robot, capsys):
     assert capsys.readouterr().out == "done, re-planned 0 times\n"
 
 
-@pytest.mark.process
-def test_the_client_in_the_terminal(client, robot):
-    _, *arguments = shlex.split(block("goalreel_ros.client 'put").replace(TASK, RED))
-    process = subprocess.Popen(
-        [sys.executable, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, **ENV},
-    )  # fmt: skip
-    until(lambda: client.subgoal() is not None and client.subgoal().active, 60)
-    robot.colour = RED
-    shown, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, shown
-    assert f"{RED}: succeeded" in shown
-    assert "completed" in shown
-
-
 def test_what_is_to_be_installed_is_what_is_tested():
     pip, install, *names = shlex.split(block("pip install"))
     assert (pip, install) == ("pip", "install")
@@ -112,7 +118,6 @@ def read_by_lerobot(words, kind, monkeypatch):
 def test_the_recipes_command_lines(monkeypatch):
     import lerobot.policies.factory  # noqa: F401  (registers every policy)
     from lerobot.configs.train import TrainPipelineConfig
-    from typer.main import get_command
 
     from goalreel.cli.main import app
 
@@ -141,7 +146,6 @@ def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
 
 def test_goalreels_own_command_line(tmp_path):
     from support.act_policy import save_act
-    from typer.main import get_command
 
     from goalreel.cli.main import app
     from goalreel.streaming.rollout import NewestGoal, add_camera, read_options
@@ -178,44 +182,13 @@ def test_the_leaf_of_a_behaviour_tree(client, robot, monkeypatch):
     until(lambda: not client.subgoal().active)
 
 
-@pytest.mark.process
-def test_the_state_of_a_state_machine(monkeypatch):
-    """SMACH is on no package index for this Python: what the example takes of it is stood in for. (With that
-    of ros/executive_smach the example ran, in a StateMachine.)"""
-
-    class State:
-        def __init__(self, outcomes: list[str], input_keys: list[str], output_keys: list[str]) -> None:
-            self.keys = {*outcomes, *input_keys.copy(), *output_keys.copy()}
-            self.asked = False
-
-        def request_preempt(self) -> None:
-            self.asked = True
-
-    smach = ModuleType("smach")
-    smach.State, smach.UserData = State, dict
-    monkeypatch.setitem(sys.modules, "smach", smach)
-    exec(block("class Execute(smach.State)"), found := {})
-    state = found["Execute"](SimpleNamespace(execute=lambda task: SimpleNamespace(result=lambda: task)))
-    assert state.execute({"instruction": TASK}) == "succeeded"
-    state.request_preempt()
-    assert state.asked
-
-
-@pytest.mark.process
-def test_the_guards_command_names_an_executable():
-    words = shlex.split(block("goalreel_ros guard"))
-    assert words == ["ros2", "run", "goalreel_ros", "guard"]
+def test_the_commands_of_guard_and_bridge():
+    assert shlex.split(block("goalreel_ros guard")) == ["ros2", "run", "goalreel_ros", "guard"]
     setup = (ROOT / "ros_pkg" / "goalreel_ros" / "setup.py").read_text()
-    assert f'"goalreel_ros_{words[-1]} = ' in setup
-
-
-@pytest.mark.process
-def test_the_zmq_bridge(client):
-    _, *arguments = shlex.split(block("goalreel_ros_zmq --width").replace(":5555", ":*"))
-    with other(
-        "-m", "goalreel_ros.zmq", *arguments, ready="/goalreel/subgoal/image/compressed is there"
-    ) as bridge:
-        assert bridge.stop(signal.SIGINT) == 0
+    assert '"goalreel_ros_guard = ' in setup
+    command, *words = shlex.split(block("goalreel_ros_zmq --width"))
+    assert f'"{command} = ' in setup
+    assert get_command(zmq.app).make_context(command, words).params["width"] == 640
 
 
 def test_rosettas_entry_is_the_contracts():
@@ -226,16 +199,244 @@ def test_rosettas_entry_is_the_contracts():
 
 
 @pytest.mark.process
-def test_cyclos_entry_names_a_topic_of_the_guard(robot):
+def test_cyclos_entry_names_a_topic_of_the_guard(ros_env):
     robots = yaml.safe_load(block("orchestrator:"))["orchestrator"]["ros__parameters"]
     camera = robots["my_robot"]["observation"]["images"]["subgoal"]
-    with other("-m", "goalreel_ros.guard", ready="ready") as guard:
-        found = lambda: dict(robot.node.get_topic_names_and_types()).get(camera["topic"])  # noqa: E731
-        assert until(found) == [camera["msg_type"]]
-        assert guard.stop(signal.SIGTERM) == 0
+    with rclpy.init(args=[]):
+        guard = GuardNode()
+        assert dict(guard.get_topic_names_and_types())[camera["topic"]] == [camera["msg_type"]]
+        guard.destroy_node()
 
 
 @pytest.mark.process
 def test_every_block_was_run():
-    """Last in this file, because it looks at what the others did."""
+    """After the others of the pages, because it looks at what they did."""
     assert {body for _, body in BLOCKS} == USED
+
+
+# -- the example, and lerobot's rollout, with a real ACT checkpoint
+
+
+@pytest.fixture
+def example() -> ModuleType:
+    """The policy's example as a module: a process of its own would import lerobot anew."""
+    spec = importlib.util.spec_from_file_location("example", ROOT / "examples" / "follow_subgoals.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_a_policy_follows_the_node(client, robot, scripted, example, tmp_path, monkeypatch, capsys):
+    from support.act_policy import save_act
+
+    film = cv2.VideoWriter(str(tmp_path / "film.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 10, (64, 48))
+    for _ in range(3000):
+        film.write(np.full((48, 64, 3), 90, np.uint8))
+    film.release()
+    words = [str(save_act(tmp_path / "policy")), str(tmp_path / "film.avi"), f"{RED}, {GREEN}"]
+    monkeypatch.setattr(sys, "argv", [example.__file__, *words])
+    send, sent = example.send, []
+
+    def note(action: np.ndarray) -> None:
+        send(action)
+        sent.append(tuple(round(float(a), 4) for a in action))
+
+    monkeypatch.setattr(example, "send", note)
+
+    def acts(distinct: int) -> None:
+        """Wait for its actions, without a goal and for each: the client here may hear of one sooner."""
+        until(lambda: len(set(sent)) >= distinct or following.done(), 300)
+        assert not following.done() or following.result() is None
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            with scripted.planner.gate.shut():
+                following = pool.submit(example.main)
+                acts(1)
+                assert not until(client.subgoal).active
+            acts(2)
+            until(lambda: client.subgoal().instruction == RED)
+            robot.colour = RED
+            acts(3)
+            until(lambda: client.subgoal().instruction == GREEN)
+            robot.colour = GREEN
+            assert following.result(60) is None
+        finally:
+            with suppress(GoalreelError):  # there is no task any more
+                client.cancel()
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("[")]
+    assert printed == [list(action) for action in sent]
+    assert all(len(action) == 2 for action in sent)
+
+
+@pytest.fixture
+def own_signals():
+    """lerobot's rollout takes them and keeps them."""
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    before = {name: signal.getsignal(name) for name in names}
+    yield
+    for name, handler in before.items():
+        signal.signal(name, handler)
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_lerobot_rollout_reads_the_live_goal(client, robot, own_signals, tmp_path, monkeypatch):
+    """lerobot's command line runs in this process: another one would import it anew."""
+    from lerobot.scripts import lerobot_rollout
+    from support.act_policy import save_act
+
+    task = client.execute(f"{RED} {GREEN}")
+    until(lambda: client.subgoal().active)
+    log = tmp_path / "log.jsonl"
+    monkeypatch.syspath_prepend(SUPPORT)
+    monkeypatch.setattr(sys, "argv", [
+        "lerobot-rollout", "--robot.discover_packages_path=still_robot", "--robot.type=still",
+        f"--robot.log={log}",
+        "--robot.cameras={subgoal: {type: goalreel, width: 64, height: 48, timeout_s: 60, warmup_s: 20}}",
+        f"--policy.path={save_act(tmp_path / 'policy')}", "--fps=10", "--play_sounds=false",
+        "--return_to_initial_position=false",
+    ])  # fmt: skip
+    monkeypatch.setattr(lerobot_rollout, "init_logging", lambda: None)  # it would take pytest's handlers away
+
+    def lines() -> list[dict]:
+        whole = log.read_text().rpartition("\n")[0] if log.exists() else ""
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def shown(line: dict) -> str:
+        return (RED, GREEN, "")[np.array(line["shown"]["subgoal"]).reshape(-1, 3).mean(0).argmax()]
+
+    over = threading.Event()
+
+    def person() -> None:
+        """Has another goal come, and ends the rollout once it is seen."""
+        try:
+            until(lambda: over.is_set() or len(lines()) > 5, 120)
+            robot.colour = RED
+            until(lambda: over.is_set() or shown(lines()[-1]) == GREEN)
+        finally:
+            if not over.is_set():
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(person)
+        try:
+            lerobot_rollout.main()
+        finally:
+            over.set()
+    assert done.result() is None
+    task.cancel(60)
+    first, *_, last = lines()
+    assert (shown(first), shown(last)) == (RED, GREEN)
+    assert not np.allclose(first["action"], last["action"], atol=1e-4)
+
+
+# -- the example of a behaviour tree
+
+
+def grow(*words: str) -> Other:
+    return Other(str(ROOT / "examples" / "behaviour_tree.py"), *words, "--ros-args", "--log-level", "info")
+
+
+def ended(tree: Other) -> tuple[int, list[str]]:
+    """Its status, and the last tree that it showed: the newest mark of each leaf, with what it said."""
+    until(lambda: tree.process.poll() is not None, 120)
+    tree.stop()
+    first = max(i for i, line in enumerate(tree.lines) if re.search(r"do it \[", line))
+    return tree.process.returncode, tree.lines[first:]
+
+
+@pytest.mark.process
+def test_a_behaviour_tree_picks_sub_goal_after_sub_goal(client, robot):
+    tree = grow(f"{RED} {GREEN}")
+    for colour in (RED, GREEN):
+        until(lambda colour=colour: any(colour in line for line in tree.lines), 120)
+        until(lambda colour=colour: (g := client.subgoal()).active and g.instruction == colour)
+        robot.colour = colour
+    code, shown = ended(tree)
+    assert code == 0, "\n".join(tree.lines)
+    assert any("ExecuteTask [✓]" in line for line in shown)
+
+
+@pytest.mark.process
+def test_a_policy_that_gets_nowhere_has_it_planned_again_and_is_given_up(client, robot):
+    tree = grow(f"{RED} {GREEN}", "--patience=0.5", "--replans=1")
+    code, shown = ended(tree)
+    assert code == 1, "\n".join(tree.lines)
+    assert any("no re-plan is left" in line for line in shown)
+    until(lambda: not client.subgoal().active)  # the task was cancelled
+
+
+# -- a policy sees live what it was trained on: the same pixels from the node as in an annotated dataset
+
+KEY = "observation.images.subgoal"
+LATER = 6
+"""A frame on which the robot has done something, though not what is wanted."""
+
+
+FORM = "difference"
+"""One that follows the camera."""
+
+
+@pytest.fixture
+def trained_on(tmp_path) -> list[np.ndarray]:
+    """The sub-goal camera of a dataset with the goal that the node will have, frame by frame."""
+    folder = tmp_path
+    source = Source.open(make_dataset(folder / "in", (12,), cameras=("front",)))
+    board = storyboard(12, ("verified",), drawn=(0,))
+    (step,) = board.steps
+    goal = step.attempts[0].model_copy(update={"image": Image(painted(moving_square(0, 0), RED))})
+    board = board.model_copy(update={"steps": (step.model_copy(update={"attempts": (goal,)}),)})
+    with Records.open(folder / "out", {}, source.fingerprint()) as records:
+        records.commit(0, board)
+        build(source, folder / "out", records, form=FORM)
+    frames = Source.open(folder / "out").episode(0).frames(KEY, range(12))
+    return [image.pixels.astype(int) for image in frames]
+
+
+def film(robot, frame: int) -> None:
+    """Let the robot's camera see a frame of the dataset."""
+    data = array("B", moving_square(frame, 0).tobytes())
+    robot.film(lambda: robot.frame(size=(48, 48), data=data))
+
+
+def coarse(picture: np.ndarray) -> np.ndarray:
+    """Give what two codecs leave of the noise in the pictures: the means of 4x4 pixels."""
+    return cv2.resize(picture.astype(np.float32), (12, 12), interpolation=cv2.INTER_AREA)
+
+
+@pytest.mark.process
+def test_the_camera_shows_what_the_policy_was_trained_on(served, trained_on):
+    from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
+
+    arm = ["--ros-args", "-r", "__ns:=/arm"]
+    topic = "/arm/goalreel/subgoal/image/compressed"
+    config = GoalreelCameraConfig(topic=topic, width=48, height=48, timeout_s=60, warmup_s=0)
+    known = {0: trained_on[0], LATER: trained_on[LATER], "black": np.zeros((48, 48, 3))}
+    with (
+        start(*arm[1:], url=served[1], subgoal_form=FORM, image_timeout=120.0),
+        closing(Robot(args=arm)) as robot,
+        GoalreelClient(timeout=60, args=arm) as client,
+        GoalreelCamera(config) as camera,
+    ):
+
+        def shown() -> object:
+            """Which of them; None where it is none."""
+            seen = coarse(camera.read_latest(60_000))
+            errors = {name: float(np.abs(seen - coarse(picture)).mean()) for name, picture in known.items()}
+            best = min(errors, key=errors.get)
+            return best if errors[best] < 5 else None
+
+        film(robot, 0)
+        task = client.execute(RED)
+        until(lambda: shown() == 0)
+        film(robot, LATER)
+        until(lambda: shown() == LATER)
+        robot.stop_filming()
+        until(lambda: shown() == "black")  # no fresh frame, no picture that is made of it
+        film(robot, 0)
+        until(lambda: shown() == 0)
+        task.cancel()
+        until(lambda: shown() == "black")

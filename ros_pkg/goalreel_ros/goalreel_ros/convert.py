@@ -21,7 +21,6 @@ from goalreel.streaming.board import (
     ErrorCode,
     Frame,
     Goal,
-    ImageStatus,
     ModelNames,
     Phase,
     StepPanel,
@@ -45,7 +44,7 @@ from goalreel_ros.pictures import Jpegs, decode
 GIGA = 10**9
 
 
-def names(kind: Any, prefix: str) -> dict[int, str]:
+def names(kind: Any, prefix: str) -> dict[int, Any]:
     """Map the constants of a message type that begin with `prefix` to the rest of their names, lower case."""
     constants = [name for name in dir(type(kind)) if name.startswith(prefix)]
     return {getattr(kind, name): name.removeprefix(prefix).lower() for name in constants}
@@ -239,13 +238,7 @@ def verdict(value: Verdict | None, failure: Failure | None = None) -> CriticVerd
 
 MAX_STEPS = 1000
 """Steps of a storyboard that are read, at most; the parameter `max_steps` allows fewer."""
-UNFINISHED = (StoryboardStep.IMAGE_NONE, StoryboardStep.IMAGE_GENERATING, StoryboardStep.IMAGE_VALIDATING)
-IMAGE_STATUSES: dict[int, ImageStatus] = {
-    StoryboardStep.IMAGE_VERIFIED: "verified",
-    StoryboardStep.IMAGE_UNVERIFIED: "unverified",
-    StoryboardStep.IMAGE_FAILED: "unverified",  # it goes on in words, as a step of the node's own does
-    StoryboardStep.IMAGE_TEXT: "text",
-}
+UNFINISHED = ("none", "generating", "validating")
 
 type GenerateRequest = GenerateStoryboard.Goal | StartGenerateStoryboard.Request
 type ExecuteRequest = ExecuteTask.Goal | StartExecuteTask.Request
@@ -318,7 +311,7 @@ def received_storyboard(message: Storyboard) -> Board:
         raise _refused(f"the storyboard has {len(message.steps)} steps, {MAX_STEPS} are allowed")
     failures = [_failure(line) for line in message.degraded]
     for step in message.steps:
-        if step.image_status == StoryboardStep.IMAGE_FAILED:
+        if IMAGES.get(step.image_status) == "failed":
             reason = step.critic.reasoning.strip() or "no picture came about"
             failures.append(Failure(stage="edit", message=reason))
     source = message.source_image
@@ -334,17 +327,17 @@ def received_storyboard(message: Storyboard) -> Board:
 
 
 def _panel(index: int, message: StoryboardStep) -> StepPanel:
-    status, prompt = message.image_status, message.prompt.strip()
-    has_picture = bool(message.goal_image.data)
-    is_verified = status == StoryboardStep.IMAGE_VERIFIED
-    may_have_picture = is_verified or status == StoryboardStep.IMAGE_UNVERIFIED
+    status: Any = IMAGES.get(message.image_status)
+    prompt = message.prompt.strip()
+    has_picture, is_verified = bool(message.goal_image.data), status == "verified"
+    may_have_picture = status in ("verified", "unverified")
     problems = {
         "is not pending: send every step as STATUS_PENDING": message.status != StoryboardStep.STATUS_PENDING,
         "has no goal image yet: finish it first": status in UNFINISHED,
-        f"has the unknown image status {status}": status not in (*UNFINISHED, *IMAGE_STATUSES),
+        f"has the unknown image status {message.image_status}": status is None,
         "has a picture, a prompt and an image status that do not fit": (is_verified and not has_picture)
         or (has_picture and not (may_have_picture and prompt)),
-        "is in words alone, but has a prompt": prompt and status == StoryboardStep.IMAGE_TEXT,
+        "is in words alone, but has a prompt": prompt and status == "text",
         "is verified, but its critic did not accept it": is_verified
         and message.critic.verdict != CriticVerdict.ACCEPTED,
     }
@@ -369,7 +362,8 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         index=index,
         record=record,
         max_attempts=0,
-        image_status=IMAGE_STATUSES[status],
+        # One that failed goes on in words, as a step of the node's own does.
+        image_status="unverified" if status == "failed" else status,
         attempts=message.attempts,
         source_stamp=from_time(message.goal_image.header.stamp),
         created=from_time(message.created_stamp),

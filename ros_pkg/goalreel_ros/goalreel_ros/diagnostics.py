@@ -1,58 +1,44 @@
-"""Publishes /diagnostics, with one status each for camera, models and task."""
+"""The content of /diagnostics: one status each for camera, models and task."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from std_msgs.msg import Header
 
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.camera import FrameCounts
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.loading import Loading, Probes
 from goalreel.streaming.request import excerpt
-from goalreel_ros.convert import header
-from goalreel_ros.qos import create_publisher
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 type Diagnosis = tuple[bytes, str, Mapping[str, object]]
 
 
-class Diagnostics:
-    """Publishes the status of camera, models and task."""
+def diagnose(node: str, at: Header, camera: Diagnosis, engine: Engine, refusal: str) -> DiagnosticArray:
+    """Make the status of camera, models and task of the node of that full name.
 
-    def __init__(self, node: Node, now: Callable[[], int]) -> None:
-        self._node, self._now = node, now
-        self._publisher = create_publisher(node, DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-
-    def publish(self, camera: Diagnosis, engine: Engine, refusal: str) -> None:
-        """Publish one status each. `refusal` is why the last instruction was refused, or empty."""
-        progress = engine.progress()
-        statuses = {
-            "camera": camera,
-            "models": models(
-                *engine.loading, progress.board.degraded, engine.probes, engine.waits, engine.waiting_requests
-            ),
-            "task": task(progress, refusal),
-        }
-        status = [self._status(name, diagnosis) for name, diagnosis in statuses.items()]
-        self._publisher.publish(DiagnosticArray(header=header(self._now(), ""), status=status))
-
-    def destroy(self) -> None:
-        """Remove the topic."""
-        self._node.destroy_publisher(self._publisher)
-
-    def _status(self, name: str, diagnosis: Diagnosis) -> DiagnosticStatus:
-        level, text, values = diagnosis
-        node = self._node.get_fully_qualified_name()  # an aggregator merges statuses of one name
-        return DiagnosticStatus(
-            level=level,
-            name=f"{node}: {name}",
-            message=text,
-            hardware_id=node,
-            values=[KeyValue(key=k, value=str(v)) for k, v in values.items()],
-        )
+    `refusal` is why the last instruction was refused, or empty.
+    """
+    progress = engine.progress()
+    of_models = models(
+        *engine.loading, progress.board.degraded, engine.probes, engine.waits, engine.waiting_requests
+    )
+    statuses = {"camera": camera, "models": of_models, "task": task(progress, refusal)}
+    return DiagnosticArray(
+        header=at,
+        status=[
+            DiagnosticStatus(
+                level=level,
+                name=f"{node}: {name}",  # an aggregator merges statuses of one name
+                message=text,
+                hardware_id=node,
+                values=[KeyValue(key=k, value=str(v)) for k, v in values.items()],
+            )
+            for name, (level, text, values) in statuses.items()
+        ],
+    )
 
 
 def camera(

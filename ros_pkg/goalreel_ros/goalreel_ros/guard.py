@@ -32,17 +32,16 @@ class GuardNode(Node):
 
     def __init__(self, **options: Any) -> None:
         super().__init__("goalreel_guard", **options)
-        self._newest_image = CompressedImage(
-            format="jpeg", data=array("B", black(UNKNOWN_SIZE).jpeg(QUALITY))
-        )
         self._image = self.create_publisher(CompressedImage, "~/image/compressed", GOAL)
         self._name = self.create_publisher(String, "~/name", GOAL)
-        self._hide_image()
-        self._hide_name()
+        self._show_black(UNKNOWN_SIZE)
+        self._show_name(String())
         LiveSubscription(
-            self, CompressedImage, "goalreel/subgoal/image/compressed", self._show_image, self._hide_image
+            self, CompressedImage, "goalreel/subgoal/image/compressed", self._show_image, self._show_black
         )
-        LiveSubscription(self, String, "goalreel/subgoal/name", self._show_name, self._hide_name)
+        LiveSubscription(
+            self, String, "goalreel/subgoal/name", self._show_name, lambda: self._show_name(String())
+        )
         steady = Clock(clock_type=ClockType.STEADY_TIME)  # simulated time may stand still
         self.create_timer(PERIOD, self._repeat, clock=steady)
         self.get_logger().info("ready")
@@ -51,8 +50,8 @@ class GuardNode(Node):
         self._newest_image = message
         self._image.publish(message)
 
-    def _hide_image(self) -> None:
-        size = decode(self._newest_image).size
+    def _show_black(self, size: tuple[int, int] | None = None) -> None:
+        size = size or decode(self._newest_image).size
         message = CompressedImage(format="jpeg", data=array("B", black(size).jpeg(QUALITY)))
         message.header.stamp = self.get_clock().now().to_msg()
         self._show_image(message)
@@ -60,9 +59,6 @@ class GuardNode(Node):
     def _show_name(self, message: String) -> None:
         self._newest_name = message
         self._name.publish(message)
-
-    def _hide_name(self) -> None:
-        self._show_name(String())
 
     def _repeat(self) -> None:
         self._image.publish(self._newest_image)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from functools import partial, wraps
 from typing import Any, Concatenate
 
+from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.clock import Clock
@@ -30,7 +31,7 @@ from goalreel_interfaces.msg import StoryboardProgress
 from goalreel_ros import convert, parameters
 from goalreel_ros.cameras import CameraInputs, CameraSlot
 from goalreel_ros.convert import RequestRefusedError
-from goalreel_ros.diagnostics import Diagnostics
+from goalreel_ros.diagnostics import diagnose
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import decode
@@ -215,6 +216,7 @@ class NodeEntities:
         slot: CameraSlot,
     ) -> None:
         self._log, self._clock = node.get_logger(), node.get_clock()
+        self._name = node.get_fully_qualified_name()
         self._settings, self._options, self._slot = settings, options, slot
         slot.longest = settings.max_image_side
         self.active = False
@@ -293,7 +295,8 @@ class NodeEntities:
             if (frame := self._slot.newest()) is not None:
                 self.outputs.set_camera_size(frame.size)
         camera = self._camera.diagnose(self._settings.max_image_age)
-        self._diagnostics.publish(camera, self.engine, self._refusal)
+        at = convert.header(self.now(), "")
+        self._diagnostics.publish(diagnose(self._name, at, camera, self.engine, self._refusal))
 
     def _active_engine(self) -> Engine | None:
         return self.engine if self.active else None
@@ -319,9 +322,9 @@ class NodeEntities:
 
     def _create_reports(self, node: Node, undo: ExitStack) -> None:
         self._progress = create_publisher(node, StoryboardProgress, "~/progress", QoSProfile(depth=10))
-        undo.callback(node.destroy_publisher, self._progress)
-        self._diagnostics = Diagnostics(node, self.now)
-        undo.callback(self._diagnostics.destroy)
+        self._diagnostics = create_publisher(node, DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
+        for publisher in (self._progress, self._diagnostics):
+            undo.callback(node.destroy_publisher, publisher)
         # Simulated time may stand still, but the reports must go on.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         group = MutuallyExclusiveCallbackGroup()

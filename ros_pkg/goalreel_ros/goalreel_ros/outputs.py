@@ -1,8 +1,8 @@
 """The latched topics, which show a storyboard under way. A BoardListener of the engine."""
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -32,19 +32,14 @@ class Worker:
     def __init__(self, name: str, report: Callable[[str], object]) -> None:
         self._report = report
         self._pool = ThreadPoolExecutor(1, name)
-        self._lock = threading.Lock()
-        self._closed = False
 
     def submit(self, function: Callable[[], None]) -> None:
         """Queue a call. After `close` it is dropped."""
-        with self._lock:
-            if not self._closed:
-                self._pool.submit(function).add_done_callback(self._check)
+        with suppress(RuntimeError):
+            self._pool.submit(function).add_done_callback(self._check)
 
     def close(self) -> None:
         """Finish the queued calls."""
-        with self._lock:
-            self._closed = True
         self._pool.shutdown()
 
     def _check(self, future: Future[None]) -> None:

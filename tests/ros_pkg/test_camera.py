@@ -1,0 +1,287 @@
+"""The camera: its newest frame, its calibration, what the graph says of it, and /diagnostics."""
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rclpy.context import Context
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import CameraInfo, CompressedImage, RegionOfInterest
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import Header
+from support.boards import record
+from support.studio import studio
+from support.wait import until
+
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.streaming.board import Board, BoardProgress, StepPanel
+from goalreel.streaming.camera import FrameCounts
+from goalreel.types import Failure, Step
+from goalreel_ros import cameras, diagnostics
+from goalreel_ros.cameras import COMPRESSED, RAW, CameraStamps, explain_silence, publishers
+from goalreel_ros.client.once import next_frame
+from goalreel_ros.diagnostics import ERROR, OK, WARN
+from goalreel_ros.pictures import raw, scaled
+from goalreel_ros.spin import BackgroundNode
+
+K = [500.0, 0, 320, 0, 500, 240, 0, 0, 1]
+P = [500.0, 0, 320, -24, 0, 500, 240, 0, 0, 0, 1, 0]
+AT = Header(frame_id="optical")
+
+
+def calibrated(**fields) -> CameraInfo:
+    return CameraInfo(width=640, height=480, k=K, p=P, d=[0.1, -0.2], distortion_model="plumb_bob", **fields)
+
+
+def test_the_same_size_keeps_the_calibration():
+    info = scaled(calibrated(), (640, 480), AT)
+    assert (info.header, info.width, info.height) == (AT, 640, 480)
+    assert (info.k.tolist(), info.p.tolist()) == (K, P)
+    assert (list(info.d), info.distortion_model) == ([0.1, -0.2], "plumb_bob")
+
+
+@pytest.mark.parametrize("roi", [None, RegionOfInterest(x_offset=100, y_offset=80, width=320, height=240)])
+@pytest.mark.parametrize("binning", [0, 2])
+def test_a_point_lies_where_the_picture_shows_it(roi, binning):
+    """A pixel of the sensor, cut and scaled to the picture, is the pixel that the new matrices project to."""
+    made = scaled(
+        calibrated(roi=roi or RegionOfInterest(), binning_x=binning, binning_y=binning), (160, 120), AT
+    )
+    corner, share = ((100, 80), 0.5) if roi else ((0, 0), 0.25)
+    point = np.array([0.1, -0.05, 2.0, 1.0])
+    for given, new, shape in ((K, made.k, (3, 3)), (P, made.p, (3, 4))):
+        x, y, z = np.reshape(given, shape) @ point[: shape[1]]
+        wanted = (np.array([x, y]) / z - corner) * share
+        x, y, z = np.reshape(new, shape) @ point[: shape[1]]
+        assert np.allclose([x / z, y / z], wanted)
+    assert (made.binning_x, made.roi) == (0, RegionOfInterest())
+
+
+@pytest.mark.parametrize("info", [None, CameraInfo(), CameraInfo(width=640, height=480)])
+def test_without_a_calibration_it_says_so(info):
+    made = scaled(info, (160, 120), AT)
+    assert (made.width, made.height, made.k[0]) == (160, 120, 0)
+
+
+@pytest.fixture(scope="module")
+def context(ros_env):
+    context = Context()
+    context.init()
+    with context:
+        yield context
+
+
+@pytest.fixture
+def node(context):
+    """A node as goalreel's: it publishes a picture of its own."""
+    node = Node("goalreel", context=context, use_global_arguments=False)
+    node.create_publisher(RawImage, "/goalreel/goal", 1)
+    yield node
+    node.destroy_node()
+
+
+@pytest.fixture
+def driver(context):
+    node = Node("driver", context=context, namespace="/cam", use_global_arguments=False)
+    yield node
+    node.destroy_node()
+
+
+def offer(node, driver, *topics):
+    for topic, kind in topics:
+        driver.create_publisher(kind, topic, 1)
+    until(
+        lambda: all(
+            kind.__name__
+            in {p.topic_type.rsplit("/", 1)[1] for p in node.get_publishers_info_by_topic(topic)}
+            for topic, kind in topics
+        )
+    )
+
+
+def test_nobody_publishes_pictures(node):
+    assert explain_silence(node, "/image", RAW) == (
+        "no camera frame has arrived on /image (sensor_msgs/Image): nobody publishes it, nor any other "
+        "picture: is the camera's driver running?"
+    )
+
+
+def test_other_topics_are_named_with_what_to_write(node, driver):
+    offer(node, driver, ("/cam/raw", RawImage), ("/cam/raw/compressed", CompressedImage))
+    assert explain_silence(node, "/image", RAW).endswith(
+        "nobody publishes it. Pictures there are: "
+        "/cam/raw (give -r image:=/cam/raw -p image_transport:=raw), "
+        "/cam/raw/compressed (give -r image:=/cam/raw -p image_transport:=compressed)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("published", "wanted", "topic", "give"),
+    [
+        (CompressedImage, RAW, "/cam/jpeg", "-r image/compressed:=/cam/jpeg -p image_transport:=compressed"),
+        (RawImage, COMPRESSED, "/cam/picture", "-r image:=/cam/picture -p image_transport:=raw"),
+    ],
+)
+def test_a_topic_of_another_type(node, driver, published, wanted, topic, give):
+    offer(node, driver, (topic, published))
+    said = explain_silence(node, topic, wanted)
+    name = published.__name__
+    assert said.endswith(f": /cam/driver (sensor_msgs/{name}) publishes another type there: give {give}")
+
+
+def test_a_publisher_that_sends_nothing(node, driver):
+    offer(node, driver, ("/off", RawImage))
+    said = explain_silence(node, "/off", RAW)
+    assert "though /cam/driver (sensor_msgs/Image) offers it: is the camera switched on" in said
+
+
+def test_two_cameras_on_one_topic_are_named(context, node, driver):
+    other = Node("webcam", context=context, use_global_arguments=False)
+    for camera in (driver, other):
+        camera.create_publisher(RawImage, "/both", 1)
+    until(lambda: publishers(node, "/both") == ["/cam/driver", "/webcam"])
+    other.destroy_node()
+
+
+FRAME = Image(np.full((4, 6, 3), (10, 200, 30), np.uint8))
+
+
+@pytest.fixture(scope="module")
+def camera():
+    """A camera that films all the time."""
+    node = BackgroundNode("camera", args=[])
+    publisher = node.node.create_publisher(RawImage, "/cam/image_raw", QoSProfile(depth=1))
+    node.node.create_timer(0.02, lambda: publisher.publish(raw(FRAME, Header())))
+    node.start()
+    yield node
+    node.close()
+
+
+def test_the_next_frame_is_taken(camera, tmp_path):
+    assert until(lambda: _frame("/cam/image_raw")) == FRAME
+    with studio(tmp_path) as client:
+        answer = until(lambda: _scene(client))
+        assert answer["name"] == "/cam/image_raw"
+        for topic, status in (("a; b", 400), ("/cam//raw", 422), ("9", 422)):
+            assert client.get("/v1/frames/ros", params={"topic": topic}).status_code == status
+
+
+def test_silence_is_explained(camera):
+    with pytest.raises(InputError, match="/elsewhere"):
+        next_frame("/elsewhere", 0.1, args=[])
+
+
+def _frame(topic):
+    try:
+        return next_frame(topic, 5.0, args=[])
+    except InputError:  # nobody has found the camera yet
+        return None
+
+
+def _scene(client):
+    answer = client.get("/v1/frames/ros", params={"topic": "/cam/image_raw"})
+    return answer.json() if answer.status_code == 200 else None
+
+
+LOST = "the planner failed: server gone"
+
+
+def test_a_plan_that_lost_a_model_is_a_warning_of_the_task_and_of_the_models():
+    whole = Board(state="executing")
+    lost = replace(whole, planner_failure=Failure(stage="plan", message="server gone"))
+    for board, level, text in ((whole, OK, "busy"), (lost, WARN, LOST)):
+        assert diagnostics.task(BoardProgress(board, message="busy"), "")[:2] == (level, text)
+    assert diagnostics.models("loaded", "", lost.degraded)[:2] == (WARN, LOST)
+    assert diagnostics.models("loaded", "", whole.degraded)[:2] == (OK, "loaded")
+
+
+def test_goals_that_no_critic_accepted_are_among_the_values():
+    step = Step(name="a", instruction="b", prompt="c")
+    goals = (
+        StepPanel(0, record(step), 1, image_status="verified"),
+        StepPanel(1, record(step), 1, image_status="unverified"),
+    )
+    _, _, values = diagnostics.task(BoardProgress(Board(state="executing", steps=goals)), "")
+    assert values["not verified"] == "no critic accepted the goal of 1 of 2 steps"
+
+
+# -- the camera
+
+S, MS = 10**9, 10**6
+
+
+def stamps(age: float = 0.02, frames: int = 40, arrives=lambda i: True, now: int = 10**12) -> CameraStamps:
+    """A camera of 30 Hz whose frames are `age` seconds old on arrival, of which not all arrive."""
+    made = CameraStamps()
+    for i in filter(arrives, range(frames)):
+        made.put(now + i * S // 30 + i % 2 * MS, now + i * S // 30 + round(age * S))
+    return made
+
+
+def test_the_latency_is_the_median_from_stamp_to_arrival():
+    assert float(stamps().latency(1.0)) == pytest.approx(0.02, abs=0.002)
+    assert not stamps().problem(1.0)
+    assert (CameraStamps().latency(1.0), CameraStamps().problem(1.0)) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (stamps(60.0), "its stamps are 60.0 s old on arrival: the frames are late, or the two clocks differ"),
+        (stamps(-3.0), "its stamps are 3.0 s ahead of this node's clock: the two clocks differ"),
+        (stamps(1e8), "its stamps are 1,157 days old on arrival: the frames are late, or the two clocks"),
+    ],
+)
+def test_stamps_that_tell_no_latency_are_named_instead(made, problem):
+    assert made.problem(1.0).startswith(problem)
+    assert not made.latency(1.0)
+
+
+def test_without_a_clock_or_a_stamp_that_is_said():
+    unstamped = CameraStamps()
+    unstamped.put(0, 10**12)
+    assert unstamped.problem(1.0) == "its frames carry no stamps"
+    made = CameraStamps()
+    made.put(5 * S, 1)
+    assert made.problem(1.0) == "this node has no time (use_sim_time): nobody publishes /clock"
+
+
+def test_frames_that_do_not_arrive_are_told_by_gaps_between_stamps():
+    assert stamps(frames=300, arrives=lambda i: i % 10 < 2).lost_share() == pytest.approx(0.8, abs=0.02)
+    assert stamps(frames=19).lost_share() is None, "too few to tell"
+
+
+@pytest.mark.parametrize("profile", cameras.PROFILES)
+def test_large_raw_frames_want_the_profile(monkeypatch, profile):
+    for name in cameras.PROFILES:
+        monkeypatch.delenv(name, raising=False)
+    large = 1920 * 1080 * 3
+    assert cameras.explain_losses(large, 0.9).startswith("raw frames of 6.2 MB, 90% are lost: set FASTDDS_")
+    assert cameras.explain_losses(large, None).startswith("raw frames of 6.2 MB: set FASTDDS_")
+    assert not cameras.explain_losses(640 * 480 * 3, 0.9)
+    monkeypatch.setenv(profile, "/some.xml")
+    assert not cameras.explain_losses(large, 0.1)
+    assert "the driver needs the shared-memory profile too" in cameras.explain_losses(large, 0.9)
+
+
+def test_what_is_wrong_with_the_camera_goes_into_the_message():
+    fresh, old = FrameCounts(received=3, age=0.1), FrameCounts(received=3, age=5.0)
+    assert diagnostics.camera(fresh, 1.0, "")[:2] == (OK, "frames arrive")
+    assert diagnostics.camera(FrameCounts(), 1.0, "nobody publishes it")[:2] == (WARN, "nobody publishes it")
+    assert diagnostics.camera(fresh, 1.0, "", ["two", "late"])[:2] == (WARN, "two; late")
+    assert diagnostics.camera(old, 1.0, "", ["two"])[:2] == (WARN, "the newest frame is 5.0 s old; two")
+    broken = replace(fresh, problem="16UC1 is depth")
+    assert diagnostics.camera(broken, 1.0, "")[:2] == (ERROR, "16UC1 is depth")
+    assert diagnostics.camera(fresh, 1.0, "", more={"latency [s]": "0.020"})[2]["latency [s]"] == "0.020"
+
+
+def test_what_the_engine_waits_for_is_among_the_values():
+    calls = ("waiting for the editor (server:URL) for 12 s",)
+    values = diagnostics.models("ready", "", "", waits=calls, waiting=2)[2]
+    assert (values["waiting for"], values["requests that wait"]) == (*calls, 2)

@@ -1,0 +1,262 @@
+"""Simulated robot, node and follower together: the closed loop, its film, the tutorial, the nano models."""
+
+import pytest
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
+pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[gpu]'")
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import pytest
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import String
+from support.pages import blocks, commands
+from support.ros import ENV, Other, other
+from support.wait import until
+
+from goalreel.checkpoints import NANO
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.tabletop.grammar import sample_episode
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
+from goalreel_ros.client import GoalreelClient, NodeGoneError
+from goalreel_ros.pictures import decode
+from goalreel_ros.tabletop.demo import WIDTH, Film, FilmFrame
+
+pytestmark = pytest.mark.process
+
+SEED = 950_000
+"""Two sub-goals: one block onto another, one into a bowl."""
+EPISODE = sample_episode(SEED)
+TRACKING = {"preset": "server", "track_rate": 10.0, "critic_period": 0.3, "gate": 0.3}
+"""For a robot five times as fast as real."""
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def parameters(**values) -> list[str]:
+    return ["--ros-args", *(a for name, value in values.items() for a in ("-p", f"{name}:={value}"))]
+
+
+@pytest.fixture
+def robot(request):
+    """Client of a goalreel node that has the simulator's camera and models, and a follower that obeys it.
+
+    The editor gets the first order of the sub-goals in the test's parameter wrong.
+    """
+    sim = parameters(seed=SEED, rate=5.0, port=0, misread=list(request.param))
+    following = [*parameters(seed=SEED), "-r", "subgoal:=goalreel/subgoal"]
+    with ExitStack() as stack:
+        simulator = stack.enter_context(other("-m", "goalreel_ros.tabletop.simulator", *sim, ready="ready"))
+        stack.enter_context(other("-m", "goalreel_ros.tabletop.follower", *following, ready="ready"))
+        server = re.search(r"server:http://\S+", "\n".join(simulator.lines))[0]
+        models = parameters(planner=server, editor=server, critic=server, **TRACKING)
+        node = Other("-m", "goalreel_ros.main", *models)
+        stack.callback(node.stop, signal.SIGTERM)
+        client = stack.enter_context(GoalreelClient(timeout=60))
+        client.wait_until_active(60)
+        yield client
+
+
+def truth() -> dict:
+    """Give what the simulator itself says, once its arm is home."""
+    heard = []
+    with rclpy.init():
+        node = rclpy.create_node("judge")
+        node.create_subscription(
+            String, "tabletop/truth", lambda m: heard.append(json.loads(m.data)), LATCHED
+        )
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        until(lambda: executor.spin_once(0.05) or (heard and heard[-1]["arm_home"]))
+        node.destroy_node()
+    return heard[-1]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("robot", [[-1]], indirect=True)
+def test_an_instruction_goes_in_and_the_blocks_are_where_it_says(robot):
+    assert truth()["instruction"] == EPISODE.instruction
+    assert not any(goal["holds"] for goal in truth()["goals"])
+    result = robot.execute(EPISODE.instruction).result(60)
+    assert [goal["holds"] for goal in truth()["goals"]] == [True] * len(EPISODE.goals)
+    board = result.storyboard
+    assert board.state == Storyboard.STATE_SUCCEEDED
+    assert [s.status for s in board.steps] == [StoryboardStep.STATUS_COMPLETED] * len(EPISODE.goals)
+    assert [s.image_status for s in board.steps] == [StoryboardStep.IMAGE_VERIFIED] * len(EPISODE.goals)
+    assert [s.attempts for s in board.steps] == [1] * len(EPISODE.goals)
+    assert {s.critic.verdict for s in board.steps} == {CriticVerdict.ACCEPTED}
+    assert result.replans == 0
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("robot", [[0]], indirect=True)
+def test_a_wrong_picture_is_drawn_again_and_a_plan_made_anew_keeps_what_is_done(robot):
+    task = robot.execute(EPISODE.instruction)
+    first = robot.wait_for_subgoal(30)
+    assert "on top of" in first.instruction
+    second = robot.wait_for_subgoal(30, after=first)
+    assert second.index == 1
+    robot.replan("the test asks for it")
+    result = task.result(60)
+    assert [goal["holds"] for goal in truth()["goals"]] == [True] * len(EPISODE.goals)
+    assert result.storyboard.state == Storyboard.STATE_SUCCEEDED
+    assert [s.status for s in result.storyboard.steps] == [StoryboardStep.STATUS_COMPLETED] * 2
+    assert result.replans == result.storyboard.revision == 1
+    retried = result.storyboard.steps[0]
+    assert retried.attempts == 2
+    assert "Leave the green block where it is." in retried.prompt
+
+
+NANO_SEED = 900_011
+"""A seed of the validation split: one sub-goal."""
+SIZE = 192
+"""Not the checkpoints' own: what comes out has the camera's size."""
+SIMULATOR = ("-m", "goalreel_ros.tabletop.simulator", "--ros-args")
+
+
+@pytest.fixture
+def node():
+    """The real node on the simulator's camera, both with ROS's own names; one attempt a step, for speed."""
+    sim = ("-p", f"seed:={NANO_SEED}", "-p", f"size:={SIZE}", "-p", "port:=0")
+    with other(*SIMULATOR, *sim, ready="ready"):
+        process = Other("-m", "goalreel_ros.main", "--ros-args", "-p", "max_attempts:=1")
+        try:
+            yield process
+        finally:
+            process.stop()
+
+
+def latest(kind: type, topic: str) -> object:
+    """Give what one who joins late gets on a latched topic."""
+    with rclpy.init():
+        joiner = rclpy.create_node("joiner")
+        heard = []
+        joiner.create_subscription(kind, topic, heard.append, LATCHED)
+        executor = SingleThreadedExecutor()
+        executor.add_node(joiner)
+        until(lambda: executor.spin_once(0.05) or heard)
+        joiner.destroy_node()
+    return heard[-1]
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not NANO.is_dir(), reason="no goalreel/checkpoints/nano in this checkout")
+def test_an_instruction_goes_in_and_a_plan_and_a_goal_picture_come_out(node):
+    instruction = sample_episode(NANO_SEED).instruction
+    with GoalreelClient(timeout=60) as client:
+        client.wait_until_active(60)
+        client.execute(instruction)
+        first = client.wait_for_subgoal(180)
+        goal, board = latest(SubGoal, "goalreel/subgoal"), latest(Storyboard, "goalreel/storyboard")
+        assert (goal.active, goal.task, goal.index) == (True, instruction, 0)
+        assert goal.num_steps == len(board.steps) >= 1
+        assert goal.instruction == board.steps[0].instruction == first.instruction
+        assert decode(goal.goal_image).size == (SIZE, SIZE)
+        assert board.steps[0].attempts == 1
+        preset = presets.load("nano")
+        found = (board.planner_model, board.editor_model, board.critic_model)
+        assert found == (preset.planner, preset.editor, preset.critic)
+        assert node.stop() == 0
+        with pytest.raises(NodeGoneError):  # after a last, inactive goal
+            until(lambda: client.subgoal() is None)
+    assert not [line for line in node.lines if "Traceback" in line or "ERROR" in line]
+
+
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
+RED, GREEN, BLUE = (200, 30, 30), (30, 180, 60), (30, 60, 200)
+
+
+def plain(colour) -> Image:
+    return Image(np.full((64, 64, 3), colour, np.uint8))
+
+
+def share(pixels, colour) -> float:
+    return float((np.abs(pixels.astype(int) - colour).max(2) < 25).mean())
+
+
+def test_the_film_and_its_strip_show_camera_and_goal(tmp_path):
+    live = [FilmFrame(plain(RED))] * 3 + [FilmFrame(plain(RED), 1, "words " * 12, plain(GREEN))]
+    film = Film("do it", 10, [*live, FilmFrame(plain(BLUE), 1, "a goal", plain(GREEN))])
+    film.write(tmp_path / "film.mp4")
+    with av.open(str(tmp_path / "film.mp4")) as file:
+        frames = [f.to_ndarray(format="rgb24") for f in file.decode(video=0)]
+    assert len(frames) == len(film.frames)
+    assert {f.shape[1] for f in frames} == {WIDTH}
+    seen = [[share(f, colour) > 0.15 for colour in (RED, GREEN, BLUE)] for f in frames]
+    assert seen == [[True, False, False]] * 3 + [[True, True, False], [False, True, True]]
+    strip = film.strip().pixels
+    assert [share(strip, colour) > 0.05 for colour in (RED, GREEN, BLUE)] == [False, True, True]
+    film.reached = frozenset([1])
+    changed = np.nonzero((film.strip().pixels != strip).any(axis=2))
+    assert 0 < len(changed[0]) < 2000, "one word goes: not"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("goals", "told"),
+    [
+        pytest.param(2, "--seed 950000 --rate 5", id="models that ask the simulator"),
+        pytest.param(5, *re.findall(r"tabletop\.demo (.*) --out", MAKEFILE.read_text()), id="make ros-demo"),
+    ],
+)
+def test_the_demonstration_ends_with_every_sub_goal_true(goals, told, tmp_path):
+    command = ("-m", "goalreel_ros.tabletop.demo", "--out", str(tmp_path), *told.split())
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=600, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("holds: ") == goals
+    assert {f.name for f in tmp_path.iterdir()} == {"film.mp4", "strip.png"}
+
+
+BIN = Path(sys.executable).parent
+PAGE = "docs/tutorials/sub-goals-on-a-robot.md"
+READY = {"tabletop_simulator": "ready", "tabletop_follower": "ready", "goalreel": "active; "}
+
+
+def said(part: Other, words: str) -> bool:
+    """Tell whether a process has said the words."""
+    return any(words in line for line in part.lines)
+
+
+def terminal(folder: Path, *command: str) -> str:
+    """Give what a command that ends says in its terminal."""
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.long
+def test_the_tutorial(tmp_path):
+    *parts, client = commands(PAGE, "bash")
+    [script] = blocks(PAGE, "python")
+    assert client[-1] == sample_episode(900_166).instruction
+    (tmp_path / "goals.py").write_text(script.code)
+    with ExitStack() as stack:
+        running = {program: Other(str(BIN / program), *words) for program, *words in parts}
+        for part in running.values():
+            stack.callback(part.stop, signal.SIGINT)
+        for program, part in running.items():
+            until(partial(said, part, READY[program]), 120)
+        steps = terminal(tmp_path, sys.executable, "goals.py").splitlines()
+        assert len(steps) == 2
+        assert cv2.imread(str(tmp_path / "goal_2.jpg")).shape == (256, 256, 3)
+        printed = terminal(tmp_path, str(BIN / client[0]), *client[1:])
+    assert "succeeded" in printed.splitlines()[0]
+    assert printed.count("completed") == 2
