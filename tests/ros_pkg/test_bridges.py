@@ -183,6 +183,8 @@ def test_sampled_as_rosetta_does_the_goal_stands_and_goes_with_its_node(node, ro
     assert guard.stop(signal.SIGTERM) == 0
 
 
+APART = "/apart/subgoal/image/compressed"
+"""Not the real node's."""
 PUBLISHER = str(SUPPORT / "goal_publisher.py")
 
 
@@ -197,12 +199,17 @@ def bridge():
     """(publisher, bridge, port)"""
     port = free_port()
     address = f"--address=tcp://127.0.0.1:{port}"
-    command = ("-m", "goalreel_ros.zmq", "--width=64", "--height=48", address, "--fps=60")
-    with other(PUBLISHER) as publisher, other(*command, ready="sending") as it:  # the camera does not wait
+    words = ("--width=64", "--height=48", "--fps=60", address, f"--topic={APART}")
+    moved = ("--ros-args", "-r", f"/goalreel/subgoal/image/compressed:={APART}")
+    with (
+        other(PUBLISHER, *moved) as publisher,
+        other("-m", "goalreel_ros.zmq", *words, ready="sending") as it,  # the camera does not wait
+    ):
         publisher.say("red")
         yield publisher, it, port
 
 
+@pytest.mark.process
 def test_an_address_in_use_is_one_clear_line_and_leaves_nothing_open(bridge):
     import zmq
 
@@ -214,6 +221,7 @@ def test_an_address_in_use_is_one_clear_line_and_leaves_nothing_open(bridge):
     assert all(context.closed for context in contexts), "an open one hangs whoever collects it as garbage"
 
 
+@pytest.mark.process
 def test_lerobots_zmq_camera_shows_the_goal_in_its_colours(bridge):
     """Last in this file: it ends both processes."""
     from lerobot.cameras.utils import make_cameras_from_configs

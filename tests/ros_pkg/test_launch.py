@@ -193,7 +193,7 @@ def _missing() -> str:
     return "needs goalreel_ros in a sourced workspace: scripts/colcon_packages.sh" if found.returncode else ""
 
 
-pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.skipif(bool(why := _missing()), reason=why)]
+needs_launch = pytest.mark.skipif(bool(why := _missing()), reason=why)
 
 
 @contextmanager
@@ -224,6 +224,9 @@ def _ends_cleanly(process: subprocess.Popen[str], lines: list[str]) -> None:
     assert not re.search("Traceback|process has died", "".join(lines)), "".join(lines)
 
 
+@needs_launch
+@pytest.mark.process
+@pytest.mark.long
 def test_the_node_starts_with_the_models_that_are_named_and_ends_on_ctrl_c():
     with launched("goalreel.launch.py", "namespace:=robot1", "preset:=server", "autostart:=false") as (
         process,
@@ -234,6 +237,9 @@ def test_the_node_starts_with_the_models_that_are_named_and_ends_on_ctrl_c():
         _ends_cleanly(process, lines)
 
 
+@needs_launch
+@pytest.mark.process
+@pytest.mark.long
 def test_the_tabletop_carries_its_task_out():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
