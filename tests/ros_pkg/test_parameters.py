@@ -136,13 +136,11 @@ def test_a_parameter_that_is_unset_is_none_in_the_settings(node):
     assert parameters.read_engine_settings(node).models == ModelChoice("nano")
 
 
-def test_every_error_code_and_reason_is_documented():
-    text = INTERFACE.read_text()
-    assert [code.name for code in ErrorCode if f"| {code.value} | {code.name} |" not in text] == []
-    message = (ROOT / "ros_pkg/goalreel_interfaces/msg/SubGoal.msg").read_text()
-    reasons = re.findall(r"REASON_(\w+)=", message)
-    assert len(reasons) == 10
-    assert [reason for reason in reasons if f"| {reason} |" not in text] == []
+def test_every_error_code_is_the_message_s():
+    folder, text = ROOT / "ros_pkg/goalreel_interfaces/msg", INTERFACE.read_text()
+    constants = re.findall(r"^uint16 (\w+)=(\d+)", (folder / "ErrorCode.msg").read_text(), re.MULTILINE)
+    assert {name: int(value) for name, value in constants} == {code.name: code.value for code in ErrorCode}
+    assert all(f"goalreel_interfaces/msg/{name}.msg" in text for name in ("ErrorCode", "SubGoal"))
 
 
 def test_every_topic_action_and_service_is_documented():
