@@ -1,6 +1,6 @@
 """The tutorials as printed: every block runs, in order, in one empty folder.
 
-That of ROS 2: `ros_pkg/test_tutorial_ros.py`. That of a model of one's own: `models/test_plugins.py`.
+That of ROS 2: `ros_pkg/test_tabletop_loop.py`. That of a model of one's own: `models/test_plugins.py`.
 """
 
 import re
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.process, pytest.mark.long]
 
 BIN = Path(sys.executable).parent
 TUTORIALS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs/tutorials").glob("*.md"))]
-ELSEWHERE = {"test_tutorial_ros.py": "sub-goals-on-a-robot.md", "test_plugins.py": "your-own-model.md"}
+ELSEWHERE = {"test_tabletop_loop.py": "sub-goals-on-a-robot.md", "test_plugins.py": "your-own-model.md"}
 
 
 @pytest.fixture(autouse=True)
