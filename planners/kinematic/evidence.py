@@ -54,19 +54,22 @@ def word_warnings(
 
     `gripper` are the `gripper_warnings`.
     """
-    reasons = [*_of_clauses(clauses, hand.explained), *gripper]
+    is_shown = hand.explained or _takes_tool(clauses)
+    reasons = [*_of_clauses(clauses, is_shown), *gripper]
     if not all(motion.failed(failed.cycle) for failed in hand.failed_grasps):
         reasons.append("the hand carries something that counts as slipped")
-    return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, hand.grasps, motion, hand.explained))))
+    if is_shown or all(clause.kind != "act" for clause in clauses):
+        reasons += _of_grasps(clauses, hand.grasps, motion, hand.explained)
+    return tuple(dict.fromkeys(reasons))
 
 
-def _of_clauses(clauses: Sequence[Clause], explained: bool) -> Iterator[str]:
+def _of_clauses(clauses: Sequence[Clause], is_shown: bool) -> Iterator[str]:
     for clause in clauses:
         if not clause.understood:
             yield "no rule reads the whole instruction"
         elif clause.unordered:
             yield f'the instruction does not say when "{clause.name}" comes'
-        elif clause.kind == "act" and not explained and not _takes_tool(clauses):
+        elif clause.kind == "act" and not is_shown:
             yield _not_shown(clause)
 
 
@@ -82,8 +85,6 @@ def _not_shown(clause: Clause) -> str:
 def _of_grasps(
     clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion, explained: bool
 ) -> Iterator[str]:
-    if any(clause.kind == "act" for clause in clauses) and not explained and not _takes_tool(clauses):
-        return
     carried, needed = len(grasps), sum(clause.grasps for clause in clauses)
     collective = [clause for clause in clauses if clause.kind == "many"]
     again = sum(motion.apart(a, b) <= _AGAIN * motion.extent for a, b in itertools.pairwise(grasps))
