@@ -76,9 +76,8 @@ def requirements(package: str, extra: str = "") -> "list[Requirement]":
         declared = [Requirement(line) for line in metadata.requires(package) or ()]
     except metadata.PackageNotFoundError:
         return []
-    applicable = [r for r in declared if r.marker is None or r.marker.evaluate({"extra": extra})]
-    basic = [str(r) for r in requirements(package)] if extra else []
-    return [r for r in applicable if str(r) not in basic]
+    wanted = [r for r in declared if r.marker is None or r.marker.evaluate({"extra": extra})]
+    return [r for r in wanted if not extra or (r.marker and not r.marker.evaluate({"extra": ""}))]
 
 
 def unmet(requirement: "Requirement", checked: frozenset[str] = frozenset()) -> Iterator[str]:

@@ -24,14 +24,23 @@ MAX_ASPECT = 16
 """The largest ratio of a picture's longer side to its shorter one."""
 _ORIENTATION = 0x0112
 
-CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
-"""Encoding -> bytes a pixel."""
-YUV = {"uyvy": 2, "yuv422": 2, "yuyv": 2, "yuv422_yuy2": 2, "nv12": 1, "nv21": 1}
-"""Encoding with brightness apart from colour -> bytes a pixel of a row; `yuv422` is `uyvy`.
+ENCODINGS = {
+    "rgb8": (3, ""),
+    "bgr8": (3, "BGR2RGB"),
+    "rgba8": (4, "RGBA2RGB"),
+    "bgra8": (4, "BGRA2RGB"),
+    "mono8": (1, "GRAY2RGB"),
+    "uyvy": (2, "YUV2RGB_UYVY"),
+    "yuv422": (2, "YUV2RGB_UYVY"),
+    "yuyv": (2, "YUV2RGB_YUY2"),
+    "yuv422_yuy2": (2, "YUV2RGB_YUY2"),
+    "nv12": (1, "YUV2RGB_NV12"),
+    "nv21": (1, "YUV2RGB_NV21"),
+}
+"""Encoding -> bytes a pixel of a row, and OpenCV's name of its conversion.
 
 Behind the rows of `nv12` and `nv21` are half as many rows of colour.
 """
-ENCODINGS = (*CHANNELS, *YUV)
 NON_COLOUR_PREFIXES = ("bayer", "16", "32", "64")
 """Prefixes of encodings that lose their meaning in a JPEG or PNG."""
 
@@ -304,18 +313,22 @@ def decode_raw(encoding: str, height: int, width: int, step: int, data: Buffer) 
     if height < 1 or width < 1:
         raise InputError(f"an empty image of {width}x{height} pixels: check the camera driver")
     check_picture_size(width, height)
+    channels, conversion = ENCODINGS[encoding]
     planar = encoding.startswith("nv")
-    channels = YUV.get(encoding) or CHANNELS[encoding]
     row, rows = width * channels, height + height // 2 if planar else height
     flat = np.frombuffer(data, np.uint8)
-    odd = encoding in YUV and (width % 2 or (planar and height % 2))
+    odd = "YUV" in conversion and (width % 2 or (planar and height % 2))
     if odd or step < row or flat.size < step * rows:
         raise InputError(
             f"step {step} and {flat.size} bytes do not hold {width}x{height} pixels of {encoding}: "
             "check the camera driver"
         )
-    pixels = flat[: step * rows].reshape(rows, step)[:, :row]
-    return Image(_rgb(encoding, pixels.reshape(rows, width, channels)))
+    pixels = flat[: step * rows].reshape(rows, step)[:, :row].reshape(rows, width, channels)
+    if not conversion:
+        return Image(pixels.copy())
+    import cv2
+
+    return Image(np.asarray(cv2.cvtColor(pixels, getattr(cv2, f"COLOR_{conversion}")), np.uint8))
 
 
 def decode_compressed(data: Buffer, form: str = "") -> Image:
@@ -340,26 +353,6 @@ def decode_compressed(data: Buffer, form: str = "") -> Image:
         if picture.mode.startswith(("I", "F")):
             raise InputError("a compressed depth map is no picture: choose the camera's colour topic")
     return image
-
-
-def _rgb(encoding: str, pixels: np.ndarray) -> np.ndarray:
-    import cv2
-
-    if encoding == "rgb8":
-        return pixels.copy()
-    code = {
-        "bgr8": cv2.COLOR_BGR2RGB,
-        "rgba8": cv2.COLOR_RGBA2RGB,
-        "bgra8": cv2.COLOR_BGRA2RGB,
-        "mono8": cv2.COLOR_GRAY2RGB,
-        "uyvy": cv2.COLOR_YUV2RGB_UYVY,
-        "yuv422": cv2.COLOR_YUV2RGB_UYVY,
-        "yuyv": cv2.COLOR_YUV2RGB_YUY2,
-        "yuv422_yuy2": cv2.COLOR_YUV2RGB_YUY2,
-        "nv12": cv2.COLOR_YUV2RGB_NV12,
-        "nv21": cv2.COLOR_YUV2RGB_NV21,
-    }[encoding]
-    return np.asarray(cv2.cvtColor(pixels, code), np.uint8)
 
 
 def _advice(encoding: str) -> str:

@@ -135,7 +135,6 @@ EXPORT_EPILOG = (
     "- `goalreel export pusht-goals --to groot --out pusht-groot --task-per-frame`"
 )
 NOTHING_WRITTEN = "interrupted; nothing was written: run the same command again"
-type Shape = Literal["table", "sarm", "groot"]
 
 
 def export(
@@ -174,7 +173,7 @@ def export(
 
 def _export(
     dataset: Path,
-    to: "Shape",
+    to: str,
     out: Path,
     source: Path | None,
     task_per_frame: bool,

@@ -4,22 +4,34 @@ goalreel-lab adds `make`, training data from the simulated tabletop.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.extension import ExtensibleGroup
-from goalreel.cli.options import Json, PublishedDialect, PublishedPrompts
+from goalreel.cli.options import Json
 from goalreel.errors import InputError
 from goalreel.terms import Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from goalreel.annotator.corpus.report import CorpusReport
     from goalreel.annotator.prompts.bank import PromptBank
     from goalreel.chat.dialects import Dialect, DialectName
 
 
+PublishedDialect = Annotated[
+    Literal["own", "interleavethinker"],
+    typer.Option(
+        help="In whose words the rows ask: goalreel's, or those of InterleaveThinker's checkpoints."
+    ),
+]
+PublishedPrompts = Annotated[
+    Path | None,
+    typer.Option(help="Clone of InterleaveThinker. [default: $GOALREEL_INTERLEAVETHINKER]"),
+]
 IMPORT_EPILOG = (
     "FILE is told by its fields: `evaluation` makes critiques (InterleaveThinker's critic_rl.jsonl), "
     "`messages` or `conversations` make conversations (ShareGPT, as LLaMA-Factory reads it), and `step_info` "
@@ -63,7 +75,7 @@ def import_published(
 ) -> None:
     """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
-        from goalreel.cli.console import print_json, progress_bars
+        from goalreel.cli.console import progress_bars
         from goalreel.datasets.corpora.published import ImportConfig, import_corpus
 
         wording = read_dialect(dialect, prompts)
@@ -72,14 +84,12 @@ def import_published(
             report = import_corpus(
                 order, out, workers=workers, progress=lambda done, total: progress("rows", done, total)
             )
-    if json_output:
-        return print_json(
-            {"out": str(out), "kind": report.kind, "rows": report.rows, "dropped": dict(report.dropped)}
-        )
-    typer.echo(f"{report.rows} {report.kind}", err=True)
-    for reason, count in report.dropped.items():
-        typer.echo(f"left out {count}: {reason}", err=True)
-    typer.echo(str(out))
+    results = {"out": str(out), "kind": report.kind, "rows": report.rows, "dropped": dict(report.dropped)}
+    lines = [
+        f"{report.rows} {report.kind}",
+        *(f"left out {count}: {reason}" for reason, count in report.dropped.items()),
+    ]
+    show_result(results, "\n".join(lines), json_output)
 
 
 PROMPTS_EPILOG = (
@@ -307,17 +317,17 @@ def filter_groups(
                 held_out=held_out_split,
                 progress=lambda done, total: progress("rows", done, total),
             )
-    show_result({"out": str(out), "kept": useful, "rows": rows}, "kept {kept} of {rows} rows", json_output)
+    show_result({"out": str(out), "kept": useful, "rows": rows}, f"kept {useful} of {rows} rows", json_output)
 
 
-def show_result(results: dict[str, object], summary: str, json_output: bool) -> None:
+def show_result(results: "Mapping[str, object]", summary: str, json_output: bool) -> None:
     """Print what was written: as JSON, or the summary on stderr and the folder on stdout."""
     from goalreel.cli.console import print_json
 
     if json_output:
         print_json(results)
     else:
-        typer.echo(summary.format(**results), err=True)
+        typer.echo(summary, err=True)
         typer.echo(results["out"])
 
 

@@ -45,16 +45,6 @@ Split = Annotated[SPLITS, typer.Option(help="Which seeds: train, validation or t
 MeasuredSplit = Annotated[
     SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
 ]
-PublishedDialect = Annotated[
-    Literal["own", "interleavethinker"],
-    typer.Option(
-        help="In whose words the rows ask: goalreel's, or those of InterleaveThinker's checkpoints."
-    ),
-]
-PublishedPrompts = Annotated[
-    Path | None,
-    typer.Option(help="Clone of InterleaveThinker. [default: $GOALREEL_INTERLEAVETHINKER]"),
-]
 First = Annotated[int, typer.Option(min=0, help="First seed, counted from 0 in its split.")]
 RUN = "The run"
 """The panel of options that say how a run goes."""

@@ -13,7 +13,7 @@ from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import build_chat, build_critic, build_editor, build_planner, dialect_of, load
 from goalreel.models.model_set import ModelSet, Provenance
-from goalreel.models.names import PUBLIC_OPTIONS, EditorOptions, HfOptions, ModelName, ModelOptions
+from goalreel.models.names import PUBLIC_OPTIONS, ModelName, ModelOptions
 from goalreel.models.registry import (
     ModelSpec,
     RecordingContext,
@@ -22,7 +22,6 @@ from goalreel.models.registry import (
     forms,
     is_remote,
     kinds,
-    read_options,
 )
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.loading import build_models
@@ -41,6 +40,7 @@ from goalreel.types import ROLES, Task
         ("klein@/d:e?device=cuda:1", "", "klein@/d:e", {"device": "cuda:1"}),
         ("kinematic", "", "kinematic", {}),
         ("watch:openai:m@http://h/v1?top=1", "watch", "openai:m@http://h/v1", {"top": "1"}),
+        ("openai:m?n=9&header=A:1&n=4&header=B:2", "openai", "m", {"n": "4", "header": "A:1\nB:2"}),
         ("hf:", "hf", "", {}),
         ("", "", "", {}),
     ],
@@ -49,13 +49,8 @@ def test_names_are_taken_apart(text, kind, target, options):
     name = ModelName.parse(text)
     assert (name.kind, name.target, name.options) == (kind, target, options)
     assert str(name) == text
-
-
-def test_two_editors_in_one_name():
-    name = ModelName.parse("qwen-image?offload=model+server:http://h")
-    draw, edit = name.parts
-    assert (draw.target, draw.options) == ("qwen-image", {"offload": "model"})
-    assert (edit.kind, edit.target) == ("server", "http://h")
+    draw, edit = ModelName.parse(f"qwen-image?offload=model+{text}").parts
+    assert (draw.target, draw.options, edit) == ("qwen-image", {"offload": "model"}, name)
     assert ModelName.parse("klein@a+b").parts is None, "a folder may hold a plus"
 
 
@@ -98,11 +93,8 @@ def test_what_is_shown_of_a_name(text, public, brief):
 def test_a_model_is_the_same_at_another_address(text, identity, nameless):
     name = ModelName.parse(text)
     assert (name.identity(), name.nameless) == (identity, nameless)
-
-
-def test_the_identity_tells_options_apart_that_might_be_secrets():
     one, two = (ModelName.parse(f"mine:8?seal={value}").identity() for value in ("s3cret", "another"))
-    assert one != two
+    assert one != two, "a digest tells options apart that might be secrets"
     assert "s3cret" not in one
 
 
@@ -113,20 +105,6 @@ def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
     assert key("openai:m@http://a/v1") == key("openai:m@http://b:8000/v1?concurrency=2&retries=1")
     assert key("openai:m@http://a/v1") != key("openai:n@http://a/v1")
     assert key("server:http://a") != key("server:http://b"), "nothing else tells them apart"
-
-
-def test_options_get_their_types():
-    name = ModelName.parse("hf:dir?dtype=float32&batch_size=4&temperature=0.5")
-    assert read_options(name, HfOptions).model_dump(exclude_none=True) == {
-        "dtype": "float32",
-        "batch_size": 4,
-        "temperature": 0.5,
-    }
-    name = ModelName.parse("klein@dir?offload=model&vae_tiling=true")
-    assert read_options(name, EditorOptions).model_dump(exclude_none=True) == {
-        "offload": "model",
-        "vae_tiling": True,
-    }
 
 
 @pytest.mark.parametrize(
@@ -151,6 +129,7 @@ def test_options_get_their_types():
         ("hf:s3cret@there/dir?s3cret", r"options are written as \?key=value"),
         ("nothing:there?auth=s3cret", "no planner called 'nothing:there'"),
         ("hindsight?password=s3cret", "no planner called 'hindsight'"),
+        *((name, "no planner called") for name in ("gpt", "hf:", "openai:", "")),
     ],
 )
 def test_wrong_options_get_one_line_that_repeats_no_value(name, said):
@@ -206,45 +185,32 @@ def test_a_name_decides_how_its_model_is_asked(name, spoken):
     assert served.planner_dialect.name == served.critic_dialect.name == expected
 
 
+@pytest.mark.parametrize(
+    ("critic", "said"),
+    [
+        ("hf:InterleaveThinker/X?overlay=1", "was trained on two pictures: leave out overlay"),
+        ("hf:nano-critic?overlay=much", "overlay is wrong"),
+        ("hf:x?dialect=interleavethinker&prompts=/", "it has to be a clone"),
+    ],
+)
+def test_words_in_which_there_can_be_no_overlay_and_prompts_that_are_none(critic, said):
+    with pytest.raises(InputError, match=said):
+        load(presets.load("nano", critic=critic), roles=())
+
+
 @pytest.mark.parametrize("name", ["hf:nano-critic", "openai:m@http://h/v1", "server:http://h"])
-def test_an_overlay_is_asked_for_by_name(name):
+def test_an_overlay_is_asked_for_by_name_and_for_a_critic_of_edits_alone(name):
+    assert dialect_of("difference", "critic") is None
+    with pytest.raises(InputError, match="overlay is for a critic: leave it out of --planner"):
+        dialect_of(f"{name}?overlay=1", "planner")
+    with pytest.raises(InputError, match="overlay is not for recorded frames"):
+        build_critic("openai:m@http://127.0.0.1:1/v1?overlay=1", dialect=ObservedDialect(overlay=True))
     assert dialect_of(f"{name}?overlay=1", "critic").overlay
     assert not dialect_of(f"{name}?overlay=0", "critic").overlay
     assert not dialect_of(name, "critic").overlay
     shown = presets.load("nano", critic=f"{name}?overlay=1")
     assert "overlay=1" in Provenance(shown).display_names()["critic"]
     assert Provenance(shown).key("critic") != Provenance(presets.load("nano", critic=name)).key("critic")
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"planner": "hf:nano-planner?overlay=1"}, "overlay is for a critic: leave it out of --planner"),
-        ({"critic": "hf:InterleaveThinker/X?overlay=1"}, "was trained on two pictures: leave out overlay"),
-        ({"critic": "hf:nano-critic?overlay=much"}, "overlay is wrong"),
-    ],
-)
-def test_an_overlay_where_there_can_be_none_is_one_line(changed, said):
-    with pytest.raises(InputError, match=said) as caught:
-        load(presets.load("nano", **changed), roles=())
-    assert "\n" not in str(caught.value)
-
-
-def test_frames_of_a_recording_are_not_laid_over_each_other():
-    with pytest.raises(InputError, match="overlay is not for recorded frames"):
-        build_critic("openai:m@http://127.0.0.1:1/v1?overlay=1", dialect=ObservedDialect(overlay=True))
-
-
-def test_rules_are_asked_in_no_words_and_a_clone_has_to_be_one(tmp_path):
-    assert dialect_of("difference", "critic") is None
-    with pytest.raises(InputError, match="it has to be a clone"):
-        dialect_of(f"hf:x?dialect=interleavethinker&prompts={tmp_path}", "critic")
-
-
-@pytest.mark.parametrize("name", ["gpt", "hf:", "openai:", ""])
-def test_names_that_are_none(name):
-    with pytest.raises(ValueError, match="no planner called"):
-        build_chat(name, role="planner")
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra():
@@ -361,10 +327,6 @@ def test_one_checkpoint_watches_and_judges(video_dataset, tmp_path):
     assert plan.message.startswith("no usable answer in 3 replies")
 
 
-def test_pictures_may_go_out_as_jpeg():
-    assert build_chat("openai:m@http://h/v1?jpeg_quality=85", role="planner").jpeg_quality == 85
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -399,7 +361,7 @@ def test_which_models_are_asked_while_others_are_at_work(planner, editor, critic
     assert model_set.with_journal(Journal(tmp_path)).remote == remote
 
 
-def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
+def test_a_local_chat_model_is_loaded_once_and_only_for_the_roles_asked_for(monkeypatch):
     from goalreel.chat.hf import HfChat
 
     loaded = []
@@ -407,21 +369,11 @@ def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
     preset = presets.load("nano", planner="hf:a", critic="hf:a", editor="server:http://h")
     load(preset)
     assert loaded == ["a"]
-    load(preset.model_copy(update={"critic": "hf:b"}))
-    assert loaded == ["a", "a", "b"]
-
-
-def test_only_the_roles_asked_for_are_loaded(monkeypatch):
-    from goalreel.chat.hf import HfChat
-
-    loaded = []
-    monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
-    preset = presets.load("nano", planner="hf:me/a", critic="hf:me/b", editor="server:http://h")
-    model_set = load(preset, roles=["critic"])
-    assert loaded == ["me/b"]
+    model_set = load(preset.model_copy(update={"planner": "hf:me/b", "critic": "hf:me/c"}), roles=["critic"])
+    assert loaded == ["a", "me/c"]
     model_set.prepare()
     model_set.prepare()
-    assert loaded == ["me/b", "me/a"]
+    assert loaded == ["a", "me/c", "me/b"]
 
 
 def test_models_without_names_are_called_by_their_classes():
@@ -441,14 +393,11 @@ def test_models_without_names_are_called_by_their_classes():
     ],
 )
 def test_live_frames_are_asked_about_in_other_words_where_the_preset_says_so(critic, live, observed):
+    assert presets.read("api").critic_live == "observed"
+    assert presets.load("nano").critic_live == presets.load("server").critic_live == "candidate"
     given = {"planner": "openai:m@http://h/v1", "editor": "server:http://h", "critic": critic}
     model_set = load(presets.load("api", **given, critic_live=live), roles=())
     assert (model_set.live_critic is not None) == observed
-
-
-def test_a_chat_models_preset_asks_as_of_a_camera_and_nanos_as_it_has_learned():
-    assert presets.read("api").critic_live == "observed"
-    assert presets.load("nano").critic_live == presets.load("server").critic_live == "candidate"
 
 
 def test_a_models_key_is_that_of_its_name_how_it_is_asked_and_its_version():
@@ -479,8 +428,3 @@ def test_a_kind_is_registered_once():
     assert kind.build(ModelName.parse("mine:3"), "editor", None) == "3"
     with pytest.raises(ValueError, match="there is a kind 'mine' already"):
         registry.kind("mine", "Another.", ModelOptions)(build)
-
-
-def test_of_an_option_given_twice_the_last_counts_and_headers_are_added_up():
-    name = ModelName.parse("openai:m?max_tokens=9&header=A:1&max_tokens=4&header=B:2")
-    assert name.options == {"max_tokens": "4", "header": "A:1\nB:2"}

@@ -64,17 +64,16 @@ def test_a_file_of_ones_own(own, monkeypatch):
         "last",
         "fast",
     )
+    with pytest.raises(InputError, match=r"^max_attempts: Input should be greater"):
+        presets.load(str(own), max_attempts=0)
     monkeypatch.chdir(own.parent)
+    (own.parent / "nano").mkdir()
+    assert presets.load("nano").predictive, "a file hides no preset"
+    assert not presets.load("hindsight").predictive
     assert presets.load("mine.yaml") == presets.load(str(own))
     assert load("mine.yaml", roles=()).provenance == Provenance(
         presets.load("mine.yaml"), uncached=frozenset({"critic"})
     )
-
-
-def test_a_file_does_not_hide_a_preset_of_that_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "nano").mkdir()
-    assert presets.load("nano").planner.startswith("hf:nano-planner")
 
 
 @pytest.mark.parametrize(
@@ -110,25 +109,12 @@ def test_what_is_wrong_with_a_file_is_one_line(own, text, said, monkeypatch):
     assert not (own.parent / "hacked").exists()
 
 
-def test_an_option_that_does_not_fit_is_not_the_files_fault(own):
-    with pytest.raises(InputError, match=r"^max_attempts: Input should be greater"):
-        presets.load(str(own), max_attempts=0)
-
-
 @pytest.mark.parametrize("name", ["magic", "magic.yaml", "../nano", "/etc/hostname", ""])
 def test_a_preset_that_is_none(name):
     with pytest.raises(
         InputError, match=r"no preset '.*'; there are api, .* or give the path of a \.yaml file"
     ):
         presets.load(name)
-
-
-def test_whether_a_preset_predicts_is_its_editors_kind():
-    assert presets.load("nano").predictive
-    assert not presets.load("hindsight").predictive
-    assert presets.load("hindsight", editor="server:http://h").predictive
-    with pytest.raises(InputError, match="no editor called"):
-        _ = presets.load("nano", editor="nonsense").predictive
 
 
 def test_names_to_show_hold_no_secret_and_say_how_a_model_is_asked(monkeypatch):
@@ -154,8 +140,3 @@ def test_a_key_in_a_name_is_refused_before_the_name_is_written_anywhere(role, na
     with pytest.raises(InputError, match="put it into the environment variable GOALREEL_API_KEY") as caught:
         load(presets.load("server", **{role: name}), roles=())
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
-
-
-def test_the_options_of_both_editors_are_checked():
-    with pytest.raises(InputError, match="speed is wrong"):
-        load(presets.load("server", editor="qwen-image?speed=9+server:http://h"), roles=())

@@ -173,7 +173,7 @@ class Preset(LoopOptions):
         return not find("editor", self.model_name("editor")).needs_recording
 
     @property
-    def unfilled(self) -> list[str]:
+    def unfilled(self) -> list[Role]:
         """The roles whose model is still to be named."""
         names = {role: self.model_name(role) for role in ROLES}
         return [role for role, name in names.items() if PLACEHOLDER in (name.model, name.inner.model)]
@@ -193,15 +193,11 @@ def load(name: str, replaced: Collection[str] = (), **overrides: object) -> Pres
     preset = read(name, **overrides)
     if missing := [role for role in preset.unfilled if role not in replaced]:
         options = " and ".join(f"--{role}" for role in missing)
-        example = f"--{missing[0]} {_watching(getattr(preset, missing[0]))}{_EXAMPLE[missing[0]]}"
+        parsed = preset.model_name(missing[0])
+        watching = f"{parsed.kind}:" if parsed.inner.kind else ""  # as in `watch:openai:MODEL`
+        example = f"--{missing[0]} {watching}{_EXAMPLE[missing[0]]}"
         raise InputError(f"preset {name} leaves open which models to ask: give {options}, such as {example}")
     return preset
-
-
-def _watching(name: str) -> str:
-    """Return what stands before the chat model's name in `watch:openai:MODEL`; else nothing."""
-    parsed = ModelName.parse(name)
-    return f"{parsed.kind}:" if parsed.inner.kind else ""
 
 
 def read(name: str, **overrides: object) -> Preset:

@@ -87,7 +87,7 @@ def make(
         order = CorpusConfig(kind, split, episodes, size, first, shard, variety, relabelled, source)
         rows = _write(order, out, workers, text, None if editor is None else _judging(kind, editor, variety))
     results: dict[str, object] = {"out": str(out), "rows": rows, "episodes": episodes}
-    show_result(results, "{rows} rows of {episodes} episodes", json_output)
+    show_result(results, f"{rows} rows of {episodes} episodes", json_output)
 
 
 def _judging(kind: str, name: str, variety: float) -> "Maker":
