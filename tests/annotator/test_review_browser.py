@@ -170,7 +170,10 @@ def test_both_sides_of_a_boundary_and_the_goal_beside_the_real_end_are_shown(pag
 EDGE = '.edge[data-step="0"][data-edge="end"]'
 
 
-def test_a_boundary_is_dragged_to_a_frame_and_shows_what_is_there(page):
+def test_a_boundary_is_dragged_to_a_frame_in_the_episode_on_show_alone(page, unused):
+    first, second = page.index, next(unused)
+    page.script("location.hash = arguments[0]", f"#/episode/{second}")
+    page.shows(second)
     width = page.find(".track").size["width"]
     chain = webdriver.ActionChains(page.driver, duration=50).click_and_hold(page.find(EDGE))
     chain.move_by_offset(round(3.2 * width / LENGTH), 0).perform()
@@ -188,20 +191,7 @@ def test_a_boundary_is_dragged_to_a_frame_and_shows_what_is_there(page):
     page.eventually(lambda: page.attribute(EDGE, "aria-valuenow"), "15")
     webdriver.ActionChains(page.driver).release().perform()
     page.eventually(page.spans, [(0, 15), (15, 16), (16, 24)])
-
-
-def test_a_drag_changes_the_episode_on_show_alone(driver, served, unused):
-    page, first = Page(driver, served), next(unused)
-    page.open(first)
-    second = next(unused)
-    page.script("location.hash = arguments[0]", f"#/episode/{second}")
-    page.shows(second)
-    width = page.find(".track").size["width"]
-    chain = webdriver.ActionChains(driver, duration=50).click_and_hold(page.find(EDGE))
-    chain.move_by_offset(round(3.2 * width / LENGTH), 0).release().perform()
-    page.eventually(page.spans, [(0, 11), (11, 16), (16, 24)])
-    page.settled()
-    assert served.episode(first)["revision"] == 0
+    assert page.server.episode(first)["revision"] == 0
 
 
 @on_narrow
