@@ -19,9 +19,9 @@ from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.robot import missing_robot_info, read_robot
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.health.inspect import refuse_broken
+from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.stored_files import check_links
 from goalreel.datasets.writing.files import MARKS, check_apart, check_edits
 from goalreel.datasets.writing.frame_columns import check_progress
 from goalreel.datasets.writing.pipeline import build

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from goalreel.datasets.episode import Episode
+from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.stored_files import check_links
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, link_or_copy, write_bytes
 from goalreel.types import ROLES

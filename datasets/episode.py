@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.info_file import NumberFeatures, dimension_names, find_numbers
+from goalreel.datasets.info_file import NumberFeatures, dimension_names, find_numbers, stored
 from goalreel.datasets.labels import (
     LABEL_FORMS,
     Label,
@@ -21,7 +21,6 @@ from goalreel.datasets.labels import (
     read_labels,
 )
 from goalreel.datasets.parquet import array, read_table, sort_rows, to_numpy, value_spans
-from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.image import Image, check_picture_size

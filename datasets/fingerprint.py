@@ -26,9 +26,9 @@ from av.error import FFmpegError
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.info_file import stored
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
 from goalreel.datasets.parquet import episode_tables, list_items, to_numpy
-from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import open_video
 from goalreel.errors import DatasetError
 from goalreel.files import digest

@@ -19,9 +19,8 @@ from goalreel.concurrency import map_threaded
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.episode_rows import EpisodeRows, locate
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.info_file import NumberFeatures, find_numbers, read_info
+from goalreel.datasets.info_file import NumberFeatures, find_numbers, read_info, stored
 from goalreel.datasets.labels import read_texts
-from goalreel.datasets.stored_files import stored
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Confidence, Finding
 

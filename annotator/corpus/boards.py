@@ -16,7 +16,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from goalreel.annotator.show import episode_view, open_annotated
-from goalreel.datasets.corpora.edits import with_edits
 from goalreel.datasets.corpora.trajectories import (
     HumanVerdict,
     HumanVerdicts,
@@ -28,6 +27,7 @@ from goalreel.datasets.corpora.trajectories import (
     outline,
     scored,
     succeeds,
+    with_edits,
 )
 from goalreel.datasets.corrections.board import opinion
 from goalreel.datasets.corrections.state import Review

@@ -29,19 +29,21 @@ from goalreel.datasets.corpora.critic_rows import (
     judgement_lesson,
     judgement_row,
 )
-from goalreel.datasets.corpora.edits import STORED_EDITS, edit_row
 from goalreel.datasets.corpora.planner_rows import (
     CONTINUATIONS,
     EASY,
     PLANS,
     REFLECTION,
+    UNIFIED_EASY,
+    UNIFIED_REFLECTION,
     continuation_row,
     plan_row,
     sequence_row,
+    unified_row,
 )
 from goalreel.datasets.corpora.recipe import Pick, Selection, select
 from goalreel.datasets.corpora.rows import RowKind
-from goalreel.datasets.corpora.unified import UNIFIED_EASY, UNIFIED_REFLECTION, unified_row
+from goalreel.datasets.corpora.trajectories import STORED_EDITS, edit_row
 from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, sweep, write_bytes

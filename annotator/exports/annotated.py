@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Self
 
 from goalreel.annotator.robot import stored_layout
+from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.stored_files import check_links
 from goalreel.datasets.writing.files import check_apart
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.errors import DatasetError

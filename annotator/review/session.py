@@ -23,9 +23,9 @@ from goalreel.datasets.corrections.events import Correction, describe
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.datasets.episode import Episode
+from goalreel.datasets.info_file import stored
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.stored_files import stored
 from goalreel.details import Details
 from goalreel.errors import DatasetError, UserError
 from goalreel.planners.kinematic.layout import Unsegmentable

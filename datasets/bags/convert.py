@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.datasets.bags.excerpts import Cut, Excerpt, cut
-from goalreel.datasets.bags.reader import Bag, fingerprint, require_bags
-from goalreel.datasets.bags.topics import TopicRequest, picture
+from goalreel.datasets.bags.excerpts import Cut, cut
+from goalreel.datasets.bags.topics import Bag, TopicRequest, fingerprint, picture, require_bags
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import exclusive
@@ -124,40 +123,29 @@ def _agree(out: Path, made_from: dict[str, Any]) -> None:
 
 
 def _write(cuts: dict[Path, Cut], root: Path, progress: OnCount) -> None:
-    total = sum(len(e.moments) for each in cuts.values() for e in each.excerpts)
+    total, done = sum(len(e.moments) for each in cuts.values() for e in each.excerpts), 0
     with ExitStack() as stack:
         dataset: LeRobotDataset | None = None
-        for done, (path, each, excerpt, i, pictures) in enumerate(_frames(cuts), start=1):
-            if dataset is None:
-                dataset = _create(root, each, pictures)
-                stack.callback(dataset.finalize)
-            _check(path, each, pictures, dataset)
-            keyed = {f"observation.images.{name}": image.pixels for name, image in pictures.items()}
-            rows = {feature: values[i] for feature, values in excerpt.rows.items()}
-            dataset.add_frame({**keyed, **rows, "task": excerpt.task})
-            if done % IN_FLIGHT == 0:
-                _drain(dataset)
-            if i + 1 == len(excerpt.moments):
-                dataset.save_episode(parallel_encoding=False)
-            progress(done, total)
-
-
-def _drain(dataset: "LeRobotDataset") -> None:
-    """Wait until every picture given so far is on the disk."""
-    if dataset.writer is not None and dataset.writer.image_writer is not None:
-        dataset.writer.image_writer.wait_until_done()
-
-
-def _frames(cuts: dict[Path, Cut]) -> Iterator[tuple[Path, Cut, Excerpt, int, dict[str, Image]]]:
-    """Yield every frame of every episode: its bag, its number in the episode, and one picture a camera."""
-    for path, each in cuts.items():
-        pictures = _pictures(path, each)
-        for excerpt in each.excerpts:
-            for i in range(len(excerpt.moments)):
-                next_pictures = next(pictures, None)
-                if next_pictures is None:
-                    raise DatasetError(f"{path}: changed while it was read: convert it again")
-                yield path, each, excerpt, i, next_pictures
+        for path, each in cuts.items():
+            shown = _pictures(path, each)
+            for excerpt in each.excerpts:
+                for i in range(len(excerpt.moments)):
+                    if (pictures := next(shown, None)) is None:
+                        raise DatasetError(f"{path}: changed while it was read: convert it again")
+                    if dataset is None:
+                        dataset = _create(root, each, pictures)
+                        stack.callback(dataset.finalize)
+                    _check(path, each, pictures, dataset)
+                    keyed = {f"observation.images.{name}": image.pixels for name, image in pictures.items()}
+                    rows = {feature: values[i] for feature, values in excerpt.rows.items()}
+                    dataset.add_frame({**keyed, **rows, "task": excerpt.task})
+                    done += 1
+                    writer = dataset.writer and dataset.writer.image_writer
+                    if writer and done % IN_FLIGHT == 0:
+                        writer.wait_until_done()
+                    progress(done, total)
+                if dataset is not None:
+                    dataset.save_episode(parallel_encoding=False)
 
 
 def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDataset":
@@ -201,36 +189,33 @@ def _check(path: Path, each: Cut, pictures: dict[str, Image], dataset: "LeRobotD
 def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
     """Yield one picture a camera for every frame of every episode, decoded in one pass over the bag."""
     cameras = each.choice.cameras
-    frame_places: list[dict[str, int]] = [
+    frames = [
         {name: int(excerpt.pictures[name][i]) for name in cameras}
         for excerpt in each.excerpts
         for i in range(len(excerpt.moments))
     ]
-    uses = Counter((name, place) for frame in frame_places for name, place in frame.items())
+    uses = Counter(place for frame in frames for place in frame.items())
     used = Counter(name for name, _ in uses)
-    decoders = {topic: _Decoder(f"{path}: {topic}", used[name]) for name, topic in cameras.items()}
+    decoders = {name: _Decoder(f"{path}: {topic}", used[name]) for name, topic in cameras.items()}
     of = {topic: name for name, topic in cameras.items()}
-    counts: Counter[str] = Counter()
-    decoded: dict[tuple[str, int], Image] = {}
-    upcoming = iter(frame_places)
-    frame = next(upcoming, None)
+    counts, decoded, at = Counter[str](), dict[tuple[str, int], Image](), 0
     with Bag.open(path) as bag:
         for topic, _, message in bag.messages(cameras.values()):
-            key = of[topic], counts[topic]
+            name, place = of[topic], counts[topic]
             counts[topic] += 1
-            if key in uses:
-                decoded |= {(of[topic], at): image for at, image in decoders[topic].decode(key[1], message)}
-            while frame is not None and all(k in decoded for k in frame.items()):
-                current, frame = frame, next(upcoming, None)
-                if frame is None:
+            if (name, place) in uses:
+                decoded |= {(name, p): image for p, image in decoders[name].decode(place, message)}
+            while at < len(frames) and all(each_use in decoded for each_use in frames[at].items()):
+                if at == len(frames) - 1:
                     for decoder in decoders.values():
                         decoder.warn()
-                yield {name: decoded[name, place] for name, place in current.items()}
-                for used_key in current.items():
-                    uses[used_key] -= 1
-                    if not uses[used_key]:
-                        del decoded[used_key]
-            if frame is None:
+                yield {name: decoded[name, place] for name, place in frames[at].items()}
+                for used_up in frames[at].items():
+                    uses[used_up] -= 1
+                    if not uses[used_up]:
+                        del decoded[used_up]
+                at += 1
+            if at == len(frames):
                 return
 
 

@@ -8,7 +8,6 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.bags.reader import Bag
 from goalreel.datasets.bags.streamed_goals import Sheet, Storyboards, StreamedGoal, StreamedSpan, spans
 from goalreel.datasets.bags.timeline import (
     FOREVER,
@@ -26,7 +25,7 @@ from goalreel.datasets.bags.timeline import (
     survey,
     timeline,
 )
-from goalreel.datasets.bags.topics import TopicChoice, TopicRequest, choose
+from goalreel.datasets.bags.topics import Bag, TopicChoice, TopicRequest, choose
 from goalreel.errors import DatasetError
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.bags.reader import Bag
-from goalreel.datasets.bags.topics import JOINT_STATE, NUMBERS, StampClock, TopicChoice, stamp
+from goalreel.datasets.bags.topics import JOINT_STATE, NUMBERS, Bag, StampClock, TopicChoice, stamp
 from goalreel.errors import DatasetError
 
 type Stamps = NDArray[np.int64]

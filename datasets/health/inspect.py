@@ -5,10 +5,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from goalreel.datasets.health.frames import FrameRows
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level
 from goalreel.datasets.health.numbers import clock_issues, number_issues, picture_issues, stats_issues
-from goalreel.datasets.health.tables import file_issues, label_issues, link_issues, row_issues, task_issues
+from goalreel.datasets.health.tables import (
+    FrameRows,
+    file_issues,
+    label_issues,
+    link_issues,
+    row_issues,
+    task_issues,
+)
 from goalreel.datasets.health.videos import image_issues, video_issues
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import data_files

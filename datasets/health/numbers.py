@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, spell_numbers, warning
+from goalreel.datasets.health.tables import FrameRows, in_threads
 from goalreel.datasets.parquet import list_items, read_batches, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S

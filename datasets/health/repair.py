@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 from pyarrow.types import is_floating, is_integer
 
 from goalreel.datasets.episode_rows import EpisodeRows
-from goalreel.datasets.health.frames import MISSING, NUMBERS, FrameRows, unreadable
 from goalreel.datasets.health.issues import spell
-from goalreel.datasets.health.tables import NUMERIC, count_values
-from goalreel.datasets.info_file import read_info
+from goalreel.datasets.health.tables import MISSING, NUMBERS, NUMERIC, FrameRows, count_values, unreadable
+from goalreel.datasets.info_file import check_links, read_info, stored
 from goalreel.datasets.labels import read_texts
 from goalreel.datasets.parquet import array, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import declares
-from goalreel.datasets.stored_files import check_links, stored
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.files import check_apart, data_files, dataset_files, episode_files, pass_file
 from goalreel.datasets.writing.frame_columns import TASKS, tasks_file

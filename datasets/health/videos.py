@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.health.frames import FrameRows, in_threads
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, warning
-from goalreel.datasets.health.tables import count_values
+from goalreel.datasets.health.tables import FrameRows, count_values, in_threads
+from goalreel.datasets.info_file import stored
 from goalreel.datasets.source import Source, declares
-from goalreel.datasets.stored_files import stored
 from goalreel.datasets.video import VideoIndex, video_index
 from goalreel.datasets.writing.files import data_files
 from goalreel.datasets.writing.layout import TOLERANCE_S

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.info_file import VIDEO_PATH
 from goalreel.datasets.labels import SUB_TASKS
 from goalreel.datasets.parquet import array, list_items, read_table, to_numpy
 from goalreel.datasets.source import Source
-from goalreel.datasets.stored_files import VIDEO_PATH
 from goalreel.datasets.writing.files import episode_files
 from goalreel.datasets.writing.frame_columns import FEATURE, PROGRESS, frame_progress, listed
 from goalreel.datasets.writing.language import LANGUAGE_FEATURE, language_types, put_column

@@ -17,8 +17,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit
 from goalreel.datasets.corpora.rows import StoredRows, shards_of
+from goalreel.datasets.corpora.trajectories import STORED_EDITS, StoredEdit
 from goalreel.editors.catalogue import LORA_FILE, Entry, find
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.editors.sizes import Placement, Size, placement

@@ -20,8 +20,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit
 from goalreel.datasets.corpora.rows import read_rows
+from goalreel.datasets.corpora.trajectories import STORED_EDITS, StoredEdit
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import InputError

@@ -21,11 +21,18 @@ from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
 from goalreel.annotator.show import read_storyboards
 from goalreel.chat.dialects import InterleaveThinkerDialect
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, JUDGEMENTS, judgement_lesson
-from goalreel.datasets.corpora.edits import STORED_EDITS
-from goalreel.datasets.corpora.planner_rows import CONTINUATIONS, EASY, PLANS, REFLECTION
+from goalreel.datasets.corpora.planner_rows import (
+    CONTINUATIONS,
+    EASY,
+    OUTPUT,
+    PLANS,
+    REFLECTION,
+    UNIFIED_EASY,
+    UNIFIED_REFLECTION,
+    markup,
+)
 from goalreel.datasets.corpora.rows import messages_of, read_rows
-from goalreel.datasets.corpora.trajectories import HumanVerdict
-from goalreel.datasets.corpora.unified import OUTPUT, UNIFIED_EASY, UNIFIED_REFLECTION, markup
+from goalreel.datasets.corpora.trajectories import STORED_EDITS, HumanVerdict
 from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFrame
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from goalreel.datasets.stored_files import DATA_PATH, VIDEO_PATH
+from goalreel.datasets.info_file import DATA_PATH, VIDEO_PATH
 from goalreel.datasets.writing import language as schema
 from goalreel.datasets.writing import meta as stats
 from goalreel.datasets.writing import video as encoder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.cli import invoke
 
-from goalreel.datasets.stored_files import check_links
+from goalreel.datasets.info_file import check_links
 from goalreel.errors import DatasetError
 
 FRONT = "observation.images.front"

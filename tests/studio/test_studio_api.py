@@ -9,7 +9,7 @@ from support.serving_models import PlannerChat, TintEditor, picture
 from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
 
 from goalreel.critics.chat import ChatCritic
-from goalreel.datasets.corpora.edits import STORED_EDITS
+from goalreel.datasets.corpora.trajectories import STORED_EDITS
 from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner

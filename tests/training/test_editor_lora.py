@@ -12,7 +12,7 @@ import torch
 from support.cli import fails
 from support.tiny_pipelines import tiny_pipeline
 
-from goalreel.datasets.corpora.edits import STORED_EDITS, StoredEdit
+from goalreel.datasets.corpora.trajectories import STORED_EDITS, StoredEdit
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.editors.catalogue import LORA_FILE, like
 from goalreel.editors.diffusers import DiffusersEditor
