@@ -64,27 +64,24 @@ def _streamed_step(span: StreamedSpan, storyboards: Storyboards, excerpt: Excerp
     goal, panel, models = span.goal, storyboards.panel(span.goal), storyboards.models(span.goal)
     step = _step(goal, panel, excerpt.task).model_copy(update={"doubts": goal.doubts})
     start, end = (int(i) for i in np.searchsorted(excerpt.moments, (span.start, span.end)))
-    segment = Segment(start=start, end=end) if end > start else None
-    if step.prompt is None:
-        return _shown(StoryboardStep(step=step, segment=segment, status="text"), goal, models)
-    attempt = _attempt(goal, panel, step.prompt)
-    status: Status = "failed" if attempt.image is None else "verified" if goal.verified else "unverified"
-    chosen = None if attempt.image is None else 0
-    shown = StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=chosen)
-    return _shown(shown, goal, models)
-
-
-def _shown(step: StoryboardStep, goal: StreamedGoal, models: tuple[str, str, str] | None) -> StoryboardStep:
-    """The step with its claims. The bag holds when a sub-goal was shown, and not whether it came off."""
-    names = dict(zip(ROLES, models or (), strict=False))
-    claims = step.claims.named(makers(names.get)).model_copy(
-        update={"when": None if step.segment is None else Claim(by=RECORDING), "came_off": None}
+    shown = StoryboardStep(
+        step=step, segment=Segment(start=start, end=end) if end > start else None, status="text"
+    )
+    if step.prompt is not None:
+        attempt = _attempt(goal, panel, step.prompt)
+        status: Status = "failed" if attempt.image is None else "verified" if goal.verified else "unverified"
+        chosen = None if attempt.image is None else 0
+        made = {"attempts": (attempt,), "status": status, "chosen": chosen}
+        shown = StoryboardStep(step=step, segment=shown.segment, **made)
+    # The bag holds when a sub-goal was shown, and not whether it came off.
+    claims = shown.claims.named(makers(dict(zip(ROLES, models or (), strict=False)).get)).model_copy(
+        update={"when": None if shown.segment is None else Claim(by=RECORDING), "came_off": None}
     )
     for name, claim in claims.items():
         if name in ("what", "looks") and (message_claim := goal.claims.get(name)) is not None:
             doubts = tuple(dict.fromkeys((*claim.doubts, *message_claim.doubts)))
             claims = claims.model_copy(update={name: message_claim.model_copy(update={"doubts": doubts})})
-    return step.model_copy(update={"claims": claims})
+    return shown.model_copy(update={"claims": claims})
 
 
 def _step(goal: StreamedGoal | RecordedPanel, panel: RecordedPanel | None, task: str) -> Step:
@@ -102,19 +99,16 @@ def _attempt(goal: StreamedGoal, panel: RecordedPanel | None, prompt: str) -> At
     """Make the one attempt from the picture that was shown; bags hold neither seeds nor rejected pictures."""
     if not goal.jpeg:
         return Attempt(prompt=prompt, seed=0, failure=Failure(stage="edit", message=WORDS_ONLY))
-    image = decode_compressed(goal.jpeg)
-    verdict = _verdict(goal, panel)
-    if verdict is None:
-        failure = Failure(stage="judge", message=NOT_JUDGED)
-        return Attempt(prompt=prompt, seed=0, image=image, failure=failure)
-    return Attempt(prompt=prompt, seed=0, image=image, verdict=verdict)
+    image, verdict = decode_compressed(goal.jpeg), _verdict(goal, panel)
+    failure = None if verdict else Failure(stage="judge", message=NOT_JUDGED)
+    return Attempt(prompt=prompt, seed=0, image=image, verdict=verdict, failure=failure)
 
 
 def _verdict(goal: StreamedGoal, panel: RecordedPanel | None) -> Verdict | None:
     """Take the Critic's verdict where it fits the sub-goal; the panel may belong to a later picture."""
     if panel is None or panel.verdict != (ACCEPTED if goal.verified else REJECTED):
         return Verdict(success=True) if goal.verified else None
-    scores = {k: v for k, v in panel.scores if k in ("semantics", "quality") and math.isfinite(v)}
+    scores = {k: v for k, v in panel.scores.items() if math.isfinite(v)}
     return Verdict(
         success=goal.verified,
         reasoning=panel.reasoning,

@@ -81,11 +81,28 @@ class RecordedPanel:
     prompt: str
     pending: bool
     verdict: int
-    scores: tuple[tuple[str, float], ...]
+    scores: dict[str, float]
     probability: float
     """NaN where the Critic does not tell, or the recording is older than the field."""
     reasoning: str
     refined_prompt: str
+
+    @classmethod
+    def read(cls, m: Any) -> "RecordedPanel":
+        """Take over the fields of a goalreel_interfaces/msg/StoryboardStep."""
+        return cls(
+            index=m.index,
+            name=m.name.strip(),
+            instruction=m.instruction.strip(),
+            auxiliary=m.auxiliary_text,
+            prompt=m.prompt.strip(),
+            pending=m.status == PENDING,
+            verdict=m.critic.verdict,
+            scores={s.criterion: float(s.score) for s in m.critic.scores},
+            probability=float(getattr(m.critic, "probability", math.nan)),
+            reasoning=m.critic.reasoning,
+            refined_prompt=m.critic.refined_prompt.strip(),
+        )
 
     @property
     def in_words(self) -> bool:
@@ -106,23 +123,7 @@ class Sheet:
     def read(cls, m: Any) -> "Sheet":
         """Take over the fields of a goalreel_interfaces/msg/Storyboard."""
         models = (m.planner_model, m.editor_model, m.critic_model)
-        return cls(UUID(bytes=bytes(m.id.uuid)), m.revision, models, tuple(_panel(s) for s in m.steps))
-
-
-def _panel(m: Any) -> RecordedPanel:
-    return RecordedPanel(
-        index=m.index,
-        name=m.name.strip(),
-        instruction=m.instruction.strip(),
-        auxiliary=m.auxiliary_text,
-        prompt=m.prompt.strip(),
-        pending=m.status == PENDING,
-        verdict=m.critic.verdict,
-        scores=tuple((s.criterion, float(s.score)) for s in m.critic.scores),
-        probability=float(getattr(m.critic, "probability", math.nan)),
-        reasoning=m.critic.reasoning,
-        refined_prompt=m.critic.refined_prompt.strip(),
-    )
+        return cls(UUID(bytes=bytes(m.id.uuid)), m.revision, models, tuple(map(RecordedPanel.read, m.steps)))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A ROS 2 bag on disk, MCAP or sqlite3, message by message, and the use of its topics.
 
-Message definitions are the bag's own; without (sqlite3 before ROS 2 Iron) those of ROS 2 Kilted. Topics are used
-as requested, or by type where only one topic has that type.
+Message definitions are the bag's own; without (sqlite3 before ROS 2 Iron) those of ROS 2 Kilted. Topics are
+used as requested, or by type where only one topic has that type.
 """
 
 import hashlib

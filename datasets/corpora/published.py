@@ -184,9 +184,7 @@ def _critique(row: Fields, number: int, config: ImportConfig) -> CritiqueRow:
         instruction=first,
         first_prompt=first,
         prompt=present.strip() if isinstance(present, str) and present.strip() else first,
-        success=marks.success,
-        semantics=marks.semantics,
-        quality=marks.quality,
+        **marks.model_dump(),
     )
 
 

@@ -4,8 +4,8 @@ An `Outline` is a storyboard without its pictures. The filters need no more, and
 People's corrections are given as verdicts by (step, attempt). Such a sample has trust 1: no filter drops it,
 and its verdict overrules the scorer's.
 
-A step is a row for an editor where its picture was accepted, or is a frame, and its words are not in doubt: the
-editor would learn to draw something else than it is told.
+A step is a row for an editor where its picture was accepted, or is a frame, and its words are not in doubt:
+the editor would learn to draw something else than it is told.
 """
 
 from collections import Counter

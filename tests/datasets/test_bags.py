@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from support import bags as b
-from typer.testing import CliRunner
+from support.cli import fails, goalreel
+from support.faults import DATA
+from support.recordings import load
 
 from goalreel.claims import Claim
-from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 
@@ -23,9 +23,7 @@ TOPICS = ("--state-topic", "/joint_states", "--action-topic", "/target")
 
 
 def run(*arguments: object) -> dict:
-    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout.splitlines()[-1])
+    return json.loads(goalreel(*arguments, "--json").splitlines()[-1])
 
 
 def convert(bag: Path, out: Path, *arguments: object) -> Source:
@@ -46,8 +44,8 @@ def plain(request, tmp_path_factory) -> tuple[Path, Source]:
     return bag, convert(bag, folder / "out", "--task", "tidy up", *TOPICS)
 
 
-def test_every_value_is_in_its_frame(plain):
-    _, source = plain
+def test_every_value_is_in_its_frame_also_for_lerobot_and_nothing_else_is_left(plain):
+    bag, source = plain
     assert (source.fps, source.indices, list(source.cameras)) == (10, (0,), [CAMERA])
     episode = source.episode(0)
     assert episode.instruction == "tidy up"
@@ -58,34 +56,24 @@ def test_every_value_is_in_its_frame(plain):
     assert episode.state_names == ("a", "b", "gripper")
     assert episode.action_names == ("target.0", "target.1")
     assert np.allclose(episode.timestamps, np.arange(20) / 10)
-
-
-def test_lerobot_reads_it(plain):
-    _, source = plain
-    dataset = LeRobotDataset("local/bag", root=source.root, video_backend="pyav")
+    dataset = load(source.root)
     assert len(dataset) == 20
     assert dataset[7]["task"] == "tidy up"
     assert dataset[7][CAMERA].shape == (3, 48, 48)
     assert dataset[7]["observation.state"].tolist() == pytest.approx([0.7, -7, 1])
     assert set(dataset.meta.stats) >= {CAMERA, "observation.state", "action"}
+    assert sorted(p.name for p in bag.parent.iterdir()) == ["bag", "out"]
+    made = json.loads((source.root / "meta" / "bag.json").read_text())
+    told = {"bag": "bag", "frames": 20, "models": [], "start_ns": b.START, "task": "tidy up"}
+    assert made["episodes"] == [told]
+    assert str(bag.parent) not in json.dumps(made)
 
 
 def test_a_bare_file_is_a_bag_too(plain, tmp_path):
     bag, source = plain
     (file,) = (p for p in bag.iterdir() if p.suffix in (".mcap", ".db3"))
     again = convert(file, tmp_path / "out", "--task", "tidy up", *TOPICS)
-    data = "data/chunk-000/file-000.parquet"
-    assert (again.root / data).read_bytes() == (source.root / data).read_bytes()
-
-
-def test_nothing_but_the_dataset_is_left_and_the_bag_is_untouched(plain):
-    bag, source = plain
-    assert sorted(p.name for p in bag.parent.iterdir()) == ["bag", "out"]
-    made = json.loads((source.root / "meta" / "bag.json").read_text())
-    assert made["episodes"] == [
-        {"bag": "bag", "frames": 20, "models": [], "start_ns": b.START, "task": "tidy up"}
-    ]
-    assert str(bag.parent) not in json.dumps(made)
+    assert (again.root / DATA).read_bytes() == (source.root / DATA).read_bytes()
 
 
 def test_run_again_it_changes_nothing_and_other_settings_are_refused(plain):
@@ -95,21 +83,17 @@ def test_run_again_it_changes_nothing_and_other_settings_are_refused(plain):
     left.mkdir()
     (left / "lock").touch()
     convert(bag, source.root, "--task", "tidy up", *TOPICS)
-    assert {p: p.stat().st_mtime_ns for p in source.root.rglob("*")} == before
     assert not left.exists()
     for arguments in (["--task", "other", *TOPICS], ["--task", "tidy up"]):
-        result = CliRunner().invoke(app, ["bag2lerobot", str(bag), "--out", str(source.root), *arguments])
-        assert result.exit_code == 1
-        assert "with other settings (" in result.stderr
+        assert "with other settings (" in fails("bag2lerobot", bag, "--out", source.root, *arguments)
     assert {p: p.stat().st_mtime_ns for p in source.root.rglob("*")} == before
 
 
 def test_topics_of_many_rates_meet_on_one_time_line(tmp_path):
     """A leading camera at 10 Hz, a compressed one at 4 Hz, arm at 50 Hz, gripper once, commands at 25 Hz."""
     sent = [b.image(i * 100 * MS, b.moving(i), topic="/front/image_raw") for i in range(15)]
-    sent += [
-        b.compressed(-60 * MS + i * 250 * MS, b.moving(i), topic="/wrist/image/compressed") for i in range(7)
-    ]
+    wrist = "/wrist/image/compressed"
+    sent += [b.compressed(-60 * MS + i * 250 * MS, b.moving(i), topic=wrist) for i in range(7)]
     sent += [b.joints(-50 * MS + i * 20 * MS, ("x",), (i,), topic="/arm") for i in range(90)]
     sent += [b.Sent(-55 * MS, "/gripper", "std_msgs/msg/Float32", {"data": 0.5})]
     sent += [b.array(-50 * MS + i * 40 * MS, (i,)) for i in range(50)]
@@ -153,13 +137,8 @@ def test_by_the_header_clock_a_late_picture_is_where_it_was_taken(tmp_path):
 
 
 def test_each_instruction_starts_an_episode(tmp_path):
-    sent = [
-        *b.robot(20),
-        b.text(-5 * MS, "first"),
-        b.text(795 * MS, "second "),
-        b.text(1995 * MS, "too late"),
-    ]
-    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    texts = [b.text(-5 * MS, "first"), b.text(795 * MS, "second "), b.text(1995 * MS, "too late")]
+    bag = b.write_bag(tmp_path / "bag", sorted([*b.robot(20), *texts], key=lambda s: s.at))
     source = convert(bag, tmp_path / "out", "--instruction-topic", "/instruction", *TOPICS)
     assert [source.episode(i).instruction for i in source.indices] == ["first", "second"]
     assert numbers(source, 0) == list(range(8))
@@ -213,32 +192,24 @@ def streamed(tmp_path_factory) -> tuple[Path, Source]:
     return bag, convert(bag, folder / "out", *TOPICS)
 
 
-def test_an_episode_is_a_storyboard_from_its_first_sub_goal_to_its_last(streamed):
-    _, source = streamed
+def test_the_record_holds_what_was_shown_at_which_frames(streamed):
+    bag, source = streamed
     assert source.episode(0).instruction == "tidy the table"
     assert numbers(source, 0) == list(range(2, 16))
-
-
-def test_the_record_holds_what_was_shown_at_which_frames(streamed):
-    _, source = streamed
+    recorded = Source.open(source.root.with_name("out-recorded"))
+    assert recorded.cameras == (CAMERA,), "the plain recording stays beside, without goals"
+    assert numbers(recorded, 0) == numbers(source, 0)
+    assert sorted(p.name for p in bag.parent.iterdir()) == ["bag", "out", "out-recorded"]
     records = Records(source.root / FOLDER, "")
     frames = lambda reference: source.episode(0).frames(CAMERA, [int(reference.rpartition("#")[2])])[0]  # noqa: E731
     pick, place, push = records.load(0, frames).steps
     assert [(s.segment.start, s.segment.end) for s in (pick, place)] == [(0, 6), (8, 14)]
     assert [s.status for s in (pick, place, push)] == ["verified", "unverified", "skipped"]
-    assert (pick.step.name, pick.step.instruction, pick.step.prompt) == (
-        "pick",
-        "pick is done",
-        "make it so that pick",
-    )
+    words = (pick.step.name, pick.step.instruction, pick.step.prompt)
+    assert words == ("pick", "pick is done", "make it so that pick")
     verdict = pick.attempts[0].verdict
-    assert (verdict.success, verdict.semantics, verdict.quality, verdict.reasoning) == (
-        True,
-        8,
-        9,
-        "pick shows",
-    )
-    assert verdict.probability == 0.5
+    assert (verdict.success, verdict.semantics, verdict.quality) == (True, 8, 9)
+    assert (verdict.reasoning, verdict.probability) == ("pick shows", 0.5)
     assert place.attempts[0].failure.stage == "judge"
     assert push.segment is None
     assert [(name, claim.line) for name, claim in pick.claims.items()] == [
@@ -254,42 +225,21 @@ def test_the_record_holds_what_was_shown_at_which_frames(streamed):
     assert made["episodes"][0]["models"] == [["p", "e", "c"]]
 
 
-def test_the_sub_goal_camera_holds_the_picture_and_masks_the_rest(streamed):
-    _, source = streamed
+def test_the_sub_goal_camera_and_the_language_rows_are_those_of_annotate(streamed, tmp_path):
+    bag, source = streamed
     assert source.features["subgoal_is_pad"]["dtype"] == "bool"
-    dataset = LeRobotDataset("local/bag", root=source.root, video_backend="pyav")
-    masks = [bool(dataset[i]["subgoal_is_pad"]) for i in range(14)]
-    assert masks == [False] * 6 + [True] * 8
+    dataset = load(source.root)
+    assert [bool(dataset[i]["subgoal_is_pad"]) for i in range(14)] == [False] * 6 + [True] * 8
     assert numbers(source, 0, SUBGOAL)[:6] == [25] * 6
     assert not dataset[7][SUBGOAL].any()
-
-
-def test_the_language_rows_are_those_of_annotate(streamed):
-    _, source = streamed
-    dataset = LeRobotDataset("local/bag", root=source.root, video_backend="pyav")
     rows = dataset[0]["language_persistent"]
     told = [(r["style"], r["content"], round(r["timestamp"], 4)) for r in rows]
-    assert sorted(told) == [
-        ("plan", "1. pick", 0.0),
-        ("subtask", "pick", 0.0),
-        ("subtask", "tidy the table", 0.6),
-    ]
-
-
-def test_unverified_steps_only_when_asked(streamed, tmp_path):
-    bag, _ = streamed
-    source = convert(bag, tmp_path / "out", *TOPICS, "--use-unverified")
-    assert numbers(source, 0, SUBGOAL)[8:] == [30] * 6
-    rows = LeRobotDataset("local/bag", root=source.root, video_backend="pyav")[0]["language_persistent"]
+    subtasks = [("subtask", "pick", 0.0), ("subtask", "tidy the table", 0.6)]
+    assert sorted(told) == [("plan", "1. pick", 0.0), *subtasks]
+    loose = convert(bag, tmp_path / "out", *TOPICS, "--use-unverified")
+    assert numbers(loose, 0, SUBGOAL)[8:] == [30] * 6
+    rows = load(loose.root)[0]["language_persistent"]
     assert [r["content"] for r in rows if r["style"] == "subtask"] == ["pick", "tidy the table", "place"]
-
-
-def test_the_plain_recording_stays_beside_and_has_no_goals(streamed):
-    bag, source = streamed
-    recorded = Source.open(source.root.with_name("out-recorded"))
-    assert recorded.cameras == (CAMERA,)
-    assert numbers(recorded, 0) == numbers(source, 0)
-    assert sorted(p.name for p in bag.parent.iterdir()) == ["bag", "out", "out-recorded"]
 
 
 def test_with_a_task_the_whole_bag_is_the_episode_and_keeps_its_goals(streamed, tmp_path):
@@ -330,12 +280,8 @@ def test_steps_that_were_planned_in_words(tmp_path):
     bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
     source = convert(bag, tmp_path / "out", *TOPICS)
     board = Records(source.root / FOLDER, "").outline(0)
-    assert [(s.step.name, s.status) for s in board.steps] == [
-        ("pick", "verified"),
-        ("wait", "text"),
-        ("push", "failed"),
-        ("sign", "skipped"),
-    ]
+    told = {s.step.name: s.status for s in board.steps}
+    assert told == {"pick": "verified", "wait": "text", "push": "failed", "sign": "skipped"}
     assert [s.step.prompt is None for s in board.steps] == [False, True, False, True]
     assert (board.steps[1].segment.start, board.steps[1].segment.end) == (4, 8)
     assert board.steps[1].step.auxiliary_text == "Wait for the glue."
@@ -350,10 +296,8 @@ def test_two_tasks_are_two_episodes(tmp_path):
     ]
     bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
     source = convert(bag, tmp_path / "out", *TOPICS)
-    assert [source.episode(i).instruction for i in source.indices] == [
-        "tidy the table",
-        "wipe the table",
-    ]
+    told = [source.episode(i).instruction for i in source.indices]
+    assert told == ["tidy the table", "wipe the table"]
     assert [numbers(source, i) for i in (0, 1)] == [list(range(1, 11)), list(range(11, 20))]
     assert [set(numbers(source, i, SUBGOAL)) for i in (0, 1)] == [{25}, {30}]
 
@@ -369,17 +313,8 @@ def test_annotate_takes_a_bag(tmp_path):
         )
     bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
     out, closed = tmp_path / "out", ("--layout", "closed=low")  # a single episode does not tell
-    arguments = (
-        "annotate",
-        bag,
-        "--out",
-        out,
-        "--task",
-        "put the block in the bowl",
-        "--state-topic",
-        "/joint_states",
-        *closed,
-    )
+    task = ("--task", "put the block in the bowl", "--state-topic", "/joint_states")
+    arguments = ("annotate", bag, "--out", out, *task, *closed)
     first = run(*arguments)
     assert (first["annotated"], first["failures"]) == (1, {})
     run("annotate", tmp_path / "out-recorded", "--out", tmp_path / "by-hand", *closed)

@@ -1,14 +1,14 @@
 """Bags that cannot be used: one line each, that says what to do; and nothing is left behind."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support import bags as b
-from typer.testing import CliRunner
+from support.cli import fails
 
-from goalreel.cli.main import app
 from goalreel.datasets.bags.convert import convert, read_bags
 from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.errors import DatasetError
@@ -17,18 +17,9 @@ MS = 1_000_000
 TASK = ("--task", "t")
 
 
-def refusal(*arguments: object) -> str:
-    """The one line on stderr."""
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    assert result.exit_code == 1, result.output
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    (line,) = [x for x in result.stderr.splitlines() if x.startswith("goalreel: ")]
-    return line
-
-
 def refused(tmp_path: Path, sent: list[b.Sent], *arguments: str, topics: dict[str, str] | None = None) -> str:
     b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at), topics=topics)
-    line = refusal("bag2lerobot", tmp_path / "bag", "--out", tmp_path / "out", *arguments)
+    line = fails("bag2lerobot", tmp_path / "bag", "--out", tmp_path / "out", *arguments)
     left = sorted(p.name for p in tmp_path.iterdir())
     assert left in (["bag"], [".out.unfinished", "bag"])
     return line
@@ -39,163 +30,176 @@ def robot() -> list[b.Sent]:
     return list(b.robot(12))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (
-            (*TASK, "--state-topic", "/joints"),
-            "no topic /joints; it has /image (sensor_msgs/msg/Image), /joint",
-        ),
-        (
-            (*TASK, "--state-topic", "/image"),
-            "/image (sensor_msgs/msg/Image) does not hold numbers; it has /joint",
-        ),
-        ((*TASK, "--image-topic", "/target"), "does not hold images; it has /image (sensor_msgs/msg/Image)"),
-        ((*TASK, "--image-topic", "a b=/image"), "'a b' cannot be the camera's name"),
-        ((*TASK, "--image-topic", "a=/image", "--image-topic", "b=/image"), "/image is given twice"),
-        ((*TASK, "--subgoal-topic", "/image"), "does not hold SubGoal"),
-        ((), "the instruction is not known: pass --task TEXT or --instruction-topic"),
-        (("--task", " "), "--task is empty"),
-        ((*TASK, "--instruction-topic", "/target"), "not both"),
-        (("--instruction-topic", "/target"), "does not hold text"),
-        ((*TASK, "--state-topic", "/silent"), "/silent (std_msgs/msg/Float32) has no message"),
-    ],
-)
-def test_topics_that_are_not_there_or_not_right(tmp_path, robot, arguments, says):
+STATES = ("--state-topic", "/joint_states")
+TOPICS: dict[str, tuple[tuple[str, ...], str]] = {
+    "none": (
+        (*TASK, "--state-topic", "/joints"),
+        "no topic /joints; it has /image (sensor_msgs/msg/Image), /joint",
+    ),
+    "images": ((*TASK, "--state-topic", "/image"), "does not hold numbers; it has /joint"),
+    "numbers": (
+        (*TASK, "--image-topic", "/target"),
+        "does not hold images; it has /image (sensor_msgs/msg/Image)",
+    ),
+    "a name": ((*TASK, "--image-topic", "a b=/image"), "'a b' cannot be the camera's name"),
+    "twice": ((*TASK, "--image-topic", "a=/image", "--image-topic", "b=/image"), "/image is given twice"),
+    "no goals": ((*TASK, "--subgoal-topic", "/image"), "does not hold SubGoal"),
+    "no task": ((), "the instruction is not known: pass --task TEXT or --instruction-topic"),
+    "an empty task": (("--task", " "), "--task is empty"),
+    "two tasks": ((*TASK, "--instruction-topic", "/target"), "not both"),
+    "no text": (("--instruction-topic", "/target"), "does not hold text"),
+    "silent": ((*TASK, "--state-topic", "/silent"), "/silent (std_msgs/msg/Float32) has no message"),
+}
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_topics_that_are_not_there_or_not_right(name, tmp_path, robot):
+    arguments, says = TOPICS[name]
     assert says in refused(tmp_path, robot, *arguments, topics={"/silent": "std_msgs/msg/Float32"})
 
 
-def test_images_must_be_there_and_named_where_there_are_several(tmp_path, robot):
-    assert "no images in it; it has /joint_states" in refused(
-        tmp_path / "none", [s for s in robot if s.topic != "/image"], *TASK
-    )
-    two = [*robot, b.image(0, b.moving(0), topic="/wrist/image")]
-    assert "pass --image-topic; it has /image (sensor_msgs/msg/Image), /wrist/image" in refused(
-        tmp_path / "two", two, *TASK
-    )
+def pictures(pixels: np.ndarray, encoding: str = "rgb8") -> Callable[[list[b.Sent]], list[b.Sent]]:
+    """Another kind of pictures from the seventh on."""
+
+    def change(robot: list[b.Sent]) -> list[b.Sent]:
+        late = [b.image(s.at, pixels, encoding=encoding) if s.topic == "/image" else s for s in robot[18:]]
+        return [*robot[:18], *late]
+
+    return change
 
 
-@pytest.mark.parametrize(
-    ("pixels", "encoding", "says"),
-    [
-        (np.zeros((48, 48), np.uint16), "16UC1", "'16UC1' is a depth map"),
-        (np.zeros((48, 48), np.uint8), "bayer_rggb8", "debayer"),
-        (np.zeros((48, 40, 3), np.uint8), "rgb8", "pictures of 48x48 and of 40x48"),
-        (np.zeros((48, 48), np.uint8), "rgb8", "step 48 and 2304 bytes"),
-    ],
-)
-def test_a_camera_that_changes_its_mind(tmp_path, robot, pixels, encoding, says):
-    changed = [b.image(s.at, pixels, encoding=encoding) if s.topic == "/image" else s for s in robot[18:]]
-    line = refused(tmp_path, [*robot[:18], *changed], *TASK)
-    assert says in line
-    assert "/image" in line
+def camera(robot: list[b.Sent], taken: Callable[[b.Sent], int]) -> list[b.Sent]:
+    """The camera alone, each picture taken when its own clock says so."""
+    return [b.image(s.at, b.moving(0), taken=taken(s)) for s in robot if s.topic == "/image"]
 
 
-def test_odd_and_huge_pictures(tmp_path):
-    odd = [b.image(i * 100 * MS, np.zeros((47, 48, 3), np.uint8)) for i in range(3)]
-    assert "pictures of 48x47: the video encoder wants even sides" in refused(tmp_path / "odd", odd, *TASK)
-    huge = [b.image(i * 100 * MS, np.zeros((2, 2, 3), np.uint8)) for i in range(3)]
-    huge[1].fields.update(height=2**31, width=2**31)
-    assert "too large" in refused(tmp_path / "huge", huge, *TASK)
-    broken = [b.compressed(i * 100 * MS, b.moving(i)) for i in range(3)]
-    broken[1].fields["data"] = broken[1].fields["data"][:100]
-    assert "message 1: not a readable image" in refused(tmp_path / "broken", broken, *TASK)
+def huge(robot: list[b.Sent]) -> list[b.Sent]:
+    sent = [b.image(i * 100 * MS, np.zeros((2, 2, 3), np.uint8)) for i in range(3)]
+    sent[1].fields.update(height=2**31, width=2**31)
+    return sent
 
 
-@pytest.mark.parametrize(
-    ("extra", "says"),
-    [
-        (b.joints(500 * MS, ("a", "b", "gripper"), (1, np.nan, 2)), "/joint_states: message 6 holds NaN"),
-        (b.joints(500 * MS, ("a", "b", "gripper"), (1, 2)), "3 joint names but 2 positions"),
-        (b.array(500 * MS, (1, 2, 3)), "/target: message 5 has 3 values"),
-    ],
-)
-def test_numbers_that_do_not_fit(tmp_path, robot, extra, says):
-    arguments = (*TASK, "--state-topic", "/joint_states", "--action-topic", "/target")
-    assert says in refused(tmp_path, [*robot, extra], *arguments)
+def damaged(robot: list[b.Sent]) -> list[b.Sent]:
+    sent = [b.compressed(i * 100 * MS, b.moving(i)) for i in range(3)]
+    sent[1].fields["data"] = sent[1].fields["data"][:100]
+    return sent
 
 
-def test_topics_without_numbers(tmp_path, robot):
-    silent = [b.joints(s.at, ("a", "b"), (), topic="/efforts") for s in robot]
-    line = refused(tmp_path / "a", [*robot, *silent], *TASK, "--state-topic", "/efforts")
-    assert "/efforts: there are no positions in its messages" in line
-    empty = [b.array(s.at, (), topic="/empty") for s in robot]
-    line = refused(tmp_path / "b", [*robot, *empty], *TASK, "--state-topic", "/empty")
-    assert "/empty: there are no numbers in its messages" in line
-
-
-def test_a_clock_of_reception_that_jumps_back(tmp_path):
-    """The camera's own stamps tell; after the jump the messages of two passes lie between one another."""
-    jumped = [
-        b.image((i if i < 20 else i - 15) * 100 * MS, b.moving(i), taken=i * 100 * MS) for i in range(30)
-    ]
-    line = refused(tmp_path, jumped, *TASK)
-    assert "/image: header stamps go to and fro at message 9: did the clock jump? use --clock header" in line
-
-
-def test_a_time_that_is_none(tmp_path, robot):
-    far = b.image(2**62 - b.START, b.moving(0), taken=0)
-    line = refused(tmp_path, [*robot, far], *TASK)
-    assert "/image: message 12: its time, 4611686018427387904 ns, is none" in line
-
-
-def test_clocks(tmp_path, robot):
-    looped = [b.image(s.at, b.moving(0), taken=s.at % (500 * MS)) for s in robot if s.topic == "/image"]
-    line = refused(tmp_path / "back", looped, *TASK, "--clock", "header")
-    assert "/image: header stamps go backwards at message 5: use --clock received" in line
-    zero = [b.image(s.at, b.moving(0), taken=-b.START) for s in robot if s.topic == "/image"]
-    assert "stamp is zero" in refused(tmp_path / "zero", zero, *TASK, "--clock", "header")
-
-
-def test_topics_whose_clocks_differ(tmp_path, robot):
-    booted = [
-        b.image(s.at, b.moving(0), taken=s.at - b.START + b.SECOND) for s in robot if s.topic == "/image"
-    ]
+def booted(robot: list[b.Sent]) -> list[b.Sent]:
+    """A camera whose clock began with it."""
     others = [s for s in robot if s.topic == "/target"]
-    line = refused(tmp_path, [*booted, *others], *TASK, "--state-topic", "/target", "--clock", "header")
-    assert (
-        "no two frames in a row have all topics asked for: is the bag cut short, or do their clocks" in line
-    )
+    return camera(robot, lambda s: s.at - b.START + b.SECOND) + others
 
 
-def test_an_empty_instruction(tmp_path, robot):
-    line = refused(tmp_path / "a", [*robot, b.text(0, " ")], "--instruction-topic", "/instruction")
-    assert "/instruction: an empty instruction: pass --task TEXT" in line
-    line = refused(tmp_path / "b", [*robot, b.subgoal(0, 0, "pick", task="")])
-    assert "/goalreel/subgoal: an empty instruction" in line
+def adds(*sent: b.Sent) -> Callable[[list[b.Sent]], list[b.Sent]]:
+    return lambda robot: [*robot, *sent]
 
 
-def test_bags_too_short_for_an_episode(tmp_path, robot):
-    assert "fewer than two pictures in time" in refused(tmp_path / "one", robot[:3], *TASK)
-    apart = [s for s in robot if s.topic == "/image"] + [b.joints(5000 * MS, ("a",), (1,))]
-    line = refused(tmp_path / "apart", apart, *TASK, "--state-topic", "/joint_states")
-    assert "no two frames in a row have all topics" in line
+def jumped(robot: list[b.Sent]) -> list[b.Sent]:
+    """After the jump of the recorder's clock the messages of two passes lie between one another."""
+    return [b.image((i if i < 20 else i - 15) * 100 * MS, b.moving(i), taken=i * 100 * MS) for i in range(30)]
 
 
-def test_a_bag_with_nothing_in_it(tmp_path):
-    assert "no images in it; it has no topics at all" in refused(tmp_path, [], *TASK)
+HEADER = (*TASK, "--clock", "header")
+NUMBERS = (*TASK, *STATES, "--action-topic", "/target")
+ARMS = ("a", "b", "gripper")
+type Change = Callable[[list[b.Sent]], list[b.Sent]]
+BAGS: dict[str, tuple[Change, tuple[str, ...], str]] = {
+    "no images": (
+        lambda robot: [s for s in robot if s.topic != "/image"], TASK, "no images in it; it has /joint_states"
+    ),
+    "two cameras": (
+        adds(b.image(0, b.moving(0), topic="/wrist/image")),
+        TASK,
+        "pass --image-topic; it has /image (sensor_msgs/msg/Image), /wrist/image",
+    ),
+    "a depth map": (pictures(np.zeros((48, 48), np.uint16), "16UC1"), TASK, "'16UC1' is a depth map"),
+    "a Bayer pattern": (pictures(np.zeros((48, 48), np.uint8), "bayer_rggb8"), TASK, "debayer"),
+    "another size": (pictures(np.zeros((48, 40, 3), np.uint8)), TASK, "pictures of 48x48 and of 40x48"),
+    "too few bytes": (pictures(np.zeros((48, 48), np.uint8)), TASK, "step 48 and 2304 bytes"),
+    "odd pictures": (
+        lambda _: [b.image(i * 100 * MS, np.zeros((47, 48, 3), np.uint8)) for i in range(3)],
+        TASK,
+        "pictures of 48x47: the video encoder wants even sides",
+    ),
+    "huge pictures": (huge, TASK, "too large"),
+    "damaged pictures": (damaged, TASK, "message 1: not a readable image"),
+    "NaN": (adds(b.joints(500 * MS, ARMS, (1, np.nan, 2))), NUMBERS, "/joint_states: message 6 holds NaN"),
+    "a missing joint": (adds(b.joints(500 * MS, ARMS, (1, 2))), NUMBERS, "3 joint names but 2 positions"),
+    "more numbers": (adds(b.array(500 * MS, (1, 2, 3))), NUMBERS, "/target: message 5 has 3 values"),
+    "efforts alone": (
+        lambda robot: [*robot, *(b.joints(s.at, ("a", "b"), (), topic="/efforts") for s in robot)],
+        (*TASK, "--state-topic", "/efforts"),
+        "/efforts: there are no positions in its messages",
+    ),
+    "empty arrays": (
+        lambda robot: [*robot, *(b.array(s.at, (), topic="/empty") for s in robot)],
+        (*TASK, "--state-topic", "/empty"),
+        "/empty: there are no numbers in its messages",
+    ),
+    "a clock that jumps back": (
+        jumped, TASK, "/image: header stamps go to and fro at message 9: did the clock jump? use --clock"
+    ),
+    "a time that is none": (
+        adds(b.image(2**62 - b.START, b.moving(0), taken=0)),
+        TASK,
+        "/image: message 12: its time, 4611686018427387904 ns, is none",
+    ),
+    "a header clock that jumps": (
+        lambda robot: camera(robot, lambda s: s.at % (500 * MS)),
+        HEADER,
+        "/image: header stamps go backwards at message 5: use --clock received",
+    ),
+    "stamps of zero": (lambda robot: camera(robot, lambda s: -b.START), HEADER, "stamp is zero"),
+    "clocks that differ": (
+        booted,
+        (*HEADER, "--state-topic", "/target"),
+        "no two frames in a row have all topics asked for: is the bag cut short, or do their clocks",
+    ),
+    "an empty instruction": (
+        adds(b.text(0, " ")),
+        ("--instruction-topic", "/instruction"),
+        "/instruction: an empty instruction: pass --task TEXT",
+    ),
+    "an empty task of a node": (
+        adds(b.subgoal(0, 0, "pick", task="")), (), "/goalreel/subgoal: an empty instruction"
+    ),
+    "one picture": (lambda robot: robot[:3], TASK, "fewer than two pictures in time"),
+    "topics apart": (
+        lambda robot: [*camera(robot, lambda s: s.at), b.joints(5000 * MS, ("a",), (1,))],
+        (*TASK, *STATES),
+        "no two frames in a row have all topics",
+    ),
+    "nothing": (lambda _: [], TASK, "no images in it; it has no topics at all"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAGS)
+def test_a_bag_that_cannot_be_used_is_one_line(name, tmp_path, robot):
+    change, arguments, says = BAGS[name]
+    assert says in refused(tmp_path, change(robot), *arguments)
 
 
 def test_bags_that_do_not_go_together(tmp_path):
     b.write_bag(tmp_path / "bags" / "a", b.robot(12))
     b.write_bag(tmp_path / "bags" / "b", b.robot(12, fps=20))
-    line = refusal("bag2lerobot", tmp_path / "bags", "--out", tmp_path / "out", *TASK)
+    line = fails("bag2lerobot", tmp_path / "bags", "--out", tmp_path / "out", *TASK)
     assert "bags/b: fps 20, but 10 in" in line
 
 
 def test_no_bag(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     for path in (tmp_path, tmp_path / "notes.txt", tmp_path / "absent", tmp_path / "absent.mcap"):
-        assert "no bag there" in refusal("bag2lerobot", path, "--out", tmp_path / "out", *TASK)
-    assert "is no ROS 2 bag, so topics" in refusal("annotate", tmp_path, "--out", tmp_path / "out", *TASK)
-    assert "not a LeRobot dataset" in refusal("annotate", tmp_path, "--out", tmp_path / "out")
+        assert "no bag there" in fails("bag2lerobot", path, "--out", tmp_path / "out", *TASK)
+    assert "is no ROS 2 bag, so topics" in fails("annotate", tmp_path, "--out", tmp_path / "out", *TASK)
+    assert "not a LeRobot dataset" in fails("annotate", tmp_path, "--out", tmp_path / "out")
 
 
 def test_a_goal_image_that_cannot_be_read(tmp_path, robot):
     broken = b.subgoal(0, 0, "pick", picture=b.moving(25))
     broken.fields["goal_image"]["data"] = broken.fields["goal_image"]["data"][:50]
     b.write_bag(tmp_path / "bag", sorted([*robot, broken], key=lambda s: s.at))
-    line = refusal("bag2lerobot", tmp_path / "bag", "--out", tmp_path / "out")
+    line = fails("bag2lerobot", tmp_path / "bag", "--out", tmp_path / "out")
     assert "a goal image of episode 0: not a readable image" in line
 
 
@@ -203,7 +207,7 @@ def test_an_out_that_is_somebody_elses(tmp_path, robot):
     b.write_bag(tmp_path / "bag", robot)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
-    line = refusal("bag2lerobot", tmp_path / "bag", "--out", tmp_path / "out", *TASK)
+    line = fails("bag2lerobot", tmp_path / "bag", "--out", tmp_path / "out", *TASK)
     assert "holds files that goalreel did not write" in line
 
 
@@ -216,7 +220,7 @@ def test_a_type_the_bag_does_not_define(tmp_path, robot):
     (file,) = (tmp_path / "bag").glob("*.db3")
     with sqlite3.connect(file) as connection:
         connection.execute("DELETE FROM message_definitions")
-    line = refusal("bag2lerobot", tmp_path / "bag", "--out", tmp_path / "out")
+    line = fails("bag2lerobot", tmp_path / "bag", "--out", tmp_path / "out")
     assert "of type goalreel_interfaces/msg/SubGoal, which the bag does not define: record it to MCAP" in line
 
 
@@ -258,10 +262,10 @@ def test_a_recording_cut_short_says_how_to_save_it(tmp_path, robot):
     (file,) = (tmp_path / "bag").glob("*.mcap")
     file.write_bytes(file.read_bytes()[:-400])
     for path in (tmp_path / "bag", file):
-        line = refusal("bag2lerobot", path, "--out", tmp_path / "out", *TASK)
+        line = fails("bag2lerobot", path, "--out", tmp_path / "out", *TASK)
         assert "truncated? `mcap recover`" in line
     file.write_bytes(b"")
-    assert "not readable as a ROS 2 bag" in refusal("bag2lerobot", file, "--out", tmp_path / "out", *TASK)
+    assert "not readable as a ROS 2 bag" in fails("bag2lerobot", file, "--out", tmp_path / "out", *TASK)
 
 
 def test_a_second_conversion_at_the_same_time_is_refused(tmp_path, robot):
