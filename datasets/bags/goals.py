@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,18 +65,17 @@ def _streamed_step(span: StreamedSpan, storyboards: Storyboards, excerpt: Excerp
     goal, panel, models = span.goal, storyboards.panel(span.goal), storyboards.models(span.goal)
     step = _step(goal, panel, excerpt.task).model_copy(update={"doubts": goal.doubts})
     start, end = (int(i) for i in np.searchsorted(excerpt.moments, (span.start, span.end)))
-    shown = StoryboardStep(
-        step=step, segment=Segment(start=start, end=end) if end > start else None, status="text"
-    )
+    segment = Segment(start=start, end=end) if end > start else None
+    made: dict[str, Any] = {"status": "text"}
     if step.prompt is not None:
         attempt = _attempt(goal, panel, step.prompt)
-        status: Status = "failed" if attempt.image is None else "verified" if goal.verified else "unverified"
-        chosen = None if attempt.image is None else 0
-        made = {"attempts": (attempt,), "status": status, "chosen": chosen}
-        shown = StoryboardStep(step=step, segment=shown.segment, **made)
+        is_drawn = attempt.image is not None
+        status: Status = "failed" if not is_drawn else "verified" if goal.verified else "unverified"
+        made = {"attempts": (attempt,), "status": status, "chosen": 0 if is_drawn else None}
+    shown = StoryboardStep(step=step, segment=segment, **made)
     # The bag holds when a sub-goal was shown, and not whether it came off.
     claims = shown.claims.named(makers(dict(zip(ROLES, models or (), strict=False)).get)).model_copy(
-        update={"when": None if shown.segment is None else Claim(by=RECORDING), "came_off": None}
+        update={"when": None if segment is None else Claim(by=RECORDING), "came_off": None}
     )
     for name, claim in claims.items():
         if name in ("what", "looks") and (message_claim := goal.claims.get(name)) is not None:

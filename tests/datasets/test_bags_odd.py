@@ -29,11 +29,6 @@ def camera(frames: int = 20, *, after: int = 0) -> list[b.Sent]:
     return [b.image(after + i * 100 * MS, b.moving(i)) for i in range(frames)]
 
 
-def shown(out: Path) -> list[int]:
-    episode = Source.open(out).episode(0)
-    return [b.number_of(i.pixels) for i in episode.frames(CAMERA, range(len(episode)))]
-
-
 def rows(found: Cut) -> list[list[float]]:
     return found.excerpts[0].rows["observation.state"].tolist()
 
@@ -41,31 +36,29 @@ def rows(found: Cut) -> list[list[float]]:
 # -- joints by their names
 
 
-def test_joints_whose_order_changes_keep_their_columns(tmp_path):
+def joints(lag: int, names: tuple[str, ...]) -> list[b.Sent]:
+    """Positions i and -i, some ms before picture i."""
+    return [b.joints(s.at - lag * MS, names, (i, -i)) for i, s in enumerate(camera())]
+
+
+def test_joints_keep_their_columns_whatever_their_order_and_their_node(tmp_path):
+    """A gripper of another node, at a fifth of the arm's rate: frames begin when both have spoken."""
     orders = itertools.cycle(itertools.permutations("abc"))
     values = {"a": 1, "b": 2, "c": 3}
     states = [
         b.joints(s.at - MS, order, [10 * i + values[n] for n in order])
         for i, (s, order) in enumerate(zip(camera(), orders, strict=False))
     ]
-    found = cut(tmp_path, camera() + states)
+    found = cut(tmp_path / "a", camera() + states)
     assert found.names["observation.state"] == ("a", "b", "c")
     assert rows(found) == [[10 * i + 1, 10 * i + 2, 10 * i + 3] for i in range(20)]
-
-
-def test_two_nodes_publish_their_joints_on_one_topic(tmp_path):
-    """The gripper at a fifth of the arm's rate; frames begin when both have spoken."""
-    arm = [b.joints(s.at - 2 * MS, ("a", "b"), (i, -i)) for i, s in enumerate(camera())]
     gripper = [b.joints(i * 500 * MS + 250 * MS, ("g",), (i,)) for i in range(4)]
-    found = cut(tmp_path, camera() + arm + gripper)
+    found = cut(tmp_path / "b", camera() + joints(2, ("a", "b")) + gripper)
     assert found.names["observation.state"] == ("a", "b", "g")
     assert rows(found) == [[i, -i, (i * 100 - 250) // 500] for i in range(3, 20)]
-
-
-def test_messages_without_positions_are_passed_over(tmp_path):
-    arm = [b.joints(s.at - 2 * MS, ("a", "b"), (i, -i)) for i, s in enumerate(camera())]
     efforts = [b.joints(s.at - 30 * MS, ("a", "b"), ()) for s in camera()]
-    assert rows(cut(tmp_path, camera() + arm + efforts)) == [[i, -i] for i in range(20)]
+    passed_over = cut(tmp_path / "c", camera() + joints(2, ("a", "b")) + efforts)
+    assert rows(passed_over) == [[i, -i] for i in range(20)]
 
 
 def test_bags_whose_joints_are_in_another_order_go_together(tmp_path):
@@ -99,14 +92,12 @@ def test_a_clock_that_is_set_forward_cuts_the_episode(jump, tmp_path, caplog):
     )
 
 
-def test_a_value_that_is_said_once_holds_behind_a_pause(tmp_path):
-    sent = camera(10) + camera(10, after=60 * SECOND) + [b.joints(-MS, ("a",), (7,))]
-    assert [len(e.moments) for e in cut(tmp_path, sent).excerpts] == [10, 10]
-
-
-def test_a_pause_of_ten_seconds_is_no_cut(tmp_path):
-    sent = camera(10) + camera(10, after=10 * SECOND) + [b.joints(-MS, ("a",), (7,))]
-    assert [len(e.moments) for e in cut(tmp_path, sent).excerpts] == [110]
+@pytest.mark.parametrize(("pause", "frames"), [(60, [10, 10]), (10, [110])])
+def test_a_pause_of_more_than_ten_seconds_is_a_cut_and_a_value_that_is_said_once_holds(
+    pause, frames, tmp_path
+):
+    sent = camera(10) + camera(10, after=pause * SECOND) + [b.joints(-MS, ("a",), (7,))]
+    assert [len(e.moments) for e in cut(tmp_path, sent).excerpts] == frames
 
 
 def test_a_second_camera_that_stops_ends_the_episode(tmp_path, caplog):
@@ -119,65 +110,60 @@ def test_a_second_camera_that_stops_ends_the_episode(tmp_path, caplog):
 def test_by_the_header_clock_a_recorder_whose_clock_jumped_back_is_whole(tmp_path):
     sent = [b.image((i if i < 20 else i - 15) * 100 * MS, b.moving(i), taken=i * 100 * MS) for i in range(30)]
     found = cut(tmp_path, sent, TopicRequest(task="t", clock="header"))
-    (bag,) = [tmp_path / "bag"]
     order = [i for _, i in sorted(((i if i < 20 else i - 15), i) for i in range(30))]
     assert [order[k] for k in found.excerpts[0].pictures["camera"]] == list(range(30))
-    assert bag.exists()
 
 
-def test_zero_stamps_and_a_camera_clock_that_jumps_are_no_matter_by_reception(tmp_path):
-    for name, taken in (
-        ("zero", lambda i: -b.START),
-        ("back", lambda i: (i if i < 10 else i - 8) * 100 * MS),
-    ):
-        sent = [b.image(i * 100 * MS, b.moving(i), taken=taken(i)) for i in range(20)]
-        found = cut(tmp_path / name, sent, TopicRequest(task="t"))
-        assert found.excerpts[0].pictures["camera"].tolist() == list(range(20))
+CLOCKS = {
+    "stamps of zero": lambda i: b.image(i * 100 * MS, b.moving(i), taken=-b.START),
+    "stamps that jump back": lambda i: b.image(
+        i * 100 * MS, b.moving(i), taken=(i if i < 10 else i - 8) * 100 * MS
+    ),
+    "a simulated clock": lambda i: b.image(i * 100 * MS - b.START, b.moving(i)),
+}
 
 
-def test_a_simulated_clock_begins_at_zero(tmp_path):
-    sent = [b.image(s.at - b.START, b.moving(0)) for s in camera()]
-    assert len(cut(tmp_path, sent, TopicRequest(task="t")).excerpts[0].moments) == 20
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_other_clocks_are_no_matter_by_reception(clock, tmp_path):
+    found = cut(tmp_path, [CLOCKS[clock](i) for i in range(20)], TopicRequest(task="t"))
+    assert found.excerpts[0].pictures["camera"].tolist() == list(range(20))
 
 
 # -- broken pictures
 
 
-def broken(sent: list[b.Sent], *places: int) -> list[b.Sent]:
+def damaged(*places: int) -> list[b.Sent]:
+    sent = [b.compressed(i * 100 * MS, b.moving(i)) for i in range(20)]
     for place in places:
         sent[place].fields["data"] = sent[place].fields["data"][:100]
     return sent
 
 
-@pytest.mark.parametrize(
-    ("places", "want"),
-    [
-        ((7,), [*range(7), 6, *range(8, 20)]),
-        ((7, 8), [*range(7), 6, 6, *range(9, 20)]),
-        ((0, 1), [2, 2, *range(2, 20)]),
-        ((19,), [*range(19), 18]),
-    ],
-    ids=["one", "two", "the first", "the last"],
-)
-def test_a_broken_picture_is_replaced_and_said(places, want, tmp_path, caplog):
-    sent = [b.compressed(i * 100 * MS, b.moving(i)) for i in range(20)]
-    cuts = read_bags(b.write_bag(tmp_path / "bag", broken(sent, *places)), TopicRequest(task="t"))
-    convert(cuts, TopicRequest(task="t"), tmp_path / "out")
-    assert shown(tmp_path / "out") == want
-    assert (
-        f"/image/compressed: {len(places)} of 20 pictures cannot be used (message {places[0]}: "
-        in caplog.text
-    )
-
-
-def test_a_picture_of_another_size_is_replaced_and_said(tmp_path, caplog):
+def shrunk(place: int) -> list[b.Sent]:
     sent = camera()
-    sent[7] = b.image(sent[7].at, np.zeros((24, 24, 3), np.uint8))
+    sent[place] = b.image(sent[place].at, np.zeros((24, 24, 3), np.uint8))
+    return sent
+
+
+BROKEN = {
+    "one": (damaged(7), [*range(7), 6, *range(8, 20)], "1 of 20 pictures cannot be used (message 7: "),
+    "two": (damaged(7, 8), [*range(7), 6, 6, *range(9, 20)], "2 of 20 pictures cannot be used (message 7: "),
+    "the first": (damaged(0, 1), [2, 2, *range(2, 20)], "2 of 20 pictures cannot be used (message 0: "),
+    "the last": (damaged(19), [*range(19), 18], "1 of 20 pictures cannot be used (message 19: "),
+    "another size": (shrunk(7), [*range(7), 6, *range(8, 20)], "(message 7: pictures of 48x48 and of 24x24"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_picture_is_replaced_and_said(name, tmp_path, caplog):
+    sent, want, said = BROKEN[name]
     cuts = read_bags(b.write_bag(tmp_path / "bag", sent), TopicRequest(task="t"))
     convert(cuts, TopicRequest(task="t"), tmp_path / "out")
-    assert shown(tmp_path / "out") == [*range(7), 6, *range(8, 20)]
-    assert "1 of 20 pictures cannot be used (message 7: pictures of 48x48 and of 24x24" in caplog.text
-    assert Source.open(tmp_path / "out").features[CAMERA]["shape"] == [48, 48, 3]
+    source = Source.open(tmp_path / "out")
+    pictures = source.episode(0).frames(CAMERA, range(20))
+    assert [b.number_of(picture.pixels) for picture in pictures] == want
+    assert source.features[CAMERA]["shape"] == [48, 48, 3]
+    assert said in caplog.text
 
 
 # -- a node that dies, a clock that is off
@@ -202,7 +188,7 @@ def test_the_goal_of_a_dead_node_ends_with_its_heartbeat(tmp_path):
 
 def test_by_the_header_clock_stamps_that_are_a_minute_old_are_told(tmp_path, caplog):
     late = [b.image(s.at, b.moving(i), taken=s.at - 60 * SECOND) for i, s in enumerate(camera())]
-    states = [b.joints(s.at - 60 * MS, "ab", (i, i)) for i, s in enumerate(camera())]
+    states = joints(60, ("a", "b"))
     request = TopicRequest(task="t", states=("/joint_states",), clock="header")
     with caplog.at_level(logging.WARNING), pytest.raises(DatasetError, match="do their clocks differ"):
         cut(tmp_path, late + states, request)

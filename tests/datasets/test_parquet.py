@@ -9,7 +9,6 @@ from goalreel.datasets import parquet
 from goalreel.datasets.parquet import array, episode_tables, list_items, read_table, sort_rows, to_numpy
 from goalreel.datasets.writing.language import EVENTS, language_types
 from goalreel.datasets.writing.layout import row_times
-from goalreel.errors import DatasetError
 
 ROW = {
     "role": "assistant",
@@ -88,9 +87,3 @@ def test_rows_of_an_episode_are_whole_however_the_file_is_cut(tmp_path, monkeypa
     assert pa.concat_tables([table for _, table in found]).equals(pq.read_table(path))
     assert all(column.num_chunks == 1 for _, table in found for column in table.columns)
     assert next(row_times(path))[1].tolist() == np.float32([0.0, 0.1, 0.2]).tolist()
-
-
-def test_an_episode_whose_rows_are_apart_is_refused(tmp_path):
-    path = episodes_file(tmp_path / "a.parquet", [0, 1, 0], [0.0, 0.0, 0.1])
-    with pytest.raises(DatasetError, match="mixed up"):
-        list(row_times(path))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.killing import tree
 from support.places import SUPPORT
 from support.recordings import storyboard
 
@@ -96,10 +97,6 @@ def annotate(source: Path, out: Path, fill_at: Callable[[str | int], None]) -> i
         fill_at("copies")
         build(dataset, out, records, form="plain", progress=progress)
     return total
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
 def test_a_full_disk_is_one_clear_line_and_is_resumed(sharded_dataset, small_disk, tmp_path):
