@@ -8,10 +8,10 @@ from goalreel.datasets.corrections import corrections_path, logged_episodes
 from goalreel.datasets.episode import episode_id
 from goalreel.datasets.fingerprint import same_frames, same_words
 from goalreel.datasets.health.issues import spell
+from goalreel.datasets.info_file import check_links
 from goalreel.datasets.labels import LABEL_FORMS, find_labels
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.stored_files import check_links
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import copy, write_bytes
 from goalreel.models.model_set import class_name
