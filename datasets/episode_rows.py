@@ -136,7 +136,8 @@ def _with_types(root: Path, table: pa.Table) -> pa.Table:
             if not is_number or (is_fraction and of_video and kind == pa.int64()):
                 raise pa.ArrowInvalid
             if field.type != kind:
-                table = table.set_column(at, field.name, table[at].cast(kind))
+                values = pa.array(table[at].to_pylist(), from_pandas=True)  # where NaN stands for nothing
+                table = table.set_column(at, field.name, values.cast(kind))
         except pa.ArrowException as e:
             text = f"{root}: meta/episodes: {field.name} is of type {field.type}: write {needed}"
             raise DatasetError(text) from e

@@ -21,7 +21,7 @@ from pyarrow.types import is_floating, is_integer
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.issues import spell
 from goalreel.datasets.health.tables import MISSING, NUMBERS, NUMERIC, FrameRows, count_values, unreadable
-from goalreel.datasets.info_file import check_links, read_info, stored
+from goalreel.datasets.info_file import VIDEO_PATH, check_links, read_info, stored
 from goalreel.datasets.labels import read_texts
 from goalreel.datasets.parquet import array, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
@@ -254,6 +254,17 @@ def _tasks_of_episodes(root: Path, rows: FrameRows) -> dict[int, str] | None:
     return tasks if MISSING not in used and used == tasks.keys() == set(range(len(tasks))) else None
 
 
+def _name_videos(root: Path) -> Iterator[str]:
+    """Write lerobot's path of the videos where none is written, and all of them lie there."""
+    info, rows = read_info(root), EpisodeRows.read(root)
+    cameras = [name for name, feature in info["features"].items() if feature["dtype"] == "video"]
+    with suppress(KeyError, TypeError):  # one has no place
+        paths = [stored(root, VIDEO_PATH, row, f"videos/{c}", video_key=c) for row in rows for c in cameras]
+        if paths and info["video_path"] is None and all(path.is_file() for path in paths):
+            write_json(root / _INFO, info | {"video_path": VIDEO_PATH})
+            yield f"{_INFO}: video_path written"
+
+
 def _measure_cameras(root: Path) -> Iterator[str]:
     """Write the size of a camera's pictures as its videos have it, and where episodes begin in them.
 
@@ -316,6 +327,7 @@ _STEPS: tuple[Callable[[Path], Iterator[str]], ...] = (
     _number_rows,
     _number_episodes,
     _index_tasks,
+    _name_videos,
     _measure_cameras,
     _count_totals,
 )

@@ -1,7 +1,6 @@
 """Checks that metadata, data files and words agree: lerobot's loader believes much of it unseen."""
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -141,14 +140,14 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield warning("columns", f"{text}; remove it from features")
-    counts = defaultdict(lambda: (0, 0), count_values(path))
+    counts = count_values(path)
     for name, feature in features.items():
         if name not in columns:
             continue
         if feature["dtype"].startswith(_NO_TENSOR):
             text = f"{path}: {name} is of the dtype {feature['dtype']}, of which lerobot makes no tensor"
             yield broken("columns", f"{text}: write numbers or text, or remove the feature and its column")
-        elif feature["dtype"] in NUMERIC:
+        elif feature["dtype"] in NUMERIC and name in counts:
             yield from _size_issues(
                 f"{path}: {name}", feature["shape"], schema.field(name).type, rows, *counts[name]
             )

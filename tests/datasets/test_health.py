@@ -200,7 +200,7 @@ CASES: dict[str, Case] = {
         span(f"videos/{WRIST}/chunk_index", 0, None, 0), "video_file broken fails"
     ),
     "a video that begins at NaN": Case(starts(WRIST, 0.0, NAN, 2.1), "video_file broken fails"),
-    "no path of videos": Case(totals(video_path=None), "video_file broken fails"),
+    "no path of videos": Case(totals(video_path=None), "video_file broken fails", "video_path written"),
     "a video at half the rate": Case(
         reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"
     ),

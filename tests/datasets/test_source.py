@@ -9,6 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.cli import goalreel
@@ -292,6 +293,12 @@ READ: dict[str, Fault] = {
     "a camera whose names are a number": feature(FRONT, names=3),
     "places as 32 bits": pandas_type(EPISODES, f"videos/{FRONT}/file_index", "int32"),
     "lengths as fractions": pandas_type(EPISODES, "length", "float64"),
+    "a file of meta that is NaN": table(
+        EPISODES,
+        lambda t: t.drop_columns(["meta/episodes/file_index"]).append_column(
+            "meta/episodes/file_index", pa.array([0.0, NAN, 0.0])
+        ),
+    ),
     "data files as fractions": pandas_type(EPISODES, "data/file_index", "float64"),
     "tasks by fractions": pandas_type(TASKS, "task_index", "float64"),
     "episodes as 32 bits": pandas_type(DATA, "episode_index", "int32"),
