@@ -26,6 +26,7 @@ from goalreel.datasets.writing.files import MARKS, check_apart, check_edits
 from goalreel.datasets.writing.frame_columns import check_progress
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
+from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import copy, files_below
 from goalreel.models.journal import Journal
@@ -63,6 +64,7 @@ def annotate(
     planner: Planner | str | None = None,
     editor: Editor | str | None = None,
     critic: Critic | str | None = None,
+    limits: Limits | None = None,
     progress: OnProgress = lambda stage, done, total: None,
     **run_options: Any,
 ) -> Summary:
@@ -85,6 +87,7 @@ def annotate(
         planner: a Planner, or the name of one as on the command line.
         editor: an Editor, or the name of one.
         critic: a Critic, or the name of one.
+        limits: in place of `batch_size` and `in_flight`.
         progress: called with a stage's name, the amount that is done, and the total.
         run_options: fields of `RunOptions` that replace those of `run`, such as `episodes` and `batch_size`.
 
@@ -105,6 +108,8 @@ def annotate(
     if not isinstance(options, Options | None):
         raise TypeError(f"options is a goalreel.Options, not {type_name(options)}")
     options, run, folder = options or Options(), run or RunOptions(), as_folder(out, "out")
+    if limits is not None:
+        run_options |= {"batch_size": limits.batch_size, "in_flight": limits.in_flight}
     run = run.but(**run_options) if run_options else run
     if run.exemplars is not None:
         options = options.but(accepted=accepted(run.exemplars))

@@ -44,7 +44,8 @@ def test_annotating_with_a_model_of_ones_own(video_dataset, tmp_path):
 
     critic, source = Steady(), goalreel.open_dataset(video_dataset)
     options = goalreel.Options(granularity="subtask")
-    summary = goalreel.annotate(source, tmp_path / "out", options=options, critic=critic)
+    limits = goalreel.Limits(2, 2)
+    summary = goalreel.annotate(source, tmp_path / "out", options=options, critic=critic, limits=limits)
     assert summary.annotated == 3
     assert summary.steps.keys() == {"verified"}
     assert critic.asked["judge"] == summary.steps["verified"]
