@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.cli import fails, goalreel
-from support.faults import DATA, EPISODES, FRONT, Fault, both, column, info, table, video
+from support.faults import DATA, EPISODES, FRONT, Fault, both, column, feature, info, table, video
 from support.killing import tree
 from support.recordings import load
 
@@ -271,6 +271,24 @@ def test_a_camera_that_is_taken_or_is_none_is_refused(image_dataset, annotated, 
     with pytest.raises(DatasetError, match="cannot hold the goal images"):
         annotated(image_dataset, tmp_path / "out", {0: {}}, camera_key=key)
     assert not (tmp_path / "out/meta/info.json").exists()
+
+
+OUTWARD = {
+    "a camera": feature("../../home", dtype="video", shape=[48, 48, 3]),
+    "the path of videos": info(lambda i: i.update(video_path="../home/chunk-000/mine.mp4")),
+}
+
+
+@pytest.mark.parametrize("name", OUTWARD)
+def test_no_file_outside_out_is_removed_or_replaced(name, source, annotated, tmp_path):
+    mine = tmp_path / "home/chunk-000/mine.mp4"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    OUTWARD[name](source)
+    for _ in range(2):
+        with pytest.raises(DatasetError, match=r"meta/info\.json"):
+            annotated(source, tmp_path / "out", {0: {}})
+    assert mine.read_text() == "mine"
 
 
 def test_what_no_copy_can_be_made_of_is_one_line(source, sharded_dataset, annotated, board, tmp_path):

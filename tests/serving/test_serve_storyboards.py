@@ -229,9 +229,17 @@ def test_all_pictures_of_a_submission_are_weighed_together(models):
 @pytest.mark.parametrize(
     ("change", "status", "said"),
     [
-        ({"instruction": "<image> and <image>", "images": [ONE]}, 400, "1 picture for 2 <image> marks"),
-        ({"instruction": "tidy up", "images": [ONE]}, 400, "1 picture for 0 <image> marks"),
-        ({"instruction": "<image>"}, 400, "0 pictures for 1 <image> mark"),
+        (
+            {"instruction": "<image> and <image>", "images": [ONE]},
+            400,
+            "pictures: 1, <image> marks in the instruction: 2",
+        ),
+        (
+            {"instruction": "tidy up", "images": [ONE]},
+            400,
+            "pictures: 1, <image> marks in the instruction: 0",
+        ),
+        ({"instruction": "<image>"}, 400, "pictures: 0, <image> marks in the instruction: 1"),
         ({"images": ["not base64"]}, 400, "base64"),
         ({"images": ["http://there/x.png"]}, 400, "fetches nothing"),
         ({"done": [{"instruction": "x", "image": "not base64"}]}, 400, "base64"),
