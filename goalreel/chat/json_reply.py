@@ -86,11 +86,11 @@ _NOTHING = ("none", "null", "n/a")
 
 
 def _text(value: object) -> object:
-    """Clean a text; a placeholder such as "..." becomes empty."""
+    """Clean a text; a placeholder such as "..." or "-" becomes empty."""
     if not isinstance(value, str):
         return value
     text = clean(value).strip()
-    return text if text.strip(" .…") else ""
+    return text if text.strip(" .…-–—_?") else ""
 
 
 def _nullable(value: object) -> object:

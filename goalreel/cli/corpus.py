@@ -183,6 +183,7 @@ app = typer.Typer(
     cls=ExtensibleGroup,
     help="Make training data for planner, editor and critic.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
 )
 
 

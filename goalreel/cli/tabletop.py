@@ -10,7 +10,10 @@ from goalreel.cli.options import First, Json, Split
 from goalreel.tabletop.splits import seeds
 
 app = typer.Typer(
-    name="tabletop", help="Simulate long-horizon tabletop episodes with ground truth.", no_args_is_help=True
+    name="tabletop",
+    help="Simulate long-horizon tabletop episodes with ground truth.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
 )
 SIZE = 128
 """Width and height of a picture in pixels, unless told otherwise: what the nano models see."""

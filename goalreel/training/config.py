@@ -25,6 +25,23 @@ Portion = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+BOUNDS: dict[str, Any] = {
+    **dict.fromkeys(("max_steps", "per_device_train_batch_size", "gradient_accumulation_steps"), Count),
+    **dict.fromkeys(("num_train_epochs", "learning_rate", "temperature"), Rate),
+    **dict.fromkeys(("weight_decay", "warmup_steps", "max_grad_norm", "beta", "epsilon"), Factor),
+    **dict.fromkeys(("adam_beta1", "adam_beta2"), Share),
+    **dict.fromkeys(("logging_steps", "save_steps"), Positive),
+    "max_completion_length": Count,
+    "save_total_limit": Count | None,
+    "epsilon_high": Factor | None,
+    "delta": Rate | None,
+    "dataloader_num_workers": Annotated[int, Field(ge=0)],
+    "num_generations": Annotated[int, Field(ge=2)],
+    "top_p": Annotated[float, Field(gt=0, le=1)],
+    "scale_rewards": Literal["group", "batch", "none"],
+    "vllm_gpu_memory_utilization": Annotated[float, Field(gt=0, lt=1)],
+}
+"""Bounds of TRL's settings, which it does not check before it trains, if at all."""
 
 
 def extension(name: str) -> Any:

@@ -22,7 +22,7 @@ from transformers.integrations import TensorBoardCallback
 from goalreel.checkpoints import located
 from goalreel.errors import InputError, first_line
 from goalreel.settings import SettingError
-from goalreel.training.config import AgentConfig
+from goalreel.training.config import BOUNDS, AgentConfig
 from goalreel.training.loading import computes_bf16
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def trainer_arguments[T](
     ours = {"output_dir", "use_cpu", "report_to", *fixed}
     if unknown := sorted(config.trainer.keys() - hints.keys() | config.trainer.keys() & ours):
         raise InputError(f"{unknown[0]}: no such setting, of goalreel or of TRL's {kind.__name__}")
-    form: Any = {name: (hints[name], ...) for name in config.trainer}
+    form: Any = {name: (BOUNDS.get(name, hints[name]), ...) for name in config.trainer}
     checked = create_model("Settings", __config__=ConfigDict(arbitrary_types_allowed=True), **form)
     try:
         given = dict(checked.model_validate(config.trainer))

@@ -94,6 +94,7 @@ def test_a_sheet_shows_each_frame_under_its_number(episodes):
         (reply((0, 0, "a"), (0, 12, "b")), "segments.0: it holds no frame"),
         (reply((0, 12, " ")), "segments.0.name"),
         (reply((0, 12, "...")), "segments.0.name: String should have at least 1"),
+        (reply((0, 12, "--")), "segments.0.name: String should have at least 1"),
         (reply((0, 10**4000, "a")), "segments.0.end: Input should be less than"),
         (reply((0, 12, "a"), outcome="perhaps"), "segments.0.outcome"),
         (reply((0, 12, "a"), agrees=False), 'segments.0: "agrees" is false, but "seen" does not say'),

@@ -61,6 +61,8 @@ def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_defa
         ({"report_to": "wandb"}, "report_to: no such setting"),
         ({"gradient_accumulation_steps": 2, "steps_per_generation": 3}, "2 does not divide a rollout's 3"),
         ({"per_device_train_batch_size": 300}, "rows do not fill a rollout of 100"),
+        ({"num_generations": 1}, "num_generations: Input should be greater than or equal to 2"),
+        ({"scale_rewards": "row"}, "scale_rewards: Input should be 'group', 'batch' or 'none'"),
         ({"reward": {"accuracy": 0, "step": 0}}, "both 0"),
         ({"max_steps": "many"}, "max_steps: Input should be a valid integer"),
         ({"per_device_train_batch_size": 0}, "per_device_train_batch_size: give a whole number from 1 on"),

@@ -391,6 +391,7 @@ def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
     ("change", "said"),
     [
         ({"learning_rate": "fast"}, "learning_rate: Input should be a valid number"),
+        ({"learning_rate": -1}, "learning_rate: Input should be greater than 0"),
         ({"dataloader_num_workers": "two"}, "dataloader_num_workers: Input should be a valid integer"),
         ({"num_train_epochs": 1}, "give either max_steps or num_train_epochs"),
         ({"lr_scheduler_type": "warmup_stable_decay"}, "needs lr_scheduler_kwargs"),
