@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
+from goalreel.datasets.bags import require_bags
 from goalreel.datasets.bags.excerpts import Cut, cut
-from goalreel.datasets.bags.topics import Bag, TopicRequest, fingerprint, picture, require_bags
+from goalreel.datasets.bags.topics import Bag, TopicRequest, fingerprint, picture
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import exclusive

@@ -24,7 +24,6 @@ from goalreel.errors import DatasetError
 from goalreel.image import Image, decode_compressed, decode_raw
 from goalreel.settings import Settings
 
-SUFFIXES = (".mcap", ".db3")
 _ENDS = 65536
 
 _DAMAGE = (
@@ -41,31 +40,6 @@ _DAMAGE = (
     ValueError,
     struct.error,
 )
-
-
-def find_bags(path: Path) -> list[Path]:
-    """Find the bag at `path`, or the bags in that folder by name; empty where there is none."""
-    if path.is_file():
-        return [path] if path.suffix in SUFFIXES else []
-    if (path / "metadata.yaml").is_file():
-        return [path]
-    if not path.is_dir():
-        return []
-    return sorted(
-        p for p in path.iterdir() if p.suffix in SUFFIXES or (p.is_dir() and (p / "metadata.yaml").is_file())
-    )
-
-
-def require_bags(path: Path) -> list[Path]:
-    """Find bags as `find_bags` does.
-
-    Raises:
-        DatasetError: there is none.
-    """
-    bags = find_bags(path)
-    if not bags:
-        raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3")
-    return bags
 
 
 def fingerprint(bags: Iterable[Path]) -> str:

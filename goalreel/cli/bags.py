@@ -85,7 +85,7 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress)
 def _is_bag(path: Path) -> bool:
     if (path / "meta" / "info.json").is_file():
         return False
-    from goalreel.datasets.bags.topics import SUFFIXES, find_bags  # rosbags takes a while
+    from goalreel.datasets.bags import SUFFIXES, find_bags
 
     if find_bags(path):
         return True
@@ -116,7 +116,7 @@ def bag2lerobot(
     """Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed."""
     with one_line_errors("interrupted: run the same command again"):
         from goalreel.cli.console import print_json, progress_bars
-        from goalreel.datasets.bags.topics import require_bags
+        from goalreel.datasets.bags import require_bags
 
         require_bags(bag)  # before rosbags is imported
         from goalreel.datasets.bags.convert import convert, read_bags
