@@ -256,6 +256,15 @@ def test_a_dead_judge_ends_the_run_in_one_line_and_nothing_is_asked_twice(tmp_pa
     assert not (tmp_path / "out/answers").exists()
 
 
+def test_a_judge_that_says_nothing_is_asked_anew_whether_it_is_there(tmp_path):
+    class Dying(Marker):
+        def score(self, candidates):
+            return [None] * len(super().score(candidates))
+
+    with pytest.raises(UserError, match="out of reach"):
+        make_from_storyboards(kept(2), RecipeConfig(NamedScorer("m", Dying(lasts=8))), tmp_path / "out")
+
+
 def judging(request) -> Reply:
     marks = dict.fromkeys(("success", "over_editing"), 8)
     if "naturalness" in request.text:
