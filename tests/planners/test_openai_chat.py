@@ -158,8 +158,10 @@ def test_one_conversation_that_breaks_the_server_breaks_alone(serve):
     assert "CUDA error" in bad.reason
 
 
-def test_a_hanging_conversation_is_cut_off_alone(serve):
-    server = serve(lambda r: server.hang() if r.text == "bad" else echo(r))
+@pytest.mark.parametrize("drips", [False, True])
+def test_a_hanging_or_dripping_conversation_is_cut_off_alone(serve, drips):
+    bad_reply = (lambda: Reply(body=said("late").body, drip=True)) if drips else (lambda: server.hang())
+    server = serve(lambda r: bad_reply() if r.text == "bad" else echo(r))
     chat = OpenAIChat("m", server.url, timeout_s=1.5, retries=0)
     first, bad, last = chat.complete(ask("a", "bad", "b"))
     assert (first, last) == ("to a", "to b")

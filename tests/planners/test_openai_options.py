@@ -8,7 +8,7 @@ from support.chat_server import error, said
 
 from goalreel.chat.conversation import Message, NoReply, fold_system, refuses_system
 from goalreel.chat.openai import OpenAIChat
-from goalreel.errors import InputError
+from goalreel.errors import BackendError, InputError
 from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName
 
@@ -149,6 +149,17 @@ def test_a_header_goes_to_no_other_host(serve, environment):
     assert ask(build_chat(f"openai:m@{server.url}?header=X-Key:$GATEWAY", role="critic")) == ["yes"]
     assert server.requests[0].headers["x-key"] == SECRET
     assert SECRET not in json.dumps(other.requests[0].headers)
+
+
+def test_a_redirect_in_a_circle_ends_and_one_that_loses_its_request_is_named(serve):
+    """A client makes a GET of a POST at a 301, as browsers do."""
+    circle = serve(lambda r: error(307, "moved", Location=r.path))
+    with pytest.raises(BackendError, match="redirects"):
+        ask(OpenAIChat("m", circle.url))
+    assert len(circle.requests) == 6
+    lost = serve(lambda r: error(301, "moved", Location="/elsewhere"))
+    with pytest.raises(BackendError, match=f"to which {lost.url} redirects: .*; give that address"):
+        ask(OpenAIChat("m", lost.url, retries=0))
 
 
 def test_a_header_is_enough_of_a_key(environment):
