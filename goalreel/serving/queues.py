@@ -71,9 +71,9 @@ class Batcher[Q, A]:
     never go out together. Clients take turns: one with many requests does not hold up one with few. `observe`
     gets the number of requests and the seconds of each turn.
 
-    An engine is made at the first request; where that is a BackendError, what waits fails, and the next
-    request tries again. A BackendError of a call fails its batch. Any other error is a bug in the model: all
-    that its engine holds fails, the engine is made anew, and `alive` is False until the model answers again.
+    An engine is made at the first request; where it cannot be, what waits fails, and the next request tries
+    again. A BackendError of a call fails its batch. Any other error is a bug in the model: all that its
+    engine holds fails, the engine is made anew, and `alive` is False until the model answers again.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Batcher[Q, A]:
         self._queue: list[Work[Q, A]] = []
         self._under_way: list[Work[Q, A]] = []
         self._changed = threading.Condition()
-        self._closing = self._broken = False
+        self._closing = self._broken = self._making = False
         self._turn = 0
         self._turns: dict[Hashable, int] = {}
         """The last turn of each client that is here."""
@@ -122,8 +122,9 @@ class Batcher[Q, A]:
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds that requests are under way without a token or, for an engine of calls, an answer."""
-        return time.monotonic() - self._moved if self._under_way else 0.0
+        """Seconds that requests wait for an engine to be made, or for its next token or answer."""
+        waits = self._under_way or (self._making and self._queue)
+        return time.monotonic() - self._moved if waits else 0.0
 
     def check_room(self, client: Hashable = None) -> None:
         """Refuse early, before a request is decoded.
@@ -206,13 +207,8 @@ class Batcher[Q, A]:
         try:
             while not self._closing:
                 if engine is None:
-                    with self._changed:
-                        self._changed.wait_for(lambda: self._queue or self._closing)
-                    try:
-                        engine = make()
-                    except BackendError as e:
-                        self._fail_waiting(e)
-                        continue
+                    engine = self._made(make)
+                    continue
                 started, size = time.monotonic(), 0
                 try:
                     batch = self._next_batch(engine)
@@ -228,10 +224,27 @@ class Batcher[Q, A]:
                     _fail(held, BackendError(f"the {self.name} model failed: see the server's log"))
                     engine = None
                 self._note(size, started)
-        finally:  # at the end of the server, or where no engine can be made
+        finally:  # at the end of the server
             reason = WorkerDead(f"the {self.name} model is not running")
             self._stop(reason)
             _fail(held, reason)
+
+    def _made(self, make: Callable[[], BatchEngine[Q, A]]) -> BatchEngine[Q, A] | None:
+        """Make an engine at the first request; None when closing, and where it cannot be made."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._closing)
+            self._making, self._moved = True, time.monotonic()
+        try:
+            return None if self._closing else make()
+        except BackendError as e:
+            self._fail_waiting(e)
+        except Exception:
+            log.exception("the %s model cannot be made", self.name)
+            self._broken = True
+            self._fail_waiting(BackendError(f"the {self.name} model failed: see the server's log"))
+        finally:
+            self._making = False
+        return None
 
     def _next_batch(self, engine: BatchEngine[Q, A]) -> list[Work[Q, A]]:
         """Take what the engine has room for; wait while there is nothing to do. Empty when closing."""

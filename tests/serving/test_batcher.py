@@ -118,30 +118,31 @@ def test_a_bug_fails_its_own_batch_and_the_model_goes_on():
         batcher.put("late")
 
 
-def test_a_model_that_cannot_be_made_anew_is_gone_and_leaves_nobody_waiting():
-    go, made = threading.Event(), []
-
-    def call(requests: list[str]) -> list[str]:
-        raise AssertionError(go.wait(60))
+def test_a_model_that_cannot_be_made_fails_who_waits_and_is_tried_again():
+    faults, go = [MemoryError("no room"), BackendError("no weights")], threading.Event()
 
     def make() -> CallEngine:
-        made.append(1)
-        if len(made) > 1:
-            raise MemoryError
-        return CallEngine("critic", call)
+        assert go.wait(60)
+        if faults:
+            raise faults.pop(0)
+        return CallEngine("critic", list)
 
     batcher = Batcher("critic", [make], BatchBounds(size=1, wait=0))
-    first, second = batcher.put("a"), batcher.put("b")
-    threading.excepthook, hook = lambda _: None, threading.excepthook
-    try:
-        go.set()
-        with pytest.raises(BackendError):
-            first.result(60)
-        with pytest.raises(WorkerDead):
-            second.result(60)
-        until(lambda: not batcher.alive and not batcher.waiting)
-        with pytest.raises(WorkerDead):
-            batcher.put("late")
-        batcher.close()
-    finally:
-        threading.excepthook = hook
+    waiting = [batcher.put("a"), batcher.put("b")]
+    until(lambda: batcher.silent_seconds > 0.05)  # one that loads for ever is stuck
+    go.set()
+    for work in waiting:
+        with pytest.raises(BackendError, match="the critic model failed: see the server's log"):
+            work.result(60)
+    assert not batcher.alive
+    with pytest.raises(BackendError, match="no weights"):
+        batcher.put("c").result(60)
+    assert batcher.put("d").result(60) == "d"
+    until(lambda: batcher.alive and batcher.silent_seconds == 0)
+    batcher.close()
+
+
+def test_what_nobody_asked_is_not_loaded_when_the_server_stops():
+    made = []
+    Batcher("critic", [lambda: made.append(1)], BatchBounds()).close()
+    assert not made
