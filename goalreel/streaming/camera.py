@@ -89,24 +89,26 @@ class FrameSlot[Raw]:
         if message is None:
             return None
         if message.result is None:
-            message.result = self._read(message)
+            self._read(message)
         if isinstance(message.result, ValueError):
             raise message.result
         return message.result
 
-    def _read(self, message: _Message[Raw]) -> Frame | ValueError:
+    def _read(self, m: _Message[Raw]) -> None:
         try:
-            image = self._decode(message.raw)
+            image = self._decode(m.raw)
             small = image.within(self.longest)
+            result = Frame(small, m.stamp, m.frame_id, m.received, image.size, m.spacing)
         except ValueError as e:
-            with self._lock:
-                unreadable = self._counts.unreadable + 1
-                self._counts = replace(self._counts, unreadable=unreadable, problem=str(e))
-            return e
+            result = e
         with self._lock:
-            self._counts = replace(self._counts, read=self._counts.read + 1, problem="")
-        m = message
-        return Frame(small, m.stamp, m.frame_id, m.received, image.size, m.spacing)
+            if m.result is not None:  # another thread was faster, and has counted it
+                return
+            m.result, counts = result, self._counts
+            if isinstance(result, ValueError):
+                self._counts = replace(counts, unreadable=counts.unreadable + 1, problem=str(result))
+            else:
+                self._counts = replace(counts, read=counts.read + 1, problem="")
 
     def clear(self) -> None:
         """Forget the frame, but not the counts."""

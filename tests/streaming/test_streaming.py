@@ -540,7 +540,7 @@ def test_a_paused_task_can_jump_without_a_camera(begin):
 )
 def test_a_dead_model_ends_the_task_where_that_is_asked_for(finish, stage, reason, code):
     world = World(1)
-    world.fails[stage] = reason
+    world.fails[stage] = f"{reason}\nwith a trace"
     outcome = finish(world, "execute", on_model_failure="fail")
     assert (outcome.error, outcome.message) == (code, reason)
 

@@ -70,6 +70,17 @@ def test_the_slot_counts_what_is_wrong_with_a_camera():
     assert slot.newest() is None
 
 
+def test_a_frame_that_two_threads_read_at_once_is_counted_once():
+    both = threading.Barrier(2)
+    slot = FrameSlot(lambda raw: (both.wait(60), grey(raw))[1])
+    slot.put(1, stamp=1, frame_id="")
+    other = threading.Thread(target=slot.newest)
+    other.start()
+    slot.newest()
+    other.join()
+    assert (slot.counts().read, slot.counts().dropped) == (1, 0)
+
+
 def test_writing_never_waits_for_a_slow_reader():
     started, go = threading.Event(), threading.Event()
 
