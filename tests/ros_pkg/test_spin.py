@@ -1,5 +1,6 @@
 """Check what a spin that is broken off says, and that it goes on."""
 
+import signal
 import threading
 import time
 
@@ -13,7 +14,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from goalreel_ros.main import _spin
-from goalreel_ros.spin import NodeExecutor
+from goalreel_ros.spin import NodeExecutor, rclpy_until_signal
 
 UNSENT = "Failed to send a message: cannot publish data, at publisher.c:1"
 UNREADABLE = ValueError("Seconds value must not be negative")
@@ -94,3 +95,15 @@ def test_a_callback_whose_publisher_was_destroyed_meanwhile_does_not_end_the_spi
     spin_until(executor, lambda: len(calls) > 2)
     assert len(calls) > 2
     executor.shutdown()
+
+
+def test_a_signal_during_the_handler_of_another_does_not_hang(monkeypatch):
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with rclpy_until_signal([]) as stop:
+            monkeypatch.setattr(stop._cond, "notify_all", lambda: signal.raise_signal(signal.SIGTERM))
+            signal.raise_signal(signal.SIGINT)
+            assert stop.is_set()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -46,10 +46,11 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     Call it in the main thread, once per process.
     """
     # rclpy's own handlers would end the context first, before the policy can be stopped. The event is looked
-    # at and never waited for: a handler may interrupt the very code that holds its lock.
-    stop = threading.Event()
+    # at and never waited for, and set by the first signal alone: a handler may interrupt the very code that
+    # holds its lock.
+    stop, first = threading.Event(), iter([True])
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: next(first, False) and stop.set())
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # both: imports take a fifth less time
     gc.set_threshold(10_000, 50)
     import rclpy

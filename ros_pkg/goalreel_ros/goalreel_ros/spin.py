@@ -199,8 +199,9 @@ def rclpy_until_signal(args: list[str] | None) -> Iterator[threading.Event]:
     are those of the command line; None takes the process's own.
     """
     stop = threading.Event()
+    first = iter([True])  # a second signal may interrupt the handler of the first, which holds the lock
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: next(first, False) and stop.set())
     with rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO):
         yield stop
 
