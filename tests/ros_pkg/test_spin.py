@@ -14,7 +14,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from goalreel_ros.main import _spin
-from goalreel_ros.spin import NodeExecutor, rclpy_until_signal
+from goalreel_ros.spin import NodeExecutor, rclpy_until_signal, run
 
 UNSENT = "Failed to send a message: cannot publish data, at publisher.c:1"
 UNREADABLE = ValueError("Seconds value must not be negative")
@@ -97,13 +97,24 @@ def test_a_callback_whose_publisher_was_destroyed_meanwhile_does_not_end_the_spi
     executor.shutdown()
 
 
-def test_a_signal_during_the_handler_of_another_does_not_hang(monkeypatch):
+def test_two_signals_at_once_do_not_hang_and_a_callback_fails_in_one_line(monkeypatch):
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with rclpy_until_signal([]) as stop:
             monkeypatch.setattr(stop._cond, "notify_all", lambda: signal.raise_signal(signal.SIGTERM))
             signal.raise_signal(signal.SIGINT)
             assert stop.is_set()
+
+        class Failing(Node):
+            def __init__(self):
+                super().__init__("failing")
+                self.create_timer(0.01, self.fail)
+
+            def fail(self):
+                raise OSError("the disk is full")
+
+        with pytest.raises(SystemExit, match="the disk is full"):
+            run(Failing, [])
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

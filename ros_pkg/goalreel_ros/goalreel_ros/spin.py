@@ -207,7 +207,7 @@ def rclpy_until_signal(args: list[str] | None) -> Iterator[threading.Event]:
 
 
 def run(make: Callable[[], Node], args: list[str] | None) -> None:
-    """Make a node, spin it until a signal comes, and destroy it. The exit status is 1 if it cannot be made.
+    """Make a node, spin it until a signal comes, and destroy it. The exit status is 1 if it fails.
 
     `args` are as in `rclpy_until_signal`.
     """
@@ -215,11 +215,10 @@ def run(make: Callable[[], Node], args: list[str] | None) -> None:
 
     with rclpy_until_signal(args) as stop:
         try:
-            node = make()
+            node, executor = make(), SingleThreadedExecutor()
+            executor.add_node(node)
+            while not stop.is_set():
+                executor.spin_once(POLL_SECONDS)
+            node.destroy_node()
         except (UserError, OSError, ParameterException) as e:
             sys.exit(f"{Path(sys.argv[0]).stem}: {e}")
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        while not stop.is_set():
-            executor.spin_once(POLL_SECONDS)
-        node.destroy_node()
