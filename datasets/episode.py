@@ -194,7 +194,7 @@ class Episode:
         raise DatasetError(
             f"{path}: frame count mismatch in episode {self.index}: {count} of {wanted} frames are in the "
             f"video, which has {video.rate() or self.fps:.4g} frames a second "
-            f"(the dataset {self.fps:g}): truncated?"
+            f"(the dataset {self.fps:g}): truncated? Copy it again, or encode it at {self.fps:g}"
         )
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
