@@ -356,6 +356,8 @@ def test_a_key_does_not_follow_a_redirect_to_another_host(server, monkeypatch):
         assert isinstance(drawn, Image)
     keys = [(headers["Authorization"], headers["api-key"]) for _, _, headers in server.requests]
     assert keys == [(f"Bearer {KEY}", None), (None, None), (None, KEY), (None, None)]
+    target["Location"] = "http://elsewhere.invalid/v1"
+    assert "points to elsewhere.invalid: give that address" in message(openai(server))
 
 
 def test_openai_base_url_is_the_editors_too(server, monkeypatch):
