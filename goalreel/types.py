@@ -83,11 +83,15 @@ class Segment(Frozen):
 
     start: Annotated[int, Field(ge=0)]
     end: int
+    goal: Annotated[tuple[int, int] | None, Field(exclude_if=lambda goal: goal is None)] = None
+    """Frames [first, end) in which what the step claims is true, the earliest as good as the last; None: the
+    last ones of the segment. Left out of JSON if None."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> "Segment":
-        if self.end <= self.start:
-            raise ValueError(f"a segment holds at least one frame, got [{self.start}, {self.end})")
+        for start, end in ((self.start, self.end), *([self.goal] if self.goal else [])):
+            if end <= start:
+                raise ValueError(f"a segment holds at least one frame, got [{start}, {end})")
         return self
 
 

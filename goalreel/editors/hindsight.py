@@ -57,7 +57,7 @@ class HindsightEditor:
                 f"{edit.task_id} step {edit.step} has no segment: hindsight needs a plan read off a recording"
             )
         try:
-            ranked = self._rank(edit.task_id, edit.segment.start, edit.segment.end)
+            ranked = self._rank(edit.task_id, edit.segment)
         except KeyError:
             return _failure(f"no recording {edit.task_id!r}")
         except (DatasetError, IndexError) as e:
@@ -66,16 +66,18 @@ class HindsightEditor:
             return _failure(f"{edit.task_id} step {edit.step}: all {len(ranked)} last frames have been tried")
         return ranked[edit.attempt]
 
-    def _read_ranked(self, task_id: str, start: int, end: int) -> list[Image]:
+    def _read_ranked(self, task_id: str, segment: Segment) -> list[Image]:
         recording = self._open(task_id)
-        segment = Segment(start=start, end=end)
-        return rank(recording.frames(self._camera, self._last_frames(segment, recording.fps)))
+        return rank(recording.frames(self._camera, self._goal_frames(segment, recording.fps)))
 
-    def _last_frames(self, segment: Segment, fps: float) -> list[int]:
-        """Indices into the recording, in order; the last one is the segment's last frame."""
-        first = max(segment.start, segment.end - max(3, round(self._window * fps)))
-        count = min(self._candidates, segment.end - first)
-        return sorted({round(i) for i in np.linspace(segment.end - 1, first, count)})
+    def _goal_frames(self, segment: Segment, fps: float) -> list[int]:
+        """List frames of the recording in order: the first of `segment.goal`, else the segment's last."""
+        length = max(3, round(self._window * fps))
+        if segment.goal:
+            first, end = segment.goal[0], min(segment.goal[1], segment.goal[0] + length)
+        else:
+            first, end = max(segment.start, segment.end - length), segment.end
+        return sorted({round(i) for i in np.linspace(end - 1, first, min(self._candidates, end - first))})
 
 
 def rank(images: Sequence[Image]) -> list[Image]:

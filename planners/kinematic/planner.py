@@ -33,6 +33,7 @@ from goalreel.planners.kinematic.steps import (
     cut_drives,
     cut_events,
     cut_phases,
+    goal_frames,
     leave_and_retreat,
     split_pick,
 )
@@ -155,7 +156,10 @@ class KinematicPlanner:
                 )
                 for p in pieces
             ),
-            segments=tuple(map(_segment, pieces)),
+            segments=tuple(
+                Segment(start=piece.start, end=piece.end, goal=goal)
+                for piece, goal in zip(pieces, goal_frames(pieces, motion), strict=True)
+            ),
             phases=tuple(phases),
         )
 

@@ -19,6 +19,8 @@ from goalreel.planners.kinematic.words import VerbKind
 _LET_GO = "the hand lets go of the thing, and the words only pick it up"
 UNNAMED_DRIVE = "the base drives, and the words do not say where"
 """The warning of a step in which the base drives on its own."""
+_MOMENT_S = 0.1
+"""Seconds after the contact that is read until both fingers surely hold."""
 _LIFT = 0.1  # share of the height's range by which a lift, of three frames at least, raises the object
 _OF_ALL = {"all": "one of the", "both": "one of the two", "some": "one of the", "each": "one", "every": "one"}
 _ALL = re.compile(rf"^({'|'.join(_OF_ALL)})(?: of)?(?: the)?(?= )", re.IGNORECASE)
@@ -307,6 +309,39 @@ def cut_events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: A
         start = end
     pieces = [piece for piece in pieces if piece.end > piece.start]
     return pieces or _cut_at_touch(part, _act("reach for", part.clause.object))
+
+
+def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tuple[int, int] | None]:
+    """Yield the frames [first, end) in which what each piece claims is true; None: its last ones.
+
+    - A thing is taken: from contact on, until the hand opens.
+    - It is put down, or tried in vain: from where the hand is open, until the next contact.
+    - It is pushed, pressed or turned: from where the hand leaves it, until the next contact.
+    - The hand is at it: from where that is noticed, for a moment.
+
+    The last piece of a recording, a carrying, a drive and a retreat are true at their own end.
+    """
+    moment = round(_MOMENT_S * motion.fps)
+    for piece, after in itertools.zip_longest(pieces, pieces[1:]):
+        cycle, touch = (piece.cycles[-1] if piece.cycles else None), piece.touch
+        first, end = None, _contact(after)
+        if cycle and piece.end == cycle.contact + 1:
+            first, end = cycle.contact + moment, cycle.release
+        elif cycle and piece.end == cycle.let_go:
+            first = cycle.free
+        elif touch and piece.end == touch.end:
+            first = touch.end
+        elif after and after.touch and piece.end == after.touch.start:
+            first, end = piece.end, min(after.touch.end, piece.end + 3 * moment)
+        end = len(motion) if end is None else end
+        yield (first, end) if first is not None and first < end else None
+
+
+def _contact(piece: ClauseSpan | None) -> int | None:
+    """The frame at which a piece's hand begins to close on a thing, or touches it."""
+    if piece is None:
+        return None
+    return piece.cycles[0].grasp if piece.cycles else piece.touch.start if piece.touch else None
 
 
 # Phases: reach, grasp, lift, move, place, retreat.
