@@ -45,7 +45,7 @@ class Film:
 
 
 def edit(segment, attempt=0, task="film", step=0):
-    span = Segment(start=segment[0], end=segment[1]) if segment else None
+    span = Segment(**dict(zip(("start", "end", "goal"), segment, strict=False))) if segment else None
     return Edit(task_id=task, step=step, attempt=attempt, image=None, prompt="go", seed=attempt, segment=span)
 
 
@@ -68,7 +68,13 @@ def test_the_sharpest_and_then_the_latest_frame_is_taken_and_one_with_the_arm_in
 
 
 @pytest.mark.parametrize(
-    ("segment", "window", "shown"), [((0, 30), 0.4, (26, 27, 28, 29)), ((18, 20), 5.0, (18, 19))]
+    ("segment", "window", "shown"),
+    [
+        ((0, 30), 0.4, (26, 27, 28, 29)),
+        ((18, 20), 5.0, (18, 19)),
+        ((0, 10, (12, 25)), 0.3, (12, 13, 14)),
+        ((0, 10, (12, 14)), 0.3, (12, 13)),
+    ],
 )
 def test_every_attempt_gets_another_frame_of_the_segment_until_none_is_left(segment, window, shown):
     film = Film([scene(k) for k in range(30)])
