@@ -76,7 +76,8 @@ def test_the_goal_images_are_the_accepted_frames(annotated):
         for step in records.outline(episode.index).steps:
             assert step.status == "observed"
             camera, _, number = step.goal_image.frame.removeprefix("frame:").rpartition("#")
-            assert step.segment.start <= int(number) < step.segment.end
+            first, end = step.segment.goal or (step.segment.start, step.segment.end)
+            assert first <= int(number) < end
             goal = in_form(DEFAULT_FORM, episode.frames(camera, [int(number)])[0].pixels).astype(int)
             for frame in (step.segment.start, step.segment.end - 1):
                 shown = episode.frames(KEY, [frame])[0].pixels.astype(int)
