@@ -84,8 +84,8 @@ class Segment(Frozen):
     start: Annotated[int, Field(ge=0)]
     end: int
     goal: Annotated[tuple[int, int] | None, Field(exclude_if=lambda goal: goal is None)] = None
-    """Frames [first, end) in which what the step claims is true, the earliest as good as the last; None: the
-    last ones of the segment. Left out of JSON if None."""
+    """Frames [first, end) for the goal image, in which what the step claims is true; None: the last ones of
+    the segment. Left out of JSON if None."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> "Segment":

@@ -71,12 +71,9 @@ class HindsightEditor:
         return rank(recording.frames(self._camera, self._goal_frames(segment, recording.fps)))
 
     def _goal_frames(self, segment: Segment, fps: float) -> list[int]:
-        """List frames of the recording in order: the first of `segment.goal`, else the segment's last."""
-        length = max(3, round(self._window * fps))
-        if segment.goal:
-            first, end = segment.goal[0], min(segment.goal[1], segment.goal[0] + length)
-        else:
-            first, end = max(segment.start, segment.end - length), segment.end
+        """List frames of the recording in order, evenly spread over `segment.goal`, or over its last ones."""
+        last = segment.end - max(3, round(self._window * fps))
+        first, end = segment.goal or (max(segment.start, last), segment.end)
         return sorted({round(i) for i in np.linspace(end - 1, first, min(self._candidates, end - first))})
 
 

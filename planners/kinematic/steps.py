@@ -314,27 +314,30 @@ def cut_events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: A
 def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tuple[int, int] | None]:
     """Yield the frames [first, end) in which what each piece claims is true; None: its last ones.
 
-    - A thing is taken: from contact on, until the hand opens.
-    - It is put down, or tried in vain: from where the hand is open, until the next contact.
-    - It is pushed, pressed or turned: from where the hand leaves it, until the next contact.
-    - The hand is at it: from where that is noticed, for a moment.
+    - A thing is taken: half a second from contact on, until the hand opens.
+    - It is put down, or tried in vain: a second from where the hand is open, until the next contact.
+    - It is pushed, pressed or turned: a second from where the hand leaves it, until the next contact.
+    - The hand is at it: a moment from where that is noticed.
 
     The last piece of a recording, a carrying, a drive and a retreat are true at their own end.
     """
-    moment = round(_MOMENT_S * motion.fps)
+    moment = max(1, round(_MOMENT_S * motion.fps))
     for piece, after in itertools.zip_longest(pieces, pieces[1:]):
         cycle, touch = (piece.cycles[-1] if piece.cycles else None), piece.touch
-        first, end = None, _contact(after)
+        first, end, length = None, _contact(after), 10 * moment
         if cycle and piece.end == cycle.contact + 1:
-            first, end = cycle.contact + moment, cycle.release
+            first, end, length = cycle.contact + moment, cycle.release, 5 * moment
         elif cycle and piece.end == cycle.let_go:
             first = cycle.free
         elif touch and piece.end == touch.end:
             first = touch.end
         elif after and after.touch and piece.end == after.touch.start:
-            first, end = piece.end, min(after.touch.end, piece.end + 3 * moment)
-        end = len(motion) if end is None else end
-        yield (first, end) if first is not None and first < end else None
+            first, end, length = piece.end, after.touch.end, 3 * moment
+        if first is None:
+            yield None
+            continue
+        end = min(first + length, len(motion) if end is None else end)
+        yield (first, end) if first < end else None
 
 
 def _contact(piece: ClauseSpan | None) -> int | None:
