@@ -293,5 +293,5 @@ def test_what_a_second_editor_drew_is_no_trend_of_the_first():
 
 
 def test_the_documentation_explains_every_reason():
-    _, _, table = text_of("docs/reference/corpus-format.md").partition("| reason | stage |")
+    _, _, table = text_of("docs/reference/corpus-format.md").partition("| reason | meaning |")
     assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(get_args(Reason.__value__))
