@@ -17,7 +17,7 @@ THREADS = 2
 
 
 class HindsightEditor:
-    """Answers an edit of a recorded segment with a real frame: attempt k gets the k-th best of the last few.
+    """Answers an edit of a recorded segment with a real frame of its end: attempt k gets the k-th best.
 
     A good frame is sharp (variance of the Laplacian), without moving objects (close to the window's median
     picture) and, among equals, late. There is no model and no chance; each frame is decoded once a segment.
@@ -35,8 +35,8 @@ class HindsightEditor:
         Args:
             recordings: the episodes by id; read in several threads.
             camera: the camera of the frames.
-            window: seconds before the segment's end to choose from, but at least 3 frames.
-            candidates: the number of frames in the window to choose from, evenly spread.
+            window: seconds before the segment's end to choose from, at least 3 frames; see `Segment.goal`.
+            candidates: the number of frames to choose from, evenly spread.
             cached_segments: the number of segments whose candidates stay in memory for retries.
         """
         if window < 0 or candidates < 1 or cached_segments < 1:
@@ -63,7 +63,7 @@ class HindsightEditor:
         except (DatasetError, IndexError) as e:
             return _failure(str(e))
         if edit.attempt >= len(ranked):
-            return _failure(f"{edit.task_id} step {edit.step}: all {len(ranked)} last frames have been tried")
+            return _failure(f"{edit.task_id} step {edit.step}: all {len(ranked)} frames have been tried")
         return ranked[edit.attempt]
 
     def _read_ranked(self, task_id: str, segment: Segment) -> list[Image]:

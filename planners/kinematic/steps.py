@@ -19,8 +19,7 @@ from goalreel.planners.kinematic.words import VerbKind
 _LET_GO = "the hand lets go of the thing, and the words only pick it up"
 UNNAMED_DRIVE = "the base drives, and the words do not say where"
 """The warning of a step in which the base drives on its own."""
-_MOMENT_S = 0.1
-"""Seconds after the contact that is read until both fingers surely hold."""
+_SURE_S = 0.1  # seconds after the contact that is read until both fingers surely hold
 _LIFT = 0.1  # share of the height's range by which a lift, of three frames at least, raises the object
 _OF_ALL = {"all": "one of the", "both": "one of the two", "some": "one of the", "each": "one", "every": "one"}
 _ALL = re.compile(rf"^({'|'.join(_OF_ALL)})(?: of)?(?: the)?(?= )", re.IGNORECASE)
@@ -321,30 +320,29 @@ def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tup
 
     The last piece of a recording, a carrying, a drive and a retreat are true at their own end.
     """
-    moment = max(1, round(_MOMENT_S * motion.fps))
     for piece, after in itertools.zip_longest(pieces, pieces[1:]):
-        cycle, touch = (piece.cycles[-1] if piece.cycles else None), piece.touch
-        first, end, length = None, _contact(after), 10 * moment
-        if cycle and piece.end == cycle.contact + 1:
-            first, end, length = cycle.contact + moment, cycle.release, 5 * moment
-        elif cycle and piece.end == cycle.let_go:
-            first = cycle.free
-        elif touch and piece.end == touch.end:
-            first = touch.end
-        elif after and after.touch and piece.end == after.touch.start:
-            first, end, length = piece.end, after.touch.end, 3 * moment
-        if first is None:
+        first, end, seconds = _claim_span(piece, after.touch if after else None, motion)
+        if first is None or first >= len(motion):
             yield None
-            continue
-        end = min(first + length, len(motion) if end is None else end)
-        yield (first, end) if first < end else None
+        else:
+            limit = min(first + round(seconds * motion.fps), len(motion) if end is None else end)
+            yield first, max(limit, first + 1)
 
 
-def _contact(piece: ClauseSpan | None) -> int | None:
-    """The frame at which a piece's hand begins to close on a thing, or touches it."""
-    if piece is None:
-        return None
-    return piece.cycles[0].grasp if piece.cycles else piece.touch.start if piece.touch else None
+def _claim_span(
+    piece: ClauseSpan, next_touch: Touch | None, motion: ArmMotion
+) -> tuple[int | None, int | None, float]:
+    """Find where the claim of a piece begins to hold and ends, and how many seconds of it are of use."""
+    cycle = next((c for c in motion.cycles if piece.end in (c.contact + 1, c.let_go)), None)
+    if cycle and piece.end == cycle.contact + 1:
+        return cycle.contact + max(1, round(_SURE_S * motion.fps)), cycle.release, 0.5
+    contacts = [c.grasp for c in motion.cycles if c.grasp >= piece.end]
+    if next_touch and next_touch.start is not None:
+        if next_touch.start == piece.end:
+            return piece.end, next_touch.end, 0.3
+        contacts.append(next_touch.start)
+    left = cycle.free if cycle else piece.end if piece.touch and piece.touch.end == piece.end else None
+    return left, min(contacts, default=None), 1.0
 
 
 # Phases: reach, grasp, lift, move, place, retreat.

@@ -80,7 +80,7 @@ def test_every_attempt_gets_another_frame_of_the_segment_until_none_is_left(segm
     editor = HindsightEditor({"film": film}, "front", window=window)
     *answers, last = (editor.edit([edit(segment, k)])[0] for k in range(len(shown) + 1))
     assert {a.frame for a in answers} == {f"front#{i}" for i in shown}
-    assert (last.stage, f"all {len(shown)} last frames have been tried" in last.message) == ("edit", True)
+    assert (last.stage, f"all {len(shown)} frames have been tried" in last.message) == ("edit", True)
 
 
 def test_only_what_is_needed_is_decoded_and_only_once():

@@ -34,16 +34,23 @@ def test_each_closing_and_each_opening_but_the_last_is_a_cut():
     assert near(starts(plan), [0, *arm.contacts[:3]])
 
 
-def test_a_goal_image_comes_from_where_its_claim_is_true():
+@pytest.mark.parametrize(("granularity", "fps"), [("event", 10.0), ("event", 5.0), ("phase", 10.0)])
+def test_a_goal_image_comes_from_where_its_claim_is_true(granularity, fps):
     """A thing is held from contact on until the hand opens, and lies in its place once the hand is open."""
     arm = Arm().take(A).put(B).take(C).put(A).home()
-    segments = arm.plan("put the cup in the box, then put the lid on the cup").segments
+    recording = Motions(
+        "put the cup in the box, then put the lid on the cup", np.array(arm.rows, np.float32), fps=fps
+    )
+    planner = KinematicPlanner({"it": recording}, granularity)
+    plan = planner.plan([Task(id="it", instruction=recording.instruction)])[0]
+    goals = [s.goal for s in plan.segments if s.goal]
     grasped, let_go, grasped_again, _ = arm.contacts
-    (held, opened), (put, taken), (held_again, opened_again) = (s.goal for s in segments[:3])
-    assert grasped <= held < opened <= let_go + 4
+    (held, opened), (put, taken), (held_again, opened_again) = goals[:3]
+    assert grasped < held < opened <= let_go + 4
     assert let_go <= put < taken <= grasped_again
-    assert grasped_again <= held_again < opened_again
-    assert segments[3].goal is None  # the last one: its own end
+    assert grasped_again < held_again < opened_again
+    assert (opened - held, taken - put) == (round(0.5 * fps), round(fps)), "in seconds, whatever the rate"
+    assert plan.segments[-1].goal is None, "the last one: its own end"
 
 
 def test_the_last_retreat_is_a_step_where_it_is_asked_for():
