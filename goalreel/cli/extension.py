@@ -10,7 +10,7 @@ The package is imported when one of its commands is named, or the group's help i
 """
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,46 +52,32 @@ class Place(NamedTuple):
         return typer.main.get_command(app)
 
 
-class _Commands(dict[str, Any]):
-    """The commands by their names; each is imported when it is looked up."""
-
-    def __getitem__(self, name: str) -> "Command":
-        found = super().__getitem__(name)
-        if isinstance(found, partial):
-            self[name] = found = found()
-        return found
-
-    def get(self, name: str, default: Any = None) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            return default
-
-    def items(self) -> Any:
-        return [(name, self[name]) for name in self]
-
-
 def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
     """Make the class of a group whose commands are imported when they are named, and not for its help."""
-    places = [(name, place, panel) for panel, members in panels.items() for name, place in members.items()]
+    places = {name: (place, panel) for panel, members in panels.items() for name, place in members.items()}
 
     class LazyGroup(TyperGroup):
-        def __init__(self, **attributes: Any) -> None:
-            super().__init__(**attributes)
-            self.commands = _Commands(
-                {name: partial(place.load, name, panel) for name, place, panel in places}
-            )
+        commands: Any
+
+        def list_commands(self, ctx: "Context") -> list[str]:
+            return list(places)
+
+        def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
+            if cmd_name in places and cmd_name not in self.commands:
+                place, panel = places[cmd_name]
+                self.commands[cmd_name] = place.load(cmd_name, panel)
+            return super().get_command(ctx, cmd_name)
 
         def format_help(self, ctx: "Context", formatter: Any) -> None:
-            commands = self.commands
-            self.commands = {
-                name: TyperCommand(name, help=place.help, rich_help_panel=panel)
-                for name, place, panel in places
-            }
-            try:
-                super().format_help(ctx, formatter)
-            finally:
-                self.commands = commands
+            loaded, self.commands = (
+                self.commands,
+                {
+                    name: TyperCommand(name, help=place.help, rich_help_panel=panel)
+                    for name, (place, panel) in places.items()
+                },
+            )
+            super().format_help(ctx, formatter)
+            self.commands = loaded
 
     return LazyGroup
 

@@ -27,7 +27,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_that_asks_models_has_the_options_of_presets(command):
-    real = typer.main.get_command(app).commands[command]
+    real = typer.main.get_command(app).get_command(None, command)
     options = {
         param.name: param for param in real.get_params(real.make_context(command, [], resilient_parsing=True))
     }

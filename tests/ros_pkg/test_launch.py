@@ -85,7 +85,7 @@ def test_a_launch_file_declares_what_it_reads_and_names_what_is_there(file):
 def test_the_commands_of_the_page_are_understood():
     """Those of other packages, such as `ros2 topic`, are not looked at."""
     lines = commands("docs/how-to/run-the-node.md")
-    node = get_command(app).commands["node"]
+    node = get_command(app).get_command(None, "node")
     of_node = [words[2:] for words in lines if words[:2] == ["goalreel", "node"]]
     assert len(of_node) == 3
     for words in of_node:

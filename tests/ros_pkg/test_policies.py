@@ -123,7 +123,7 @@ def test_the_recipes_command_lines(monkeypatch):
 
     (_, command, *words), train = map(shlex.split, block("lerobot-train").strip().splitlines())
     words[0] = str(ROOT)  # a folder that is there
-    given = get_command(app).commands[command].make_context(command, words).params
+    given = get_command(app).get_command(None, command).make_context(command, words).params
     assert (given["granularity"], given["task_per_frame"]) == ("subtask", True)
     assert train[0] == "lerobot-train"
     config = read_by_lerobot(train, TrainPipelineConfig, monkeypatch)
@@ -153,7 +153,7 @@ def test_goalreels_own_command_line(tmp_path):
     policy = save_act(tmp_path / "policy")
     goalreel, rollout, *words = shlex.split(block("goalreel rollout").replace("my_policy", str(policy)))
     assert (goalreel, rollout) == ("goalreel", "rollout")
-    given = get_command(app).commands["rollout"].make_context("rollout", words).params
+    given = get_command(app).get_command(None, "rollout").make_context("rollout", words).params
     assert (given["instruction"], given["preset"]) == (TASK, "server")
     config = read_options(given["instruction"], given["lerobot_options"])
     assert config.task == TASK

@@ -45,5 +45,5 @@ def commands() -> dict[tuple[str, ...], Any]:
 
 def _below(command: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     yield words, command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from _below(below, *words, name)
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from _below(command.get_command(None, name), *words, name)
