@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.annotator.given import check_labels, take_corrections
+from goalreel.annotator.existing_words import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, log_cost_estimate
 from goalreel.annotator.options import Options, Retry, RunOptions

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from goalreel.annotator.align import align, with_details
-from goalreel.annotator.given import corrected_plans
+from goalreel.annotator.existing_words import corrected_plans
 from goalreel.annotator.guards import GuardedModels, ModelUnavailableError, accepted_steps, report_bug
 from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary

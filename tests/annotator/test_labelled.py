@@ -10,7 +10,7 @@ from support.cli import fails, goalreel, invoke
 from support.person import says
 
 from goalreel.annotator.annotate import open_dataset
-from goalreel.annotator.given import check_labels
+from goalreel.annotator.existing_words import check_labels
 from goalreel.datasets.corrections.events import (
     Correction,
     DeleteStep,
