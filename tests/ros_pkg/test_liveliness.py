@@ -175,12 +175,14 @@ IMAGE = f"{NODE}/subgoal/image/compressed"
 
 
 class FakeNode:
-    """Latches a goal and its picture, and gives a heartbeat."""
+    """Latches a goal and its picture, and gives a heartbeat, all in a participant that stays."""
 
-    def __init__(self, name: str = "pick", **fields: Any) -> None:
-        self.beside = BackgroundNode("fake", args=[])
-        node = self.beside.node
-        self._publishers: list[Any] = []
+    def __init__(self, home: BackgroundNode, name: str = "pick", **fields: Any) -> None:
+        self._home, self._publishers = home, []
+        home.run(lambda: self._open(home.node, name, fields))
+        self.go_on()
+
+    def _open(self, node: Any, name: str, fields: dict[str, Any]) -> None:
         red = cv2.imencode(".jpg", np.full((48, 64, 3), (20, 20, 250), np.uint8))[1].tobytes()
         picture = CompressedImage(format="jpeg", data=array("B", red))
         for topic, message in (
@@ -193,26 +195,37 @@ class FakeNode:
         ):
             self._publishers.append(node.create_publisher(type(message), topic, GOAL))
             self._publishers[-1].publish(message)
-        self._progress = node.create_publisher(StoryboardProgress, f"{NODE}/progress", 10)
-        self._timer: Any = None
-        self.beside.start()
-        self.go_on()
+        self._publishers.append(node.create_publisher(StoryboardProgress, f"{NODE}/progress", 10))
 
     def go_on(self) -> None:
-        beat = lambda: self._progress.publish(StoryboardProgress())  # noqa: E731
-        self._timer = self.beside.run(lambda: self.beside.node.create_timer(0.1, beat))
+        beat = lambda: self._publishers[-1].publish(StoryboardProgress())  # noqa: E731
+        self._timer = self._home.run(lambda: self._home.node.create_timer(0.1, beat))
 
     def fall_silent(self) -> None:
-        self.beside.run(lambda: self.beside.node.destroy_timer(self._timer))
+        self._home.run(lambda: self._home.node.destroy_timer(self._timer))
+
+    def close(self) -> None:
+        self.fall_silent()
+        for publisher in self._publishers:
+            self._home.run(lambda gone=publisher: self._home.node.destroy_publisher(gone))
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[BackgroundNode]:
+    """One participant for all fakes: where they come and go, Fast DDS may find none for minutes."""
+    node = BackgroundNode("fake", args=[])
+    node.start()
+    yield node
+    node.close()
 
 
 @pytest.fixture
-def fake(monkeypatch) -> Iterator[FakeNode]:
+def fake(home, monkeypatch) -> Iterator[FakeNode]:
     """It is in the consumers' process: if that is held up, so is everybody."""
     monkeypatch.setattr("goalreel_ros.liveliness.LEASE", 2.0)
-    node = FakeNode()
+    node = FakeNode(home)
     yield node
-    node.beside.close()
+    node.close()
 
 
 @pytest.fixture(params=["refused", "never sent"])
@@ -328,8 +341,8 @@ def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(
         ("refuse_degraded", {"image_status": StoryboardStep.IMAGE_UNVERIFIED}, "goal"),
     ],
 )
-def test_the_camera_shows_no_goal_that_its_settings_refuse(setting, fields, expected):
-    node = FakeNode(**fields)
+def test_the_camera_shows_no_goal_that_its_settings_refuse(home, setting, fields, expected):
+    node = FakeNode(home, **fields)
     shown, close = picky_camera(**{setting: True})
     try:
         until(lambda: shown() == expected)
@@ -338,7 +351,7 @@ def test_the_camera_shows_no_goal_that_its_settings_refuse(setting, fields, expe
             assert shown() == expected
     finally:
         close()
-        node.beside.close()
+        node.close()
 
 
 def test_settings_that_refuse_goals_need_the_nodes_own_topic():
@@ -348,9 +361,9 @@ def test_settings_that_refuse_goals_need_the_nodes_own_topic():
         GoalreelCameraConfig(topic="/own/goal", width=64, height=48, refuse_degraded=True)
 
 
-def test_of_two_nodes_only_the_silent_one_is_forgotten(no_events, fake):
+def test_of_two_nodes_only_the_silent_one_is_forgotten(no_events, home, fake):
     with ExitStack() as stack:
-        listener, held = BackgroundNode("listener", args=[]), []
+        listener, held = BackgroundNode("listener", home.node), []
         stack.callback(listener.close)
         listener.start()
         goal = listener.run(
@@ -358,8 +371,8 @@ def test_of_two_nodes_only_the_silent_one_is_forgotten(no_events, fake):
                 listener.node, SubGoal, f"{NODE}/subgoal", lambda m: held.append(m.name), held.clear
             )
         )
-        until(lambda: held[-1:] == ["pick"] and goal.alive, 180)  # alive: its heartbeat was heard
-        stack.callback(FakeNode("place").beside.close)
+        until(lambda: held[-1:] == ["pick"] and goal.alive)  # alive: its heartbeat was heard
+        stack.callback(FakeNode(home, "place").close)
         until(lambda: "place" in held)
         fake.fall_silent()
         until(lambda: goal.losses)
