@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from goalreel.errors import InputError
 from goalreel.types import Recording
@@ -28,6 +28,8 @@ class Finding(BaseModel):
     """Written as in `--layout`; None where there is none, or it is unknown."""
     confidence: Confidence
     reason: str
+    answers: tuple[str, ...] = Field(default=(), exclude=True)
+    """Answers to choose from where it is unknown, one of which is right: `closed=low`, `closed=high`."""
 
     def __str__(self) -> str:
         return f"{self.field} {self.value or '-'} ({self.confidence}): {self.reason}"

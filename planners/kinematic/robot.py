@@ -138,8 +138,11 @@ def find_layout(recording: Recording, hint: Layout | None = None) -> Layout:
     return infer_robot([recording], hint).layout
 
 
-def _finding(field: str, value: object, confidence: Confidence, reason: str) -> Finding:
-    return Finding(field=field, value=written(value) or None, confidence=confidence, reason=reason)
+def _finding(
+    field: str, value: object, confidence: Confidence, reason: str, answers: tuple[str, ...] = ()
+) -> Finding:
+    text = written(value) or None
+    return Finding(field=field, value=text, confidence=confidence, reason=reason, answers=answers)
 
 
 def _find_base(recording: Recording, layout: Layout, robot_type: str | None) -> tuple[Layout, list[Finding]]:
@@ -384,6 +387,7 @@ def _find_closed(
     if weights[end] - against < _ENOUGH:
         hand = np.concatenate([trace.hand for trace in traces])
         span = f"it goes from {hand.min():.3g} to {hand.max():.3g} in {sample}"
-        return _finding(field, None, "unknown", f"{span}; {reason or 'nothing tells more'}")
+        reason = f"{span}; {reason or 'nothing tells more'}"
+        return _finding(field, None, "unknown", reason, ("closed=low", "closed=high"))
     sure = not against and weights[end] >= _CERTAIN
     return _finding(field, end, "certain" if sure else "likely", reason)
