@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from goalreel.planners.kinematic.wordings import LEAD, rewrite, without_source
 from goalreel.planners.kinematic.words import (
     CONTAINERS,
     DETERMINER,
@@ -93,25 +94,6 @@ def sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}" if first.islower() else text
 
 
-_TOWER = re.compile(
-    r"\bbuild a tower with (?P<base>.+?) at the bottom, (?P<middle>.+?) in the middle,?"
-    r" and (?P<top>.+?) on top\b",
-    re.IGNORECASE,
-)
-_OWN_COLOUR = re.compile(
-    r"\bsort (?P<things>the .+?) into the (?P<places>\w+s) of their own colou?r\b", re.IGNORECASE
-)
-_HOLD = re.compile(
-    r"\b(?P<pick>(?:pick|grasp|grab|lift) [^,.;]+?),? and (?:then )?hold (?:it|them)(?= *(?:$|[,.;]))",
-    re.IGNORECASE,
-)
-"""Holding adds nothing to picking up."""
-_REACH = re.compile(
-    r"\breach (?:out )?(?:over|around|behind|into|in|inside|under|through|across|between|towards?) "
-    r"(?P<place>[^,.;]+?),? (?:and then|and|then) (?!it\b)",
-    re.IGNORECASE,
-)
-"""Reaching is part of what the hand does then."""
 _RETURN = re.compile(
     r"(?:[,.;]? *\b(?:and then|then|and|finally|after that)\b,?|[,.;]) +(?:please )?"
     r"(?:go|come|move|return|drive)(?: back)?(?: to)?(?: the| its| your)?"
@@ -122,12 +104,6 @@ _JOIN = r"(?:\s*[,;.]\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+
 _DRIVE = re.compile(
     rf"(?:^\s*(?:(?:please|first)\s+)*|{_JOIN})(?:drive|go|move|navigate|travel)(?:\s+back|\s+over)?\s+to\s+"
     rf"(?P<place>[^,;.]+?)(?={_JOIN}\S|[.!]?\s*$)",
-    re.IGNORECASE,
-)
-_LEAD = re.compile(
-    r"^(?:(?:please|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|now|then|finally|lastly|last|also|and"
-    r"|you should|(?:can|could|would) you(?: please)?|(?:i|we) (?:want|need|would like) you to"
-    r"|your task is to)\b[,:]?\s*)+",
     re.IGNORECASE,
 )
 _STRONG = re.compile(
@@ -186,23 +162,6 @@ def _joined(first: str, second: str) -> str:
     return ", then ".join(filter(None, (first, re.sub(rf"^{_JOIN}", "", second).strip(" .!"))))
 
 
-def _expand_idioms(instruction: str) -> str:
-    """Rewrite an instruction that names several steps at once; "reach into the box twice" says more."""
-
-    def sort(match: re.Match[str]) -> str:
-        things = [thing.split() for thing in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["things"])]
-        if any(len(thing) != 3 or thing[0].lower() != "the" for thing in things):
-            return match[0]  # "the blocks" have no colour of their own
-        place = singular(match["places"])
-        return ", then ".join(f"put the {hue} {noun} in the {hue} {place}" for _, hue, noun in things)
-
-    text = _REACH.sub(lambda match: "" if is_noun(match["place"]) else match[0], instruction)
-    text = _TOWER.sub(
-        r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", _HOLD.sub(r"\g<pick>", text)
-    )
-    return _OWN_COLOUR.sub(sort, text)
-
-
 def _split(instruction: str) -> list[tuple[str, bool]]:
     """The text of each clause, and whether the instruction does not say which of several comes first.
 
@@ -211,10 +170,10 @@ def _split(instruction: str) -> list[tuple[str, bool]]:
     """
     parts: list[tuple[str, bool]] = []
     for strong in _STRONG.split(instruction):
-        core = _LEAD.sub("", strong).strip(" .,!?:")
+        core = LEAD.sub("", strong).strip(" .,!?:")
         first = len(parts)
         for weak in _WEAK.split(core):
-            piece = _LEAD.sub("", weak).strip()
+            piece = LEAD.sub("", weak).strip()
             if not piece:
                 continue
             if len(parts) == first or VERB_PATTERN.match(piece):
@@ -250,9 +209,14 @@ _TOOLS = words(
     "wrench it"
 )
 """Things with which one pushes or opens another; "the box with the red lid" is a box."""
-_GRASPS = words("grasp grab seize pick")
-_OBJECTLESS = words("load set lay")
+_GRASPS = frozenset(("grasp", "grab", "seize", "pick", "grip", "hold", "take hold of", "get hold of"))
+_OBJECTLESS = words("load set lay lower store unload return deliver")
 """Without a place they mean something else: "set the table", "load the dishwasher"."""
+_DOWN = re.compile(
+    r" down(?= (?:in|into|inside|on|onto|next to)\b)", re.IGNORECASE
+)  # "set it down on the table"
+_OF_A_HELD_THING = ("leave", "release", "let go of")
+"""Of what the hand does not hold they say something else."""
 _RESHAPES = words("fold cut slice chop")  # verbs whose "into" names no place, but a new form of the thing
 _RANK = re.compile(
     r"\b(?:second|third|fourth|fifth|\dnd|\drd|\dth)\b.* from the (?:left|right|top|bottom|front|back|end)\b"
@@ -300,6 +264,8 @@ def _find_antecedent(verb: Verb, clauses: Sequence[Clause]) -> _Antecedent:
         is_object = after.endswith(chosen.object)
     elif last.kind == "act":
         is_object = is_free and (verb.kind == "act" or all(clause.kind != "pick" for clause in clauses))
+    if last.kind == verb.kind == "put" and last.name.startswith("move "):  # one sets down what one carries
+        is_object = is_object or last.picked or verb.imperative == "put down {o}"
     is_place = chosen is last and last.kind == "act" and is_free
     return _Antecedent(chosen.object, chosen.several, is_object, is_place)
 
@@ -315,6 +281,8 @@ def _is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
         is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS
         return verb.kind in ("put", "pick") or (verb.kind == "act" and not is_tool)
     if verb.imperative.startswith("take ") and rest.startswith("by "):
+        return True
+    if word == "hold" and rest:
         return True
     if word in _RESHAPES and rest.startswith("in "):
         return True
@@ -374,7 +342,7 @@ def read(instruction: str) -> list[Clause]:
     ['put the red block in the bowl', 'close the drawer']
     """
     clauses: list[Clause] = []
-    for text, unordered in _split(_expand_idioms(" ".join(instruction.split()))):
+    for text, unordered in _split(rewrite(" ".join(instruction.split()))):
         clause = replace(_clause(text, clauses), unordered=unordered)
         if clauses and (joined := _join(clauses[-1], clause)):
             clauses[-1] = joined
@@ -408,6 +376,10 @@ def _join(pick: Clause, clause: Clause) -> Clause | None:
     understood, is_same = pick.understood and clause.understood, clause.object == pick.object
     if pick.name.startswith("take ") and pick.kind == clause.kind == "put" and is_same:
         return replace(clause, picked=True, understood=understood)
+    if pick.kind == clause.kind == "put" and is_same and clause.name == f"put down {clause.object}":
+        return replace(pick, understood=understood)
+    if pick.picked and pick.name.startswith("move ") and clause.kind == "put" and is_same:
+        return replace(clause, picked=True, understood=understood)
     if pick.kind != "pick":
         return None
     if clause.kind in ("put", "pick") and is_same:
@@ -437,6 +409,8 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
             return replace(means, name=f"{means.name} to {end.name}", state=end.state)
     it = _find_antecedent(verb, clauses)
     text, direction = text[match.end() :], ""
+    if verb.kind == "put":
+        text = without_source(_DOWN.sub("", text), verb.imperative.split()[0])
     if verb.kind == "act" and (named := _DIRECTION.search(text)):
         direction = next(filter(None, named.group(1, 2, 3))).lower()
         text = f"{text[: named.start()]} {text[named.end() :]}".strip()
@@ -446,6 +420,9 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
         verb, text = VERBS["put down"], text.removesuffix(" down")
     noun, rest = _object_and_rest(text)
     is_clear = it.is_clear(noun, rest) and not _is_ambiguous(match[1].lower(), verb, noun, rest)
+    is_clear = is_clear and (
+        match[1].lower() not in _OF_A_HELD_THING or bool(PRONOUN.match(noun) or it.thing == noun)
+    )
     thing = it.thing if PRONOUN.match(noun) and it.thing else _with_article(noun)
     if it.thing:
         rest = re.sub(r"\b(?:it|them)$", it.thing, rest)

@@ -52,16 +52,25 @@ _PRESSES = {
     "touch": "has been touched",
 }
 _ROWS: dict[str, Verb] = {
-    "put, place, set, lay, deposit, position, load": Verb("put", "put {o} {rest}", "{o} is {rest}"),
-    "move, bring, transfer, carry, shift, relocate": Verb("put", "move {o} {rest}", "{o} is {rest}"),
-    "take, remove, get, retrieve, fetch, extract": Verb("put", "take {o} {rest}", "{o} is {rest}"),
-    "put down, set down": Verb("put", "put down {o}", "{o} rests on the surface, released"),
+    "put, place, set, lay, deposit, position, load, lower, store, leave, drop off": Verb(
+        "put", "put {o} {rest}", "{o} is {rest}"
+    ),
+    "move, bring, transfer, carry, shift, relocate, return, deliver": Verb(
+        "put", "move {o} {rest}", "{o} is {rest}"
+    ),
+    "take, remove, get, retrieve, fetch, extract, unload, collect": Verb(
+        "put", "take {o} {rest}", "{o} is {rest}"
+    ),
+    "put away": Verb("put", "put away {o} {rest}", "{o} is {rest}"),
+    "put down, set down, release, let go of": Verb(
+        "put", "put down {o}", "{o} rests on the surface, released"
+    ),
     "stack": Verb("put", "stack {o} {rest}", "{o} is {rest}"),
     "insert": Verb("put", "insert {o} {rest}", "{o} is {rest}"),
     "hang": Verb("put", "hang {o} {rest}", "{o} hangs {rest}"),
     "hook": Verb("put", "hook {o} {rest}", "{o} hangs {rest}"),
     "unplug": Verb("put", "unplug {o} {rest}", "{o} is unplugged"),
-    "pick up, pick, grasp, grab, lift up, lift, raise, seize": Verb(
+    "pick up, pick, grasp, grab, lift up, lift, raise, seize, grip, hold, take hold of, get hold of": Verb(
         "pick", "pick up {o}", "{o} is held in the gripper"
     ),
     "fold": Verb("act", "fold {o} {rest}", "{o} is folded {rest}"),

@@ -43,16 +43,11 @@ put the cup, um, the mug in the box
 put teh cup in teh box
 put the cup cup in the box
 put the the cup in the box
-Task: put the cup in the box
 In: What action should the robot take to pick up the cup?\\nOut:
 where is the cup?
 put the cup in the box twice
-grasp the cup gently
 put the cup 5 cm to the left of the plate
 move the cup 10cm left
-pick up the cup with the left hand
-put the cup in the box using the left arm
-use the right hand to pick up the cup
 take care of the cup
 take a picture of the cup
 take turns
@@ -112,9 +107,7 @@ put the cup next to the knife and fork on the table
 Put the cup in the box, then go back.
 go home
 go home, then put the cup in the box
-Pick and place the cup
 put the potato in the pot and hold it
-put the cupcake from the counter to the plate
 move the towel from left to right
 put the cup where the plate was
 put the cup in the box without touching the plate
@@ -125,6 +118,25 @@ screw the lid on the jar
 plug in the charger
 give me the cup
 make room on the table
+go to the table and put it on the plate
+reach for the handle and open it
+reach into the box and take it
+move the cup from the box on the table
+put the milk from the fridge on the table on the counter
+take the cup that is in the box on the table
+put the cup from the left on the right
+cutting board in the sink
+hold the door open
+hold the cup under the tap
+leave the cup on the table
+release the clamp
+lower the blinds
+return the cup
+unload the dishwasher
+approach the cup
+put the cup in the box with the left hand closed
+close the gripper
+pick up the cup with both hands
 """.strip().split("\n")
 
 
@@ -168,6 +180,26 @@ grasp the plug and pull it out of the socket = pull the plug out of the socket
 place the cup between the fork and the knife = move the cup between the fork and the knife
 grasp the ring and lift it off the peg = pick up the ring
 put the chair near the table = move the chair near the table
+Task: put the cup in the box = put the cup in the box
+grasp the cup gently = pick up the cup
+use the right hand to pick up the cup = pick up the cup
+with the left arm, put the cup in the box = put the cup in the box
+pick and place the cup = put the cup
+pick-and-place the cup onto the plate = put the cup on the plate
+put the cupcake from the counter to the plate = move the cupcake to the plate
+put the spoon from the cup on the plate = put the spoon on the plate
+reach for the potato, grasp it and put it on the plate = put the potato on the plate
+go to the cup, then pick it up and set it down on the shelf = put the cup on the shelf
+pick up the cup, move it to the plate and release it = move the cup to the plate
+approach the cup, close the gripper, and place the cup in the box = put the cup in the box
+lift the peg, carry it to the board and insert it in the hole = insert the peg in the hole
+The robot picks up the cup and places it in the box. = put the cup in the box
+picking up the cup and putting it on the table = put the cup on the table
+you need to try to put the cup in the box, please = put the cup in the box
+put the cup that is on the table in the box = put the cup in the box
+put away the cup in the box = put the cup in the box
+pick up the cup and leave it in the box = put the cup in the box
+return the cup to the shelf = move the cup to the shelf
 """.strip().split("\n")
 
 

@@ -1,0 +1,153 @@
+"""Rewrite everyday wordings of an instruction to the plain ones that `clauses.read` knows.
+
+What is left out is said by the motion (which hand, the way to a thing), or says only which thing is meant.
+"""
+
+import re
+
+from goalreel.planners.kinematic.words import DETERMINER, RELATIONS, VERBS, is_noun, singular
+
+_JOINS = r"(?:[,;.] (?:and )?(?:then )?| and then | and | then )"
+_START = r"(?:^|(?<=[,;.] )|(?<=\band )|(?<=\bthen ))"
+_HAND = r"(?:the |your |its )?(?:(?:left|right|robot|robotic) )*(?:arm|hand|gripper|end[ -]effector)"
+_THINGS_VERBS = "place|put|drop|move|stack|set|insert|lay|hang|transfer"
+
+LEAD = re.compile(
+    r"^(?:(?:please|kindly|ok(?:ay)?|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|now|then|finally|lastly|last"
+    r"|also|and|just|let's|let us|go ahead and|try to|make sure to|help me(?: to)?|(?:start|begin) by"
+    r"|after(?= \w+ing\b)|(?:task|instruction|goal)(?=:)"
+    r"|(?:you|(?:the )?robot(?: arm)?)(?: should| must| will| is to| (?:need|needs|have|has) to)?"
+    r"|(?:can|could|would|will) you(?: please)?|(?:i|we)(?: would|'d)? (?:want|need|like)(?: you)? to"
+    r"|(?:your|the) (?:task|goal|job) is to)\b[,:]?\s*)+",
+    re.IGNORECASE,
+)
+"""Words before a verb that ask for nothing."""
+_LEFT_OUT = re.compile(
+    rf",? *\b(?:with|using) {_HAND}(?: only)?\b,?(?= |$|[.;])|\buse {_HAND} (?:to|and) "
+    r"|,? *\b(?:very )?(?:carefully|gently|slowly|quickly|softly|safely|precisely|smoothly|firmly)\b,?(?= |$)"
+    r"|,? *\b(?:for me|thanks|thank you)(?=$|[.!,])"
+    rf"|\b(?:pick|grasp|grab|lift)(?: up)?(?: and |-and-| & )(?=(?:{_THINGS_VERBS})\s+(?!it\b|them\b))"
+    rf"|{_START}(?:open|close) (?:the |your |its )?(?:gripper|hand|fingers)(?: around it)?{_JOINS}(?=\w)",
+    re.IGNORECASE,
+)
+"""A hand (`Step.auxiliary_text` has it), a manner, "pick and" before "place X", and the opening of a hand."""
+_REACH = re.compile(
+    rf"{_START}(?P<way>reach (?:out )?(?:for|to|over|around|behind|into|in|inside|under|through|across"
+    r"|between|towards?)|approach|(?:go|move|come|get)(?: over)? (?:to|towards?|near|above)"
+    rf"|(?:move|bring|slide|lower|extend) {_HAND} (?:down )?(?:to|towards?|near|above|over)) "
+    rf"(?P<place>[^,.;]+?){_JOINS}(?=(?P<verb>\w+))(?P<it>\w+(?: up)? it\b)?",
+    re.IGNORECASE,
+)
+"""Reaching is part of what the hand does then."""
+_HOLD = re.compile(
+    r"\b(?P<pick>(?:pick|grasp|grab|lift) [^,.;]+?),? and (?:then )?hold (?:it|them)(?= *(?:$|[,.;]))",
+    re.IGNORECASE,
+)
+"""Holding adds nothing to picking up."""
+_LET_GO = re.compile(r"\blet (it|them) go\b|\blet go(?! of\b)", re.IGNORECASE)
+_WHERE_IT_IS = re.compile(
+    rf"^((?:{_THINGS_VERBS}|pick up|pick|grab|grasp|lift) (?:the |a )?[\w ]+?) (?:that|which)(?: is|'s)"
+    r"(?: lying| sitting| standing)? (?:in|on|near|next to|inside) (?:the |a )[\w ]+?"
+    r"(?= (?:in|into|on|onto|inside|next to|out of|to)\b| and\b|[,.;]|$)",
+    re.IGNORECASE,
+)
+"""Where a thing is says which one is meant; no name needs it."""
+_TOWER = re.compile(
+    r"\bbuild a tower with (?P<base>.+?) at the bottom, (?P<middle>.+?) in the middle,?"
+    r" and (?P<top>.+?) on top\b",
+    re.IGNORECASE,
+)
+_OWN_COLOUR = re.compile(
+    r"\bsort (?P<things>the .+?) into the (?P<places>\w+s) of their own colou?r\b", re.IGNORECASE
+)
+_STEMS = {verb.split()[0] for verb in VERBS} | {"reach", "approach", "go"}
+_FORMS = {
+    form: (stem, form[-1])
+    for stem in _STEMS
+    for form in (
+        f"{stem}s", f"{stem}es", f"{stem}ing", f"{stem.removesuffix('e')}ing", f"{stem}{stem[-1]}ing"
+    )
+}  # fmt: skip
+"""Another form of a verb -> the verb, and how the form ends."""
+_OBJECT = re.compile(rf"(?:up|down|over|to|for)\b|{DETERMINER.pattern}", re.IGNORECASE)
+"""What follows a verb, and not "cutting" in "cutting board in the sink"."""
+_FIRST = re.compile(rf"{_START}\w+", re.IGNORECASE)
+_FROM = re.compile(
+    rf"^(?P<thing>.+?) (?:from|out of|off) (?P<source>(?:the |a )?[\w -]+?) "
+    rf"(?P<place>(?P<to>{'|'.join(sorted(RELATIONS, key=len, reverse=True))}) .*)$",
+    re.IGNORECASE,
+)
+
+
+def rewrite(instruction: str) -> str:
+    """Rewrite an instruction that says more, or several steps at once.
+
+    >>> rewrite("please reach for the potato, grasp it and put it gently on the plate")
+    'grasp the potato and put it on the plate'
+    >>> rewrite("The robot is picking up the cup with the left hand, and placing it on the shelf")
+    'pick up the cup and place it on the shelf'
+    """
+    text = _LEFT_OUT.sub("", _imperative(LEAD.sub("", instruction))).strip()
+    text = _LET_GO.sub(lambda match: f"release {match[1] or 'it'}", text)
+    for _ in range(2):  # after one way there may be another
+        text = _REACH.sub(_reach, LEAD.sub("", text))
+    text = _WHERE_IT_IS.sub(r"\1", _HOLD.sub(r"\g<pick>", text))
+    text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
+    return _OWN_COLOUR.sub(_sort, text) or instruction
+
+
+def without_source(thing_and_places: str, verb: str) -> str:
+    """Leave out where a thing comes from, of "the cup from the shelf to the table", if it is put elsewhere.
+
+    >>> without_source("the cup from the shelf on the table", "put")
+    'the cup on the table'
+    >>> without_source("the cup from the shelf on the table", "take")  # a shelf that is on the table
+    'the cup from the shelf on the table'
+    """
+    match = _FROM.match(thing_and_places)
+    if not match or not is_noun(match["source"]):
+        return thing_and_places
+    is_sure = verb == "put" or match["to"].lower() in ("to", "into", "onto", "inside", "on top of", "next to")
+    return f"{match['thing']} {match['place']}" if is_sure else thing_and_places
+
+
+def _imperative(text: str) -> str:
+    """Turn "picks up" or "picking up", and what goes on in the same form, to the imperative."""
+    text = re.sub(r"^is (?=\w+ing\b)", "", text, flags=re.IGNORECASE)
+    first, _, others = text.partition(" ")
+    first = first.lower()
+    if first not in _FORMS or first in VERBS or not _OBJECT.match(others):
+        return text
+    ending = _FORMS[first][1]
+
+    def change(match: re.Match[str]) -> str:
+        stem, end = _FORMS.get(match[0].lower(), (match[0], ending))
+        return stem if end == ending else match[0]
+
+    return _FIRST.sub(change, text)
+
+
+def _reach(match: re.Match[str]) -> str:
+    """Leave out the way to a thing, and name the thing where "it" is taken then."""
+    verb, place, way = match["verb"].lower(), match["place"], match["way"].lower()
+    if not is_noun(place):
+        return match[0]
+    if not match["it"]:
+        return ""
+    is_taken = verb in VERBS and (VERBS[verb].kind == "pick" or verb == "take")
+    is_named = (is_taken and not way.startswith("reach")) or way.endswith((" for", "approach"))
+    if verb not in _OPENS and is_named and (is_taken or not match.start()):
+        return f"{match['it'].removesuffix('it')}{place}"
+    return match["it"] if match.start() and not is_taken else match[0]
+
+
+_OPENS = ("open", "close", "shut", "lock", "unlock")
+"""What is done to a door by a handle; "it" may be either."""
+
+
+def _sort(match: re.Match[str]) -> str:
+    things = [thing.split() for thing in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["things"])]
+    if any(len(thing) != 3 or thing[0].lower() != "the" for thing in things):
+        return match[0]  # "the blocks" have no colour of their own
+    place = singular(match["places"])
+    return ", then ".join(f"put the {hue} {noun} in the {hue} {place}" for _, hue, noun in things)
