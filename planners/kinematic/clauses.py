@@ -216,7 +216,7 @@ _DOWN = re.compile(
     r" down(?= (?:in|into|inside|on|onto|next to)\b)", re.IGNORECASE
 )  # "set it down on the table"
 _OF_A_HELD_THING = ("leave", "release", "let go of")
-"""Of what the hand does not hold they say something else."""
+"""Verbs that say something else of a thing which the hand does not hold."""
 _RESHAPES = words("fold cut slice chop")  # verbs whose "into" names no place, but a new form of the thing
 _RANK = re.compile(
     r"\b(?:second|third|fourth|fifth|\dnd|\drd|\dth)\b.* from the (?:left|right|top|bottom|front|back|end)\b"

@@ -51,7 +51,7 @@ _WHERE_IT_IS = re.compile(
     r"(?= (?:in|into|on|onto|inside|next to|out of|to)\b| and\b|[,.;]|$)",
     re.IGNORECASE,
 )
-"""Where a thing is says which one is meant; no name needs it."""
+"""A place that says which thing is meant; no name needs it."""
 _TOWER = re.compile(
     r"\bbuild a tower with (?P<base>.+?) at the bottom, (?P<middle>.+?) in the middle,?"
     r" and (?P<top>.+?) on top\b",
@@ -70,7 +70,7 @@ _FORMS = {
 }  # fmt: skip
 """Another form of a verb -> the verb, and how the form ends."""
 _OBJECT = re.compile(rf"(?:up|down|over|to|for)\b|{DETERMINER.pattern}", re.IGNORECASE)
-"""What follows a verb, and not "cutting" in "cutting board in the sink"."""
+"""The words behind a verb, and not behind "cutting" in "cutting board in the sink"."""
 _FIRST = re.compile(rf"{_START}\w+", re.IGNORECASE)
 _FROM = re.compile(
     rf"^(?P<thing>.+?) (?:from|out of|off) (?P<source>(?:the |a )?[\w -]+?) "
@@ -142,7 +142,7 @@ def _reach(match: re.Match[str]) -> str:
 
 
 _OPENS = ("open", "close", "shut", "lock", "unlock")
-"""What is done to a door by a handle; "it" may be either."""
+"""Verbs of a door with a handle: "it" may be either."""
 
 
 def _sort(match: re.Match[str]) -> str:
