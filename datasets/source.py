@@ -262,7 +262,9 @@ def find_still_camera(source: Source) -> Finding:
         for camera in cameras:
             if changes[camera] < limit:
                 return _finding(camera, "certain" if limit == _STILL else "likely", reason)
-    return _finding(None, "unknown", f"no camera stands still; {reason}")
+    reason = f"no camera stands still; {reason}"
+    answers = tuple(_short(camera) for camera in cameras)
+    return Finding(field="camera", value=None, confidence="unknown", reason=reason, answers=answers)
 
 
 def changed_share(source: Source, camera: str) -> float:
