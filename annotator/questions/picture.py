@@ -12,7 +12,7 @@ import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
 
-from goalreel.annotator.questions.question import Question, Reading
+from goalreel.annotator.questions.question import Question
 from goalreel.annotator.report.cards import ticks
 from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, lay_out
 from goalreel.datasets.episode import Episode
@@ -51,28 +51,33 @@ def with_picture(question: Question, source: Source, robot: Robot, camera: str) 
 class _Row:
     """The moments of one episode that show one answer."""
 
-    reading: Reading
+    label: str
     colour: str
     about: str
     """The names of the numbers, or of the camera."""
     level: str
     cameras: Sequence[str]
     frames: Sequence[int]
-    curves: tuple[Curve, ...] = ()
+    curve: Curve | None = None
     clear: float = 1.0
-    """Seconds for which the curves stay where the moments are, at most two each."""
+    """Seconds for which the curve stays where the moments are, at most two each."""
+
+    def mark(self, number: int) -> str:
+        """Name a moment: `A1` of a row A, `1a` of a row 1."""
+        return f"{self.label}{number + 1 if self.label.isalpha() else 'abcd'[number]}"
 
 
 def _draw(question: Question, source: Source, robot: Robot, camera: str) -> Image | None:
     """Draw the episode that shows the answers best."""
     count = min(_EPISODES, len(source.indices))
-    found: list[tuple[float, list[_Row], Episode]] = []
+    found: list[tuple[tuple[float, float], list[_Row], Episode]] = []
     for at in np.linspace(0, len(source.indices) - 1, count).astype(int).tolist():
         with suppress(DatasetError):
             episode = source.episode(source.indices[at])
             rows = _rows(question, source, robot, camera, episode)
-            found.append((min((row.clear for row in rows), default=0.0), rows, episode))
-    clear, rows, episode = max(found, key=lambda item: item[0])
+            clear = [row.clear for row in rows]
+            found.append(((min(clear, default=0.0), sum(clear)), rows, episode))
+    (_, clear), rows, episode = max(found, key=lambda item: item[0])
     if not clear:
         return None
     about = f"Episode {episode.index} of {source.root.resolve().name}: {episode.instruction}"
@@ -82,67 +87,61 @@ def _draw(question: Question, source: Source, robot: Robot, camera: str) -> Imag
         cells = [
             Cell(
                 view[i],
-                (Line(f"{row.reading.letter}{i + 1}, {frame / episode.fps:.1f} s", 19, INK, 1),),
+                (Line(f"{row.mark(i)}, {frame / episode.fps:.1f} s", 19, INK, 1),),
                 border=row.colour,
             )
             for i, frame in enumerate(row.frames)
             for view in pictures
         ]
-        heading = Line(f"Row {row.reading.letter}: {row.about}{row.level}", 27, row.colour, 2)
+        heading = Line(f"Row {row.label}: {row.about}{row.level}", 27, row.colour, 2)
         parts.append(lay_out([heading], cells, _WIDTH, _CELL if len(cells) < 4 else _CELL - 40))
-    for curves, alike in groupby(rows, key=lambda row: [*map(id, row.curves)]):
-        if curves:
-            of_curves = list(alike)
-            title = Line(f"{of_curves[0].about} over time", 19, MUTED, 1)
-            parts.append(lay_out([title], [Cell(_plot(of_curves, episode), ())], _WIDTH, _WIDTH))
-    lines = [Line(f"If {row.reading.words}: {row.reading.option}", 27, row.colour, 2) for row in rows]
+    for about, alike in groupby(rows, key=lambda row: row.about):
+        if plot := _plot(list(alike), episode):
+            title = Line(f"{about} over time", 19, MUTED, 1)
+            parts.append(lay_out([title], [Cell(plot, ())], _WIDTH, _WIDTH))
+    colours = {row.label: row.colour for row in rows}
+    lines = [Line(f"If {r.words}: {r.option}", 27, colours.get(r.letter, INK), 2) for r in question.readings]
     parts.append(lay_out(lines, [], _WIDTH, _CELL))
     return Image(np.concatenate([part.pixels for part in parts]))
 
 
 def _rows(question: Question, source: Source, robot: Robot, camera: str, episode: Episode) -> list[_Row]:
     rows: list[_Row] = []
-    known: dict[str, tuple[Curve, ...]] = {}
-    for reading, colour in zip(question.readings, _COLOURS, strict=False):
+    for (label, answer), colour in zip(question.rows.items(), _COLOURS, strict=False):
         if question.finding.field == "camera":
             frames = np.linspace(0, len(episode) - 1, 4).astype(int).tolist()
-            rows.append(_Row(reading, colour, reading.answer, "", [source.camera(reading.answer)], frames))
+            rows.append(_Row(label, colour, answer, "", [source.camera(answer)], frames))
             continue
-        side, about, curves = _curves(question.finding, reading.answer, source, robot, episode)
-        curves = known.setdefault(about, curves)  # one plot for all answers about the same numbers
+        side, about, curve = _curve(question.finding, answer, source, robot, episode)
         views = sorted(source.views(camera), key=lambda view: side_of(view) not in ("", side))[:2]
-        end = {"low": 0, "high": 1}.get(reading.answer.rpartition("closed=")[2])
-        level = "" if end is None else (" is low", " is high")[end]
-        moments = [moment for curve in curves for moment in _moments(curve, episode.fps)]
-        moments = sorted((m for m in moments if end in (None, m[1])), key=lambda m: -m[0])
-        moments = moments[: 2 if len(views) > 1 else 4 if end is None else 3]
+        end = {"low": 0, "high": 1}.get(answer.rpartition("closed=")[2])
+        level = f" ({answer})" if end is None else (" is low", " is high")[end]
+        moments = [moment for moment in _moments(curve, episode.fps) if end in (None, moment[1])]
+        moments = sorted(moments, key=lambda m: -m[0])[: 2 if len(views) > 1 else 4 if end is None else 3]
         clear = sum(seconds for seconds, _, _ in moments)
-        frames = sorted(frame for _, _, frame in moments)
-        rows.append(_Row(reading, colour, about, level, views, frames, curves, clear))
+        spread = np.linspace(0, len(episode) - 1, 2).astype(int).tolist()  # where nothing changes
+        frames = sorted(frame for _, _, frame in moments) or spread
+        rows.append(_Row(label, colour, about, level, views, frames, curve, clear))
     return rows
 
 
-def _curves(
+def _curve(
     finding: Finding, answer: str, source: Source, robot: Robot, episode: Episode
-) -> tuple[str, str, tuple[Curve, ...]]:
-    """The side of the hand that an answer is about, the names of its numbers, and their curves."""
+) -> tuple[str, str, Curve]:
+    """The side of the hand that an answer is about, the names of its numbers, and their curve."""
     said, label = Layout.parse(answer), finding.field.rpartition(" ")[0]
     if said.state:
         numbers = find_numbers(source.features, said.state)
         episode = Episode.read(source.root, source.info, source.rows.of(episode.index), source.tasks, numbers)
     if said.state or said.position:
         values = values_of(episode, "body")[:, list(said.position) or slice(None)]
-        return "", answer.partition("=")[2], (values[:, np.ptp(values, axis=0).argmax()].astype(np.float64),)
-    asked = next((hand for hand in robot.hands if label in (hand.side, written(hand.gripper))), robot.layout)
-    hands = said.hands if said.gripper else (asked,)
-    names = [
-        dict(enumerate(names_of(episode, hand.source))).get(i, f"number {i}")
-        for hand in hands
-        for i in hand.gripper
-    ]
-    about = " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
-    curves = (hand_signal(values_of(episode, hand.source)[:, list(hand.gripper)]) for hand in hands)
-    return (asked.side or "")[:1], about, tuple(curves)
+        return "", answer.partition("=")[2], values[:, np.ptp(values, axis=0).argmax()].astype(np.float64)
+    hand = next((hand for hand in robot.hands if label in (hand.side, written(hand.gripper))), robot.layout)
+    hand = said if said.gripper else hand
+    names = dict(enumerate(names_of(episode, hand.source)))
+    first, *more = (names.get(i, f"number {i}") for i in hand.gripper)
+    about = f"{first} and {len(more)} more" if more else first
+    return (hand.side or "")[:1], about, hand_signal(values_of(episode, hand.source)[:, list(hand.gripper)])
 
 
 def _moments(curve: Curve, fps: float) -> list[tuple[float, int, int]]:
@@ -176,8 +175,11 @@ def _settled(values: Curve, start: int, end: int) -> list[int]:
     return (start + np.flatnonzero(is_near)).tolist()
 
 
-def _plot(rows: Sequence[_Row], episode: Episode) -> Image:
-    """Draw the curves of rows over time, with their moments."""
+def _plot(rows: Sequence[_Row], episode: Episode) -> Image | None:
+    """Draw the curve that rows share over time, with their moments."""
+    curve = rows[0].curve
+    if curve is None:
+        return None
     scale = 2  # drawn larger: Pillow draws lines with steps
     width, height, edge = scale * (_WIDTH - 60), scale * _PLOT, scale * 26
     plot = PIL.Image.new("RGB", (width, height), "white")
@@ -187,14 +189,13 @@ def _plot(rows: Sequence[_Row], episode: Episode) -> Image:
         x = edge + percent / 100 * (width - 2 * edge)
         draw.line((x, edge, x, height - edge), fill="#e2dfd8", width=scale)
         draw.text((x, height), label, fill=MUTED, font=font, anchor="mb")
-    for curve in rows[0].curves:
-        x = edge + np.arange(len(curve)) / last * (width - 2 * edge)
-        share = (curve - curve.min()) / max(float(np.ptp(curve)), 1e-9)
-        y = height - edge - share * (height - 2.6 * edge)
-        draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), fill=INK, width=2 * scale, joint="curve")
-        for row in rows:
-            for number, at in enumerate(row.frames, 1):
-                draw.circle((x[at], y[at]), 8 * scale, fill=row.colour)
-                text = f"{row.reading.letter}{number}"
-                draw.text((x[at], y[at] - 10 * scale), text, fill=row.colour, font=font, anchor="mb")
+    x = edge + np.arange(len(curve)) / last * (width - 2 * edge)
+    share = (curve - curve.min()) / max(float(np.ptp(curve)), 1e-9)
+    y = height - edge - share * (height - 2.6 * edge)
+    draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), fill=INK, width=2 * scale, joint="curve")
+    for row in rows:
+        for number, at in enumerate(row.frames):
+            draw.circle((x[at], y[at]), 8 * scale, fill=row.colour)
+            over = x[at], y[at] - 10 * scale
+            draw.text(over, row.mark(number), fill=row.colour, font=font, anchor="mb")
     return Image(np.array(plot.resize((width // scale, height // scale), PIL.Image.Resampling.LANCZOS)))

@@ -1,10 +1,13 @@
 """Questions that a run asks the owner of a dataset about its robot, and the answers to choose from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalreel.planners.kinematic.layout import Finding
 from goalreel.planners.kinematic.robot import Robot
+
+_LETTERS = "ABCDEF"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Question:
     look: str
     """The same as asked of someone who looks at the picture."""
     readings: tuple[Reading, ...]
+    rows: Mapping[str, str]
+    """The rows of the picture by their labels, each as the answer that it alone would be."""
     picture: Path | None = None
 
     def __str__(self) -> str:
@@ -49,12 +54,26 @@ def find_question(robot: Robot, layout: str | None = None) -> Question | None:
     for finding in robot.unknown:
         about, look, words = _words(finding)
         option = "--camera " if finding.field == "camera" else f"--layout {layout},".replace(" None,", " ")
-        readings = (
-            Reading(letter, answer, words.format(letter), option + answer)
-            for letter, answer in zip("ABCDEF", finding.answers, strict=False)
-        )
-        return Question(finding, about, look, tuple(readings))
+        shown = list(dict.fromkeys(hand for answer in finding.answers for hand in _hands(answer)))
+        labels = _LETTERS if shown == list(finding.answers) else "123456789"
+        rows: dict[str, str] = dict(zip(labels, shown, strict=False))
+        readings: list[Reading] = []
+        for letter, answer in zip(_LETTERS, finding.answers, strict=False):
+            own = [label for label, row in rows.items() if row in _hands(answer)]
+            where = f"row{'s' if own[1:] else ''} {' and '.join(own)}" if own else "no row"
+            where += " alone" if labels != _LETTERS and len(own) == 1 else ""
+            readings.append(Reading(letter, answer, words.format(where), option + answer))
+        return Question(finding, about, look, tuple(readings), rows)
     return None
+
+
+def _hands(answer: str) -> list[str]:
+    """The answer for each hand alone: `gripper=5` and `gripper=11` for `gripper=5/11`."""
+    first, *more = answer.split(",")
+    if not first.startswith("gripper="):
+        return [answer]
+    hands = first.removeprefix("gripper=").split("/")
+    return [",".join([f"gripper={hand}", *more]) for hand in hands if hand != "none"]
 
 
 def _words(finding: Finding) -> tuple[str, str, str]:
@@ -64,17 +83,17 @@ def _words(finding: Finding) -> tuple[str, str, str]:
     match field:
         case "closed":
             about = f"which end of {hand} is closed"
-            return about, f"In which row is {hand} closed, or holds something?", "it is closed in row {}"
+            return about, f"In which row is {hand} closed, or holds something?", "it is closed in {}"
         case "gripper":
-            look = "In which row does the gripper open or close from picture to picture?"
-            return "the gripper", look, "it opens and closes in row {}"
+            look = "In which rows does a gripper open or close from picture to picture?"
+            return "the gripper", look, "it opens and closes in {}"
         case "camera":
             look = "Which row shows the work best, and stands still?"
-            return "the camera of the goal images", look, "row {} is best"
+            return "the camera of the goal images", look, "{} is best"
         case "state":
-            return "the robot's state", "Which curve follows the robot?", "that of row {} does"
+            return "the robot's state", "Which curve follows the robot?", "that of {} does"
         case "position":
             look = "In which row does the curve follow the hand's place?"
-            return "the place of the arm", look, "it does in row {}"
+            return "the place of the arm", look, "it does in {}"
         case _:
-            return f"the robot's {finding.field}", f"Which {field} is right?", "row {} is right"
+            return f"the robot's {finding.field}", f"Which {field} is right?", "{} is right"

@@ -162,7 +162,7 @@ def test_every_kind_of_question_has_its_picture(video_dataset, tmp_path):
     for field, answers in {
         "camera": ("front", "wrist"),
         "left closed": ("closed=low", "closed=high"),
-        "gripper": ("gripper=3", "gripper=2/3"),
+        "gripper": ("gripper=2/3", "gripper=3", "gripper=none"),
         "position": ("position=0:3",),
     }.items():
         robot = read_robot(source)
@@ -173,4 +173,8 @@ def test_every_kind_of_question_has_its_picture(video_dataset, tmp_path):
         assert question is not None
         line = str(with_picture(question, source, robot, source.camera(None)))
         assert f"{answers[0]} if " in line
+        if field == "gripper":
+            assert "gripper=2/3 if it opens and closes in rows 1 and 2, or" in line
+            assert "gripper=3 if it opens and closes in row 2 alone, or" in line
+            assert line.endswith("gripper=none if it opens and closes in no row")
         shows(line, *(BLUE, ORANGE)[: len(answers)])
