@@ -165,7 +165,8 @@ def _moments(curve: Curve, fps: float) -> list[tuple[float, int, int]]:
         a, b = max((s for s in spans if is_high[s[0]] == end), key=lambda s: s[1] - s[0], default=(0, 0))
         if moments and b > a:
             moments.append((min((b - a) / fps, 2) / 2, end, (a + b) // 2))
-    return moments
+    # A curve that does not stay anywhere still has its ends.
+    return moments or [(1 / fps, 0, int(curve.argmin())), (1 / fps, 1, int(curve.argmax()))]
 
 
 def _settled(values: Curve, start: int, end: int) -> list[int]:
