@@ -262,9 +262,7 @@ def find_still_camera(source: Source) -> Finding:
         for camera in cameras:
             if changes[camera] < limit:
                 return _finding(camera, "certain" if limit == _STILL else "likely", reason)
-    reason = f"no camera stands still; {reason}"
-    answers = tuple(_short(camera) for camera in cameras)
-    return Finding(field="camera", value=None, confidence="unknown", reason=reason, answers=answers)
+    return _finding(None, "unknown", f"no camera stands still; {reason}")
 
 
 def changed_share(source: Source, camera: str) -> float:

@@ -26,7 +26,7 @@ GROUP = "goalreel.commands"
 LABORATORY = {
     "corpus": frozenset({"make"}),
     "eval": frozenset({"comm", "metaworld", "policy", "rise", "roboreward", "segmentation"})
-    | {"tabletop", "ueval", "wgo", "wise"},
+    | {"tabletop", "ueval", "wgo", "wise", "zoo"},
 }
 """Group -> the commands that goalreel-lab adds to it."""
 

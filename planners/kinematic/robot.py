@@ -297,7 +297,6 @@ def _find_arm(
 ) -> tuple[Layout, list[Finding]]:
     """Complete position and vertical axis; the dimensions of the `hand` are no arm, nor of the `other`."""
     position, vertical = layout.position, layout.vertical
-    answers: tuple[str, ...] = ()
     if position:
         confidence, reason = "given", "by --layout"
     else:
@@ -312,10 +311,9 @@ def _find_arm(
             reason = "the arm's joints, by their names" if len(names) == dims else "all the rest"
             confidence = "likely"
         elif source == "action" and _are_steps(recordings, position):
-            answers = (f"position={written(position)}",)
             position, named, confidence, reason = (), None, "unknown", _STEPS
         vertical = named if vertical is None else vertical
-    place = _finding(f"{label}position", position, confidence, reason, answers)
+    place = _finding(f"{label}position", position, confidence, reason)
     height = f"{label}vertical"
     is_given = layout.vertical is not None
     layout = layout.model_copy(update={"position": position, "vertical": vertical})

@@ -72,6 +72,7 @@ SMOKE = (
     "test_metaworld.py",
     "test_nano.py",
     "test_published_data.py",
+    "test_zoo.py",
 )
 """The modules of lab/tests that `make test` runs; `make lab` runs the others."""
 

@@ -24,7 +24,7 @@ EPILOG = (
     "- `goalreel eval metaworld --json`\n\n"
     "- `goalreel eval metaworld --split develop --details`"
 )
-_ROWS = {
+ROWS = {
     "cut_f1": "cuts F1",
     "cut_precision": "... precision",
     "cut_recall": "... recall",
@@ -84,7 +84,7 @@ def _show(report: "MetaWorldReport", details: bool) -> None:
     from goalreel.cli.console import measured_table
 
     console = Console()
-    console.print(measured_table(report, _ROWS))
+    console.print(measured_table(report, ROWS))
     console.print(
         f"{report.episodes} episodes of {report.tasks} tasks ({report.split}); {report.false_names} of "
         f"{report.names} names untrue; {report.contacts_named} of {report.contacts} contacts named; "

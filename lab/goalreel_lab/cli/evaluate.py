@@ -7,7 +7,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
-from goalreel_lab.cli import eval_metaworld
+from goalreel_lab.cli import eval_metaworld, eval_zoo
 from goalreel_lab.cli.eval_policy import EPILOG as POLICY_EPILOG
 from goalreel_lab.cli.eval_policy import policy
 from goalreel_lab.cli.eval_published import EPILOG, HELP, published
@@ -44,6 +44,7 @@ app.command(
     "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
 app.command(epilog=eval_metaworld.EPILOG)(eval_metaworld.metaworld)
+app.command(epilog=eval_zoo.EPILOG)(eval_zoo.zoo)
 app.command(epilog=POLICY_EPILOG)(policy)
 app.command(epilog=WGO_EPILOG)(wgo)
 app.command(epilog=ROBOREWARD_EPILOG)(roboreward)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
-from goalreel.annotator.robot import read_robot
+from goalreel.annotator.robot import missing_robot_info, read_robot
 from goalreel.annotator.show import open_annotated
 from goalreel.datasets.source import Source
 from goalreel.progress import OnProgress
@@ -73,14 +73,14 @@ def score_task(recorded: Path) -> list[EpisodeScore]:
     """
     truth = read_truth(recorded)
     robot = read_robot(Source.open(recorded))
-    needs_answer = bool(robot.unknown)
+    needs_answer = missing_robot_info(robot) is not None
     inverted = not needs_answer and robot.layout.closed not in (None, truth.closed)
     options = Options(layout=f"closed={truth.closed}", camera="corner") if needs_answer else None
     with tempfile.TemporaryDirectory(prefix="goalreel-metaworld-") as folder:
         out = Path(folder) / "annotated"
         summary = annotate(recorded, out, options=options)
         annotations = [
-            Annotation((), (), failed=True) if index in summary.failures else _read_annotation(out, index)
+            Annotation((), (), failed=True) if index in summary.failures else read_annotation(out, index)
             for index in range(len(truth.episodes))
         ]
     return [
@@ -93,7 +93,8 @@ def score_task(recorded: Path) -> list[EpisodeScore]:
     ]
 
 
-def _read_annotation(out: Path, index: int) -> Annotation:
+def read_annotation(out: Path, index: int) -> Annotation:
+    """Read what a run wrote of an episode."""
     records, _, _ = open_annotated(out)
     board = records.outline(index)
     starts = [step.segment.start for step in board.steps if step.segment is not None]
@@ -103,6 +104,7 @@ def _read_annotation(out: Path, index: int) -> Annotation:
         names=tuple(NamedStep(text, segment.start, segment.end) for text, segment in names),
         failed=board.failure is not None,
         observed=tuple(_observed(board)),
+        doubts=tuple(dict.fromkeys(doubt for step in board.steps for doubt in step.step.doubts)),
     )
 
 

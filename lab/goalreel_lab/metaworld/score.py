@@ -236,6 +236,8 @@ class Annotation:
     """There is no plan."""
     observed: tuple[NamedStep, ...] = ()
     """The steps whose goal image is *observed*, up to the frame of that image, whether named or in doubt."""
+    doubts: tuple[str, ...] = ()
+    """Reasons for doubt in the steps' words, each once."""
 
 
 class ScoreDetail(BaseModel):

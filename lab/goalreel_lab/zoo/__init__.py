@@ -1,0 +1,1 @@
+"""Recordings of robots that are not ours, written in many ways, with a simulator's truth."""
