@@ -16,7 +16,14 @@ from goalreel.annotator.segmentation import boundary_counts
 from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.types import Segment
 from goalreel_lab.metaworld.tasks import TaskSpec
-from goalreel_lab.metaworld.truth import BodyTruth, RecordingTruth, contact_cuts, contacts, moved
+from goalreel_lab.metaworld.truth import (
+    BodyTruth,
+    RecordingTruth,
+    contact_cuts,
+    contacts,
+    moved,
+    without_gaps,
+)
 from goalreel_lab.written_names import Contact
 
 _SLACK_S = 0.5
@@ -101,12 +108,13 @@ def judge(
     """Compare a name with what the simulator saw in its frames, whose ends may be off by `slack_s`."""
     slack = round(slack_s * fps)
     bodies: frozenset[str] = frozenset()
-    for part in _parts(step.name):
+    parts = list(_parts(step.name))
+    for i, part in enumerate(parts, 1):
         claim = _read(part, spec)
         if isinstance(claim, str):
             return ClaimJudgement(claim, bodies)
         bodies |= claim.bodies
-        if reason := _contradiction(claim, step, episode, slack):
+        if reason := _contradiction(claim, step, episode, fps, slack, done=i < len(parts)):
             return ClaimJudgement(f"{part}: {reason}", bodies)
     return ClaimJudgement("", bodies)
 
@@ -164,11 +172,13 @@ def _is_known(noun: str, spec: TaskSpec) -> bool:
     return bool(tokens) and any(word in spec.objects or word in spec.places for word in tokens)
 
 
-def _contradiction(claim: _Claim, step: NamedStep, episode: RecordingTruth, slack: int) -> str:
-    """Say why a claim is untrue; empty where it is not."""
+def _contradiction(
+    claim: _Claim, step: NamedStep, episode: RecordingTruth, fps: float, slack: int, *, done: bool
+) -> str:
+    """Say why a claim is untrue; empty where it is not. One that is `done` before another may have ended."""
     start, end = step.start, min(step.end, len(episode))
     whole = slice(max(0, start - slack), end + slack + 1)
-    last = slice(max(start, end - slack - 1), end + slack + 1)
+    last = whole if done else slice(max(start, end - slack - 1), end + slack + 1)
     if claim.kind == "home":
         away = np.linalg.norm(np.subtract(episode.hand[end - 1], episode.hand[0]))
         return "" if away < _AT_HOME else "the hand is not where it began"
@@ -178,7 +188,7 @@ def _contradiction(claim: _Claim, step: NamedStep, episode: RecordingTruth, slac
         return "" if change > _TURN else "the gripper does not do so"
     if claim.kind == "reach" and not claim.bodies:
         return "" if any(episode.success[last]) else "the hand is not there at the end"
-    bodies = [episode.bodies[name] for name in claim.bodies]
+    bodies = [without_gaps(episode.bodies[name], fps) for name in claim.bodies]
     reasons = [_of_body(claim, body, episode, step, whole, last) for body in bodies]
     return "" if "" in reasons else reasons[0]
 

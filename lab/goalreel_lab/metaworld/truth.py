@@ -77,6 +77,15 @@ def contacts(episode: RecordingTruth, fps: float) -> list[Contact]:
     return sorted(spans, key=lambda contact: (contact.start, contact.end))
 
 
+def without_gaps(body: BodyTruth, fps: float) -> BodyTruth:
+    """Let contact and hold go on over a short gap, as `contacts` does."""
+    flags = {name: np.array(getattr(body, name)) for name in ("touched", "held")}
+    for flag in flags.values():
+        for start, end in _spans(flag, round(_GAP * fps)):
+            flag[start:end] = True
+    return body.model_copy(update={name: tuple(flag.tolist()) for name, flag in flags.items()})
+
+
 def contact_cuts(contacts: Sequence[Contact], frames: int) -> list[int]:
     """List the frames at which contact begins or ends; the last retreat belongs to what it follows."""
     if not contacts:
@@ -94,7 +103,7 @@ def moved(body: BodyTruth, start: int, end: int) -> float:
     return float(np.linalg.norm(poses - poses[0], axis=1).max())
 
 
-def _spans(touched: Sequence[bool], gap: int) -> list[tuple[int, int]]:
+def _spans(touched: Sequence[bool] | NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
     """Spans of frames with contact, joined over short gaps."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(touched, int), [0]])))
     spans = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
