@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,10 +35,10 @@ EPISODES = 3
 """The first ones, so that a dataset that grows keeps its camera."""
 FRAMES = 4
 """Frames of each episode, from its first to its last."""
-_CHANGED = 12.0
-"""Grey levels (of 255) by which a place in the picture has changed."""
-_STILL, _MOVING = 0.35, 0.45
-"""A camera stands still of whose picture less than the first changes, and moves if more than the second."""
+_EDGE = 6.0
+"""Grey levels (of 255) from one place in a small picture to the next that make an edge."""
+_MOVING, _ALIKE = 0.6, 1.5
+"""A camera moves if more than this share of its edges is elsewhere, or so many times that of the stillest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,24 +250,26 @@ def find_still_camera(source: Source) -> Finding:
     """
     preferred = source.camera(None)
     cameras = [preferred, *(c for c in source.views(preferred) if c != preferred)]
-    if len(cameras) == 1:
-        return _finding(preferred, "likely", "the only camera")
     try:
-        shares = map_threaded(partial(changed_share, source), cameras, THREADS)
+        shares = map_threaded(partial(lost_edges, source), cameras, THREADS)
     except DatasetError:
         return _finding(preferred, "likely", "by its name: pictures cannot be read")
-    changes = dict(zip(cameras, shares, strict=True))
-    changes_text = ", ".join(f"{share:.0%} of {_short(camera)}" for camera, share in changes.items())
-    reason = f"from frame to frame changes {changes_text}"
-    for limit in (_STILL, _MOVING):
-        for camera in cameras:
-            if changes[camera] < limit:
-                return _finding(camera, "certain" if limit == _STILL else "likely", reason)
-    return _finding(None, "unknown", f"no camera stands still; {reason}")
+    lost_text = ", ".join(f"{share:.0%} of {_short(c)}" for c, share in zip(cameras, shares, strict=True))
+    reason = f"edges that are elsewhere in other frames: {lost_text}"
+    if len(cameras) == 1:
+        moves = ", and it moves with the robot" if shares[0] > _MOVING else ""
+        return _finding(preferred, "likely", f"the only camera{moves}; {reason}")
+    limit = min(_MOVING, _ALIKE * min(shares) + 0.02)
+    still = next((c for c, share in zip(cameras, shares, strict=True) if share <= limit), None)
+    if still is None:
+        return _finding(None, "unknown", f"no camera stands still; {reason}")
+    return _finding(still, "certain" if 2 * min(shares) < _MOVING else "likely", reason)
 
 
-def changed_share(source: Source, camera: str) -> float:
-    """Measure the share of a camera's picture that changes from one frame to another, of a few.
+def lost_edges(source: Source, camera: str) -> float:
+    """Measure the share of the edges in a camera's pictures that are not there in others, of a few frames.
+
+    A hand that fills the picture, a plain table and other light count little.
 
     Raises:
         DatasetError: frames that cannot be read.
@@ -275,19 +278,19 @@ def changed_share(source: Source, camera: str) -> float:
     for index in source.indices[:EPISODES]:
         episode = source.episode(index)
         indices = sorted({round(at * (len(episode) - 1)) for at in np.linspace(0, 1, FRAMES)})
-        greys = [_small(image.pixels) for image in episode.frames(camera, indices)]
-        shares += [float((np.abs(b - a) > _CHANGED).mean()) for a, b in itertools.pairwise(greys)]
-    return float(np.quantile(shares, 0.25)) if shares else 0.0
+        edges = [_edges(image.pixels) for image in episode.frames(camera, indices)]
+        for a, b in itertools.combinations(edges, 2):
+            fewer, chance = min(a.sum(), b.sum()), max(a.mean(), b.mean())
+            if fewer and chance < 1:
+                shares.append(min(1.0, float((1 - (a & b).sum() / fewer) / (1 - chance))))
+    return float(np.median(shares)) if shares else 0.0
 
 
-def _small(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """A small grey picture, about 48 pixels high, whose median is 0: the light may change."""
-    size = max(1, pixels.shape[0] // 48)
-    height, width = (length - length % size for length in pixels.shape[:2])
-    red, green, blue = np.moveaxis(pixels[:height, :width].astype(np.uint16), 2, 0)
-    grey = (red + green + blue).astype(np.float32) / np.float32(3)  # mean(axis=2) takes ten times as long
-    small = grey.reshape(height // size, size, width // size, size).mean(axis=(1, 3))
-    return small - np.median(small)
+def _edges(pixels: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Mark the edges in a small grey picture, 48 pixels high."""
+    size = (max(2, round(48 * pixels.shape[1] / pixels.shape[0])), 48)
+    grey = cv2.resize(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), size, interpolation=cv2.INTER_AREA)
+    return np.hypot(*np.gradient(grey.astype(np.float32))) > _EDGE
 
 
 def _finding(camera: str | None, confidence: Confidence, reason: str) -> Finding:
