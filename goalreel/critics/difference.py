@@ -24,6 +24,7 @@ _COVERED = 0.8  # share of a region from which on it is covered
 _MIN_CHANGED = 0.002  # share of the picture that must differ; a quarter is enough in one place
 _LEVEL = 20.0  # grey levels (of 255) by which a smoothed pixel must differ: above video noise
 _MIN_SHARPNESS = 0.2  # variance of the Laplacian, as a share of the source's
+_MOVED = 0.6  # share of the picture that differs from which on the camera has moved, and sees other edges
 _MIN_BRIGHTNESS = 10.0  # mean grey level below which a picture is black
 _MAX_SATURATED = 0.6  # share of pixels at 250 or above from which a picture is washed out
 _MIN_CONTRAST = 3.0  # standard deviation of grey below which a picture is flat
@@ -52,7 +53,7 @@ class DifferenceCritic:
         success = False
         if not self._is_change(mask):
             reasoning = f"Nothing visible changed: {changed:.2%}, at least {_MIN_CHANGED:.2%} asked."
-        elif sharp < _MIN_SHARPNESS:
+        elif sharp < _MIN_SHARPNESS and changed < _MOVED:
             reasoning = f"Blurred: {sharp:.2f} of the source's sharpness, {_MIN_SHARPNESS:.2f} asked."
         else:
             success = True
