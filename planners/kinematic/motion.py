@@ -168,6 +168,17 @@ class ArmMotion:
             return cycle.contact + low
         return stop
 
+    def goes_on(self, cycle: Cycle) -> int | None:
+        """The frame at which the arm surely goes on with what a grasp holds: it rises or, if not, is away."""
+        stop = min(self._stop(cycle), len(self) - 1)
+        away = np.linalg.norm(self.path[stop : self.release(cycle)] - self.path[stop], axis=1)
+        left = away > _CARRY * self.extent
+        if self.height is not None:
+            heights = self.height[stop : self.release(cycle)]
+            risen = heights - np.minimum.accumulate(heights) > _LOW * self.height_range
+            left = risen if risen.any() else left
+        return stop + int(left.argmax()) if left.any() else None
+
     def closes_on_the_way(self, cycle: Cycle) -> bool:
         """Tell whether the arm goes on to another place after its hand has closed, and stops there first."""
         if cycle.contact >= len(self) - 1:

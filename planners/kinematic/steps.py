@@ -20,6 +20,8 @@ _LET_GO = "the hand lets go of the thing, and the words only pick it up"
 UNNAMED_DRIVE = "the base drives, and the words do not say where"
 """The warning of a step in which the base drives on its own."""
 _SURE_S = 0.1  # seconds after the contact that is read until both fingers surely hold
+_HELD_S = 0.5  # seconds of holding that a goal image is chosen from
+_PRESSES_S = 0.3  # the same of a press, which is read off the stop half a second later
 _LIFT = 0.1  # share of the height's range by which a lift, of three frames at least, raises the object
 _OF_ALL = {"all": "one of the", "both": "one of the two", "some": "one of the", "each": "one", "every": "one"}
 _ALL = re.compile(rf"^({'|'.join(_OF_ALL)})(?: of)?(?: the)?(?= )", re.IGNORECASE)
@@ -313,15 +315,15 @@ def cut_events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: A
 def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tuple[int, int] | None]:
     """Yield the frames [first, end) in which what each piece claims is true; None: its last ones.
 
-    - A thing is taken: half a second from contact on, until the hand opens.
+    - A thing is taken: half a second from where the arm goes on with it, or from contact, until it opens.
     - It is put down, or tried in vain: a second from where the hand is open, until the next contact.
     - It is pushed, pressed or turned: a second from where the hand leaves it, until the next contact.
-    - The hand is at it: a moment from where that is noticed.
+    - The hand is at it: a moment just after that is noticed.
 
     The last piece of a recording, a carrying, a drive and a retreat are true at their own end.
     """
     for piece, after in itertools.zip_longest(pieces, pieces[1:]):
-        first, end, seconds = _claim_span(piece, after.touch if after else None, motion)
+        first, end, seconds = _claim_span(piece, after, motion)
         if first is None or first >= len(motion):
             yield None
         else:
@@ -330,19 +332,28 @@ def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tup
 
 
 def _claim_span(
-    piece: ClauseSpan, next_touch: Touch | None, motion: ArmMotion
+    piece: ClauseSpan, after: ClauseSpan | None, motion: ArmMotion
 ) -> tuple[int | None, int | None, float]:
     """Find where the claim of a piece begins to hold and ends, and how many seconds of it are of use."""
     cycle = next((c for c in motion.cycles if piece.end in (c.contact + 1, c.let_go)), None)
     if cycle and piece.end == cycle.contact + 1:
-        return cycle.contact + max(1, round(_SURE_S * motion.fps)), cycle.release, 0.5
+        return _held_from(cycle, after, motion), cycle.release, _HELD_S
     contacts = [c.grasp for c in motion.cycles if c.grasp >= piece.end]
-    if next_touch and next_touch.start is not None:
+    next_touch = after.touch if after else None
+    if after and next_touch and next_touch.start is not None:
         if next_touch.start == piece.end:
-            return piece.end, next_touch.end, 0.3
+            wait = _PRESSES_S if after.clause.means == "press" else _SURE_S
+            return min(piece.end + round(wait * motion.fps), next_touch.end - 1), next_touch.end, 0.2
         contacts.append(next_touch.start)
     left = cycle.free if cycle else piece.end if piece.touch and piece.touch.end == piece.end else None
     return left, min(contacts, default=None), 1.0
+
+
+def _held_from(cycle: Cycle, after: ClauseSpan | None, motion: ArmMotion) -> int:
+    """The frame from which a thing is surely held: where the arm goes on with it, if it does in this step."""
+    sure = cycle.contact + max(1, round(_SURE_S * motion.fps))
+    moves, opens = motion.goes_on(cycle), motion.release(cycle) - round(_HELD_S * motion.fps)
+    return sure if moves is None or after is None or moves >= after.end else max(sure, min(moves, opens))
 
 
 # Phases: reach, grasp, lift, move, place, retreat.
