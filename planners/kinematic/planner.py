@@ -102,7 +102,7 @@ class KinematicPlanner:
 
     def _plan(self, instruction: str, recording: Recording) -> Plan:
         check_recording(recording)
-        request, returns = split_return(instruction)
+        request, _ = split_return(instruction)
         layout = find_layout(recording, self._layout)
         request, destinations = split_drives(request) if layout.base else (request, [])
         clauses = read(request) or ([whole(instruction)] if destinations else [])
@@ -117,7 +117,7 @@ class KinematicPlanner:
             *drive_warnings(destinations, motion.drives, hand.grasps),
             *direction_warnings(clauses, hand.contacts or (), motion),
         ]
-        late = list(ending_warnings(clauses, hand, motion, returns))
+        late = list(ending_warnings(clauses, hand))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             hand = find_any_contacts(clauses[0], motion)
