@@ -8,10 +8,9 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,6 @@ type Action = NDArray[np.float64]
 """(4,): three directions and the gripper's effort, all within -1 .. 1; 1 closes."""
 type Observation = NDArray[np.float64]
 """(39,), as Meta-World gives it: the hand (m), the gripper's opening, two things of the task, its goal."""
-type Steer = Callable[[Observation, Callable[[], NDArray[np.uint8]]], Action]
-"""Chooses the next action from what Meta-World observes; the function renders what the camera sees."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +84,7 @@ class SimulatedMoment:
 
 
 class Workbench:
-    """A task's table, arm and expert; `run` is an episode of the expert, `attempt` one of another policy.
-
-    The same task and seed give the same start.
-    """
+    """A task's table, arm and expert; the same task and seed give the same start."""
 
     def __init__(self, task: str, size: int) -> None:
         self._benchmark = metaworld.MT1(task, seed=0)
@@ -117,13 +111,8 @@ class Workbench:
         """Tell of each body that matters whether it can move."""
         return {name: bool(len(joints)) for name, joints in self._joints.items()}
 
-    def run(
-        self, seed: int, ending: Ending, disturb: Callable[[Action], Action] = lambda action: action
-    ) -> list[SimulatedMoment] | None:
-        """Record the expert and the ending; None where the expert fails.
-
-        What `disturb` makes of an action is carried out; recorded is what the expert wanted.
-        """
+    def run(self, seed: int, ending: Ending) -> list[SimulatedMoment] | None:
+        """Record the expert and the ending; None where the expert fails."""
         self._start(seed)
         frames: list[SimulatedMoment] = []
         success = False
@@ -133,15 +122,8 @@ class Workbench:
                 frames.append(self._frame(renderer, action, success))
                 if len(frames) > _LONGEST:
                     return None
-                success = self._step(disturb(action))
+                success = self._step(action)
         return frames
-
-    def attempt(self, seed: int, steer: Steer, frames: int) -> bool:
-        """Tell whether `steer` makes Meta-World report success at the end of one of `frames` frames."""
-        self._start(seed)
-        with self._renderer() as renderer:
-            look = partial(self._picture, renderer)
-            return any(self._step(steer(self._observation, look)) for _ in range(frames))
 
     def _renderer(self) -> closing[mujoco.Renderer]:
         return closing(mujoco.Renderer(self._model, self._size, self._size))
