@@ -92,11 +92,9 @@ def missing_robot_info(robot: Robot) -> str | None:
             return f"{finding.reason}: name the one for the goal images with --camera"
         if finding.field == "state":
             return f"{finding.reason}: say which with --layout state=NAME,action=NAME"
-        if finding.field.endswith("position"):
-            return (
-                f"the arm's place is not known ({finding.reason}): "
-                "if they are places after all, name them, as in --layout position=0:3"
-            )
+        if finding.field.endswith("gripper"):
+            said = ", or ".join(f"--layout {answer}" for answer in finding.answers)
+            return f"the gripper is not known ({finding.reason})" + (f": say {said}" if said else "")
         hand = finding.field.removesuffix(" closed") if finding.field != "closed" else "the gripper"
         hand = f"gripper {hand}" if hand[0].isdigit() else hand
         return (

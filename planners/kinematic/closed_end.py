@@ -108,7 +108,7 @@ def read_trace(recording: Recording, layout: Layout) -> HandTrace:
     """
     body, hand, action = values_of(recording, "body"), list(layout.gripper), recording.action
     command = None
-    if layout.source == "state" and action.shape[1]:
+    if layout.source == "state" and action.shape[1] and not {*hand} & {*layout.summed}:
         dims = None
         if len(recording.state_names) == recording.state.shape[1] and recording.action_names:
             names, order = [recording.state_names[i] for i in hand], list(recording.action_names)

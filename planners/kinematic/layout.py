@@ -1,6 +1,7 @@
 """The dimensions of a recording that are the gripper and the end-effector's position, as text."""
 
-from typing import Literal, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,18 @@ from goalreel.errors import InputError
 from goalreel.types import Recording
 
 type Confidence = Literal["given", "certain", "likely", "unknown"]
-_WRITTEN = ("gripper", "position", "vertical", "closed", "threshold", "source", "base", "base_source")
+_WRITTEN = (
+    "gripper",
+    "position",
+    "vertical",
+    "closed",
+    "threshold",
+    "source",
+    "base",
+    "base_source",
+    "summed",
+)
+_INDICES = ("gripper", "position", "base", "summed")
 
 
 class Unsegmentable(ValueError):
@@ -67,10 +79,14 @@ class Layout(BaseModel):
     """Dimensions of `base_source` that tell where a mobile base is, or how fast it drives."""
     base_source: Literal["state", "action"] = "state"
     """The feature that holds the base."""
+    summed: tuple[NonNegativeInt, ...] = ()
+    """Dimensions of the state, or of the action without one, that hold changes or speeds, not places."""
     side: Literal["left", "right"] | None = None
     """Which hand it is, where the names tell."""
     other: "Layout | None" = None
     """The second hand, where there are two."""
+    handless: bool = False
+    """A person says that there is no gripper: `gripper=none`."""
     complete: bool = False
     """An empty field says that there is none: nothing is left to find."""
 
@@ -92,13 +108,16 @@ class Layout(BaseModel):
         try:
             for item in filter(None, text.replace(" ", "").split(",")):
                 key, _, value = item.partition("=")
+                if (key, value) == ("gripper", "none"):
+                    hands[0]["handless"] = hands[1]["handless"] = True
+                    continue
                 if key in ("state", "action"):
                     hands[0][key] = hands[1][key] = tuple(filter(None, value.split("+")))
                     continue
                 first, slash, second = value.partition("/")
                 for hand, part in zip(hands, (first, second if slash else first), strict=True):
                     if part or not slash:
-                        hand[key] = _indices(part) if key in ("gripper", "position", "base") else part
+                        hand[key] = _indices(part) if key in _INDICES else part
             layout = cls.model_validate(hands[0])
             second = cls.model_validate(hands[1])
         except ValueError as e:
@@ -116,6 +135,7 @@ class Layout(BaseModel):
             values = [written(getattr(hand, key)) for hand in self.hands]
             if any(value not in ("", "state") for value in values):
                 parts.append(f"{key}={'/'.join(values if len(set(values)) > 1 else values[:1])}")
+        parts += ["gripper=none"] if self.handless else []
         parts += [f"{key}={'+'.join(names)}" for key in ("state", "action") if (names := getattr(self, key))]
         return ",".join(parts)
 
@@ -153,6 +173,7 @@ def check_layout(recording: Recording, layout: Layout) -> None:
             (hand.gripper, hand.source, f"gripper (in {hand.source})"),
             ((*hand.position, *vertical), "body", "position"),
             (hand.base, hand.base_source, f"base (in {hand.base_source})"),
+            (hand.summed, "body", "summed"),
         ):
             dims = values_of(recording, source).shape[1]
             if max(indices, default=-1) >= dims:
@@ -185,6 +206,30 @@ def values_of(recording: Recording, source: str) -> NDArray[np.float32]:
     if source == "state" or (source == "body" and recording.state.shape[1]):
         return recording.state
     return recording.action
+
+
+@dataclass(frozen=True)
+class _Places:
+    """A recording whose rates are summed: each column begins at its lowest value."""
+
+    recording: Recording
+    state: NDArray[np.float32]
+    action: NDArray[np.float32]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.recording, name)
+
+
+def as_places(recording: Recording, layout: Layout) -> Recording:
+    """The recording with what `layout` says to sum as places."""
+    if not layout.summed or isinstance(recording, _Places):
+        return recording
+    body, columns = values_of(recording, "body").copy(), list(layout.summed)
+    sums = np.cumsum(body[:, columns], axis=0, dtype=np.float64)
+    body[:, columns] = sums - sums.min(axis=0, initial=np.inf)
+    has_state = bool(recording.state.shape[1])
+    state, action = (body, recording.action) if has_state else (recording.state, body)
+    return cast("Recording", _Places(recording, state, action))
 
 
 def names_of(recording: Recording, source: str) -> tuple[str, ...]:

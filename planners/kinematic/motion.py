@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.planners.kinematic.layout import Layout, names_of, values_of
+from goalreel.planners.kinematic.layout import Layout, as_places, names_of, values_of
 from goalreel.planners.kinematic.roles import is_rate
 from goalreel.planners.kinematic.signals import (
     ArmCommand,
@@ -280,6 +280,7 @@ class ArmMotion:
 
 def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     """Compute an episode's motion under a complete layout (`robot.find_layout`)."""
+    recording = as_places(recording, layout)
     body, width = values_of(recording, "body"), round(0.2 * recording.fps)
     place = body[:, list(layout.position)]
     path = smooth(unwrap(place), width)

@@ -1,5 +1,6 @@
 """A robot as a whole dataset shows it: its grippers, which end is closed, and its arms."""
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -15,24 +16,33 @@ from goalreel.planners.kinematic.closed_end import (
     hold_level,
     read_trace,
 )
+from goalreel.planners.kinematic.kinds import are_places, find_rates, find_speeds
 from goalreel.planners.kinematic.layout import (
     Confidence,
     Finding,
     Layout,
+    as_places,
     check_layout,
     episodes_text,
     names_of,
+    times_text,
     values_of,
     written,
 )
 from goalreel.planners.kinematic.roles import find_base, find_position, is_of_arm, named_hands, side_of
-from goalreel.planners.kinematic.signals import finger_leader, hand_signal, moves, two_levels, unwrap
+from goalreel.planners.kinematic.signals import finger_leader, hand_signal, moves, smooth, two_levels, unwrap
 from goalreel.types import Recording
 
 SAMPLE = 200
 """Episodes that `infer_robot` needs at most."""
 # Of the gripper:
 _TWO_LEVELS = 0.85  # the two levels of a gripper's signal explain at least this share of its variance
+_MAYBE, _UNLIKE = 0.6, 0.15
+"""The same of the last number of an arm that may be its gripper, and how much less than of another."""
+_BRIEF = 0.22  # share of the frames in which a gripper moves; joints with two levels move in 0.23 to 0.85
+_JOINTS = 6  # joints and gripper of an arm without names, at least
+_ARMS = ((r"so_?-?10[01]|so_follower|koch|omx", 6), (r"aloha", 7))
+"""A robot type and the numbers of each arm, its gripper's last: a proposal that the numbers must bear out."""
 _SECOND_HAND = 1 / 3  # a second hand moves by at least this share of the one that moves most
 _TOGETHER, _APART = 0.95, 0.8
 """Correlation from which two dimensions are fingers of one hand, and below which hands of two arms."""
@@ -41,11 +51,8 @@ _ENOUGH, _CERTAIN = 2, 5
 _FEW = 0.1  # share of the episodes up to which their commands may tell another end than those of the rest
 # Of the arm:
 _RISES = 0.1  # share of the height's range that a hand with a thing rises at least
-_AT_ZERO, _OFTEN = 0.05, 0.05
-"""Steps lie this near to 0, as a share of the greatest, in this share of the frames."""
 _NO_HEIGHT = "no dimension is known to be a height: --layout vertical=N names one"
 _DOWNWARDS = "named z, but it falls between taking and leaving a thing: --layout vertical=N names another"
-_STEPS = "x, y and z of the action are near 0 whenever the arm stands: steps, and no places"
 _SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
 
 type Hand = tuple[Layout, Confidence, str]
@@ -102,17 +109,17 @@ def infer_robot(
         f"{len(recordings)} of {sampled_from} episodes" if sampled_from else episodes_text(len(recordings))
     )
     hint, base = _find_base(recordings[0], hint, robot_type)
-    if hint.gripper:
-        hands: list[Hand] = [
-            (hand.model_copy(update={"other": None}), "given", "by --layout") for hand in hint.hands
-        ]
-    else:
-        hands = _named_hands(recordings, hint) or _moving_hands(recordings, hint, sample)
+    hint, sums = _find_sums(recordings, hint, sample)
+    recordings = [as_places(recording, hint) for recording in recordings]
+    base += sums
+    hands = _find_hands(recordings, hint, robot_type, sample)
+    unclear = None if isinstance(hands, list) else hands
+    hands = hands if isinstance(hands, list) else []
     robots = [_infer_hand(recordings, *hand, robot_type, sample, hands) for hand in hands]
     if not robots:
         layout, arm = _find_arm(recordings, hint, "", (), ())
         reason = f"no dimension is named so or goes between two levels in {sample}"
-        gripper = _finding("gripper", None, "likely", reason)
+        gripper = unclear or _finding("gripper", None, "given" if hint.handless else "likely", reason)
         return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *arm, *base))
     layouts, findings = [layout for layout, _ in robots], [f for _, of_hand in robots for f in of_hand]
     ends = {layout.closed for layout in layouts if layout.closed}
@@ -159,6 +166,37 @@ def _find_base(recording: Recording, layout: Layout, robot_type: str | None) -> 
     return layout.model_copy(update={**update, "other": other}), [finding]
 
 
+def _find_sums(recordings: Sequence[Recording], layout: Layout, sample: str) -> tuple[Layout, list[Finding]]:
+    """Complete the dimensions that are no places, and must be summed."""
+    if layout.summed:
+        return layout, [_finding("summed", layout.summed, "given", "by --layout")]
+    if layout.position:
+        return layout, []
+    body = "state" if recordings[0].state.shape[1] else "action"
+    names, dims = names_of(recordings[0], body), values_of(recordings[0], body).shape[1]
+    hand = {i for given in layout.hands if given.source == body for i in given.gripper}
+    hand |= {i for named in named_hands(names, dims) for i in named}
+    hand |= {i for i, score in _scores(recordings, layout, body).items() if score >= _TWO_LEVELS}
+    summed = find_rates(recordings, hand, layout.base if layout.base_source == body else ())
+    if not summed:
+        return layout, []
+    reason = f"the {body} holds changes or speeds, not places: all is near 0 whenever the arm stands"
+    other = layout.other.model_copy(update={"summed": summed}) if layout.other else None
+    finding = _finding("summed", summed, "likely", reason)
+    return layout.model_copy(update={"summed": summed, "other": other}), [finding]
+
+
+def _find_hands(
+    recordings: Sequence[Recording], hint: Layout, robot_type: str | None, sample: str
+) -> list[Hand] | Finding:
+    """The grippers that a person names, else those that names tell, else those that move like one."""
+    if hint.handless:
+        return []
+    if hint.gripper:
+        return [(hand.model_copy(update={"other": None}), "given", "by --layout") for hand in hint.hands]
+    return _named_hands(recordings, hint) or _moving_hands(recordings, hint, robot_type, sample)
+
+
 def _named_hands(recordings: Sequence[Recording], hint: Layout) -> list[Hand]:
     """The grippers that are named so in the state, else in the action: at most two, the one that moves most
     first."""
@@ -201,24 +239,80 @@ def _two_arms(recordings: Sequence[Recording], source: str, hand: list[int]) -> 
     return [first, second]
 
 
-def _moving_hands(recordings: Sequence[Recording], hint: Layout, sample: str) -> list[Hand]:
-    """The last dimension whose signal has two levels, and the one in the same place of the other half."""
-    for source in ("state", "action"):
-        values, names = [values_of(r, source) for r in recordings], names_of(recordings[0], source)
-        dims = values[0].shape[1]
-        others = {*(hint.base if hint.base_source == source else ())}
-        others |= {i for i, name in enumerate(names) if len(names) == dims and is_of_arm(name)}
-        scores = [0.0 if i in others else _two_levels([v[:, i] for v in values]) for i in range(dims)]
-        best = max(scores, default=0.0)
-        if best < _TWO_LEVELS:
-            continue
-        last = max(i for i, score in enumerate(scores) if score >= max(_TWO_LEVELS, best - 0.1))
-        hands = [last]
-        if dims % 2 == 0 and scores[twin := (last + dims // 2) % dims] >= _TWO_LEVELS:
-            hands.append(twin)
-        layouts = (hint.model_copy(update={"gripper": (i,), "source": source}) for i in hands)
-        return [(layout, "likely", f"goes between two levels in {sample}") for layout in layouts]
-    return []
+def _moving_hands(
+    recordings: Sequence[Recording], hint: Layout, robot_type: str | None, sample: str
+) -> list[Hand] | Finding:
+    """The last number of each arm where it has two levels, else the last one that has; or what to ask.
+
+    An arm's joint may have two levels too: where they do not agree, or it moves too long, a person knows.
+    """
+    found = {source: _scores(recordings, hint, source) for source in ("state", "action")}
+    best = {source: max(scores.values(), default=0.0) for source, scores in found.items()}
+    source = "action" if best["action"] > max(_TWO_LEVELS, best["state"]) + 0.1 else "state"
+    if best[source] < _TWO_LEVELS <= best["action"]:
+        source = "action"
+    scores, names = found[source], names_of(recordings[0], source)
+    if not scores:
+        return []
+    lasts, is_type = _last_of_arms(list(scores), names, robot_type)
+    moving = [i for i, score in scores.items() if score]
+    lasts = [i for i in lasts if scores[i]] or moving[-1:]
+    if not lasts:
+        return []
+    clear = [i for i, score in scores.items() if score >= max(_TWO_LEVELS, best[source] - 0.1)]
+    likely = max(scores[i] for i in lasts)
+    if likely < _MAYBE or (clear and len(lasts) == 1 and likely < scores[clear[-1]] - _UNLIKE):
+        lasts = []
+    lasts = [i for i in lasts if scores[i] >= likely - 2 * _UNLIKE]
+    layouts = [hint.model_copy(update={"gripper": (i,), "source": source}) for i in lasts or clear[-1:]]
+    reason = f"goes between two levels in {sample}"
+    if lasts and (is_type or (clear and clear[-1] in lasts)):
+        return [(layout, "likely", f"the last of an arm, and {reason}") for layout in layouts]
+    if not lasts and clear and _is_brief(recordings, source, clear[-1]):
+        return [(layout, "likely", reason) for layout in layouts]
+    if not lasts and not clear:
+        return []
+    reason = "no number is named so, and joints too go between two levels"
+    if not lasts:
+        reason += ": name the gripper's, as in --layout gripper=6, or gripper=none"
+        return _finding("gripper", None, "unknown", reason)
+    answers = [f"gripper={'/'.join(map(str, option))}" for option in (lasts, clear[-1:]) if option]
+    return _finding("gripper", None, "unknown", reason, (*answers, "gripper=none"))
+
+
+def _scores(recordings: Sequence[Recording], hint: Layout, source: str) -> dict[int, float]:
+    """Measure how far each dimension, but for an arm or base by name, has two levels; 0 where none moves."""
+    values, names = [values_of(r, source) for r in recordings], names_of(recordings[0], source)
+    dims = values[0].shape[1]
+    others = {*(hint.base if hint.base_source == source else ())}
+    others |= {i for i, name in enumerate(names) if len(names) == dims and is_of_arm(name)}
+    others |= find_speeds(recordings) if values[0] is values_of(recordings[0], "body") else set()
+    return {i: _two_levels([v[:, i] for v in values]) for i in range(dims) if i not in others}
+
+
+def _last_of_arms(
+    dims: Sequence[int], names: Sequence[str], robot_type: str | None
+) -> tuple[list[int], bool]:
+    """The last dimension of each of two equal arms, or of one, and if the robot's type says so."""
+    half = len(dims) // 2
+    for pattern, size in _ARMS:
+        if len(dims) in (size, 2 * size) and re.search(pattern, robot_type or "", re.IGNORECASE):
+            return [*dims[size - 1 :: size]], True
+    ends = [re.findall("[a-z0-9]+", names[i].lower())[-1:] for i in dims if i < len(names)]
+    are_alike = len(ends) > 2 and len(ends) == len(dims) and ends[:half] == ends[half:]
+    is_two = len(dims) % 2 == 0 and (half >= _JOINTS or are_alike)
+    return [dims[half - 1], dims[-1]] if is_two else [dims[-1]], False
+
+
+def _is_brief(recordings: Sequence[Recording], source: str, dim: int) -> bool:
+    """Tell whether a dimension moves in a small part of the time, as grippers do."""
+    shares: list[float] = []
+    for recording in recordings:
+        curve = smooth(unwrap(values_of(recording, source)[:, dim]), round(0.2 * recording.fps))
+        speed = np.abs(np.diff(curve))
+        if moves(curve):
+            shares.append(float((speed > speed.max() / 4).mean()))
+    return bool(shares) and float(np.mean(shares)) <= _BRIEF
 
 
 def _two_levels(columns: Sequence[NDArray[np.floating]]) -> float:
@@ -303,15 +397,15 @@ def _find_arm(
         source = "state" if recordings[0].state.shape[1] else "action"
         names, dims = names_of(recordings[0], source), values_of(recordings[0], source).shape[1]
         of_hand = (hand, other) if layout.source == source else ((), ())
-        base = layout.base if layout.base_source == source else ()
+        base = {*(layout.base if layout.base_source == source else ()), *find_speeds(recordings)}
         position, named = find_position(names, dims, of_hand[0], base, of_hand[1])
         confidence: Confidence = "certain"
         reason = "named x, y and z"
         if named is None:
             reason = "the arm's joints, by their names" if len(names) == dims else "all the rest"
             confidence = "likely"
-        elif source == "action" and _are_steps(recordings, position):
-            position, named, confidence, reason = (), None, "unknown", _STEPS
+        elif layout.summed or not are_places([values_of(r, source)[:, list(position)] for r in recordings]):
+            confidence = "likely"
         vertical = named if vertical is None else vertical
     place = _finding(f"{label}position", position, confidence, reason)
     height = f"{label}vertical"
@@ -321,20 +415,18 @@ def _find_arm(
         return layout, [place, _finding(height, vertical, "given", "by --layout")]
     if vertical is None:
         return layout, [place, _finding(height, None, "likely", _NO_HEIGHT)]
-    if layout.gripper and _falls(recordings, layout):
+    ups, downs = _lifts(recordings, layout) if layout.gripper else (0, 0)
+    if downs >= 3 and downs > 4 * ups:
         layout = layout.model_copy(update={"vertical": None})
         return layout, [place, _finding(height, None, "likely", _DOWNWARDS)]
-    return layout, [place, _finding(height, vertical, "certain", "named z")]
+    if ups <= 4 * downs:
+        return layout, [place, _finding(height, vertical, "likely", "named z")]
+    reason = f"named z, and it rises between taking and leaving a thing {times_text(ups)}"
+    return layout, [place, _finding(height, vertical, "certain", reason)]
 
 
-def _are_steps(recordings: Sequence[Recording], position: Sequence[int]) -> bool:
-    """Tell whether all axes often lie at 0 at once, as steps of an arm that stands do."""
-    values = np.abs(np.concatenate([recording.action[:, list(position)] for recording in recordings]))
-    return bool((values < _AT_ZERO * values.max(axis=0)).all(axis=1).mean() >= _OFTEN)
-
-
-def _falls(recordings: Sequence[Recording], layout: Layout) -> bool:
-    """Tell whether the height falls and rises again between a hand's closing and opening, as a rule.
+def _lifts(recordings: Sequence[Recording], layout: Layout) -> tuple[int, int]:
+    """Count how often the height rises, and falls, between a hand's closing and opening.
 
     Only what the hand does away from where it rests counts.
     """
@@ -350,7 +442,7 @@ def _falls(recordings: Sequence[Recording], layout: Layout) -> bool:
             down = min(heights[0], heights[-1]) - heights.min()
             if max(up, down) > _RISES * np.ptp(trace.height):
                 ups, downs = ups + bool(up > down), downs + bool(up <= down)
-    return downs >= 3 and downs > 4 * ups
+    return ups, downs
 
 
 def _find_closed(

@@ -82,7 +82,7 @@ def find_position(
     names: Sequence[str],
     dims: int,
     hand: Sequence[int],
-    base: Sequence[int] = (),
+    base: Collection[int] = (),
     other: Sequence[int] = (),
 ) -> tuple[tuple[int, ...], int | None]:
     """(x, y, z) and z by name, else the joints of the arm with the hand and no vertical; never the base.

@@ -287,7 +287,11 @@ class ArmCommand:
 def read_command(recording: Recording, layout: Layout) -> ArmCommand | None:
     """Read how the arm is told to move; None where the action has no dimensions for its position."""
     position = list(layout.position)
-    if not position or min(recording.state.shape[1], recording.action.shape[1]) <= max(position):
+    if (
+        not position
+        or layout.summed
+        or min(recording.state.shape[1], recording.action.shape[1]) <= max(position)
+    ):
         return None
     place, command = (v[:, position].astype(np.float64) for v in (recording.state, recording.action))
     lead = command - place

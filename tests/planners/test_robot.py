@@ -302,8 +302,7 @@ def test_real_robots_are_understood_with_and_without_their_type(name, end):
 )
 def test_an_arm_is_certain_only_where_its_axes_are_named(names, hint, position, vertical):
     """Joints called motor_0 may be fingers, too."""
-    state = np.random.default_rng(0).random((40, 4)).astype(np.float32)
-    recording = Made(state, state, names, names)
+    recording = made(ways(1)[0][:, :4], ways(1)[0][:, :4], names)
     robot = infer_robot([recording], Layout.parse(hint) if hint else None)
     found = {f.field: (f.value, f.confidence) for f in robot.findings}
     assert (found["position"], found["vertical"]) == (position, vertical)
@@ -398,19 +397,112 @@ def test_an_axis_that_falls_where_the_hand_carries_is_no_height(sign, vertical):
     assert any("falls between" in f.reason for f in robot.findings) == (vertical is None)
 
 
-def test_steps_of_an_action_are_no_places():
-    def steps(way):
-        return np.vstack([np.diff(way[:, :3], axis=0), np.zeros((1, 3))])
+# The same recordings written otherwise: what is certain is true, and what is asked has a right answer.
 
+
+def two(ways_of_left, ways_of_right):
+    """Two arms, one after the other, each as five joints and a gripper."""
+    for first, second in zip(ways_of_left, ways_of_right, strict=True):
+        left = np.vstack([first, np.repeat(first[-1:], len(second), 0)])
+        right = np.vstack([np.repeat(second[:1], len(first), 0), second])
+        yield np.hstack([part for arm in (left, right) for part in (joints(arm[:, :3]), arm[:, 3:4])])
+
+
+def changes(values):
+    return np.diff(values, axis=0, prepend=values[:1])
+
+
+WRITTEN = {
+    "places": lambda v: v,
+    "changes": changes,
+    "changes of the arm alone": lambda v: np.column_stack([changes(v)[:, :-1], v[:, -1]]),
+    "speeds": lambda v: np.gradient(v, axis=0) * 20,
+    "degrees": lambda v: np.degrees(v),
+    "ticks": lambda v: np.round(2048 + v * 650),
+    "another rate": lambda v: v[(np.arange(len(v)) // 4) * 4],
+    "a dead number": lambda v: np.column_stack([np.full(len(v), 0.7), v]),
+    "turned round": lambda v: v * ([1] * (v.shape[1] - 1) + [-1]),
+}
+
+
+@pytest.mark.parametrize("has_names", [True, False])
+@pytest.mark.parametrize("delay", [None, 0, -1, 4])
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_recording_is_read_alike_however_it_is_written(form, delay, has_names):
+    """Steps of the arm are summed; the action is missing, the state itself, the next state, or late."""
+    robots = {}
+    for name in ("places", form):
+        recordings = []
+        for way in ways():
+            state = WRITTEN[name](way[:, :4])
+            names = [*XYZ, "gripper"] if state.shape[1] == 4 else ["dead", *XYZ, "gripper"]
+            action = None if delay is None else np.roll(state, delay, axis=0)
+            recordings.append(made(state, action, names if has_names else ()))
+        robots[name] = infer_robot(recordings)
+        assert robots[name].layout.gripper == (state.shape[1] - 1,)
+        assert bool(robots[name].layout.summed) == name.startswith(("changes", "speeds"))
+        end = robots[name].layout.closed
+        assert end in (None, "high" if name == "turned round" else "low")
+        for finding in robots[name].unknown:
+            assert finding.field == "closed"
+        layout = robots[name].layout.model_copy(
+            update={"closed": end or ("low" if form != "turned round" else "high")}
+        )
+        plan = KinematicPlanner({"it": recordings[0]}, layout=layout).plan(
+            [Task(id="it", instruction="put the cup in the box")]
+        )[0]
+        cuts = [s.end for s in plan.segments]
+        if name == "places":
+            plain = cuts
+    assert len(cuts) == len(plain)
+    assert all(abs(a - b) <= 10 for a, b in zip(cuts, plain, strict=True))
+
+
+def test_noise_around_a_value_is_summed_by_nobody():
+    rng = np.random.default_rng(0)
+    still = [made(0.4 + 1e-3 * rng.normal(size=(90, 6))) for _ in range(4)]
+    assert not infer_robot(still).layout.summed
+
+
+def test_speeds_beside_their_places_are_no_part_of_the_arm():
+    both = [made(np.hstack([v, np.gradient(v, axis=0)])) for v in (joints(w[:, :3]) for w in ways())]
+    assert infer_robot(both).layout.position == tuple(range(5))
+
+
+def test_a_joint_that_is_like_a_gripper_is_asked_for_with_the_number_that_should_be_one():
+    """Of twelve numbers that do not say which is one, a wrist that goes to and fro comes before the last."""
+    names = [f"arm{arm}_j{joint}" for arm in (1, 2) for joint in range(1, 7)]
+    recordings = []
+    for numbers in two(ways(), ways(seed=5)):
+        spread = numbers.copy()
+        spread[:, [5, 11]] = 0.5 * numbers[:, [5, 11]] + 0.25 * (numbers[:, [4, 10]] + 60) / 120
+        spread[:, 10] = numbers[:, 11]
+        recordings.append(made(spread, names=names))
+    robot = infer_robot(recordings)
+    if robot.unknown:
+        assert "gripper=5/11" in robot.unknown[0].answers
+        robot = infer_robot(recordings, Layout.parse("gripper=5/11"))
+    assert {hand.gripper for hand in robot.hands} == {(5,), (11,)}
+
+
+def test_a_person_says_that_there_is_no_gripper():
+    robot = infer_robot([made(joints(w[:, :3])) for w in ways()], Layout.parse("gripper=none"))
+    assert not robot.layout.gripper
+    assert not robot.unknown
+    assert Layout.parse("gripper=none").handless
+    assert str(Layout.parse("gripper=none,summed=0:3")) == "summed=0:3,gripper=none"
+
+
+def test_steps_of_an_action_are_summed():
     names = (*XYZ, "gripper")
     recordings = [
-        made(w[:, :0], np.hstack([steps(w), w[:, 4:5] < 0.9]), names_of_action=names) for w in ways()
+        made(w[:, :0], np.hstack([changes(w[:, :3]), w[:, 4:5] < 0.9]), names_of_action=names) for w in ways()
     ]
     robot = infer_robot(recordings)
-    assert robot.layout.position == ()
-    assert "position" in {f.field for f in robot.unknown}
+    assert (robot.layout.position, robot.layout.summed) == ((0, 1, 2), (0, 1, 2))
     places = [made(w[:, :0], w[:, :4], names_of_action=names) for w in ways()]
     assert infer_robot(places).layout.position == (0, 1, 2)
+    assert not infer_robot(places).layout.summed
 
 
 def test_two_robots_in_one_dataset_are_asked_for():
