@@ -187,7 +187,7 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
         text = f"{spell(backwards)}: timestamps do not increase, so annotate leaves that out: {mend}"
         yield warning("time_order", text, backwards)
     if gaps:
-        yield _off_rate("gaps", "jump over frames that are not there", gaps)
+        yield _off_rate("gaps", "jump", gaps)
     if long := [episode for episode, deviation in gaps.items() if deviation > MAX_SPAN_S]:
         text = f"{spell(long)}: timestamps jump by hours, which no video can: {mend}"
         yield broken("time_span", text, long)

@@ -1,10 +1,12 @@
 """Checks that every file of every camera has the frames that meta/episodes says. Nothing is decoded."""
 
+import itertools
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from math import isfinite
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,15 @@ from goalreel.errors import DatasetError
 _RATE_SLACK = 0.02
 """Share by which the rate of a video may be off its dataset's before it is called another rate."""
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
+type _Cause = Literal["video_times", "video_start", "video_end", "video_frames"]
+_CAUSES: dict[_Cause, str] = {
+    "video_times": "the timestamps of {episodes} jump or begin late, and the video has a frame for each row: "
+    "write frame_index / fps",
+    "video_start": "the video begins after {episodes}: if no frame is missing, goalreel check --fix corrects "
+    f"from_timestamp, else {_DELETE}",
+    "video_end": f"the video ends before {{episodes}}: {_DELETE}",
+    "video_frames": f"the video does not have all frames of {{episodes}}: {_DELETE}",
+}
 
 
 def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
@@ -91,7 +102,7 @@ def _frame_issues(
     fps: float, rows: FrameRows, starts: dict[int, float], camera: str, video: VideoIndex
 ) -> Iterator[HealthIssue]:
     """Look for each row's frame where lerobot looks for it."""
-    missing, off = list[int](), dict[int, float]()
+    missing, off = defaultdict[_Cause, list[int]](list), dict[int, float]()
     read, first, last = array("q"), array("d"), array("d")
     for episode, start in starts.items():
         times = rows.time[rows.of_episode[episode]] if episode in rows.of_episode else np.zeros(0)
@@ -100,19 +111,21 @@ def _frame_issues(
         sought = start + times
         distance = _distance(video, sought).max()
         if distance > 0.5 / fps:
-            missing.append(episode)
+            missing[_cause(video, start, times, fps)].append(episode)
         elif distance >= TOLERANCE_S:
             off[episode] = float(distance)
         read.append(episode)
         first.append(sought.min())
         last.append(sought.max())
-    if missing:
-        rate, kind = video.rate() or fps, "video_frames"
-        text = f"the video does not have all frames of {spell(missing)}: {_DELETE}"
-        if abs(rate / fps - 1) > _RATE_SLACK:
-            kind, text = "video_rate", f"the video has {rate:.4g} frames a second and the dataset {fps:g}"
-            text = f"{text} ({spell(missing)}): encode it at {fps:g}, or remove {camera} with lerobot's tools"
-        yield broken(kind, f"{video.path}: {text}", missing)
+    rate = video.rate() or fps
+    if missing and abs(rate / fps - 1) > _RATE_SLACK:
+        episodes = sorted(itertools.chain(*missing.values()))
+        text = f"{video.path}: the video has {rate:.4g} frames a second and the dataset {fps:g}"
+        text = f"{text} ({spell(episodes)}): encode it at {fps:g}, or remove {camera} with lerobot's tools"
+        yield broken("video_rate", text, episodes)
+        missing.clear()
+    for cause, episodes in missing.items():
+        yield broken(cause, f"{video.path}: {_CAUSES[cause].format(episodes=spell(episodes))}", episodes)
     if off:
         worst = max(off.values())
         text = f"{video.path}: {spell(off)}: frames are up to {1000 * worst:.3g} ms off their timestamps"
@@ -125,6 +138,17 @@ def _frame_issues(
         yield warning(
             "leaked_frames", f"{text}: correct from_timestamp in meta/episodes, or timestamp", leaked
         )
+
+
+def _cause(video: VideoIndex, start: float, times: NDArray[np.float64], fps: float) -> _Cause:
+    """Tell why frames of an episode are not where its timestamps say: the clock, or the video."""
+    near, sought = 0.5 / fps, start + times
+    if _distance(video, start + np.arange(len(times)) / fps).max() <= near:
+        return "video_times"
+    lost = sought[_distance(video, sought) > near]
+    if lost.max() < video.times[0]:
+        return "video_start"
+    return "video_end" if lost.min() > video.times[-1] else "video_frames"
 
 
 def _distance(video: VideoIndex, sought: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -194,7 +194,17 @@ CASES: dict[str, Case] = {
     ),  # float32 holds no tenths of a second there
     "a clock that jumps by hours": Case(times(lambda t: t + 3e4), "time_span broken fails"),
     "a camera's file is missing": Case(unlink(video(WRIST)), "video_file broken fails"),
-    "a camera's file is cut off": Case(truncate(video(WRIST)), "video_frames broken fails"),
+    "a camera's file is cut off": Case(truncate(video(WRIST)), "video_end broken fails"),
+    "a clock that jumps beyond the video": Case(
+        column(DATA, "timestamp", lambda old: [*old[:-5], *(t + 0.5 for t in old[-5:])]),
+        "video_times broken fails",
+    ),
+    "a video that begins late": Case(
+        reshow(video(WRIST), lambda i: i / 10 + 0.3, lambda i: i + 3), "video_start broken fails"
+    ),
+    "a video with a hole": Case(
+        reshow(video(WRIST), lambda i: i / 10 + 0.3 * (i >= 15)), "video_frames broken fails"
+    ),
     "a file that is no video": Case(write(video(WRIST), "none"), "video_file broken fails"),
     "a video without a place": Case(
         span(f"videos/{WRIST}/chunk_index", 0, None, 0), "video_file broken fails"
