@@ -237,7 +237,7 @@ def _facts(models: ModelSet, options: Options, camera: str, robot: Robot) -> dic
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
     settings = options.model_dump(exclude={"accepted"})  # a digest of those is with the models
     settings["details"] = ",".join(options.detail_names)
-    for name in ("details", "follow_links"):  # as before there were any
+    for name in ("details", "follow_links", "steps"):  # as before there were any
         if not settings[name]:
             del settings[name]
     return {

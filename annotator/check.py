@@ -1,6 +1,6 @@
 """Check a dataset before it is annotated: what is understood of it, and what is broken."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
 from goalreel.annotator.robot import goal_camera, missing_robot_info, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
@@ -52,6 +53,8 @@ class CheckReport(BaseModel):
     """Sampled episodes whose steps can be named."""
     silent: int = 0
     """Sampled episodes that would keep their instruction."""
+    readings: tuple[Reading, ...] = ()
+    """Each distinct instruction and how it is read; the most frequent first."""
     reasons: dict[str, int] = {}
     """Reasons to keep the instruction -> number of episodes; the most frequent first."""
 
@@ -66,6 +69,7 @@ def check(
     episodes: Sequence[int] | None = None,
     layout: str | None = None,
     camera: str | None = None,
+    steps: Steps | Path | str | None = None,
     merge: Source | str | PathLike[str] | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CheckReport:
@@ -82,20 +86,22 @@ def check(
         episodes: which episodes to check (default: all).
         layout: as `Options.layout`.
         camera: camera of the goal images, as `Options.camera`.
+        steps: as `Options.steps`.
         merge: another dataset, to be merged with this one by lerobot; what prevents that is among the issues.
         progress: called with a stage's name, the amount that is done, and the total.
 
     Raises:
-        InputError: the layout cannot be read, or does not fit the dataset.
+        InputError: the layout or the steps cannot be read, or does not fit the dataset.
         DatasetError: there is no such episode or camera, or `merge` is no dataset.
     """
-    hint = Layout.parse(layout) if layout else None
+    hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
     try:
         source = dataset if isinstance(dataset, Source) else Source.open(Path(dataset))
     except DatasetError as e:
         unreadable = broken("metadata", str(e))
         return CheckReport(dataset=str(dataset), issues=(unreadable,))
     selected = source.select(episodes)
+    check_instructions(spelled, source.tasks.values())
     source.read_numbers(*((hint.state, hint.action) if hint else ((), ())))
     issues = inspect(source, selected, progress=progress)
     if merge is not None:
@@ -113,11 +119,16 @@ def check(
         return report
     robot = read_robot(source, hint, camera)
     report = report.model_copy(update={"camera": goal_camera(robot, source), "robot": robot.findings})
-    return _with_motion(report, source, selected, robot, progress)
+    return _with_motion(report, source, selected, robot, spelled, progress)
 
 
 def _with_motion(
-    report: CheckReport, source: Source, selected: Sequence[int], robot: Robot, progress: OnProgress
+    report: CheckReport,
+    source: Source,
+    selected: Sequence[int],
+    robot: Robot,
+    steps: Steps | None,
+    progress: OnProgress,
 ) -> CheckReport:
     """Add what the motions and the words of the episodes tell of each other."""
     issues = list(report.issues)
@@ -129,12 +140,22 @@ def _with_motion(
         except DatasetError as e:
             if index not in reported:
                 issues.append(warning("episode", str(e), [index]))
-    planner = KinematicPlanner({r.id: r for r in recordings}, layout=robot.layout)
+    planner = KinematicPlanner({r.id: r for r in recordings}, layout=robot.layout, steps=steps)
     plans: list[Plan | Failure] = []
     for recording in recordings:  # no picture is read
         plans += planner.plan([Task(id=recording.id, instruction=recording.instruction)])
         progress("compare words and motion", len(plans), len(recordings))
     issues += _motion_issues(recordings, robot, plans, len(selected))
+    readings = _readings(source, selected, recordings, steps or {}, drives=bool(robot.layout.base))
+    for reading in readings:
+        if is_identifier(reading.instruction) and not reading.is_read:
+            text = (
+                f'{spell(reading.episodes)}: the instruction "{reading.instruction}" looks like an identifier'
+            )
+            text = (
+                f"{text} and not like words: give its steps with --steps, or reword it in meta/tasks.parquet"
+            )
+            issues.append(warning("identifier", text, reading.episodes))
     silent = sum(map(_is_silent, plans))
     return report.model_copy(
         update={
@@ -142,9 +163,26 @@ def _with_motion(
             "sampled": len(plans),
             "named": len(plans) - silent,
             "silent": silent,
+            "readings": readings,
             "reasons": dict(_reasons(plans).most_common()),
         }
     )
+
+
+def _readings(
+    source: Source, selected: Sequence[int], recordings: Sequence[Episode], steps: Steps, drives: bool
+) -> tuple[Reading, ...]:
+    """Read each instruction of the selected episodes once; those of several tasks may be missing."""
+    texts = {recording.index: recording.instruction for recording in recordings}
+    for index, tasks in zip(source.indices, source.rows.column("tasks"), strict=True):
+        if tasks and len(tasks) == 1:
+            texts.setdefault(index, str(tasks[0]).strip())
+    episodes = defaultdict[str, list[int]](list)
+    for index in selected:
+        if text := texts.get(index):
+            episodes[text].append(index)
+    readings = (Reading.of(text, of_text, steps, drives=drives) for text, of_text in episodes.items())
+    return tuple(sorted(readings, key=lambda reading: -len(reading.episodes)))
 
 
 def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:

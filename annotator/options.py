@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 DATASET, RUN, PROCESSES = "The new dataset", "The run", "Several processes"
 """Panels of options in `--help`."""
 
+
+def _steps(value: object) -> object:
+    from goalreel.annotator.readings import read_steps
+
+    return None if value is None else read_steps(value)
+
+
 type Retry = Literal["failed", "unverified"]
 
 
@@ -58,6 +65,14 @@ class Options(Settings):
         "Which numbers of the state are what, if not found: gripper=6,position=0:3,closed=low.",
         panel=PLANNER,
     )
+    steps: Annotated[Any, BeforeValidator(_steps)] = setting(
+        None,
+        "YAML file with the steps of instructions that are read wrongly: check --write-steps makes one.",
+        metavar="FILE",
+        as_text=True,
+        panel=PLANNER,
+    )
+    """Instruction -> steps; a file or a mapping (`goalreel.annotator.readings.read_steps`)."""
     on_unverified: OnUnverified = setting(
         "continue", "What to do after a step without an accepted goal image.", panel=RUN
     )
@@ -144,9 +159,11 @@ class Options(Settings):
             DatasetError: there is no such camera.
             InputError: the layout cannot be read, or does not fit the dataset.
         """
+        from goalreel.annotator.readings import check_instructions
         from goalreel.annotator.robot import goal_camera, read_robot
         from goalreel.models.registry import RecordingContext
 
+        check_instructions(self.steps, source.tasks.values())
         robot = read_robot(source, self.state_layout, self.camera)
         camera = goal_camera(robot, source)
         return RecordingContext(
@@ -160,6 +177,7 @@ class Options(Settings):
             exemplars=self.accepted,
             robot=robot,
             last_retreat=self.last_retreat,
+            steps=self.steps,
             labels=self.labels,
             details=self.detail_names,
         )

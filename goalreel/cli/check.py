@@ -24,7 +24,8 @@ EPILOG = (
     "`warnings`, `notes` (how many); `robot`, objects with `field`, `value`, `confidence` and `reason`; "
     "`issues`, objects with `kind`, `level` (broken, warning, note), `group`, `text` and `episodes`; "
     "`sampled`, `named`, `silent` (episodes whose words and motion were compared, will be named, will keep "
-    "their instruction) and `reasons`, why and how many. With `--fix`, all of it is about the copy, and "
+    "their instruction), `reasons`, why and how many, and `readings`, objects with `instruction`, "
+    "`episodes`, `clauses` and `is_read`. With `--fix`, all of it is about the copy, and "
     "`mended` holds a line for each thing that was mended.\n\n"
     "Examples:\n\n"
     "- `goalreel check droid`\n\n"
@@ -34,6 +35,8 @@ EPILOG = (
     "- `goalreel check droid --fix --out droid-mended`"
 )
 _STYLES = {"broken": "red", "warning": "yellow", "note": "dim", "unknown": "yellow"}
+_READINGS = 10
+"""Instructions that are shown, those that are not read first."""
 _ALIKE = 3
 """Issues of one kind that are shown."""
 
@@ -46,6 +49,13 @@ def check(
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="As for annotate, such as gripper=6,position=0:3,closed=high.")
+    ] = None,
+    steps: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="As for annotate: the steps of instructions.")
+    ] = None,
+    write_steps: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write how instructions are read, as a file for --steps."),
     ] = None,
     fix: Annotated[
         bool,
@@ -78,9 +88,14 @@ def check(
                 episodes=parse_episodes(episodes),
                 layout=layout,
                 camera=camera,
+                steps=steps,
                 merge=merge,
                 progress=progress,
             )
+        if write_steps:
+            from goalreel.annotator.readings import write_steps as write
+
+            write(write_steps, report.readings, report.dataset)
     broken = report.count("broken")
     if json_output:
         counts = {"broken": broken, "warnings": report.count("warning"), "notes": report.count("note")}
@@ -114,6 +129,12 @@ def _show(report: "CheckReport") -> None:
         rows["Dataset"].append(("", f"goal images from {report.camera}"))
     if report.sampled:
         rows["Instructions"].append(("", f"words for {report.named} of {report.sampled} episodes"))
+    readings = sorted(report.readings, key=lambda reading: reading.is_read)
+    rows["Instructions"] += [("", str(reading)) for reading in readings[:_READINGS]]
+    if rest := readings[_READINGS:]:
+        rows["Instructions"].append(
+            ("", f"{len(rest)} more instructions: --json or --write-steps lists them")
+        )
     for issue in _shown(report.issues):
         rows[issue.group].append((issue.level, issue.text))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -69,6 +69,7 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
         context.instructions,
         context.with_phases,
         context.last_retreat,
+        context.steps,
     )
 
 

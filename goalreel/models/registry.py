@@ -63,6 +63,8 @@ class RecordingContext:
     """The robot, from which `layout` and `camera` were found."""
     last_retreat: bool = False
     """Let the planner that reads motion cut at the last release too."""
+    steps: "Mapping[str, tuple[str, ...]] | None" = None
+    """Instruction -> the owner's steps, which the planner that reads motion reads in its place."""
     labels: LabelForm | None = None
     """Which labels of the recordings the planner `rows` takes; None takes the first that one has."""
     details: "tuple[DetailName, ...]" = ()

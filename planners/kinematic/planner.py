@@ -62,6 +62,7 @@ class KinematicPlanner:
         words: Sequence[str] = (),
         with_phases: bool = False,
         last_retreat: bool = False,
+        steps: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """
         Args:
@@ -75,6 +76,7 @@ class KinematicPlanner:
             with_phases: also fill `Plan.phases`, whatever the granularity. Where the words are in doubt, they
                 are filled in any case, and say what the hand does (`hand_motion`).
             last_retreat: cut events at the last release too, before the retreat.
+            steps: instruction -> the steps that are read in its place.
         """
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._granularity = granularity
@@ -83,6 +85,7 @@ class KinematicPlanner:
         self._words = tuple(words)
         self._with_phases = with_phases
         self._last_retreat = last_retreat
+        self._steps = steps or {}
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
@@ -102,7 +105,8 @@ class KinematicPlanner:
 
     def _plan(self, instruction: str, recording: Recording) -> Plan:
         check_recording(recording)
-        request, _ = split_return(instruction)
+        text = " ".join(instruction.split())
+        request, _ = split_return(", then ".join(self._steps.get(text, (instruction,))))
         layout = find_layout(recording, self._layout)
         request, destinations = split_drives(request) if layout.base else (request, [])
         clauses = read(request) or ([whole(instruction)] if destinations else [])

@@ -11,6 +11,7 @@ from support.cli import fails, goalreel, invoke, results
 from support.faults import DATA, EPISODES, TASKS, WRIST, column, info, table, video
 
 import goalreel as public
+from goalreel.annotator.readings import Reading, read_steps, write_steps
 from goalreel.errors import DatasetError, InputError
 
 
@@ -141,3 +142,67 @@ def test_real_datasets(name):
     assert report["robot"]
     assert report["sampled"] == report["episodes"]
     assert set(report["reasons"]) or report["named"] == report["episodes"]
+
+
+def _rename_task(root, text):
+    def change(rows):
+        names = [name for name in rows.column_names if name != "task_index"]
+        return rows.set_column(rows.column_names.index(names[0]), names[0], pa.array([text] * len(rows)))
+
+    table(TASKS, change)(root)
+
+
+def test_each_instruction_is_shown_as_it_is_read_and_its_owner_may_give_its_steps(video_dataset, tmp_path):
+    (first, *_) = results("check", video_dataset)["readings"]
+    assert first["is_read"]
+    assert first["clauses"]
+    root = shutil.copytree(video_dataset, tmp_path / "data")
+    _rename_task(root, "grasp_cube")
+    column(EPISODES, "tasks", lambda cells: [["grasp_cube"] for _ in cells])(root)
+    report = results("check", root, "--write-steps", tmp_path / "steps.yaml")
+    assert report["readings"] == [
+        {"instruction": "grasp_cube", "episodes": [0, 1, 2], "clauses": ["grasp_cube"], "is_read": False}
+    ]
+    assert [i["episodes"] for i in report["issues"] if i["kind"] == "identifier"] == [[0, 1, 2]]
+    text = " ".join(goalreel("check", root).split())
+    assert '"grasp_cube" (3 episodes): not read: give its steps with --steps' in text
+    template = tmp_path / "steps.yaml"
+    assert template.read_text().endswith("# 3 episodes\ngrasp_cube: []\n")
+    assert results("check", root, "--steps", template)["readings"] == report["readings"]
+    template.write_text("grasp_cube:\n- pick up the cube\n- put it in the box\n")
+    report = results("check", root, "--steps", template)
+    assert report["readings"][0]["clauses"] == ["put the cube in the box"]
+    assert not [i for i in report["issues"] if i["kind"] == "identifier"]
+    assert "no rule reads the whole instruction" not in report["reasons"]
+    out = tmp_path / "out"
+    goalreel("annotate", root, "--out", out, "--steps", template, "--layout", "closed=low")
+    settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
+    assert settings["steps"] == {"grasp_cube": ["pick up the cube", "put it in the box"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("grasp_cube: [frobnicate the cube]", 'grasp_cube: no rule reads "frobnicate the cube"'),
+        ("put it: 3", "put it: write an instruction and its steps"),
+        ("- pick up the cube", "write an instruction and its steps"),
+        ("grasp_cube: [1]", "grasp_cube: a step is text, not 1"),
+        ("grasp_cube: [put the cup and the spoon in the box]", "no rule reads"),
+        ("grasp_cube: [pick up the cube", "no YAML"),
+        ("another: [pick up the cube]", 'no episode has the instruction "another"'),
+    ],
+)
+def test_wrong_steps_are_told_in_one_line(text, message, video_dataset, tmp_path):
+    path = tmp_path / "steps.yaml"
+    path.write_text(text)
+    for command in (["check", video_dataset], ["annotate", video_dataset, "--out", tmp_path / "out"]):
+        assert message in fails(*command, "--steps", path)
+
+
+def test_the_readings_written_as_steps_read_the_same(tmp_path):
+    texts = ("pick up the cup and put it in the box", "wipe the table with the sponge", "put A in B")
+    path, readings = tmp_path / "steps.yaml", [Reading.of(t, [0], {}, drives=False) for t in texts]
+    write_steps(path, readings, "data")
+    steps = read_steps(path)
+    assert steps == {texts[0]: ("pick up the cup", "put the cup in the box"), texts[1]: (texts[1],)}
+    assert [Reading.of(t, [0], steps, drives=False) for t in texts] == readings
