@@ -17,7 +17,7 @@ from goalreel.annotator.robot import missing_robot_info, read_robot
 from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.video import recording_encoder
-from goalreel.planners.kinematic.layout import Layout, values_of
+from goalreel.planners.kinematic.layout import Layout, as_places, values_of
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.planners.kinematic.signals import hand_signal
 from goalreel.progress import OnProgress
@@ -38,6 +38,8 @@ EPISODES, SIZE = 4, 96
 """Episodes of each combination, and width and height of their pictures."""
 _QUESTIONS = 4
 """Questions that an owner answers at most."""
+_GRIPPER, _PLACES = {"gripper"}, {"place", "height", "joint", "turn"}
+_ANY_GRIPPER = {"gripper", "gripper rate"}
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def write_dataset(root: Path, writing: Writing, episodes: Sequence[SimulatedEpis
         robot_type=writing.robot.lower(),
         rgb_encoder=recording_encoder().lerobot_config(),
         streaming_encoding=True,
+        encoder_queue_maxsize=10**6,  # it drops frames otherwise
     )
     truths = []
     for number, (episode, numbers) in enumerate(zip(episodes, written, strict=True)):
@@ -256,15 +259,17 @@ def wrong_findings(
     certain = {f.field.rpartition(" ")[2]: f for f in robot.findings if f.confidence == "certain"}
     wrong: list[str] = []
     for hand in robot.hands:
-        roles, body = written.roles(hand.source), written.roles("state")
-        if "gripper" in certain and (strange := {roles[i] for i in hand.gripper} - {"gripper"}):
-            wrong.append(f"gripper: {', '.join(sorted(strange))}")
-        if "position" in certain and (
-            strange := {body[i] for i in hand.position} - {"place", "height", "joint", "turn"}
-        ):
-            wrong.append(f"position: {', '.join(sorted(strange))}")
-        if "vertical" in certain and hand.vertical is not None and body[hand.vertical] != "height":
-            wrong.append(f"vertical: {body[hand.vertical]}")
+        summed = hand.summed if "summed" in certain else ()
+        found = {
+            "gripper": (hand.gripper, hand.source, _GRIPPER),
+            "position": (hand.position, "state", _PLACES),
+            "vertical": ((hand.vertical,) if hand.vertical is not None else (), "state", {"height"}),
+            "summed": (summed, "state", {"rate", "gripper rate"}),
+        }
+        for field, (dims, feature, right) in found.items():
+            roles = {_role(written, feature, i, hand, field) for i in dims}
+            if field in certain and roles - right:
+                wrong.append(f"{field}: {', '.join(sorted(roles - right))}")
     if "closed" in certain and _inverted(robot, recordings, truth):
         wrong.append("closed: the open end")
     if "base" in certain:
@@ -278,14 +283,23 @@ def wrong_findings(
     return tuple(wrong)
 
 
+def _role(written: Written, feature: str, dim: int, hand: Layout, field: str = "") -> str:
+    """The role of a dimension; a rate that is summed is the place that it changes."""
+    role = written.roles(feature)[dim]
+    if field == "summed" or feature != "state" or dim not in hand.summed:
+        return role
+    return {"rate": "place", "gripper rate": "gripper"}.get(role, role)
+
+
 def _closed(layout: Layout, recordings: Sequence[Any], truth: TaskTruth) -> str | None:
     """The closed end of a layout's gripper; None where its numbers do not go with the opening."""
     if not layout.gripper:
         return None
+    hands = [values_of(as_places(r, layout), layout.source)[:, list(layout.gripper)] for r in recordings]
     pairs = [
-        np.corrcoef(hand_signal(values_of(r, layout.source)[:, list(layout.gripper)]), e.opening)[0, 1]
-        for r, e in zip(recordings, truth.episodes, strict=True)
-        if np.ptp(values_of(r, layout.source)[:, list(layout.gripper)])
+        np.corrcoef(hand_signal(hand), episode.opening)[0, 1]
+        for hand, episode in zip(hands, truth.episodes, strict=True)
+        if np.ptp(hand)
     ]
     mean = float(np.mean(pairs)) if pairs else 0.0
     return ("low" if mean > 0 else "high") if abs(mean) > 0.5 else None
@@ -305,12 +319,17 @@ def _answer(
         return {"camera": f"observation.images.{_best_camera(written.writing)}"}
     if field == "closed":
         ends = [_closed(hand, recordings, truth) for hand in robot.hands]
-        if any(written.roles(h.source)[i] != "gripper" for h in robot.hands for i in h.gripper):
+        if any(_role(written, h.source, i, h) not in _GRIPPER for h in robot.hands for i in h.gripper):
             return None
         return {"closed": ends[0]} if ends[0] else None
-    if field == "position":
-        places = [i for i, role in enumerate(written.state) if role in ("place", "height", "joint")]
-        return {"position": "+".join(map(str, places))} if places else None
+    if field == "gripper":
+        for feature in ("state", "action"):
+            dims = [str(i) for i, role in enumerate(written.roles(feature)) if role in _ANY_GRIPPER]
+            right = {"gripper": "+".join(dims)} | ({"source": "action"} if feature == "action" else {})
+            offered = {answer.removeprefix("gripper=") for answer in finding.answers}
+            if dims and (not offered or offered.intersection(dims)):
+                return right
+        return None
     return None
 
 

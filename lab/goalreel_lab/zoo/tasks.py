@@ -19,8 +19,7 @@ class ZooRobot:
 
 ROBOTS = {
     "Panda": ZooRobot(tasks=("lift", "stack", "place", "press", "door")),
-    "Sawyer": ZooRobot(),
-    "IIWA": ZooRobot(slow=True, tasks=("lift", "stack", "place", "press", "door")),
+    "IIWA": ZooRobot(slow=True),
     "UR5e": ZooRobot("PandaGripper"),
     "Kinova3": ZooRobot("RethinkGripper"),
     "Jaco": ZooRobot(slow=True),
