@@ -92,6 +92,7 @@ def reason(name, episode, start=0, end=N):
         ("carry the puck", PLACED, 21, 36),
         ("move the puck to the shelf", PLACED, 21, 42),
         ("reach the puck", PLACED, 0, 20),
+        ("reach the puck, then go home", PLACED, 0, 60),
         ("release the puck", PLACED, 21, 45),
         ("close the gripper", PLACED, 0, 25),
         ("open the gripper", PLACED, 25, 50),
@@ -151,6 +152,8 @@ def test_a_body_that_stays_where_it_is_was_not_moved():
 def test_contact_goes_on_over_a_gap_and_a_graze_is_none():
     episode = recording({"obj": body([(10, 20), (22, 30), (50, 51)]), "wall": body([(0, 60)], movable=False)})
     assert contacts(episode, FPS) == [Contact("obj", 10, 30)]
+    steps = [NamedStep("reach the puck", 0, end) for end in (21, 40)]
+    assert [not judge(step, SPEC, episode, FPS, slack_s=0).contradiction for step in steps] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,22 @@ def test_picking_up_ends_within_half_a_second_of_the_closing(real_motions):
             assert abs(plan.segments[1].start - held[episode.index]) <= 0.5 * episode.fps
 
 
+@pytest.mark.parametrize("name", ["cr5_banana", "gr1_sim"])
+def test_a_goal_image_of_a_grasp_shows_it_and_no_good_grasp_is_in_doubt(name):
+    """Between the labels of contact, right within a fifth of a second, and release. No height is known."""
+    root = SHARED / name
+    if not root.is_dir():
+        pytest.skip(f"no real episodes at {root}")
+    labels = json.loads((root / "labels.json").read_text())
+    source = Source.open(root)
+    layout = infer_robot([source.episode(i) for i in source.indices]).layout
+    for episode, plan in plans(source, layout=layout):
+        grasp, release = labels[str(episode.index)]["boundaries"]
+        first, end = plan.segments[0].goal
+        assert grasp - 0.2 * episode.fps < first < end <= release
+        assert not any(step.doubts for step in plan.steps)
+
+
 def test_a_dexterous_hand_holds_before_it_has_closed_to_the_end():
     """A hand of the GR1 that an object stops closes on for two seconds as it carries it."""
     root = SHARED / "gr1_sim"

@@ -19,7 +19,8 @@ EPILOG = (
     "each a number in 0-1 or null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval over episodes; "
     "`cuts`, `true_cuts`, `names`, `false_names`, `observed`, `contacts`, "
     "`contacts_named`, `asked`, `inverted`, `failures`, `tasks`, `episodes` (counts), `split`, "
-    "`tolerance_s` and, with `--details`, `untrue` and `unnamed`.\n\n"
+    "`tolerance_s`, `doubt_kinds` (of each, recordings where it keeps an untrue name back, and all) "
+    "and, with `--details`, `untrue` and `unnamed`.\n\n"
     "Examples:\n\n"
     "- `goalreel eval metaworld --json`\n\n"
     "- `goalreel eval metaworld --split develop --details`"
@@ -93,6 +94,8 @@ def _show(report: "MetaWorldReport", details: bool) -> None:
         f"{report.failures} without a plan; "
         f"within {report.tolerance_s} s"
     )
+    for kind, (right, of) in report.doubt_kinds.items() if details else ():
+        console.print(f"doubt: {right} of {of} {kind}", highlight=False, markup=False, soft_wrap=True)
     for title, names in (("untrue", report.untrue), ("unnamed", report.unnamed)) if details else ():
         for detail in names:
             console.print(f"{title}: {_line(detail)}", highlight=False, markup=False, soft_wrap=True)

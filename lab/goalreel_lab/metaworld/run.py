@@ -104,6 +104,12 @@ def read_annotation(out: Path, index: int) -> Annotation:
         names=tuple(NamedStep(text, segment.start, segment.end) for text, segment in names),
         failed=board.failure is not None,
         observed=tuple(_observed(board)),
+        doubted=tuple(
+            (doubt, NamedStep(step.step.name, step.segment.start, step.segment.end))
+            for step in board.steps
+            for doubt in step.step.doubts
+            if step.segment is not None
+        ),
         doubts=tuple(dict.fromkeys(doubt for step in board.steps for doubt in step.step.doubts)),
     )
 

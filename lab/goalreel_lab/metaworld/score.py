@@ -6,8 +6,8 @@ as contradicted, since nothing confirms it. So does a noun that the task does no
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -246,6 +246,8 @@ class Annotation:
     """There is no plan."""
     observed: tuple[NamedStep, ...] = ()
     """The steps whose goal image is *observed*, up to the frame of that image, whether named or in doubt."""
+    doubted: tuple[tuple[str, NamedStep], ...] = ()
+    """Each doubt, with a step whose name it keeps from being written."""
     doubts: tuple[str, ...] = ()
     """Reasons for doubt in the steps' words, each once."""
 
@@ -279,6 +281,8 @@ class EpisodeScore:
     """Steps with an observed goal image whose words the benchmark reads."""
     observed_untrue: int = 0
     observed_early: int = 0
+    doubts: Mapping[str, bool] = field(default_factory=dict)
+    """The kinds of doubts; true where a name that it keeps back is untrue."""
     asked: bool = False
     """The run stopped to ask which end of the gripper is closed, and was told."""
     inverted: bool = False
@@ -320,6 +324,8 @@ class MetaWorldReport(BaseModel):
     """Recordings whose open end of the gripper was taken for the closed one."""
     failures: int
     """Recordings without a plan."""
+    doubt_kinds: dict[str, tuple[int, int]]
+    """Recordings with a doubt of each kind that keeps an untrue name back, and all that have one."""
     untrue: tuple[ScoreDetail, ...]
     unnamed: tuple[ScoreDetail, ...]
 
@@ -339,6 +345,11 @@ def score_episode(
     true = [(step, verdict.bodies) for step, verdict in verdicts if not verdict.contradiction]
 
     observed, observed_untrue, observed_early = _count_observed(annotation.observed, spec, episode, fps)
+
+    doubts: dict[str, bool] = {}
+    for doubt, step in annotation.doubted:
+        kind = re.sub(r'".*"|once|twice|\d+ times', "...", doubt)
+        doubts[kind] = doubts.get(kind, False) or bool(judge(step, spec, episode, fps).contradiction)
 
     def detail(what: str, start: int, end: int) -> ScoreDetail:
         return ScoreDetail(
@@ -369,6 +380,7 @@ def score_episode(
         observed=observed,
         observed_untrue=observed_untrue,
         observed_early=observed_early,
+        doubts=doubts,
     )
 
 
@@ -407,6 +419,9 @@ def make_report(split: str, tasks: int, scores: Sequence[EpisodeScore]) -> MetaW
     missed = sum(len(score.missed) for score in scores)
     names, touches = sum(score.names for score in scores), sum(score.contacts for score in scores)
     cuts = [score.boundary for score in scores]
+    kinds: dict[str, list[bool]] = {}
+    for kind, is_right in itertools.chain.from_iterable(score.doubts.items() for score in scores):
+        kinds.setdefault(kind, []).append(is_right)
     return MetaWorldReport(
         split=split,
         tasks=tasks,
@@ -431,6 +446,7 @@ def make_report(split: str, tasks: int, scores: Sequence[EpisodeScore]) -> MetaW
         asked=sum(score.asked for score in scores),
         inverted=sum(score.inverted for score in scores),
         failures=sum(score.failed for score in scores),
+        doubt_kinds={kind: (sum(right), len(right)) for kind, right in sorted(kinds.items())},
         untrue=tuple(detail for score in scores for detail in score.false),
         unnamed=tuple(detail for score in scores for detail in score.missed),
     )
