@@ -95,7 +95,7 @@ def _of_grasps(
         yield f"the hand carries something {times_text(carried)}, and the words say {times_text(needed)}"
     if any(map(motion.failed, grasps)):
         yield "a grasp is taken for a success in which the hand carries nothing"
-    # Without a height, a hand that takes a thing and goes on looks alike: 0 of 23 such doubts were right.
+    # Without a height, a hand that takes a thing and goes on looks alike: no name was untrue in 21 episodes.
     if motion.height is not None and any(map(motion.closes_on_the_way, grasps)):
         yield "the hand closes on the way, where nothing is seen to be"
     if grasps and grasps[-1].release is None and not has_reached(grasps[-1].contact, motion):
