@@ -172,7 +172,8 @@ def test_what_is_no_request_to_drive_stays(text):
 
 def test_an_arm_on_a_table_has_no_base_and_reads_no_drives():
     plan = Arm().take(A).put(B).home().plan("go to the box and put the cup in the box")
-    assert all("no rule reads the whole instruction" in step.doubts for step in plan.steps)
+    names = [step.name for step in plan.steps]
+    assert names == ["pick up the cup", "put the cup in the box"]
 
 
 def test_a_real_dataset_of_a_mobile_robot(tmp_path):
