@@ -408,7 +408,7 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
         if means.understood and end.understood:
             return replace(means, name=f"{means.name} to {end.name}", state=end.state)
     it = _find_antecedent(verb, clauses)
-    text, direction = text[match.end() :], ""
+    said, text, direction = text, text[match.end() :], ""
     if verb.kind == "put":
         text = without_source(_DOWN.sub("", text), verb.imperative.split()[0])
     if verb.kind == "act" and (named := _DIRECTION.search(text)):
@@ -427,7 +427,7 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     if it.thing:
         rest = re.sub(r"\b(?:it|them)$", it.thing, rest)
     if not thing:
-        return _unread(text)
+        return _unread(said)
     clause = _make_clause(verb, thing, rest, direction)
     return replace(clause, understood=is_clear and is_noun(thing) and (not rest or is_place(rest)))
 

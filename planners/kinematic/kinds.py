@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.planners.kinematic.layout import values_of
-from goalreel.planners.kinematic.signals import arm_moves, smooth, two_levels
+from goalreel.planners.kinematic.signals import arm_moves, smooth, two_levels, unwrap
 from goalreel.types import Recording
 
 type Columns = Sequence[NDArray[np.floating]]
@@ -30,7 +30,7 @@ def find_rates(
 
     Of the `hand`, which may hold places though the arm does not, those that have two levels when summed.
     """
-    columns = [values_of(recording, "body") for recording in recordings]
+    columns = [unwrap(values_of(recording, "body")) for recording in recordings]
     arm = [i for i in range(columns[0].shape[1]) if i not in hand and i not in base]
     rates = [arm[i] for i in _rates([column[:, arm] for column in columns], recordings[0].fps)]
 

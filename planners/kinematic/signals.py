@@ -20,6 +20,10 @@ _SLOW = 0.25  # share of its greatest speed below which a hand no longer closes,
 _STOPS = 0.1  # the same for a hand that is told to close, and is stopped by an object
 _TWO_VALUES = 0.1
 """Share of its range within which each value of a command that only says open or closed lies at an end."""
+_HALF_TURN, _TURNS = 3.2, (2 * np.pi, 360.0, 4096.0)
+"""No angle in radians about 0 is greater; turns in radians, degrees and the ticks of servos."""
+_WRAPS = 0.95  # share of a turn by which an angle jumps from one frame to the next
+_UNIT = 0.02  # the length of a quaternion differs from 1 by this at most
 _BETWEEN = 0.2  # share of frames that a gripper may spend in the middle half between its two levels
 
 
@@ -86,10 +90,26 @@ def split_level(values: Curve) -> float:
 
 
 def unwrap(values: NDArray[np.floating]) -> Curve:
-    """Remove the jumps by a full turn from angles, (n, ...); values beyond pi are no angles and stay."""
+    """Remove the jumps by a full turn from angles, (n, ...), and the changes of sign from quaternions.
+
+    Angles are in radians, degrees or ticks, and have jumped by nearly a turn, which is also their range.
+    """
     values = np.asarray(values, np.float64)
-    angles = np.abs(values).max(axis=0, initial=0.0) < 3.2
-    return np.where(angles, np.unwrap(values, axis=0), values)
+    if len(values) < 2:
+        return values
+    low, high = values.min(axis=0), values.max(axis=0)
+    angles = np.abs(values).max(axis=0) < _HALF_TURN
+    values = np.where(angles, np.unwrap(values, axis=0), values)
+    jump = np.abs(np.diff(values, axis=0)).max(axis=0)
+    for turn in _TURNS:
+        wraps = (jump > _WRAPS * turn) & (np.abs(high - low - turn) < (1 - _WRAPS) * turn) & ~angles
+        values = np.where(wraps, np.unwrap(values, axis=0, period=turn), values)
+    for i in range(values.shape[1] - 3 if values.ndim == 2 else 0):
+        turns = values[:, i : i + 4]
+        if np.abs(np.linalg.norm(turns, axis=1) - 1).max() < _UNIT:
+            flips = np.sum(turns[1:] * turns[:-1], axis=1) < 0
+            turns[1:] *= np.where(np.cumsum(flips) % 2, -1, 1)[:, None]
+    return values
 
 
 def two_levels(values: NDArray[np.floating]) -> float:

@@ -15,6 +15,7 @@ from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.robot import Robot, find_layout, infer_robot
 from goalreel.planners.kinematic.roles import find_position, named_hands
+from goalreel.planners.kinematic.signals import unwrap
 from goalreel.types import Task
 
 SO101 = tuple(
@@ -456,6 +457,22 @@ def test_a_recording_is_read_alike_however_it_is_written(form, delay, has_names)
             plain = cuts
     assert len(cuts) == len(plain)
     assert all(abs(a - b) <= 10 for a, b in zip(cuts, plain, strict=True))
+
+
+@pytest.mark.parametrize("turn", [2 * np.pi, 360, 4096])
+def test_angles_that_pass_the_end_of_a_turn_do_not_jump(turn):
+    angle = turn * (0.95 + 0.2 * np.sin(np.arange(80) / 24))
+    for wrapped in (angle % turn, (angle + turn / 2) % turn - turn / 2):
+        assert np.abs(np.diff(unwrap(wrapped[:, None])[:, 0] - angle)).max() < 1e-6 * turn
+    switch = np.where(np.arange(80) % 20 < 10, 0.0, turn / 2)[:, None]
+    assert (unwrap(switch) == switch).all()
+
+
+def test_quaternions_that_change_their_sign_do_not_jump():
+    half = 1.2 + 0.4 * np.sin(np.arange(80) / 12)
+    turns = np.stack([np.sin(half), 0 * half, 0 * half, np.cos(half)], axis=1)
+    flipped = turns * np.where(turns[:, 3:] < 0, -1, 1)
+    assert np.allclose(unwrap(np.column_stack([half, flipped, half]))[:, 1:5], turns)
 
 
 def test_noise_around_a_value_is_summed_by_nobody():
