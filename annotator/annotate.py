@@ -16,7 +16,9 @@ from goalreel.annotator.existing_words import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, log_cost_estimate
 from goalreel.annotator.options import Options, Retry, RunOptions
-from goalreel.annotator.robot import missing_robot_info, read_robot
+from goalreel.annotator.questions.picture import with_picture
+from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.robot import read_robot
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.info_file import check_links
@@ -135,8 +137,8 @@ def _annotate(
     if shard is None:  # else it is `build_records` that reads the files of all shards
         refuse_broken(source, selected)
     robot = read_robot(source, options.state_layout, options.camera)
-    if models.provenance.preset.planner == "kinematic" and (missing := missing_robot_info(robot)):
-        raise InputError(missing)
+    if models.provenance.preset.planner == "kinematic" and (asks := find_question(robot, options.layout)):
+        raise InputError(str(with_picture(asks, source, robot, recorded.camera)))
     summary = Summary(
         out=out, camera=recorded.camera, shard=str(shard) if shard else None, robot=robot, labels=labels
     )

@@ -9,8 +9,10 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.annotator.questions.picture import with_picture
+from goalreel.annotator.questions.question import find_question
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
-from goalreel.annotator.robot import goal_camera, missing_robot_info, read_robot
+from goalreel.annotator.robot import goal_camera, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level, merge_issues, note, spell, warning
@@ -73,7 +75,7 @@ def check(
     merge: Source | str | PathLike[str] | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CheckReport:
-    """Report what goalreel understands of a dataset, and what is broken in it. Nothing is written.
+    """Report what goalreel understands of a dataset, and what is broken in it. It is only read.
 
     In a large dataset 200 episodes are sampled to infer the robot, and to compare instructions with motions.
 
@@ -118,7 +120,10 @@ def check(
     if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
         return report
     robot = read_robot(source, hint, camera)
-    report = report.model_copy(update={"camera": goal_camera(robot, source), "robot": robot.findings})
+    camera = goal_camera(robot, source)
+    if question := find_question(robot, layout):
+        issues.append(warning("robot", f"annotate asks: {with_picture(question, source, robot, camera)}"))
+    report = report.model_copy(update={"camera": camera, "robot": robot.findings, "issues": tuple(issues)})
     return _with_motion(report, source, selected, robot, spelled, progress)
 
 
@@ -204,8 +209,6 @@ def _motion_issues(
     recordings: Sequence[Episode], robot: Robot, plans: Sequence[Plan | Failure], episodes: int
 ) -> Iterator[HealthIssue]:
     """Report what motions show: unknown ends of grippers, hands that start closed, words without a motion."""
-    if line := missing_robot_info(robot):
-        yield warning("robot", f"annotate would stop and ask: {line}")
     of = f" (of {len(recordings)} that were looked at)" if episodes > len(recordings) else ""
     starts = zip(recordings, _start_closed(recordings, robot), strict=True)
     if closed := [recording.index for recording, is_closed in starts if is_closed]:

@@ -85,25 +85,6 @@ def stored_layout(source: Source, settings: Mapping[str, Any]) -> Layout | None:
     return layout
 
 
-def missing_robot_info(robot: Robot) -> str | None:
-    """One line that asks for what a run needs and the data do not tell; None where all is known."""
-    for finding in robot.unknown:
-        if finding.field == "camera":
-            return f"{finding.reason}: name the one for the goal images with --camera"
-        if finding.field == "state":
-            return f"{finding.reason}: say which with --layout state=NAME,action=NAME"
-        if finding.field.endswith("gripper"):
-            said = ", or ".join(f"--layout {answer}" for answer in finding.answers)
-            return f"the gripper is not known ({finding.reason})" + (f": say {said}" if said else "")
-        hand = finding.field.removesuffix(" closed") if finding.field != "closed" else "the gripper"
-        hand = f"gripper {hand}" if hand[0].isdigit() else hand
-        return (
-            f"which end of {hand} is closed is not known ({finding.reason}): "
-            "say --layout closed=low or --layout closed=high"
-        )
-    return None
-
-
 def _numbers(source: Source, layout: Layout) -> Iterator[Finding]:
     """Say which features are read where they are not lerobot's own."""
     for role, names, label, value in (
@@ -115,9 +96,11 @@ def _numbers(source: Source, layout: Layout) -> Iterator[Finding]:
             confidence = "given" if value else "likely"
             yield Finding(field=role, value="+".join(names), confidence=confidence, reason=reason)
     if not source.numbers.state and not source.numbers.action:
-        others = ", ".join(number_features(source.features)) or "no feature"
-        reason = f"there is neither observation.state nor action, and {others} holds numbers"
-        yield Finding(field="state", value=None, confidence="unknown", reason=reason)
+        others = number_features(source.features)
+        holds = f"{', '.join(others)} holds numbers: state=NAME,action=NAME names both"
+        reason = f"there is neither observation.state nor action, and {holds if others else 'no numbers'}"
+        answers = tuple(f"state={name}" for name in others)
+        yield Finding(field="state", value=None, confidence="unknown", reason=reason, answers=answers)
 
 
 def _camera(source: Source, camera: str | None) -> Finding:

@@ -262,7 +262,9 @@ def find_still_camera(source: Source) -> Finding:
     limit = min(_MOVING, _ALIKE * min(shares) + 0.02)
     still = next((c for c, share in zip(cameras, shares, strict=True) if share <= limit), None)
     if still is None:
-        return _finding(None, "unknown", f"no camera stands still; {reason}")
+        names = tuple(_short(camera) for camera in cameras)
+        reason = f"no camera stands still; {reason}"
+        return Finding(field="camera", value=None, confidence="unknown", reason=reason, answers=names)
     return _finding(still, "certain" if 2 * min(shares) < _MOVING else "likely", reason)
 
 

@@ -67,6 +67,7 @@ def annotate(
         from goalreel.annotator.annotate import annotate as annotate_dataset
         from goalreel.annotator.annotate import open_dataset
         from goalreel.cli.console import progress_bars
+        from goalreel.cli.questions import with_answers
         from goalreel.models.load import kinds_of
 
         preset = models.load()
@@ -74,8 +75,11 @@ def annotate(
         if options.motion_rows and preset.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
         run = run.but(workers=make_workers(cluster, preset, run.shard))
-        with progress_bars(plans=not json_output) as progress:
+        with progress_bars() as progress:
             source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
+        if preset.planner == "kinematic":
+            options = with_answers(options, source)
+        with progress_bars(plans=not json_output) as progress:
             robot = options.recorded(source).robot
             for finding in robot.findings if robot else ():
                 typer.echo(str(finding), err=True)

@@ -1,11 +1,9 @@
-"""A run says how it read the robot, and does not begin where it cannot."""
+"""A run says how it read the robot."""
 
 import json
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from goalreel.annotator.annotate import annotate
@@ -30,21 +28,6 @@ def of_type(root: Path, out: Path, robot_type: str | None) -> Path:
     return out
 
 
-@pytest.fixture
-def vague(video_dataset, tmp_path) -> Path:
-    """A dataset of which nothing tells the closed end: 0 or 1, one episode of each rest."""
-    root = of_type(video_dataset, tmp_path / "vague", None)
-    for path in root.glob("data/**/*.parquet"):
-        table = pq.read_table(path)
-        for name in ("observation.state", "action"):
-            rows = zip(table[name].to_pylist(), table["episode_index"].to_pylist(), strict=True)
-            turned = [[*row[:3], 1 - row[3] if episode == 1 else row[3]] for row, episode in rows]
-            at = table.column_names.index(name)
-            table = table.set_column(at, table.field(at), pa.array(turned, table.field(at).type))
-        pq.write_table(table, path)
-    return root
-
-
 def test_what_was_understood_is_in_summary_settings_and_card(video_dataset, tmp_path):
     out = tmp_path / "out"
     summary = run(video_dataset, out)
@@ -56,17 +39,6 @@ def test_what_was_understood_is_in_summary_settings_and_card(video_dataset, tmp_
     assert "- closed: `low` (likely: lerobot's 0-100 grippers close at 0" in card
     given = run(video_dataset, tmp_path / "given", Options(layout="closed=low"))
     assert "- closed: `low` (given: by --layout)" in (given.out / "README.md").read_text()
-
-
-def test_a_run_that_does_not_know_the_closed_end_asks_for_it_where_motion_is_read(vague, tmp_path):
-    with pytest.raises(InputError, match="say --layout closed=low or --layout closed=high") as refused:
-        run(vague, tmp_path / "out")
-    assert "\n" not in str(refused.value)
-    assert not (tmp_path / "out").exists()
-    assert run(vague, tmp_path / "out", Options(layout="closed=low")).annotated == 3
-    summary = run(vague, tmp_path / "rows", planner="rows")
-    assert summary.robot is not None
-    assert summary.robot.unknown
 
 
 def test_a_second_run_reads_the_robot_as_the_first(video_dataset, tmp_path):

@@ -5,7 +5,8 @@ import pytest
 from support.recordings import renamed
 
 from goalreel.annotator.options import Options
-from goalreel.annotator.robot import missing_robot_info, read_robot, stored_layout
+from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.robot import read_robot, stored_layout
 from goalreel.datasets.info_file import dimension_names, find_numbers
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
@@ -80,9 +81,9 @@ def test_features_of_any_name_are_mapped_by_the_layout(video_dataset, tmp_path):
     names = {"observation.state": "robot", "action": "told"}
     source = Source.open(renamed(video_dataset, tmp_path / "x", names))
     robot = read_robot(source)
-    assert missing_robot_info(robot) == (
-        "there is neither observation.state nor action, and robot, told holds numbers: say which with "
-        "--layout state=NAME,action=NAME"
+    assert str(find_question(robot)) == (
+        "the robot's state is not known (there is neither observation.state nor action, and robot, told "
+        "holds numbers: state=NAME,action=NAME names both): say --layout state=robot or --layout state=told"
     )
     options = Options(layout="state=robot,action=told")
     context = options.recorded(source)

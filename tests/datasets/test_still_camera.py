@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.places import SHARED
 
-from goalreel.annotator.robot import missing_robot_info
+from goalreel.annotator.questions.question import find_question
 from goalreel.datasets.source import Source, find_still_camera
 from goalreel.errors import DatasetError
 from goalreel.image import Image
@@ -68,9 +68,8 @@ def test_of_still_cameras_the_first_by_name_is_taken():
 def test_where_none_stands_still_a_person_is_asked():
     found = find_still_camera(cameras("moving_1", "moving_2"))
     assert (found.value, found.confidence) == (None, "unknown")
-    line = missing_robot_info(Robot(layout=Layout(), findings=(found,)))
-    assert line is not None
-    assert line.endswith("name the one for the goal images with --camera")
+    line = str(find_question(Robot(layout=Layout(), findings=(found,))))
+    assert line.endswith("say --camera moving_1 or --camera moving_2")
     assert "\n" not in line
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.places import DATA
 from support.robots import Made, joints, pick_and_place
 
-from goalreel.annotator.robot import missing_robot_info
+from goalreel.annotator.questions.question import find_question
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner
@@ -531,9 +531,9 @@ def test_two_robots_in_one_dataset_are_asked_for():
         recordings.append(made(state, action, (*XYZ, "gripper")))
     robot = infer_robot(recordings)
     assert robot.layout.closed is None
-    assert "annotate them apart" in (
-        missing_robot_info(robot.model_copy(update={"findings": robot.unknown})) or ""
-    )
+    asked = str(find_question(robot))
+    assert "annotate them apart" in asked
+    assert "--layout" not in asked
 
 
 def test_a_leader_that_opens_further_than_its_follower_does_not_turn_the_hand_round():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
-from goalreel.annotator.robot import missing_robot_info, read_robot
+from goalreel.annotator.robot import read_robot
 from goalreel.annotator.show import open_annotated
 from goalreel.datasets.source import Source
 from goalreel.progress import OnProgress
@@ -73,7 +73,7 @@ def score_task(recorded: Path) -> list[EpisodeScore]:
     """
     truth = read_truth(recorded)
     robot = read_robot(Source.open(recorded))
-    needs_answer = missing_robot_info(robot) is not None
+    needs_answer = bool(robot.unknown)
     inverted = not needs_answer and robot.layout.closed not in (None, truth.closed)
     options = Options(layout=f"closed={truth.closed}", camera="corner") if needs_answer else None
     with tempfile.TemporaryDirectory(prefix="goalreel-metaworld-") as folder:

@@ -13,7 +13,8 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
-from goalreel.annotator.robot import missing_robot_info, read_robot
+from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.robot import read_robot
 from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.video import recording_encoder
@@ -218,11 +219,11 @@ def score(written: Written) -> ZooScore:
     unanswerable: list[str] = []
     robot = read_robot(source)
     wrong = wrong_findings(robot, written, recordings, truth)
-    while (question := missing_robot_info(robot)) and len(questions) < _QUESTIONS:
-        questions.append(question)
+    while (question := find_question(robot)) and len(questions) < _QUESTIONS:
+        questions.append(str(question))
         answer = _answer(robot, written, recordings, truth)
         if answer is None:
-            unanswerable.append(question)
+            unanswerable.append(str(question))
             break
         if "camera" in answer:
             camera = answer["camera"]
@@ -230,7 +231,7 @@ def score(written: Written) -> ZooScore:
         layout = ",".join(f"{key}={value}" for key, value in answers.items())
         robot = read_robot(source, Layout.parse(layout) if layout else None, camera)
     annotations = [Annotation((), (), failed=True)] * len(truth.episodes)
-    if not unanswerable and not missing_robot_info(robot):
+    if not unanswerable and not find_question(robot):
         options = Options(layout=",".join(f"{k}={v}" for k, v in answers.items()) or None, camera=camera)
         with tempfile.TemporaryDirectory(prefix="goalreel-zoo-") as folder:
             out = Path(folder) / "annotated"

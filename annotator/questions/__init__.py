@@ -1,0 +1,1 @@
+"""Questions that a run asks about the robot, their pictures, and the page that shows them."""
