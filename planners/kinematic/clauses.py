@@ -215,6 +215,7 @@ _OBJECTLESS = words("load set lay lower store unload return deliver")
 _DOWN = re.compile(
     r" down(?= (?:in|into|inside|on|onto|next to)\b)", re.IGNORECASE
 )  # "set it down on the table"
+_LET_GO = re.compile(r"(?:release|let go of) (?:it|them)", re.IGNORECASE)
 _OF_A_HELD_THING = ("leave", "release", "let go of")
 """Verbs that say something else of a thing which the hand does not hold."""
 _RESHAPES = words("fold cut slice chop")  # verbs whose "into" names no place, but a new form of the thing
@@ -343,6 +344,8 @@ def read(instruction: str) -> list[Clause]:
     """
     clauses: list[Clause] = []
     for text, unordered in _split(rewrite(" ".join(instruction.split()))):
+        if clauses and clauses[-1].kind in ("act", "put") and _LET_GO.fullmatch(text):
+            continue  # no step of its own, after "press the button" and "put it in the box"
         clause = replace(_clause(text, clauses), unordered=unordered)
         if clauses and (joined := _join(clauses[-1], clause)):
             clauses[-1] = joined

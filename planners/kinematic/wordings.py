@@ -23,8 +23,9 @@ LEAD = re.compile(
 )
 """Words before a verb that ask for nothing."""
 _LEFT_OUT = re.compile(
-    rf",? *\b(?:with|using) {_HAND}(?: only)?\b,?(?= |$|[.;])|\buse {_HAND} (?:to|and) "
-    r"|,? *\b(?:very )?(?:carefully|gently|slowly|quickly|softly|safely|precisely|smoothly|firmly)\b,?(?= |$)"
+    rf" *\b(?:with|using) {_HAND}(?: only)?(?=$|[,.;]| (?:and|then|the|a|{'|'.join((*VERBS, *RELATIONS))})\b)"
+    rf"|\buse {_HAND} (?:to|and) "
+    r"| *\b(?:very )?(?:carefully|gently|slowly|quickly|softly|safely|precisely|smoothly|firmly)(?=[ ,.;]|$)"
     r"|,? *\b(?:for me|thanks|thank you)(?=$|[.!,])"
     rf"|\b(?:pick|grasp|grab|lift)(?: up)?(?: and |-and-| & )(?=(?:{_THINGS_VERBS})\s+(?!it\b|them\b))"
     rf"|{_START}(?:open|close) (?:the |your |its )?(?:gripper|hand|fingers)(?: around it)?{_JOINS}(?=\w)",
@@ -44,7 +45,7 @@ _HOLD = re.compile(
     re.IGNORECASE,
 )
 """Holding adds nothing to picking up."""
-_LET_GO = re.compile(r"\blet (it|them) go\b|\blet go(?! of\b)", re.IGNORECASE)
+_LET_GO = re.compile(r"\blet (it|them) go\b|\blet go(?! of\b)|\brelease(?= *(?:$|[,.;]))", re.IGNORECASE)
 _WHERE_IT_IS = re.compile(
     rf"^((?:{_THINGS_VERBS}|pick up|pick|grab|grasp|lift) (?:the |a )?[\w ]+?) (?:that|which)(?: is|'s)"
     r"(?: lying| sitting| standing)? (?:in|on|near|next to|inside) (?:the |a )[\w ]+?"
@@ -85,9 +86,9 @@ def rewrite(instruction: str) -> str:
     >>> rewrite("please reach for the potato, grasp it and put it gently on the plate")
     'grasp the potato and put it on the plate'
     >>> rewrite("The robot is picking up the cup with the left hand, and placing it on the shelf")
-    'pick up the cup and place it on the shelf'
+    'pick up the cup, and place it on the shelf'
     """
-    text = _LEFT_OUT.sub("", _imperative(LEAD.sub("", instruction))).strip()
+    text = _LEFT_OUT.sub("", _imperative(LEAD.sub("", instruction))).strip(" ,")
     text = _LET_GO.sub(lambda match: f"release {match[1] or 'it'}", text)
     for _ in range(2):  # after one way there may be another
         text = _REACH.sub(_reach, LEAD.sub("", text))
@@ -101,13 +102,14 @@ def without_source(thing_and_places: str, verb: str) -> str:
 
     >>> without_source("the cup from the shelf on the table", "put")
     'the cup on the table'
-    >>> without_source("the cup from the shelf on the table", "take")  # a shelf that is on the table
-    'the cup from the shelf on the table'
+    >>> without_source("the cup from the shelf next to the sink", "take")  # the shelf is there
+    'the cup from the shelf next to the sink'
     """
     match = _FROM.match(thing_and_places)
     if not match or not is_noun(match["source"]):
         return thing_and_places
-    is_sure = verb == "put" or match["to"].lower() in ("to", "into", "onto", "inside", "on top of", "next to")
+    is_side = re.fullmatch(r"to (?:the )?(?:left|right)", match["place"], re.IGNORECASE)
+    is_sure = verb == "put" or (match["to"].lower() in ("to", "into", "onto") and not is_side)
     return f"{match['thing']} {match['place']}" if is_sure else thing_and_places
 
 

@@ -124,6 +124,8 @@ reach into the box and take it
 move the cup from the box on the table
 put the milk from the fridge on the table on the counter
 take the cup that is in the box on the table
+take the cup off the rack inside the box
+remove the cup from the plate next to the box
 put the cup from the left on the right
 cutting board in the sink
 hold the door open
@@ -135,6 +137,7 @@ return the cup
 unload the dishwasher
 approach the cup
 put the cup in the box with the left hand closed
+press the button with the gripper tip
 close the gripper
 pick up the cup with both hands
 """.strip().split("\n")
@@ -183,6 +186,8 @@ put the chair near the table = move the chair near the table
 Task: put the cup in the box = put the cup in the box
 grasp the cup gently = pick up the cup
 use the right hand to pick up the cup = pick up the cup
+pick up the cup carefully, place it in the box and release it = put the cup in the box
+pick up the cup with the left hand, gently place it in the box = put the cup in the box
 with the left arm, put the cup in the box = put the cup in the box
 pick and place the cup = put the cup
 pick-and-place the cup onto the plate = put the cup on the plate
@@ -227,6 +232,7 @@ push the red button in = push the red button in = press
 push down the lever = push the lever down = press
 flip the light switch = flip the light switch = press
 reach over the wall and press the button = press the button = press
+press the button and let go = press the button = press
 push the thermos with the stick = push the thermos with the stick = tool
 hammer the nail = hammer the nail = tool
 """.strip().split("\n")
