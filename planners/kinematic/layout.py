@@ -233,8 +233,9 @@ def as_places(recording: Recording, layout: Layout) -> Recording:
 
 
 def names_of(recording: Recording, source: str) -> tuple[str, ...]:
-    """The names of their dimensions, or nothing."""
-    return recording.state_names if source == "state" else recording.action_names
+    """The names of their dimensions; nothing where a dataset does not name each."""
+    names = recording.state_names if source == "state" else recording.action_names
+    return names if len(names) == values_of(recording, source).shape[1] else ()
 
 
 def episodes_text(number: int) -> str:

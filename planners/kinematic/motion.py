@@ -330,11 +330,11 @@ def _find_drives(recording: Recording, layout: Layout, arm_speed: Curve) -> list
     if not layout.base or len(recording.timestamps) < 2:
         return []
     values, names = values_of(recording, layout.base_source), names_of(recording, layout.base_source)
-    is_named, n, gap = len(names) == values.shape[1], len(values), round(_GAP_S * recording.fps)
+    n, gap = len(values), round(_GAP_S * recording.fps)
     drives = np.zeros(n, bool)
     speeds: list[Curve] = []
     for i in layout.base:
-        rate = is_rate(names[i]) if is_named else layout.base_source == "action"
+        rate = is_rate(names[i]) if names else layout.base_source == "action"
         speeds.append(_base_speed(values[:, i], rate, recording.fps))
         drives |= speeds[-1] > _DRIVES * max(float(speeds[-1].max()), 1e-9)
     drives &= arm_speed <= _ARM_STANDS * arm_speed.max()

@@ -285,7 +285,7 @@ def _scores(recordings: Sequence[Recording], hint: Layout, source: str) -> dict[
     values, names = [values_of(r, source) for r in recordings], names_of(recordings[0], source)
     dims = values[0].shape[1]
     others = {*(hint.base if hint.base_source == source else ())}
-    others |= {i for i, name in enumerate(names) if len(names) == dims and is_of_arm(name)}
+    others |= {i for i, name in enumerate(names) if is_of_arm(name)}
     others |= find_speeds(recordings) if values[0] is values_of(recordings[0], "body") else set()
     return {i: _two_levels([v[:, i] for v in values]) for i in range(dims) if i not in others}
 
@@ -298,7 +298,7 @@ def _last_of_arms(
     for pattern, size in _ARMS:
         if len(dims) in (size, 2 * size) and re.search(pattern, robot_type or "", re.IGNORECASE):
             return [*dims[size - 1 :: size]], True
-    ends = [re.findall("[a-z0-9]+", names[i].lower())[-1:] for i in dims if i < len(names)]
+    ends = [re.findall("[a-z0-9]+", names[i].lower())[-1:] for i in dims if names]
     are_alike = len(ends) > 2 and len(ends) == len(dims) and ends[:half] == ends[half:]
     is_two = len(dims) % 2 == 0 and (half >= _JOINTS or are_alike)
     return [dims[half - 1], dims[-1]] if is_two else [dims[-1]], False
@@ -402,7 +402,7 @@ def _find_arm(
         confidence: Confidence = "certain"
         reason = "named x, y and z"
         if named is None:
-            reason = "the arm's joints, by their names" if len(names) == dims else "all the rest"
+            reason = "the arm's joints, by their names" if names else "all the rest"
             confidence = "likely"
         elif layout.summed or not are_places([values_of(r, source)[:, list(position)] for r in recordings]):
             confidence = "likely"

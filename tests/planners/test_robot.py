@@ -390,6 +390,11 @@ def test_a_joint_by_name_is_no_gripper_though_it_goes_between_two_levels():
     assert infer_robot(recordings).layout.gripper != (5,)
 
 
+def test_names_of_some_dimensions_alone_tell_nothing():
+    few, none = ([made(w, names=names) for w in ways()] for names in (XYZ, ()))
+    assert infer_robot(few) == infer_robot(none)
+
+
 @pytest.mark.parametrize(("sign", "vertical"), [(1, 2), (-1, None)])
 def test_an_axis_that_falls_where_the_hand_carries_is_no_height(sign, vertical):
     recordings = [made(w[:, :4] * (1, 1, sign, 1), names=(*XYZ, "gripper")) for w in ways()]
