@@ -106,15 +106,9 @@ def check_instructions(steps: Steps | None, tasks: Iterable[str]) -> None:
 
 
 def write_steps(path: Path, readings: Iterable[Reading], dataset: str) -> None:
-    """Write the readings as a file of steps, those that are not read first; where a rule is unsure, none.
-
-    Raises:
-        InputError: the file is there already.
-    """
+    """Write the readings as steps, those that are not read first; where a rule is unsure, none."""
     import yaml
 
-    if path.exists():
-        raise InputError(f"{path}: exists already")
     text = (
         f"# The steps of each instruction of {dataset}. Change what is wrong, and annotate with --steps.\n"
         "# [] leaves an instruction as it is.\n"

@@ -78,6 +78,8 @@ def check(
         mended: tuple[str, ...] = ()
         if fix != (out is not None):
             raise InputError("--fix and --out COPY go together: the dataset itself is never changed")
+        if write_steps and write_steps.exists():  # before all is looked at in vain
+            raise InputError(f"{write_steps}: exists already")
         with progress_bars() as progress:
             if out is not None:
                 from goalreel.datasets.health.repair import repair
