@@ -273,10 +273,9 @@ def _moving_hands(
     if not lasts and not clear:
         return []
     reason = "no number is named so, and joints too go between two levels"
-    if not lasts:
-        reason += ": name the gripper's, as in --layout gripper=6, or gripper=none"
-        return _finding("gripper", None, "unknown", reason)
-    answers = [f"gripper={'/'.join(map(str, option))}" for option in (lasts, clear[-1:]) if option]
+    options = [lasts, clear[-1:]] if lasts else [[i] for i in clear[-5:]]
+    where = "" if source == "state" else ",source=action"
+    answers = [f"gripper={'/'.join(map(str, option))}{where}" for option in options if option]
     return _finding("gripper", None, "unknown", reason, (*answers, "gripper=none"))
 
 

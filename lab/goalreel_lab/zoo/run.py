@@ -327,7 +327,7 @@ def _answer(
         for feature in ("state", "action"):
             dims = [str(i) for i, role in enumerate(written.roles(feature)) if role in _ANY_GRIPPER]
             right = {"gripper": "+".join(dims)} | ({"source": "action"} if feature == "action" else {})
-            offered = {answer.removeprefix("gripper=") for answer in finding.answers}
+            offered = {answer.removeprefix("gripper=").partition(",")[0] for answer in finding.answers}
             if dims and (not offered or offered.intersection(dims)):
                 return right
         return None
