@@ -39,6 +39,8 @@ _EDGE = 6.0
 """Grey levels (of 255) from one place in a small picture to the next that make an edge."""
 _MOVING, _ALIKE = 0.6, 1.5
 """A camera moves if more than this share of its edges is elsewhere, or so many times that of the stillest."""
+_SHOWS = 0.01
+"""A camera below this share is covered, frozen or looks away from the work; 0.04 is the least of others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,13 +261,14 @@ def find_still_camera(source: Source) -> Finding:
     if len(cameras) == 1:
         moves = ", and it moves with the robot" if shares[0] > _MOVING else ""
         return _finding(preferred, "likely", f"the only camera{moves}; {reason}")
-    limit = min(_MOVING, _ALIKE * min(shares) + 0.02)
-    still = next((c for c, share in zip(cameras, shares, strict=True) if share <= limit), None)
+    least = min([share for share in shares if share >= _SHOWS] or shares)
+    limit = min(_MOVING, _ALIKE * least + 0.02)
+    still = next((c for c, share in zip(cameras, shares, strict=True) if least <= share <= limit), None)
     if still is None:
         names = tuple(_short(camera) for camera in cameras)
         reason = f"no camera stands still; {reason}"
         return Finding(field="camera", value=None, confidence="unknown", reason=reason, answers=names)
-    return _finding(still, "certain" if 2 * min(shares) < _MOVING else "likely", reason)
+    return _finding(still, "certain" if 2 * least < _MOVING else "likely", reason)
 
 
 def lost_edges(source: Source, camera: str) -> float:

@@ -36,6 +36,10 @@ class Film:
         if "moving" in camera:
             return SCENE[:, 15 * i : 15 * i + 200]
         picture = SCENE[:, :200].copy()
+        if "frozen" in camera:
+            return picture
+        if "dark" in camera:
+            return 0 * picture
         picture[:, 5 * i : 5 * i + 30] = 200
         return picture + np.uint8(i % 3)  # the light flickers
 
@@ -62,7 +66,8 @@ def test_of_still_cameras_the_first_by_name_is_taken():
     assert (
         find_still_camera(cameras("still_hand", "still_1", "still_2")).value == "observation.images.still_1"
     )
-    assert find_still_camera(cameras("moving_top", "still_wrist")).value == "observation.images.still_wrist"
+    for other in ("moving_top", "frozen_top", "dark_top"):
+        assert find_still_camera(cameras(other, "still_wrist")).value == "observation.images.still_wrist"
 
 
 def test_where_none_stands_still_a_person_is_asked():
