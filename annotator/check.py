@@ -151,7 +151,11 @@ def _with_motion(
         plans += planner.plan([Task(id=recording.id, instruction=recording.instruction)])
         progress("compare words and motion", len(plans), len(recordings))
     issues += _motion_issues(recordings, robot, plans, len(selected))
-    readings = _readings(source, selected, recordings, steps or {}, drives=bool(robot.layout.base))
+    drives, hands = bool(robot.layout.base), robot.layout.other is not None
+    readings = tuple(
+        Reading.of(text, of_text, steps or {}, drives=drives, hands=hands)
+        for text, of_text in _instructions(source, selected, recordings)
+    )
     for reading in readings:
         if is_identifier(reading.instruction) and not reading.is_read:
             text = (
@@ -174,10 +178,10 @@ def _with_motion(
     )
 
 
-def _readings(
-    source: Source, selected: Sequence[int], recordings: Sequence[Episode], steps: Steps, drives: bool
-) -> tuple[Reading, ...]:
-    """Read each instruction of the selected episodes once; those of several tasks may be missing."""
+def _instructions(
+    source: Source, selected: Sequence[int], recordings: Sequence[Episode]
+) -> list[tuple[str, list[int]]]:
+    """Each instruction of the selected episodes, of most first; those of several tasks may be missing."""
     texts = {recording.index: recording.instruction for recording in recordings}
     for index, tasks in zip(source.indices, source.rows.column("tasks"), strict=True):
         if tasks and len(tasks) == 1:
@@ -186,8 +190,7 @@ def _readings(
     for index in selected:
         if text := texts.get(index):
             episodes[text].append(index)
-    readings = (Reading.of(text, of_text, steps, drives=drives) for text, of_text in episodes.items())
-    return tuple(sorted(readings, key=lambda reading: -len(reading.episodes)))
+    return sorted(episodes.items(), key=lambda item: -len(item[1]))
 
 
 def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:

@@ -9,7 +9,13 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.errors import InputError
 from goalreel.files import MAX_BYTES, read_mapping, write_bytes
-from goalreel.planners.kinematic.clauses import Clause, read, split_drives, split_return
+from goalreel.planners.kinematic.clauses import (
+    Clause,
+    read,
+    split_drives,
+    split_handovers,
+    split_return,
+)
 
 type Steps = dict[str, tuple[str, ...]]
 """Instruction -> the owner's steps."""
@@ -34,10 +40,12 @@ class Reading(BaseModel):
     """A rule reads every word, and knows the order."""
 
     @classmethod
-    def of(cls, instruction: str, episodes: Iterable[int], steps: Steps, *, drives: bool) -> "Reading":
-        """Read an instruction, or the steps that its owner gave; a robot that `drives` has a base."""
+    def of(
+        cls, instruction: str, episodes: Iterable[int], steps: Steps, *, drives: bool, hands: bool = False
+    ) -> "Reading":
+        """Read an instruction, or its owner's steps, for a robot that `drives` or has two `hands`."""
         text = ", then ".join(steps.get(_key(instruction), (instruction,)))
-        clauses = _clauses(text, drives=drives)
+        clauses = _clauses(text, drives=drives, hands=hands)
         names = tuple(clause.name for clause in clauses) or (instruction,)
         return cls(
             instruction=instruction, episodes=tuple(episodes), clauses=names, is_read=_is_read(clauses)
@@ -131,9 +139,16 @@ def _spelled(clause: Clause) -> list[str]:
     return [f"pick up {clause.object}", clause.name] if picks else [clause.name]
 
 
-def _clauses(text: str, *, drives: bool = True) -> list[Clause]:
+def _clauses(text: str, *, drives: bool = True, hands: bool = True) -> list[Clause]:
     request = split_return(text)[0]
-    return read(split_drives(request)[0] if drives else request)
+    request = split_drives(request)[0] if drives else request
+    request, passings = split_handovers(request) if hands else (request, [])
+    clauses = read(request)
+    for passing in reversed(passings):
+        takes = [i for i, clause in enumerate(clauses) if clause.grasps][passing.grasps - 1 :]
+        i = takes[0] if takes else len(clauses) - 1
+        clauses.insert(i + (clauses[i].kind == "pick"), passing.clause)
+    return clauses
 
 
 def _is_read(clauses: Iterable[Clause]) -> bool:

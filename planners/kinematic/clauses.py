@@ -158,6 +158,74 @@ def split_drives(instruction: str) -> tuple[str, list[Destination]]:
     return (_joined(rest, instruction[start:]), destinations) if destinations else (instruction, [])
 
 
+_HAND = (
+    r"(?=the |your |its |left |right |other )(?:(?:the|your|its) )?(?:robot(?:'s)? )?"
+    r"(?:(?P<{}>left|right|other) )?(?:hand|arm|gripper)"
+)
+_BETWEEN = (
+    r"from one (?:hand|arm|gripper) to the other(?: (?:hand|arm|gripper))?"
+    r"|between (?:(?:the|both|two|your|its) )*(?:hands|arms|grippers)"
+)
+_HANDOVER = re.compile(
+    rf"(?:^|{_JOIN})(?:hand-?over|(?P<verb>hand|pass|transfer|give|move|switch|put|place)) (?P<over>over )?"
+    rf"(?P<thing>[^,;.]+?)(?P<back> over)?(?: from {_HAND.format('giver')})?"
+    rf"(?P<to> (?:in)?(?:to)? {_HAND.format('taker')}| (?:{_BETWEEN}))?(?={_JOIN}\S|[.!]?\s*$)",
+    re.IGNORECASE,
+)
+_WITH_HAND = re.compile(rf"\b(?:with|using|use) {_HAND.format('side')}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A handover from hand to hand that the words ask for. Sides are `left`, `right` or "" where unnamed."""
+
+    clause: Clause
+    grasps: int
+    """Grasps up to the one of the thing that is handed over."""
+    giver: str = ""
+    taker: str = ""
+
+
+def split_handovers(instruction: str) -> tuple[str, list[Passing]]:
+    """Take what hands a thing over out of the instruction of a robot with two hands.
+
+    >>> text, (passing,) = split_handovers("pick up the cup with the right arm and pass it to the left arm.")
+    >>> text, passing.clause.name, passing.giver, passing.taker
+    ('pick up the cup', 'hand over the cup to the left hand', 'right', 'left')
+    >>> split_handovers("transfer the cube between the hands, then put it in the box")[0]
+    'pick up the cube, then put it in the box'
+    """
+    text = re.sub(rf"({_WITH_HAND.pattern}),(?: and)?(?: then)? ", r"\1 and ", " ".join(instruction.split()))
+    first = _WITH_HAND.search(re.split(_JOIN, text, maxsplit=1)[0])
+    text, rest, start = rewrite(text), "", 0
+    passings: list[Passing] = []
+    for match in _HANDOVER.finditer(text):
+        is_named = (
+            match["to"]
+            or not match["verb"]
+            or (match["verb"].lower() == "hand" and (match["over"] or match["back"]))
+        )
+        thing, before = match["thing"].strip(), _joined(rest, text[start : match.start()])
+        clauses = read(before) if before else []
+        if PRONOUN.match(thing):
+            thing = clauses[-1].object if clauses else ""
+        elif is_noun(thing) and (not clauses or clauses[-1].object != _with_article(thing)):
+            before = _joined(before, f"pick up {thing}")
+            clauses = read(before)
+        if not is_named or not is_noun(thing) or clauses[-1].object != _with_article(thing):
+            continue
+        rest, start = before, match.end()
+        thing, taker = clauses[-1].object, (match["taker"] or "").lower()
+        grasps = sum(clause.grasps for clause in clauses)
+        giver = (match["giver"] or (first["side"] if first and grasps == 1 else None) or "").lower()
+        giver = passings[-1].taker if passings else giver
+        name = f"hand over {thing}{f' to the {taker} hand' if taker else ''}"
+        state = f"{thing} is held in the {taker or 'other'} hand alone"
+        sides = ("" if side == "other" else side for side in (giver, taker))
+        passings.append(Passing(Clause(name, state, "act", thing, means="tool"), grasps, *sides))
+    return (_joined(rest, text[start:]), passings) if passings else (instruction, [])
+
+
 def _joined(first: str, second: str) -> str:
     return ", then ".join(filter(None, (first, re.sub(rf"^{_JOIN}", "", second).strip(" .!"))))
 

@@ -107,9 +107,9 @@ HAND_MOTIONS = frozenset(
 def hand_phases(motion: ArmMotion) -> list[MotionPhase]:
     """The phases of the hand in order; frames of which nothing is sure belong to none.
 
-    Empty without a hand that moves.
+    Empty without a hand that moves, and where one takes over from another.
     """
-    if motion.closed is None or not motion.cycles:
+    if motion.closed is None or not motion.cycles or motion.handovers:
         return []
     minimum = min(float(motion.closed[c.contact : c.release].min()) for c in motion.cycles)
     return [
@@ -175,6 +175,7 @@ def _cues(motion: ArmMotion) -> Iterator[Proposal]:
         yield Proposal(cycle.contact, "closed")
     for cycle in motion.cycles:
         yield from (Proposal(f, "opened") for f in (cycle.release, cycle.let_go) if f is not None)
+    yield from (Proposal(handover.at, "opened") for handover in motion.handovers)
     yield from (Proposal((a + b) // 2, "still") for a, b in motion.pauses())
     yield from (Proposal(frame, "slow") for frame in _slow(motion))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from goalreel.planners.kinematic.clauses import Clause, Destination
+from goalreel.planners.kinematic.clauses import Clause, Destination, Passing
 from goalreel.planners.kinematic.contacts import HandContacts, Touch, has_reached, in_the_air
 from goalreel.planners.kinematic.layout import Layout, times_text
 from goalreel.planners.kinematic.motion import ArmMotion
@@ -33,6 +33,9 @@ _STANDS = 0.4  # the arm rests below it, by its usual speed
 _AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's range
 
 
+_AT_ONCE = "two hands hold something at once, and the words do not say which does what"
+
+
 def gripper_warnings(motion: ArmMotion, layout: Layout, idle: bool = False) -> Iterator[str]:
     """Say why the hand's acts may be read wrongly; an `idle` hand grasps nothing, however it is read."""
     if motion.closed is None:
@@ -42,9 +45,27 @@ def gripper_warnings(motion: ArmMotion, layout: Layout, idle: bool = False) -> I
     if motion.is_still and not motion.drives:
         yield "the arm is not seen to move: name its dimensions with --layout position=..."
     if motion.at_once:
-        yield "two hands hold something at once, and the words do not say which does what"
+        yield _AT_ONCE
     if not idle and any(hand.closed is None for hand in layout.hands):
         yield "which end of the gripper is closed is not known: say --layout closed=low or closed=high"
+
+
+def handover_warnings(
+    passings: Sequence[Passing], grasps: Sequence[Cycle], motion: ArmMotion
+) -> Iterator[str]:
+    """Say where hands hand over something else than the words say."""
+    if motion.handovers and not passings:
+        yield _AT_ONCE
+    elif len(passings) != len(motion.handovers):
+        seen, said = (times_text(len(items)) for items in (motion.handovers, passings))
+        yield f"a hand takes what the other one holds {seen}, and the words say {said}"
+    for passing, handover in zip(passings, motion.handovers, strict=False):
+        sides = (motion.sides.get(handover.given, ""), motion.sides.get(handover.taken, ""))
+        said = (passing.giver, passing.taker)
+        if any(a and b and a != b for a, b in zip(sides, said, strict=True)):
+            yield f'the {sides[0]} hand gives, and the words say "{passing.clause.name}"'
+        if sum(grasp.contact < handover.at for grasp in grasps) != passing.grasps:
+            yield f'the hands do not hand over when the words say "{passing.clause.name}"'
 
 
 def word_warnings(

@@ -1,7 +1,7 @@
 """The motion of a robot in an episode: grasps, lifts and pauses of its arms, drives of its base."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -37,12 +37,27 @@ _SLOW = 0.4  # the arm stands below this share of its speed
 _STRAIN = 0.5  # something holds an arm back that stands and is told to go on by this share of the command
 _IN_THE_WAY, _CLEARLY = 0.3, 5.0
 """A step misses this share of itself, and so many usual misses, where something is in the way."""
+_ALONE_S = 0.5  # seconds for which a hand holds alone, at least, what it has taken from the other
 _SETTLES_S = 1.0  # seconds of a recording before which is not known how the arm was told to move
 # Of a mobile base:
 _TRAVEL = 0.05  # metres or radians that a drive covers, at least
 _LEAST_S, _GAP_S = 1.0, 0.5  # seconds that a drive takes, at least, and seconds that part two drives
 _DRIVES, _ARM_STANDS = 0.15, 0.2
 """Shares of the greatest speed above which a base drives, and below which an arm stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Two grasps of which the second takes what the first lets go."""
+
+    given: Cycle
+    taken: Cycle
+
+    @property
+    def at(self) -> int:
+        """The frame at which the giving hand is halfway open."""
+        assert self.given.let_go is not None
+        return self.given.let_go
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +79,10 @@ class ArmMotion:
     """The arm's numbers show noise alone, or there are none."""
     sides: Mapping[Cycle, str] = field(default_factory=dict)
     """The hand that makes each grasp, `left` or `right`; empty for a robot with one."""
+    handovers: tuple[Handover, ...] = ()
+    """In order; what goes from hand to hand is held in one of the `cycles`, until the last hand lets go."""
     at_once: bool = False
-    """Two hands are closed at the same time, as if both held something."""
+    """Two hands are closed at the same time, as if both held something, and do not hand it over."""
 
     def __len__(self) -> int:
         return len(self.path)
@@ -109,6 +126,10 @@ class ArmMotion:
     def drives_between(self, start: int, end: int) -> bool:
         """Tell whether the base takes the arm elsewhere: then its places cannot be compared."""
         return any(start < b and a < end for a, b in self.drives)
+
+    def hands_over(self, cycle: Cycle) -> bool:
+        """Tell whether what a grasp holds goes from hand to hand."""
+        return any(cycle.contact <= handover.at < self.release(cycle) for handover in self.handovers)
 
     def closure(self, cycle: Cycle) -> Curve:
         """Closure of the hand from contact to release, 0-1; never empty."""
@@ -363,11 +384,13 @@ def _base_speed(values: NDArray[np.floating], rate: bool, fps: float) -> Curve:
 def read_arms(recording: Recording, layout: Layout) -> ArmMotion:
     """Compute an episode's motion under a complete layout. A hand that carries nothing is left out.
 
-    Where two hands act, it has the places of both, and their grasps in turn.
+    Where two hands act, it has the places of both, and their grasps in turn; a handover belongs to one grasp.
     """
     hands = [(hand, read_motion(recording, hand)) for hand in layout.hands]
     acting = [(hand, m) for hand, m in hands if not all(map(m.failed, m.cycles))] or hands[:1]
-    at_once, arms = _overlap([m for _, m in hands]), [m for _, m in acting]
+    arms = [m for _, m in acting]
+    turns, handovers = _in_turn(arms)
+    at_once = _overlap([m for _, m in hands], {(h.given, h.taken) for h in handovers})
     sides = {cycle: hand.side for hand, m in acting for cycle in m.cycles if layout.other and hand.side}
     if len(arms) == 1:
         return replace(arms[0], sides=sides, at_once=at_once)
@@ -380,35 +403,66 @@ def read_arms(recording: Recording, layout: Layout) -> ArmMotion:
         speed=speed,
         height=None,
         closed=np.max(curves, axis=0) if curves else None,
-        cycles=_in_turn(itertools.chain(*(arm.cycles for arm in arms))),
+        cycles=tuple(turns),
         drives=tuple(_find_drives(recording, layout, speed)),
         is_still=all(arm.is_still for arm in arms),
         sides=sides,
+        handovers=tuple(handovers),
         at_once=at_once,
     )
 
 
-def _in_turn(cycles: Iterable[Cycle]) -> tuple[Cycle, ...]:
-    """The grasps in order, without those that begin while another hand holds something."""
-    turns: list[Cycle] = []
-    for cycle in sorted(cycles, key=lambda c: c.grasp):
-        if not turns or (turns[-1].release is not None and cycle.grasp >= turns[-1].release):
+def _in_turn(arms: Sequence[ArmMotion]) -> tuple[list[Cycle], list[Handover]]:
+    """The grasps in order, and where one takes over what another holds: these are one grasp.
+
+    Others that begin while another hand holds something are left out.
+    """
+    turns, handovers = list[Cycle](), list[Handover]()
+    grasps = sorted(((cycle, arm) for arm in arms for cycle in arm.cycles), key=lambda grasp: grasp[0].grasp)
+    holds, holder = grasps[0] if grasps else (None, None)
+    for cycle, arm in grasps:
+        if not turns or holds is None or (holds.release is not None and cycle.grasp >= holds.release):
             turns.append(cycle)
-    return tuple(turns)
+        elif holder is not None and _takes_over(holds, holder, cycle, arm):
+            turns[-1] = replace(turns[-1], release=cycle.release, let_go=cycle.let_go, free=cycle.free)
+            handovers.append(Handover(holds, cycle))
+        else:
+            continue
+        holds, holder = cycle, arm
+    return turns, handovers
 
 
-def _overlap(motions: Sequence[ArmMotion]) -> bool:
-    """Tell whether grasps of different hands overlap, but for those that are brief and carry nothing."""
-    spans = [
+def _takes_over(given: Cycle, giver: ArmMotion, taken: Cycle, taker: ArmMotion) -> bool:
+    """Tell whether one hand takes what another one has carried: both stand until the first lets go."""
+    if given.release is None or given.let_go is None or giver.failed(given) or taker.failed(taken):
+        return False
+    carries = giver.path[given.contact : taken.grasp] - giver.path[given.contact]
+    both = slice(taken.contact, given.release + 1)
+    return (
+        giver is not taker
+        and taken.contact <= given.let_go < taker.release(taken) - _ALONE_S * taker.fps
+        and bool(np.linalg.norm(carries, axis=1).max(initial=0.0) > _CARRY * giver.extent)
+        and all(
+            np.linalg.norm(np.ptp(arm.path[both], axis=0)) <= _NEAR * arm.extent
+            for arm in (giver, taker)
+            if taken.contact <= given.release
+        )
+    )
+
+
+def _overlap(motions: Sequence[ArmMotion], handovers: Collection[tuple[Cycle, Cycle]]) -> bool:
+    """Tell whether grasps of different hands overlap, but for `handovers` and for brief ones in vain."""
+    grasps = [
         [
-            (cycle.grasp, motion.release(cycle))
+            cycle
             for cycle in motion.cycles
             if not motion.failed(cycle) or motion.release(cycle) - cycle.contact > motion.fps
         ]
         for motion in motions
     ]
     return any(
-        a < d and c < b
-        for first, second in itertools.combinations(spans, 2)
-        for (a, b), (c, d) in itertools.product(first, second)
+        a.grasp < motions[0].release(b) and b.grasp < motions[0].release(a)
+        for first, second in itertools.combinations(grasps, 2)
+        for a, b in itertools.product(first, second)
+        if (a, b) not in handovers and (b, a) not in handovers
     )

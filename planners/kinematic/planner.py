@@ -5,7 +5,14 @@ from dataclasses import replace
 
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.clauses import Clause, read, split_drives, split_return, whole
+from goalreel.planners.kinematic.clauses import (
+    Clause,
+    read,
+    split_drives,
+    split_handovers,
+    split_return,
+    whole,
+)
 from goalreel.planners.kinematic.contacts import (
     FailedGrasp,
     find_any_contacts,
@@ -18,6 +25,7 @@ from goalreel.planners.kinematic.evidence import (
     drive_warnings,
     ending_warnings,
     gripper_warnings,
+    handover_warnings,
     place_warnings,
     word_warnings,
 )
@@ -32,6 +40,7 @@ from goalreel.planners.kinematic.steps import (
     cut_at_release,
     cut_drives,
     cut_events,
+    cut_handovers,
     cut_phases,
     goal_frames,
     leave_and_retreat,
@@ -109,13 +118,15 @@ class KinematicPlanner:
         request, _ = split_return(", then ".join(self._steps.get(text, (instruction,))))
         layout = find_layout(recording, self._layout)
         request, destinations = split_drives(request) if layout.base else (request, [])
+        request, passings = split_handovers(request) if layout.other else (request, [])
         clauses = read(request) or ([whole(instruction)] if destinations else [])
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         motion = read_arms(recording, layout)
         hand = find_contacts(clauses, recording, motion, self._camera)
         idle = hand.explained and not hand.grasps and not _may_grasp(clauses, recording, layout)
-        gripper = tuple(gripper_warnings(motion, layout, idle))
+        handovers = handover_warnings(passings, hand.grasps, motion)
+        gripper = (*gripper_warnings(motion, layout, idle), *handovers)
         warnings = [
             *word_warnings(clauses, hand, motion, gripper),
             *drive_warnings(destinations, motion.drives, hand.grasps),
@@ -134,10 +145,11 @@ class KinematicPlanner:
             names = ColourNames(recording, motion, self._camera, (recording.instruction, *self._words))
             warnings = warnings or list(names.warnings(parts))
             named_parts = [names.name(part) for part in parts]
+        acts = [passing.clause for passing in passings]
         pieces = [
             replace(piece, note=_note(piece, motion.sides, has_name=part is not unnamed))
             for unnamed, part in zip(parts, named_parts, strict=True)
-            for piece in self._cut(part, hand.failed_grasps, motion)
+            for piece in cut_handovers(self._cut(part, hand.failed_grasps, motion), motion, acts)
         ]
         pieces = cut_drives(pieces, motion.drives, destinations, instruction)
         if self._last_retreat and self._granularity == "event":
@@ -147,6 +159,7 @@ class KinematicPlanner:
             phases = [] if gripper else hand_phases(motion)
         elif self._with_phases:
             spans = [piece for part in named_parts for piece in cut_phases(part, hand.failed_grasps, motion)]
+            spans = cut_handovers(spans, motion, acts)
             phases = [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in spans]
         return Plan(
             steps=tuple(

@@ -233,6 +233,7 @@ def _grasp_events(
         closed = _act("grasp", name)
     for k, cycle in enumerate(part.cycles, 1):
         stays = clause.kind == "act" or (clause.kind == "pick" and cycle.release is None)
+        stays = stays and not motion.hands_over(cycle)
         grasp = closed if stays or motion.drags(cycle) else _act("pick up", name)
         end = part.end if cycle.let_go is None else min(cycle.let_go, part.end)
         events.append(GraspEvent(cycle, end, grasp, _done(clause, cycle, k, len(part.cycles))))
@@ -312,11 +313,40 @@ def cut_events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: A
     return pieces or _cut_at_touch(part, _act("reach for", part.clause.object))
 
 
+def cut_handovers(
+    pieces: Sequence[ClauseSpan], motion: ArmMotion, clauses: Sequence[Clause]
+) -> list[ClauseSpan]:
+    """Cut where a hand lets go of what the other has taken; each piece keeps the grasp of its own hand.
+
+    The pieces until there have the handovers' own `clauses`, if there is one for each.
+    """
+    names = clauses if len(clauses) == len(motion.handovers) else [None] * len(motion.handovers)
+    for handover, name in zip(motion.handovers, names, strict=True):
+        cut = list[ClauseSpan]()
+        for piece in pieces:
+            before, after = list(piece.cycles), list(piece.cycles)
+            for i, cycle in enumerate(piece.cycles):
+                if cycle.contact <= handover.at < motion.release(cycle):
+                    before[i:], taken = [handover.given], handover.taken
+                    after[: i + 1] = [replace(cycle, grasp=taken.grasp, contact=taken.contact)]
+            if piece.start < handover.at < piece.end:
+                clause = piece.clause
+                cut.append(replace(piece, clause=name or clause, end=handover.at, cycles=tuple(before)))
+                if name and clause.kind == "pick":
+                    clause = _act("carry", clause.object)
+                cut.append(replace(piece, clause=clause, start=handover.at, cycles=tuple(after)))
+            else:
+                cut.append(replace(piece, cycles=tuple(before if piece.end <= handover.at else after)))
+        pieces = cut
+    return list(pieces)
+
+
 def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tuple[int, int] | None]:
     """Yield the frames [first, end) in which what each piece claims is true; None: its last ones.
 
     - A thing is taken: half a second from where the arm goes on with it, or from contact, until it opens.
     - It is put down, or tried in vain: a second from where the hand is open, until the next contact.
+    - It is handed over: half a second from where the giving hand is open, until the other one opens.
     - It is pushed, pressed or turned: a second from where the hand leaves it, until the next contact.
     - The hand is at it: a moment just after that is noticed.
 
@@ -335,6 +365,10 @@ def _claim_span(
     piece: ClauseSpan, after: ClauseSpan | None, motion: ArmMotion
 ) -> tuple[int | None, int | None, float]:
     """Find where the claim of a piece begins to hold and ends, and how many seconds of it are of use."""
+    handover = next((h for h in motion.handovers if h.at == piece.end), None)
+    if handover:
+        free, release = handover.given.free, motion.release(handover.taken)
+        return min(piece.end if free is None else free, release - 1), release, _HELD_S
     cycle = next((c for c in motion.cycles if piece.end in (c.contact + 1, c.let_go)), None)
     if cycle and piece.end == cycle.contact + 1:
         return _held_from(cycle, after, motion), cycle.release, _HELD_S

@@ -206,3 +206,11 @@ def test_the_readings_written_as_steps_read_the_same(tmp_path):
     steps = read_steps(path)
     assert steps == {texts[0]: ("pick up the cup", "put the cup in the box"), texts[1]: (texts[1],)}
     assert [Reading.of(t, [0], steps, drives=False) for t in texts] == readings
+
+
+def test_a_handover_is_read_for_a_robot_with_two_hands():
+    text = "pick up the cup with the right arm, pass it to the left arm and put it on the table"
+    reading = Reading.of(text, [0], {}, drives=False, hands=True)
+    assert reading.clauses == ("hand over the cup to the left hand", "put the cup on the table")
+    assert reading.is_read
+    assert not Reading.of(text, [0], {}, drives=False).is_read
