@@ -42,6 +42,9 @@ Sources: lerobot 0.6 (`koch_leader`: gripper_open_pos; `openarm_mini`), gym-aloh
 # Shares of the hand's range:
 _SQUEEZE = 0.03  # a command lies as far beyond a state that follows no further
 _SAME_UNITS = 0.15  # a command may miss the state by it at the open end
+_SWITCH = (
+    1.5  # a command of two values goes further than it in the units of the state at most: -1 to 1 does not
+)
 _NEAR = 0.1  # it rests closed within it, or a hold lies within it of the middle of all values
 _MOVED = 0.3  # a hand moves in an episode that covers it
 # Others:
@@ -259,8 +262,13 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
     size, span = float(np.ptp(commands)), float(np.ptp(hands))
     if not size or not span:
         return None
+    is_switch = np.isin(np.round((commands - commands.min()) / size, 1), (0, 1)).mean() >= 0.95
     steady = np.concatenate(
-        [_steady(t.hand, span, t.fps / 3) & _steady(c, size, t.fps / 3) for t, c in pairs]
+        [
+            _steady(t.hand, span, t.fps / 3)
+            & (_settled(c, size) if is_switch else _steady(c, size, t.fps / 3))
+            for t, c in pairs
+        ]
     )
     low, high = steady & (hands <= split_level(hands)), steady & (hands > split_level(hands))
     if min(low.sum(), high.sum()) < 3:
@@ -268,9 +276,9 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
     offsets = (commands - hands) / span
     bias = min(abs(float(np.median(offsets[rest]))) for rest in (low, high))
     units: Literal["same", "two commands", "other"] = "other"
-    if bias < _SAME_UNITS and size <= 2 * span <= 6 * size:
+    if bias < _SAME_UNITS and size <= (_SWITCH if is_switch else 2) * span and span <= 3 * size:
         units = "same"
-    elif np.isin(np.round((commands - commands.min()) / size, 1), (0, 1)).mean() >= 0.95:
+    elif is_switch:
         units = "two commands"
     is_last = np.zeros(len(hands), bool)
     flips = np.concatenate([np.append(np.abs(np.diff(c)) > size / 2, True) for _, c in pairs])
@@ -287,6 +295,12 @@ def _steady(values: Curve, span: float, frames: float) -> NDArray[np.bool_]:
     steady = np.zeros(len(values), bool)
     steady[count:] = np.abs(values[count:] - values[:-count]) < 0.02 * span
     return steady
+
+
+def _settled(command: Curve, size: float) -> NDArray[np.bool_]:
+    """The later half of the time that each command lasts: a slow hand begins to follow it late."""
+    edges = [0, *(np.flatnonzero(np.abs(np.diff(command)) > size / 2) + 1).tolist(), len(command)]
+    return np.concatenate([np.arange(b - a) >= (b - a) / 2 for a, b in itertools.pairwise(edges)])
 
 
 def _of_commands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:

@@ -39,7 +39,7 @@ def find_rates(
         return float(np.mean([two_levels(np.cumsum(c) if summed else c) for c in curves]))
 
     if rates:
-        rates += [i for i in hand if levels(i, summed=True) >= levels(i, summed=False)]
+        rates += [i for i in hand if levels(i, summed=True) > levels(i, summed=False)]
     return tuple(sorted(rates))
 
 

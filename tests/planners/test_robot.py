@@ -123,6 +123,20 @@ def test_types_and_names_tell_the_end_where_motion_does_not(robot_type, name, sc
     assert closed(infer_robot(recordings, robot_type=robot_type)) in ((end, "likely"), (end, "certain"))
 
 
+@pytest.mark.parametrize("late", [0, 10])
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_a_command_of_minus_one_and_one_does_not_turn_a_hand_round(end, late):
+    """The hand goes from 0 to 1, takes thin things, and may follow the command late."""
+    recordings = dataset(
+        6, end, names=SO101, command="binary", scale=(0, 1), width=(0, 0.02), starts_closed=True
+    )
+    hands = [np.concatenate([r.state[:1].repeat(late, 0), r.state])[: len(r.state), 5:] for r in recordings]
+    slow = [
+        replace(r, state=np.hstack([r.state[:, :5], hand])) for r, hand in zip(recordings, hands, strict=True)
+    ]
+    assert closed(infer_robot(slow))[0] in (end, None)
+
+
 def test_what_contradicts_lowers_the_confidence():
     sure = infer_robot(dataset(6, "low", names=SO101), robot_type="so101_follower")
     assert closed(sure) == ("low", "certain")
