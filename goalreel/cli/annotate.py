@@ -72,8 +72,9 @@ def annotate(
 
         preset = models.load()
         kinds_of(preset)  # refuses an unknown model before a bag is converted
-        if options.motion_rows and preset.planner != "kinematic":
-            raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
+        for name in ("motion-rows", "steps"):
+            if getattr(options, name.replace("-", "_")) and preset.planner != "kinematic":
+                raise InputError(f"--{name} go with the motion: use them with --planner kinematic")
         run = run.but(workers=make_workers(cluster, preset, run.shard))
         with progress_bars() as progress:
             source = open_dataset(bags.dataset_of(dataset, out, topics, progress))

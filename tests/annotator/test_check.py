@@ -175,6 +175,8 @@ def test_each_instruction_is_shown_as_it_is_read_and_its_owner_may_give_its_step
     assert not [i for i in report["issues"] if i["kind"] == "identifier"]
     assert "no rule reads the whole instruction" not in report["reasons"]
     out = tmp_path / "out"
+    other = ("--planner", "openai:m@http://127.0.0.1:9/v1")
+    assert "with --planner kinematic" in fails("annotate", root, "--out", out, "--steps", template, *other)
     goalreel("annotate", root, "--out", out, "--steps", template, "--layout", "closed=low")
     settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
     assert settings["steps"] == {"grasp_cube": ["pick up the cube", "put it in the box"]}
