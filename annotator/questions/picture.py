@@ -77,9 +77,9 @@ def _draw(question: Question, source: Source, robot: Robot, camera: str) -> Imag
             rows = _rows(question, source, robot, camera, episode)
             clear = [row.clear for row in rows]
             found.append(((min(clear, default=0.0), sum(clear)), rows, episode))
-    (_, clear), rows, episode = max(found, key=lambda item: item[0])
-    if not clear:
+    if not any(clear for (_, clear), _, _ in found):
         return None
+    _, rows, episode = max(found, key=lambda item: item[0])
     about = f"Episode {episode.index} of {source.root.resolve().name}: {episode.instruction}"
     parts = [lay_out([Line(question.look, 36, INK, 2), Line(about, 20, MUTED, 2)], [], _WIDTH, _CELL)]
     for row in rows:

@@ -490,6 +490,8 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     elif verb.imperative == "put {o} {rest}" and text.endswith(" down"):
         verb, text = VERBS["put down"], text.removesuffix(" down")
     noun, rest = _object_and_rest(text)
+    if rest and verb.imperative == "put down {o}":
+        verb = VERBS["put"]
     is_clear = it.is_clear(noun, rest) and not _is_ambiguous(match[1].lower(), verb, noun, rest)
     is_clear = is_clear and (
         match[1].lower() not in _OF_A_HELD_THING or bool(PRONOUN.match(noun) or it.thing == noun)

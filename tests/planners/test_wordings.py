@@ -271,6 +271,7 @@ remove the cup from the box = take the cup out of the box = the cup is out of th
 pick the cup up = pick up the cup = the cup is held in the gripper
 Pick up the cup, and hold it. = pick up the cup = the cup is held in the gripper
 push the button = push the button = the button has been pushed
+put down the cup in the box = put the cup in the box = the cup is in the box
 turn off the stove = turn off the stove = the stove is switched off
 pour the water into the cup = pour the water in the cup = the water has been poured in the cup
 clear the yellow bowl = clear the yellow bowl = the yellow bowl is empty
