@@ -445,6 +445,8 @@ def _join(pick: Clause, clause: Clause) -> Clause | None:
     So is "take X from Y" with where it is put.
     """
     understood, is_same = pick.understood and clause.understood, clause.object == pick.object
+    if pick.kind == clause.kind == "many" and is_same and pick.name.startswith(("pick up ", "take ")):
+        return replace(clause, understood=understood)
     if pick.name.startswith("take ") and pick.kind == clause.kind == "put" and is_same:
         return replace(clause, picked=True, understood=understood)
     if pick.kind == clause.kind == "put" and is_same and clause.name == f"put down {clause.object}":

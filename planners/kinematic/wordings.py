@@ -40,11 +40,6 @@ _REACH = re.compile(
     re.IGNORECASE,
 )
 """Reaching is part of what the hand does then."""
-_HOLD = re.compile(
-    r"\b(?P<pick>(?:pick|grasp|grab|lift) [^,.;]+?),? and (?:then )?hold (?:it|them)(?= *(?:$|[,.;]))",
-    re.IGNORECASE,
-)
-"""Holding adds nothing to picking up."""
 _LET_GO = re.compile(r"\blet (it|them) go\b|\blet go(?! of\b)|\brelease(?= *(?:$|[,.;]))", re.IGNORECASE)
 _WHERE_IT_IS = re.compile(
     rf"^((?:{_THINGS_VERBS}|pick up|pick|grab|grasp|lift) (?:the |a )?[\w ]+?) (?:that|which)(?: is|'s)"
@@ -92,7 +87,7 @@ def rewrite(instruction: str) -> str:
     text = _LET_GO.sub(lambda match: f"release {match[1] or 'it'}", text)
     for _ in range(2):  # after one way there may be another
         text = _REACH.sub(_reach, LEAD.sub("", text))
-    text = _WHERE_IT_IS.sub(r"\1", _HOLD.sub(r"\g<pick>", text))
+    text = _WHERE_IT_IS.sub(r"\1", text)
     text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
     return _OWN_COLOUR.sub(_sort, text) or instruction
 
