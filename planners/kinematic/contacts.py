@@ -229,8 +229,10 @@ def _explain(
         return [g if c.grasps or c.pulls else Touch(g.contact + 1, motion.let_go(g)) for c, g in pairs]
     if all(c.means == "press" for c in clauses):
         touches = _find_presses(motion, 0, len(motion))
-        spans = [range(t.end if t.start is None else t.start, t.end) for t in touches]
-        squeezed = all(any(g.contact in span for span in spans) for g in grasps)
+        pokes = [g for g in motion.cycles if touches and (g.release is None or g.release >= touches[-1].end)]
+        if len(touches) > len(clauses):  # an arm that stands to close its hand, with which it then presses
+            touches = [t for t in touches if not any(_closes_in(g, t, motion) for g in pokes)]
+        squeezed = all(g in pokes or any(_closes_in(g, t, motion) for t in touches) for g in grasps)
         return [*touches] if squeezed and len(touches) == len(clauses) else None
     if sum(clause.grasps for clause in clauses) != len(grasps):
         return None
@@ -252,6 +254,12 @@ def _explain(
             return None
         contacts += touches
     return contacts
+
+
+def _closes_in(grasp: Cycle, touch: Touch, motion: ArmMotion) -> bool:
+    """Tell whether a hand closes during a touch, or just before it."""
+    start = touch.end if touch.start is None else touch.start
+    return grasp.grasp < touch.end and start <= grasp.contact + round(_PRESS_S * motion.fps)
 
 
 def _is_plain(clause: Clause) -> bool:

@@ -5,6 +5,7 @@ What is left out is said by the motion (which hand, the way to a thing), or says
 
 import re
 
+from goalreel.planners.kinematic.scene import NAMES
 from goalreel.planners.kinematic.words import DETERMINER, RELATIONS, VERBS, is_noun, singular
 
 _JOINS = r"(?:[,;.] (?:and )?(?:then )?| and then | and | then )"
@@ -56,6 +57,11 @@ _TOWER = re.compile(
 _OWN_COLOUR = re.compile(
     r"\bsort (?P<things>the .+?) into the (?P<places>\w+s) of their own colou?r\b", re.IGNORECASE
 )
+_COLOURS = "|".join(NAMES[1:])
+_ONE = re.compile(
+    rf"(?P<before>\b(?:{_COLOURS}) (?P<noun>\w+)\b[^.;]*?\b(?:the|a) (?:{_COLOURS})) one(?=$|[ ,.;])",
+    re.IGNORECASE,
+)
 _STEMS = {verb.split()[0] for verb in VERBS} | {"reach", "approach", "go"}
 _FORMS = {
     form: (stem, form[-1])
@@ -87,7 +93,7 @@ def rewrite(instruction: str) -> str:
     text = _LET_GO.sub(lambda match: f"release {match[1] or 'it'}", text)
     for _ in range(2):  # after one way there may be another
         text = _REACH.sub(_reach, LEAD.sub("", text))
-    text = _WHERE_IT_IS.sub(r"\1", text)
+    text = _WHERE_IT_IS.sub(r"\1", _ONE.sub(_same_kind, text))
     text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
     return _OWN_COLOUR.sub(_sort, text) or instruction
 
@@ -140,6 +146,13 @@ def _reach(match: re.Match[str]) -> str:
 
 _OPENS = ("open", "close", "shut", "lock", "unlock")
 """Verbs of a door with a handle: "it" may be either."""
+
+
+def _same_kind(match: re.Match[str]) -> str:
+    """Say "the green cube" for "the green one" behind "the red cube", where no other thing has a colour."""
+    things = re.findall(rf"\b(?:{_COLOURS}) (\w+)", match["before"], re.IGNORECASE)
+    is_sure = things == [match["noun"]] and is_noun(f"the {match['noun']}")
+    return f"{match['before']} {match['noun']}" if is_sure else match[0]
 
 
 def _sort(match: re.Match[str]) -> str:

@@ -56,6 +56,12 @@ def test_a_press_begins_shortly_before_the_hand_turns_back():
     assert plan.steps[0].doubts == ()
 
 
+def test_an_arm_that_stands_to_close_its_hand_presses_with_it_then():
+    arm = Arm().go(C + UP, 1, 1).close()
+    plan = press(arm.go(C + UP, 0.5, 0.4), A, 0.4).home(0.4).plan("press the button")
+    assert said(plan) == [("reach for the button", "done"), ("press the button", "done")]
+
+
 def test_a_hand_that_stays_where_it_arrives_may_have_pressed_nothing():
     plan = press(Arm(), A).go(A, 1, 1).plan("press the button")
     assert said(plan) == [("press the button", "done")]

@@ -64,6 +64,18 @@ def closed(robot: Robot):
     return robot.layout.closed, finding.confidence
 
 
+def test_a_hand_that_creeps_to_its_open_end_holds_nothing_there():
+    """Recordings of a lift, which end with the thing in the hand."""
+    lifts = []
+    for made in dataset(4, "low", command="binary", width=(0, 0)):
+        end = np.flatnonzero(made.action[:, -1] < 0)[-1]
+        hand = made.state[:end, -1]
+        lag = np.where(hand > 99, 15 * np.exp(-np.arange(end) / made.fps / 2), 0)
+        state = np.column_stack([made.state[:end, :-1], hand - lag]).astype(np.float32)
+        lifts.append(replace(made, state=state, action=made.action[:end]))
+    assert infer_robot(lifts).layout.closed in (None, "low")
+
+
 def test_dimensions_that_go_along_with_an_unnamed_gripper_are_its_fingers_and_no_arm():
     recordings = dataset(6, "low", command=None)
     hands = [r.state[:, -1:] * np.array([0.5, -1, 0.8, 1], np.float32) for r in recordings]

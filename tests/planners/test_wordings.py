@@ -19,6 +19,9 @@ def labels(text):
 
 
 UNREAD = """
+put the red cup on the blue plate next to the green one
+move the red cube next to the green one = move the red cube next to the green cube
+pick up the red block and put it on the blue one = stack the red block on the blue block
 pon la taza en la caja
 place la taza en la mesa
 move o copo to the box
