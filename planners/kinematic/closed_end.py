@@ -241,16 +241,12 @@ class _Frames:
     span: float
     units: Literal["same", "two commands", "other"]
     episodes: int
-    is_last: NDArray[np.bool_]
-    """True at the last frame of each command in which the hand stands, as far as it comes."""
 
-    def stops(self, *, last: bool = False) -> tuple[Curve, Curve]:
+    def stops(self) -> tuple[Curve, Curve]:
         """The hand's values under either of two commands: the one that moves it low, and the other."""
         is_less = self.commands < (self.commands.min() + self.commands.max()) / 2
-        chosen = self.is_last if last else np.ones_like(is_less)
-        less, more = self.hands[is_less & chosen], self.hands[~is_less & chosen]
-        is_low = self.hands[is_less].mean() < self.hands[~is_less].mean()
-        return (less, more) if is_low else (more, less)
+        less, more = self.hands[is_less], self.hands[~is_less]
+        return (less, more) if less.mean() < more.mean() else (more, less)
 
 
 def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
@@ -280,13 +276,7 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
         units = "same"
     elif is_switch:
         units = "two commands"
-    is_last = np.zeros(len(hands), bool)
-    flips = np.concatenate([np.append(np.abs(np.diff(c)) > size / 2, True) for _, c in pairs])
-    reach = round(pairs[0][0].fps / 2)
-    for start, end in itertools.pairwise([0, *(np.flatnonzero(flips) + 1).tolist()]):
-        near = np.flatnonzero(steady[max(start, end - reach) : end])
-        is_last[max(start, end - reach) + near[-1:]] = True
-    return _Frames(hands[steady], commands[steady], span, units, len(pairs), is_last[steady])
+    return _Frames(hands[steady], commands[steady], span, units, len(pairs))
 
 
 def _steady(values: Curve, span: float, frames: float) -> NDArray[np.bool_]:
@@ -309,10 +299,7 @@ def _of_commands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
         yield from _of_squeeze(frames, np.concatenate([trace.hand for trace in traces]))
     elif frames is not None and frames.units == "two commands":
         # A hand with two commands opens to one place, and closes to the width of what it holds.
-        stops = frames.stops(last=True)
-        if min(map(len, stops)) < 2:
-            return
-        low, high = (float(np.subtract(*np.quantile(v, (0.95, 0.05)))) / frames.span for v in stops)
+        low, high = (float(np.subtract(*np.quantile(v, (0.95, 0.05)))) / frames.span for v in frames.stops())
         for end, spread, opposite in _both_ways(low, high):
             if spread > _SQUEEZE and spread > _CLEAR * opposite:
                 beside = f"the other by {opposite:.0%}"

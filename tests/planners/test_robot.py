@@ -70,7 +70,7 @@ def test_a_hand_that_creeps_to_its_open_end_holds_nothing_there():
     for made in dataset(4, "low", command="binary", width=(0, 0)):
         end = np.flatnonzero(made.action[:, -1] < 0)[-1]
         hand = made.state[:end, -1]
-        lag = np.where(hand > 99, 15 * np.exp(-np.arange(end) / made.fps / 2), 0)
+        lag = np.where(hand > 99, 10 * np.exp(-np.arange(end) / made.fps), 0)
         state = np.column_stack([made.state[:end, :-1], hand - lag]).astype(np.float32)
         lifts.append(replace(made, state=state, action=made.action[:end]))
     assert infer_robot(lifts).layout.closed in (None, "low")
