@@ -252,31 +252,32 @@ def _moving_hands(
     if best[source] < _TWO_LEVELS <= best["action"]:
         source = "action"
     scores, names = found[source], names_of(recordings[0], source)
-    if not scores:
+    moving = [i for i in scores if any(moves(unwrap(values_of(r, source)[:, i])) for r in recordings)]
+    if not moving or best[source] < _MAYBE:
         return []
-    lasts, is_type = _last_of_arms(list(scores), names, robot_type)
-    moving = [i for i, score in scores.items() if score]
-    lasts = [i for i in lasts if scores[i]] or moving[-1:]
-    if not lasts:
-        return []
+    ends, is_type = _last_of_arms(list(scores), names, robot_type)
+    lasts = [i for i in ends if i in moving] or moving[-1:]
     clear = [i for i, score in scores.items() if score >= max(_TWO_LEVELS, best[source] - 0.1)]
     likely = max(scores[i] for i in lasts)
-    if likely < _MAYBE or (clear and len(lasts) == 1 and likely < scores[clear[-1]] - _UNLIKE):
-        lasts = []
-    lasts = [i for i in lasts if scores[i] >= likely - 2 * _UNLIKE]
-    layouts = [hint.model_copy(update={"gripper": (i,), "source": source}) for i in lasts or clear[-1:]]
+    own = [i for i in lasts if scores[i] >= max(_MAYBE, likely - 2 * _UNLIKE)]
+    if clear and len(lasts) == 1 and likely < scores[clear[-1]] - _UNLIKE:
+        own = []
     reason = f"goes between two levels in {sample}"
-    if lasts and (is_type or (clear and clear[-1] in lasts)):
-        return [(layout, "likely", f"the last of an arm, and {reason}") for layout in layouts]
-    if not lasts and clear and _is_brief(recordings, source, clear[-1]):
+    if own and (is_type or (clear and clear[-1] in own)):
+        chosen, reason = own, f"the last of an arm, and {reason}"
+    else:
+        chosen = [] if own else clear[-1:]
+    if chosen and ((is_type and own) or all(_is_brief(recordings, source, i) for i in chosen)):
+        layouts = [hint.model_copy(update={"gripper": (i,), "source": source}) for i in chosen]
         return [(layout, "likely", reason) for layout in layouts]
-    if not lasts and not clear:
-        return []
-    reason = "no number is named so, and joints too go between two levels"
-    options = [lasts, clear[-1:]] if lasts else [[i] for i in clear[-5:]]
     where = "" if source == "state" else ",source=action"
-    answers = [f"gripper={'/'.join(map(str, option))}{where}" for option in options if option]
-    return _finding("gripper", None, "unknown", reason, (*answers, "gripper=none"))
+    options = [own, lasts[-1:], *([i] for i in (*clear[:-4:-1], *ends[::-1]))]
+    asked = [f"gripper={'/'.join(map(str, option))}{where}" for option in options if option]
+    told = [i for i, score in found["action"].items() if score >= _TWO_LEVELS]
+    if source == "state" and told:
+        asked.insert(2, f"gripper={told[-1]},source=action")
+    reason = "no number is named so, and joints too go between two levels"
+    return _finding("gripper", None, "unknown", reason, (*[*dict.fromkeys(asked)][:5], "gripper=none"))
 
 
 def _scores(recordings: Sequence[Recording], hint: Layout, source: str) -> dict[int, float]:

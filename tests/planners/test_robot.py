@@ -533,6 +533,16 @@ def test_a_joint_that_is_like_a_gripper_is_asked_for_with_the_number_that_should
     assert {hand.gripper for hand in robot.hands} == {(5,), (11,)}
 
 
+def test_a_joint_that_moves_beside_a_still_number_is_asked_for_and_not_taken():
+    """The gripper, the last number without a name, never moves: which end is closed has no answer."""
+    there = np.clip(3 * np.sin(np.arange(90) / 15), -1, 1)
+    slow = np.column_stack([there, np.sin(np.arange(90) / 11), np.cos(np.arange(90) / 13), np.full(90, 0.4)])
+    robot = infer_robot([made(slow) for _ in range(4)])
+    (finding,) = robot.unknown
+    assert (finding.field, robot.layout.gripper) == ("gripper", ())
+    assert {"gripper=3", "gripper=none"} <= {*finding.answers}
+
+
 def test_a_person_says_that_there_is_no_gripper():
     robot = infer_robot([made(joints(w[:, :3])) for w in ways()], Layout.parse("gripper=none"))
     assert not robot.layout.gripper
