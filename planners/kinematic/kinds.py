@@ -19,6 +19,7 @@ _REST, _RESTS = 0.15, 0.02
 """An arm whose speeds are below this share of their mean stands. It does so on its way in this share of the
 frames; places that are centred on 0 seem to do so in half of it at most."""
 _QUICK_S = 0.35  # seconds that speeds take to change by as much as they deviate; places take 0.25 to 3.7
+_FEW = 50  # frames of episodes in which something moves, below which nothing is told
 _FOLLOWS = 0.8  # correlation with another dimension's changes from which on one holds its speed
 _SPEEDS = 3  # dimensions that do so, at least: in a short recording one may do so by chance
 
@@ -70,8 +71,8 @@ def _rates(columns: Columns, fps: float) -> list[int]:
 
     Rates are centred on 0, and are all near it where the arm stands on its way, or change quickly.
     """
-    columns = [column.astype(np.float64) for column in columns if len(column) > 1]
-    if not columns or are_places(columns):
+    columns = [column.astype(np.float64) for column in columns if np.ptp(column, axis=0).any()]
+    if sum(map(len, columns)) < _FEW or are_places(columns):
         return []
     steps = np.mean([np.abs(np.diff(c, axis=0)).mean(axis=0) for c in columns], axis=0)
     deviation = _deviation(columns)

@@ -19,7 +19,7 @@ from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.planners.kinematic.description import HAND_MOTIONS
 
-INSTRUCTION = "Task: put the block in the bowl"
+INSTRUCTION = "See that the block gets into the bowl"
 DOUBT = "no rule reads the whole instruction"
 WHEN, CHECKED = "by rule, checked by nobody", "by rule, checked by person"
 WORDS = f"{WHEN}, in doubt"

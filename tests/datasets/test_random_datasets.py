@@ -79,6 +79,8 @@ def check(recipe: Recipe, planner: str, options: Options) -> None:
         backend = "pyav" if recipe.clock in ODD_CLOCKS else "torchcodec"
         old, before = items(root, backend), contents(root)
         source = open_dataset(root)
+        if recipe.state is None:
+            options = options.model_copy(update={"layout": "gripper=2,closed=low"})
         models = load(
             presets.load("hindsight", planner=planner),
             recordings=options.recorded(source),

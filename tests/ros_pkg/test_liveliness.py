@@ -250,7 +250,7 @@ def picky_camera(**settings: bool) -> tuple[Callable[[], str], Callable[[], None
             topic=IMAGE,
             width=64,
             height=48,
-            timeout_s=60,
+            timeout_s=180,  # while another participant of this process ends: Fast DDS issue 6513
             warmup_s=20,
             **(settings or {"require_verified": True}),
         )
