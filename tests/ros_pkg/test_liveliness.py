@@ -219,6 +219,13 @@ def home() -> Iterator[BackgroundNode]:
     node.close()
 
 
+@pytest.fixture(scope="module")
+def open_until_the_end() -> Iterator[ExitStack]:
+    """What is closed after the last test, so that no participant ends while another is looked for."""
+    with ExitStack() as stack:
+        yield stack
+
+
 @pytest.fixture
 def fake(home, monkeypatch) -> Iterator[FakeNode]:
     """It is in the consumers' process: if that is held up, so is everybody."""
@@ -313,22 +320,23 @@ def guard() -> tuple[Callable[[], str], Callable[[], None]]:
     return shown, close
 
 
-def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(no_events, fake):
+def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(
+    no_events, fake, open_until_the_end
+):
     """All at once: each waits as long as the others for a heartbeat that does not come."""
-    with ExitStack() as stack:
-        shown = {}
-        for consumer in (picky_camera, follower, bridge, guard):
-            shown[consumer.__name__], close = consumer()
-            stack.callback(close)
+    shown = {}
+    for consumer in (picky_camera, follower, bridge, guard):
+        shown[consumer.__name__], close = consumer()
+        open_until_the_end.callback(close)
 
-        def all_show(state: str) -> bool:
-            return {name: now() for name, now in shown.items()} == dict.fromkeys(shown, state)
+    def all_show(state: str) -> bool:
+        return {name: now() for name, now in shown.items()} == dict.fromkeys(shown, state)
 
-        until(lambda: all_show("goal"), 180)  # the node of the test before ends: Fast DDS issue 6513
-        fake.fall_silent()
-        until(lambda: all_show("gone"))
-        fake.go_on()
-        until(lambda: all_show("goal"))
+    until(lambda: all_show("goal"), 180)  # the node of the test before ends: Fast DDS issue 6513
+    fake.fall_silent()
+    until(lambda: all_show("gone"))
+    fake.go_on()
+    until(lambda: all_show("goal"))
 
 
 @pytest.mark.parametrize(
@@ -341,16 +349,18 @@ def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(
         ("refuse_degraded", {"image_status": StoryboardStep.IMAGE_UNVERIFIED}, "goal"),
     ],
 )
-def test_the_camera_shows_no_goal_that_its_settings_refuse(home, setting, fields, expected):
+def test_the_camera_shows_no_goal_that_its_settings_refuse(
+    home, open_until_the_end, setting, fields, expected
+):
     node = FakeNode(home, **fields)
     shown, close = picky_camera(**{setting: True})
+    open_until_the_end.callback(close)
     try:
         until(lambda: shown() == expected)
         for _ in range(5):
             time.sleep(0.05)
             assert shown() == expected
     finally:
-        close()
         node.close()
 
 

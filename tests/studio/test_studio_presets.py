@@ -100,6 +100,11 @@ def test_one_set_of_this_process_is_held_beside_the_starts_and_servers_cost_noth
 
 def test_presets_that_cannot_be_used_here_say_why_and_the_starts_is_not_loaded_twice(monkeypatch):
     monkeypatch.setattr("goalreel.studio.models.gpu_gb", lambda: None)
+    nobody, load = (
+        dict.fromkeys(ROLES, "server:http://127.0.0.1:9"),
+        presets.load,
+    )  # 8000 may be another test's
+    monkeypatch.setattr(presets, "load", lambda name: load(name, **(nobody if name == "server" else {})))
     started = presets.load("nano")
     models = build_models(started.planner, started.critic, started.editor, loading=True)
     offered = {preset.name: preset for preset in studio_presets(started, models)}
@@ -109,6 +114,6 @@ def test_presets_that_cannot_be_used_here_say_why_and_the_starts_is_not_loaded_t
     assert "leaves open which models to ask" in offered["api"].problem()
     assert "only reads recordings" in offered["hindsight"].problem()
     assert "are not on this machine" in offered["klein"].problem()
-    assert "127.0.0.1:8000" in offered["server"].problem()
+    assert "127.0.0.1:9" in offered["server"].problem()
     beside = {p.name: p for p in studio_presets(presets.load("server"), scripted())}
     assert beside["nano"].problem() is None, "small models run on a CPU"
