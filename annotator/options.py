@@ -30,7 +30,7 @@ DATASET, RUN, PROCESSES = "The new dataset", "The run", "Several processes"
 def _steps(value: object) -> object:
     from goalreel.annotator.readings import read_steps
 
-    return None if value is None else read_steps(value)
+    return read_steps(value)
 
 
 type Retry = Literal["failed", "unverified"]

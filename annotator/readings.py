@@ -52,9 +52,8 @@ class Reading(BaseModel):
         )
 
     def __str__(self) -> str:
-        count = f"{len(self.episodes)} episode{'s' * (len(self.episodes) != 1)}"
         how = "; ".join(self.clauses) if self.is_read else "not read: give its steps with --steps"
-        return f'"{self.instruction}" ({count}): {how}'
+        return f'"{self.instruction}" ({_episodes(self)}): {how}'
 
 
 def is_identifier(instruction: str) -> bool:
@@ -127,11 +126,16 @@ def write_steps(path: Path, readings: Iterable[Reading], dataset: str) -> None:
         if _clauses(", then ".join(steps)) != clauses:
             steps = []
         entry = yaml.safe_dump({reading.instruction: steps}, allow_unicode=True, width=10_000)
-        entry = f"# {len(reading.episodes)} episodes\n{entry}"
-        if len((text + entry).encode()) > MAX_BYTES:
+        entry = f"# {_episodes(reading)}\n{entry}"
+        if len((text + entry).encode()) > MAX_BYTES - 100:
+            text += "# There is no room for the rest: add an instruction as the ones above.\n"
             break
         text += entry
     write_bytes(path, text.encode())
+
+
+def _episodes(reading: Reading) -> str:
+    return f"{len(reading.episodes)} episode{'s' * (len(reading.episodes) != 1)}"
 
 
 def _spelled(clause: Clause) -> list[str]:

@@ -191,6 +191,11 @@ def sweep(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def cache_folder(name: str) -> Path:
+    """The user's cache folder of one kind of files; it need not be there."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "goalreel" / name
+
+
 def digest(*parts: str | bytes) -> str:
     """SHA-256 of the parts in order, each with its length, as hex."""
     return digest_all(parts)

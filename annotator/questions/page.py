@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from goalreel.annotator.questions.question import Question, Reading
+from goalreel.annotator.questions.question import Choice, Question
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
 from goalreel.http.access import listen
@@ -19,20 +19,20 @@ from goalreel.http.server import BoundedServer
 STATIC = Path(str(files(__package__))) / "static"
 
 
-def ask_in_browser(question: Question, show: Callable[[str], object]) -> Reading | None:
+def ask_in_browser(question: Question, show: Callable[[str], object]) -> Choice | None:
     """Serve the page, whose address `show` gets, until somebody chooses an answer; None after Ctrl-C."""
     access = Access(token=secrets.token_urlsafe(16), page="question")
-    chosen: list[Reading] = []
+    chosen: list[Choice] = []
 
     async def read(_: Request) -> Response:
-        answers = [{"letter": r.letter, "words": f"{r.words}: {r.option}"} for r in question.readings]
+        answers = [{"letter": c.letter, "words": f"{c.words}: {c.option}"} for c in question.choices]
         return JSONResponse({"look": question.look, "text": question.finding.reason, "answers": answers})
 
     async def picture(_: Request) -> Response:
         return FileResponse(question.picture or STATIC)
 
     async def choose(request: Request) -> Response:
-        chosen.extend(r for r in question.readings if r.letter == request.path_params["letter"])
+        chosen.extend(c for c in question.choices if c.letter == request.path_params["letter"])
         server.should_exit = bool(chosen)
         return Response(status_code=204 if chosen else 404)
 

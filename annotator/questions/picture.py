@@ -1,11 +1,9 @@
 """The picture of a question: frames and numbers of one episode, a row for each answer."""
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from pathlib import Path
 
 import numpy as np
 import PIL.Image
@@ -19,7 +17,7 @@ from goalreel.datasets.episode import Episode
 from goalreel.datasets.info_file import find_numbers
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.files import digest, write_bytes
+from goalreel.files import cache_folder, digest, write_bytes
 from goalreel.image import Image
 from goalreel.planners.kinematic.layout import Finding, Layout, as_places, names_of, values_of, written
 from goalreel.planners.kinematic.robot import Robot
@@ -36,10 +34,9 @@ _SETTLED = 0.15  # share of a curve's range by which it may differ from the leve
 
 def with_picture(question: Question, source: Source, robot: Robot, camera: str) -> Question:
     """Draw a question's picture into the user's cache folder; none where no episode shows the answers."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = source.root.resolve()
     name = f"{root.name}-{digest(str(root), repr(question))[:8]}.png"
-    path = cache / "goalreel" / "questions" / name
+    path = cache_folder("questions") / name
     with suppress(DatasetError, OSError):
         if drawn := _draw(question, source, robot, camera):
             write_bytes(path, drawn.png(), durable=False)
@@ -100,7 +97,7 @@ def _draw(question: Question, source: Source, robot: Robot, camera: str) -> Imag
             title = Line(f"{about} over time", 19, MUTED, 1)
             parts.append(lay_out([title], [Cell(plot, ())], _WIDTH, _WIDTH))
     colours = {row.label: row.colour for row in rows}
-    lines = [Line(f"If {r.words}: {r.option}", 27, colours.get(r.letter, INK), 2) for r in question.readings]
+    lines = [Line(f"If {c.words}: {c.option}", 27, colours.get(c.letter, INK), 2) for c in question.choices]
     parts.append(lay_out(lines, [], _WIDTH, _CELL))
     return Image(np.concatenate([part.pixels for part in parts]))
 
@@ -133,7 +130,6 @@ def _curve(
     if said.state:
         numbers = find_numbers(source.features, said.state)
         episode = Episode.read(source.root, source.info, source.rows.of(episode.index), source.tasks, numbers)
-    if said.state:
         values = values_of(episode, "body")
         return "", answer.partition("=")[2], values[:, np.ptp(values, axis=0).argmax()].astype(np.float64)
     hand = next((hand for hand in robot.hands if label in (hand.side, written(hand.gripper))), robot.layout)

@@ -11,7 +11,7 @@ _LETTERS = "ABCDEF"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Choice:
     """One answer to a question."""
 
     letter: str
@@ -32,7 +32,7 @@ class Question:
     """Such as `which end of the gripper is closed`."""
     look: str
     """The same as asked of someone who looks at the picture."""
-    readings: tuple[Reading, ...]
+    choices: tuple[Choice, ...]
     rows: Mapping[str, str]
     """The rows of the picture by their labels, each as the answer that it alone would be."""
     picture: Path | None = None
@@ -41,9 +41,10 @@ class Question:
         """One line with the options that answer it."""
         line = f"{self.about} is not known ({self.finding.reason})"
         if self.picture:
-            choices = ", or ".join(f"{r.option} if {r.words}" for r in self.readings)
-            return f"{line}: look at {self.picture}, and say {choices}"
-        return f"{line}: say {' or '.join(r.option for r in self.readings)}" if self.readings else line
+            options = ", or ".join(f"{choice.option} if {choice.words}" for choice in self.choices)
+            return f"{line}: look at {self.picture}, and say {options}"
+        options = " or ".join(choice.option for choice in self.choices)
+        return f"{line}: say {options}" if options else line
 
 
 def find_question(robot: Robot, layout: str | None = None) -> Question | None:
@@ -51,20 +52,21 @@ def find_question(robot: Robot, layout: str | None = None) -> Question | None:
 
     The options of the answers repeat `layout`, which a person has said before.
     """
-    for finding in robot.unknown:
-        about, look, words = _words(finding)
-        option = "--camera " if finding.field == "camera" else f"--layout {layout},".replace(" None,", " ")
-        shown = list(dict.fromkeys(hand for answer in finding.answers for hand in _hands(answer)))
-        labels = _LETTERS if shown == list(finding.answers) else "123456789"
-        rows: dict[str, str] = dict(zip(labels, shown, strict=False))
-        readings: list[Reading] = []
-        for letter, answer in zip(_LETTERS, finding.answers, strict=False):
-            own = [label for label, row in rows.items() if row in _hands(answer)]
-            where = f"row{'s' if own[1:] else ''} {' and '.join(own)}" if own else "no row"
-            where += " alone" if labels != _LETTERS and len(own) == 1 else ""
-            readings.append(Reading(letter, answer, words.format(where), option + answer))
-        return Question(finding, about, look, tuple(readings), rows)
-    return None
+    if not robot.unknown:
+        return None
+    finding = robot.unknown[0]
+    about, look, words = _words(finding)
+    said = "--camera " if finding.field == "camera" else f"--layout {layout}," if layout else "--layout "
+    shown = list(dict.fromkeys(hand for answer in finding.answers for hand in _hands(answer)))
+    labels = _LETTERS if shown == list(finding.answers) else "123456789"
+    rows: dict[str, str] = dict(zip(labels, shown, strict=False))
+    choices: list[Choice] = []
+    for letter, answer in zip(_LETTERS, finding.answers, strict=False):
+        own = [label for label, row in rows.items() if row in _hands(answer)]
+        where = f"row{'s' if own[1:] else ''} {' and '.join(own)}" if own else "no row"
+        where += " alone" if labels != _LETTERS and len(own) == 1 else ""
+        choices.append(Choice(letter, answer, words.format(where), said + answer))
+    return Question(finding, about, look, tuple(choices), rows)
 
 
 def _hands(answer: str) -> list[str]:

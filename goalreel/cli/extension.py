@@ -69,13 +69,11 @@ def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
             return super().get_command(ctx, cmd_name)
 
         def format_help(self, ctx: "Context", formatter: Any) -> None:
-            loaded, self.commands = (
-                self.commands,
-                {
-                    name: TyperCommand(name, help=place.help, rich_help_panel=panel)
-                    for name, (place, panel) in places.items()
-                },
-            )
+            loaded = self.commands
+            self.commands = {
+                name: TyperCommand(name, help=place.help, rich_help_panel=panel)
+                for name, (place, panel) in places.items()
+            }
             super().format_help(ctx, formatter)
             self.commands = loaded
 

@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
-    from goalreel.annotator.questions.question import Question, Reading
+    from goalreel.annotator.questions.question import Choice, Question
     from goalreel.datasets.source import Source
 
 
@@ -25,36 +25,36 @@ def with_answers(options: "Options", source: "Source") -> "Options":
     while sys.stdin.isatty() and sys.stderr.isatty():
         robot = read_robot(source, options.state_layout, options.camera)
         question = find_question(robot, options.layout)
-        if question is None or not question.readings or question.finding.field in asked:
+        if question is None or not question.choices or question.finding.field in asked:
             break
         asked.add(question.finding.field)
-        reading = _ask(with_picture(question, source, robot, goal_camera(robot, source)))
-        typer.echo(f"Next time say {reading.option}", err=True)
-        name, _, value = reading.option.removeprefix("--").partition(" ")
+        choice = _ask(with_picture(question, source, robot, goal_camera(robot, source)))
+        typer.echo(f"Next time say {choice.option}", err=True)
+        name, _, value = choice.option.removeprefix("--").partition(" ")
         options = options.but(**{name: value})
     return options
 
 
-def _ask(question: "Question") -> "Reading":
+def _ask(question: "Question") -> "Choice":
     if not question.picture:
         typer.echo(f"{question}.", err=True)
     else:
         typer.echo(f"The data do not tell {question.about}: {question.finding.reason}.", err=True)
         typer.echo(f"Look at {question.picture}", err=True)
         typer.secho(question.look, err=True, bold=True)
-    for reading in question.readings:
-        words = f"{reading.words}  ({reading.option})" if question.picture else reading.option
-        typer.echo(f"  {reading.letter}  {words}", err=True)
-    letters = {reading.letter: reading for reading in question.readings}
+    for choice in question.choices:
+        words = f"{choice.words}  ({choice.option})" if question.picture else choice.option
+        typer.echo(f"  {choice.letter}  {words}", err=True)
+    letters = {choice.letter: choice for choice in question.choices}
     browser = "; W shows the picture in the browser" if question.picture else ""
     while True:
         word = typer.prompt(f"{' or '.join(letters)}{browser}", err=True).strip().upper()
-        reading = _ask_in_browser(question) if word == "W" and question.picture else letters.get(word)
-        if reading is not None:
-            return reading
+        choice = _ask_in_browser(question) if word == "W" and question.picture else letters.get(word)
+        if choice is not None:
+            return choice
 
 
-def _ask_in_browser(question: "Question") -> "Reading | None":
+def _ask_in_browser(question: "Question") -> "Choice | None":
     import webbrowser
 
     from goalreel.extras import absent

@@ -25,6 +25,8 @@ _MIN_CHANGED = 0.002  # share of the picture that must differ; a quarter is enou
 _LEVEL = 20.0  # grey levels (of 255) by which a smoothed pixel must differ: above video noise
 _MIN_SHARPNESS = 0.2  # variance of the Laplacian, as a share of the source's
 _MOVED = 0.6  # share of the picture that differs from which on the camera has moved, and sees other edges
+_SMEARED = 0.6
+"""Share of its sharpness that a blurred picture keeps if it is blurred again: 0.7; a sharp one keeps 0.42."""
 _MIN_BRIGHTNESS = 10.0  # mean grey level below which a picture is black
 _MAX_SATURATED = 0.6  # share of pixels at 250 or above from which a picture is washed out
 _MIN_CONTRAST = 3.0  # standard deviation of grey below which a picture is flat
@@ -53,7 +55,7 @@ class DifferenceCritic:
         success = False
         if not self._is_change(mask):
             reasoning = f"Nothing visible changed: {changed:.2%}, at least {_MIN_CHANGED:.2%} asked."
-        elif sharp < _MIN_SHARPNESS and changed < _MOVED:
+        elif sharp < _MIN_SHARPNESS and (changed < _MOVED or _is_smeared(image)):
             reasoning = f"Blurred: {sharp:.2f} of the source's sharpness, {_MIN_SHARPNESS:.2f} asked."
         else:
             success = True
@@ -142,6 +144,12 @@ def _fit(picture: Pixels, size: tuple[int, int]) -> Pixels:
     if picture.shape[1::-1] == size:
         return picture
     return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _is_smeared(image: Pixels) -> bool:
+    """Tell by the picture alone whether it is blurred: then it loses little where it is blurred once more."""
+    again = np.asarray(cv2.GaussianBlur(image, (0, 0), 1.0), np.uint8)
+    return edges(again) > _SMEARED * edges(image)
 
 
 def _relative_sharpness(source: Pixels, image: Pixels) -> float:

@@ -117,10 +117,10 @@ def test_a_combination_is_written_annotated_and_scored(tmp_path):
 def test_two_hundred_combinations():
     """The simulated episodes are kept in the user's cache; to make them takes an hour."""
     pytest.importorskip("robosuite", reason="needs robosuite: see lab/README.md")
-    from goalreel_lab.metaworld.run import cache_folder
+    from goalreel.files import cache_folder
     from goalreel_lab.zoo.run import measure
 
-    report = measure(200, 0, cache_folder().with_name("zoo"))
+    report = measure(200, 0, cache_folder("zoo"))
     assert report.wrong == report.unanswerable == 0
     assert report.false_claims.value is not None
     assert report.false_claims.value <= 0.02

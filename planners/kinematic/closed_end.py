@@ -42,9 +42,7 @@ Sources: lerobot 0.6 (`koch_leader`: gripper_open_pos; `openarm_mini`), gym-aloh
 # Shares of the hand's range:
 _SQUEEZE = 0.03  # a command lies as far beyond a state that follows no further
 _SAME_UNITS = 0.15  # a command may miss the state by it at the open end
-_SWITCH = (
-    1.5  # a command of two values goes further than it in the units of the state at most: -1 to 1 does not
-)
+_SWITCH = 1.5  # a command of two values that goes further is in other units: -1 to 1 for a hand from 0 to 1
 _NEAR = 0.1  # it rests closed within it, or a hold lies within it of the middle of all values
 _MOVED = 0.3  # a hand moves in an episode that covers it
 # Others:

@@ -162,6 +162,15 @@ def test_a_picture_is_judged_at_its_sources_size():
     assert judged(cv2.resize(scene(10), (320, 240)), scene(10)).reasoning.startswith("Nothing")
 
 
+def test_a_camera_that_has_moved_to_where_fewer_edges_are_is_not_blurred():
+    source = np.clip(128 + RNG.normal(0, 60, GROUND.shape), 0, 255).astype(np.uint8)
+    elsewhere = cv2.resize(
+        RNG.integers(0, 255, (12, 16, 3), np.uint8), (160, 120), interpolation=cv2.INTER_NEAREST
+    )
+    assert judged(source, elsewhere).success
+    assert judged(source, cv2.GaussianBlur(elsewhere, (0, 0), 3)).reasoning.startswith("Blurred")
+
+
 def test_real_episodes_their_ends_are_accepted_their_beginnings_are_not(real_dataset):
     from goalreel.datasets.source import Source
 

@@ -149,6 +149,12 @@ def test_a_command_of_minus_one_and_one_does_not_turn_a_hand_round(end, late):
     assert closed(infer_robot(slow))[0] in (end, None)
 
 
+def test_a_command_of_minus_one_and_one_squeezes_nothing_of_a_hand_from_0_to_1():
+    """In the units of the state it would lie beyond the open end."""
+    recordings = dataset(5, "high", command="binary", scale=(0, 1), width=(0, 0))
+    assert infer_robot(recordings).layout.closed == "high"
+
+
 def test_what_contradicts_lowers_the_confidence():
     sure = infer_robot(dataset(6, "low", names=SO101), robot_type="so101_follower")
     assert closed(sure) == ("low", "certain")

@@ -60,13 +60,14 @@ def metaworld(
         from goalreel.annotator.statistics import flatten
         from goalreel.cli.console import print_json, progress_bars
         from goalreel.cli.options import choose_names
-        from goalreel_lab.metaworld.run import cache_folder, measure
+        from goalreel.files import cache_folder
+        from goalreel_lab.metaworld.run import measure
         from goalreel_lab.metaworld.tasks import split_tasks
 
         names = split_tasks(split)
         chosen = choose_names(tasks, names, "task") if tasks else names
         with progress_bars() as progress:
-            report = measure(chosen, split, data or cache_folder(), seeds, size, progress)
+            report = measure(chosen, split, data or cache_folder("metaworld"), seeds, size, progress)
         if json_output:
             values = {
                 key: value for key, value in flatten(report).items() if key not in ("untrue", "unnamed")

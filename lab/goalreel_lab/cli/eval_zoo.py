@@ -34,11 +34,11 @@ def zoo(
     with one_line_errors("interrupted; what was simulated is kept"):
         from goalreel.annotator.statistics import flatten
         from goalreel.cli.console import measured_table, print_json, progress_bars
-        from goalreel_lab.metaworld.run import cache_folder
+        from goalreel.files import cache_folder
         from goalreel_lab.zoo.run import measure
 
         with progress_bars() as progress:
-            report = measure(count, seed, data or cache_folder().with_name("zoo"), progress)
+            report = measure(count, seed, data or cache_folder("zoo"), progress)
         if json_output:
             kept = {k: v for k, v in flatten(report).items() if k not in ("untrue", "unnamed")}
             print_json(kept)

@@ -1,6 +1,5 @@
 """Record the tasks of a split where they are missing, annotate them as a user would, and score the result."""
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,11 +23,6 @@ from goalreel_lab.metaworld.score import (
 from goalreel_lab.metaworld.tasks import TaskSplit, tasks
 from goalreel_lab.metaworld.truth import read_truth
 from goalreel_lab.written_names import written_names
-
-
-def cache_folder() -> Path:
-    """Folder of recordings, unless told otherwise."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "goalreel" / "metaworld"
 
 
 def measure(
