@@ -1,0 +1,1 @@
+"""The Planner that carries labels over from a few labelled episodes."""
