@@ -1,0 +1,290 @@
+"""The steps of labelled episodes carried over to another episode of the task.
+
+Alignment projects each boundary of each example onto the episode. Then all examples look together for the
+place nearby that is most alike, in the features that move at the labelled boundaries. No knowledge of the
+robot, of its hand or of the language is needed.
+
+What is carried over is tested on the examples themselves: each is predicted from the others (`measure`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.warp import RATE, Numbers, Scale, resample, warp
+from goalreel.types import Recording
+
+type Shape = tuple[tuple[int, int], ...]
+"""The boundaries where each step starts and ends: 0 is the episode's start, 1 its first boundary."""
+
+TOLERANCE_S = 0.5
+"""A boundary is found again within this."""
+ENOUGH = 0.8
+"""Share of the boundaries to be found again before labels are carried over."""
+_NEARBY = 10
+"""Samples around its projection in which a boundary is looked for."""
+_AROUND = 6
+"""Samples on both sides of a boundary that are compared."""
+_PRICE = 0.002
+"""Of a sample away from the projection."""
+_APART = 4
+"""Samples by which projections may be away from the place that was found, before they disagree."""
+_AGAIN = 2
+"""Samples within which most examples find a boundary in each other, where it is sure."""
+_MOST = 0.8
+_CONTRAST = 0.05
+"""A place that is elsewhere as alike, but for this share, is not found for sure."""
+_UNLIKE = (0.14, 0.1)
+"""Costs of an episode of another task, of all features alike and weighed; if more than among the examples."""
+_REACHED = 0.9
+"""An episode that reaches less of every example is cut off."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The share of their own boundaries that the examples of a task predict, each from the others."""
+
+    instruction: str
+    examples: int
+    found: int
+    boundaries: int
+    """0 where there is one example: nothing is measured."""
+    median_error_s: float | None = None
+
+    @property
+    def enough(self) -> bool:
+        """False where too few boundaries are found again, so that more labels are needed."""
+        return self.found >= ENOUGH * self.boundaries
+
+    def __str__(self) -> str:
+        if not self.boundaries:
+            return f'"{self.instruction}": 1 labelled episode, so nothing is measured yet: label another one'
+        within = "" if self.median_error_s is None else f", half of them within {self.median_error_s:.1f} s"
+        return (
+            f'"{self.instruction}": among your {self.examples} labelled episodes {self.found} of '
+            f"{self.boundaries} boundaries were found again{within}"
+        )
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The boundaries of an episode."""
+
+    example: int
+    """The example that is nearest, whose steps they are."""
+    frames: tuple[int, ...]
+    """One for each boundary of that example."""
+    doubts: tuple[str | None, ...]
+    """Reason to doubt each boundary; None: it is sure."""
+    refusal: str | None = None
+    """Reason why the episode is none of this task, or not whole."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The boundaries of an episode, in samples, and what speaks for them."""
+
+    example: int
+    samples: list[int]
+    prices: list[Numbers]
+    """How unlike the examples each sample is, for each boundary; infinite far from its projections."""
+    projections: list[list[float]]
+    """By each example that has the same steps."""
+    costs: tuple[float, float]
+    """Of all features alike, and weighed."""
+    reached: float
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    """An example that was found by the others."""
+
+    shape: Shape
+    errors: tuple[float, ...]
+    """Samples, one for each boundary; infinite for each that is too many."""
+    costs: tuple[float, float]
+
+
+class TaskExamples:
+    """The labelled episodes of a task, against which other episodes are aligned."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        """`examples`: at least one, with as many dimensions each."""
+        self.examples = tuple(examples)
+        motions = [_motion(example) for example in examples]
+        self._scale = Scale.of(motions)
+        self._rows = [self._scale.features(motion) for motion in motions]
+        self._marks = [_samples(e, len(rows)) for e, rows in zip(examples, self._rows, strict=True)]
+
+    def carry(self, recording: Recording) -> Carried:
+        """Find the examples' boundaries in a recording of the same robot."""
+        found = self._find(self._scale.features(_motion(recording)), range(len(self.examples)))
+        times = recording.timestamps[0] + np.array(found.samples) / RATE
+        frames = np.searchsorted(recording.timestamps, times - 0.5 / recording.fps)
+        return Carried(
+            found.example,
+            tuple(np.minimum(frames, len(recording.timestamps) - 1).tolist()),
+            tuple(self._doubt(found, at) for at in range(len(found.samples))),
+            self._refusal(found),
+        )
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        """Number of boundaries that are found again, of each example by the others."""
+        errors = [error for found in self._left_out for error in found.errors]
+        hits = [error for error in errors if error <= TOLERANCE_S * RATE]
+        return Measurement(
+            self.examples[0].instruction,
+            len(self.examples),
+            len(hits),
+            len(errors),
+            round(median(hits) / RATE, 2) if hits else None,
+        )
+
+    @cached_property
+    def _left_out(self) -> "list[_LeftOut]":
+        """Each example, found by the others."""
+        every = range(len(self.examples))
+        if len(every) == 1:
+            return []
+        left: list[_LeftOut] = []
+        for example in every:
+            found = self._find(self._rows[example], [other for other in every if other != example])
+            true = self._marks[example]
+            near = [min((abs(at - mark) for at in found.samples), default=np.inf) for mark in true]
+            surplus = [np.inf] * max(0, len(found.samples) - len(true))
+            left.append(_LeftOut(self._shape(example), (*near, *surplus), found.costs))
+        return left
+
+    def _shape(self, example: int) -> Shape:
+        return shape(self.examples[example])
+
+    def _find(self, rows: Numbers, examples: Sequence[int]) -> "_Found":
+        """Find the boundaries of some examples in an episode's features."""
+        weight = self._relevance(examples)
+        plain = [warp(rows, self._rows[e]) for e in examples]
+        weighed = {e: self._rows[e] * weight for e in examples}
+        warps = {e: warp(rows * weight, weighed[e]) for e in examples}
+        nearest = min(examples, key=lambda e: warps[e].cost)
+        voters = [e for e in examples if self._shape(e) == self._shape(nearest)]
+        prices: list[Numbers] = []
+        projections: list[list[float]] = []
+        for at in range(len(self._marks[nearest])):
+            projected = [float(warps[e].places[self._marks[e][at]]) for e in voters]
+            patterns = [_around(weighed[e], np.array([self._marks[e][at]])) for e in voters]
+            prices.append(_prices(rows * weight, patterns, median(projected)))
+            projections.append(projected)
+        return _Found(
+            nearest,
+            _in_order(prices),
+            prices,
+            projections,
+            costs=(min(w.cost for w in plain), warps[nearest].cost),
+            reached=max(w.reached for w in plain),
+        )
+
+    def _relevance(self, examples: Sequence[int]) -> Numbers:
+        """A weight for each feature: how much more it moves at labelled boundaries than everywhere."""
+        moved = [np.abs(np.gradient(self._rows[e], axis=0)) for e in examples]
+        at = [
+            rows[max(0, mark - _AROUND + 1) : mark + _AROUND].mean(axis=0)
+            for rows, e in zip(moved, examples, strict=True)
+            for mark in self._marks[e]
+        ]
+        if not at:
+            return np.ones(moved[0].shape[1])
+        weight = (np.mean(at, axis=0) + 1e-9) / (
+            np.mean([rows.mean(axis=0) for rows in moved], axis=0) + 1e-9
+        )
+        return weight / np.sqrt((weight**2).mean())
+
+    def _doubt(self, found: "_Found", at: int) -> str | None:
+        if len(self.examples) == 1:
+            return "one labelled episode: nothing is measured yet"
+        tests = [left.errors[at] for left in self._left_out if left.shape == self._shape(found.example)]
+        if len(tests) < 2:
+            return "one labelled episode has such steps: nothing is measured yet"
+        if sum(error <= _AGAIN for error in tests) < _MOST * len(tests):
+            return "the labelled episodes do not find this boundary in each other"
+        place = found.samples[at]
+        if max(abs(p - place) for p in found.projections[at]) > _APART:
+            return "the labelled episodes disagree on where this is"
+        prices = found.prices[at]
+        elsewhere = np.abs(np.arange(len(prices)) - place) > TOLERANCE_S * RATE
+        if prices[elsewhere].min(initial=np.inf) < (1 + _CONTRAST) * prices[place] + 0.001:
+            return "another moment nearby is as much like this one"
+        return None
+
+    def _refusal(self, found: "_Found") -> str | None:
+        if found.reached < _REACHED:
+            return f"it ends where the labelled episodes are {found.reached:.0%} through"
+        if not self._left_out:
+            return None
+        among = [max(left.costs[i] for left in self._left_out) for i in range(2)]
+        if all(
+            cost > max(least, usual) for cost, least, usual in zip(found.costs, _UNLIKE, among, strict=True)
+        ):
+            return "it is unlike the labelled episodes"
+        return None
+
+
+def boundaries(example: Example) -> list[int]:
+    """List the frames where a step of an example starts or ends, without its first and last frame."""
+    frames = {frame for segment in example.segments for frame in (segment.start, segment.end)}
+    return sorted(frame for frame in frames if 0 < frame < len(example.timestamps))
+
+
+def shape(example: Example) -> Shape:
+    """Number the boundaries between which the steps of an example lie."""
+    edges = [0, *boundaries(example), len(example.timestamps)]
+    return tuple((edges.index(segment.start), edges.index(segment.end)) for segment in example.segments)
+
+
+def _motion(recording: Recording | Example) -> Numbers:
+    numbers = np.hstack([recording.state, recording.action]).astype(np.float64)
+    return resample(np.asarray(recording.timestamps, np.float64), numbers)
+
+
+def _samples(example: Example, count: int) -> list[int]:
+    """The boundaries of an example, in its `count` samples."""
+    times = example.timestamps[boundaries(example)] - example.timestamps[0]
+    return np.minimum(np.round(times * RATE), count - 1).astype(int).tolist()
+
+
+def _around(rows: Numbers, samples: NDArray[np.int64]) -> Numbers:
+    """The features around each of some samples: (samples, 2 * _AROUND + 1, features)."""
+    nearby = samples[:, None] + np.arange(-_AROUND, _AROUND + 1)
+    return rows[np.clip(nearby, 0, len(rows) - 1)]
+
+
+def _prices(rows: Numbers, patterns: Sequence[Numbers], middle: float) -> Numbers:
+    """How unlike the patterns each sample is; infinite away from the `middle` of their projections."""
+    first = max(0, int(middle) - _NEARBY)
+    places = np.arange(first, min(len(rows), int(middle) + _NEARBY + 1))
+    around = _around(rows, places)
+    unlike = [np.sqrt(((around - pattern) ** 2).sum(axis=2)).mean(axis=1) for pattern in patterns]
+    prices = np.full(len(rows), np.inf)
+    prices[places] = np.mean(unlike, axis=0) + _PRICE * np.abs(places - middle)
+    return prices
+
+
+def _in_order(prices: Sequence[Numbers]) -> list[int]:
+    """Choose a sample for each boundary, each after the one before it, at the least price in all."""
+    if not prices:
+        return []
+    totals, before = [prices[0]], list[NDArray[np.int64]]()
+    for price in prices[1:]:
+        least = np.minimum.accumulate(totals[-1])
+        before.append(np.maximum.accumulate(np.where(totals[-1] <= least, np.arange(len(least)), 0)))
+        totals.append(price + np.concatenate([[np.inf], least[:-1]]))
+    if not np.isfinite(totals[-1]).any():  # crowded at one end of the episode
+        return [int(np.argmin(price)) for price in prices]
+    chosen = [int(np.argmin(totals[-1]))]
+    for earlier in reversed(before):
+        chosen.append(int(earlier[chosen[-1] - 1]))
+    return chosen[::-1]

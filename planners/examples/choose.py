@@ -1,0 +1,35 @@
+"""Which episodes to label: those from which most others can be labelled."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from goalreel.planners.examples.warp import Scale, resample, warp
+from goalreel.types import Recording
+
+MOST = 40
+"""Episodes that are compared with each other, evenly spread over all."""
+
+
+def choose(recordings: Sequence[Recording], count: int = 3) -> list[int]:
+    """Choose `count` recordings of one task to label, by their places in the list, the best one first.
+
+    The first is nearest to all others; each next one brings the others nearest to one that is labelled.
+    """
+    places = np.unique(np.linspace(0, len(recordings) - 1, min(len(recordings), MOST)).round().astype(int))
+    motions = [
+        resample(np.asarray(r.timestamps, np.float64), np.hstack([r.state, r.action]).astype(np.float64))
+        for r in (recordings[place] for place in places)
+    ]
+    scale = Scale.of(motions)
+    rows = [scale.features(motion) for motion in motions]
+    far = np.zeros((len(rows), len(rows)))
+    for a, b in zip(*np.triu_indices(len(rows), 1), strict=True):
+        far[a, b] = far[b, a] = warp(rows[a], rows[b]).cost
+    near, chosen = np.full(len(rows), np.inf), list[int]()
+    for _ in range(min(count, len(rows))):
+        totals = np.minimum(near[:, None], far).sum(axis=0)
+        totals[chosen] = np.inf
+        chosen.append(int(np.argmin(totals)))
+        near = np.minimum(near, far[:, chosen[-1]])
+    return places[chosen].tolist()

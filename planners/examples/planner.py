@@ -1,0 +1,118 @@
+"""The Planner that carries the steps of labelled episodes over to the others of their tasks."""
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+
+from goalreel.concurrency import map_threaded
+from goalreel.errors import DatasetError
+from goalreel.planners.examples.carry import Carried, Measurement, TaskExamples, shape
+from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.slots import LEFT, find_slots, replaced, unsaid, words
+from goalreel.planners.watch.exemplars import numbers_of
+from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segment, Step, Task
+
+THREADS = 2
+GOAL_S = 0.3
+"""Seconds from a boundary on in which what the step before it claims is seen."""
+
+
+class ExamplesPlanner:
+    """Makes plans of recordings from labelled episodes of the same task.
+
+    Those of the same instruction are used or, where there is none, those whose instructions differ in a few
+    words. An episode that is an example itself keeps its labels. Another planner, if there is one, plans the
+    episodes without examples, and those that are unlike them.
+    """
+
+    def __init__(
+        self, recordings: Recordings, examples: Sequence[Example], rules: Planner | None = None
+    ) -> None:
+        """`examples`: of a robot whose state and action have the dimensions of `recordings`."""
+        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._rules = rules
+        self._own = {example.numbers: example for example in examples}
+        tasks: dict[str, list[Example]] = {}
+        for example in examples:
+            tasks.setdefault(" ".join(words(example.instruction)), []).append(example)
+        self._tasks = {key: TaskExamples(_that_came_off(labelled)) for key, labelled in tasks.items()}
+        self._lock = Lock()
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
+        """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
+        with self._lock:
+            _ = self.measurements()  # once, before threads ask for it
+        return map_threaded(self._plan, tasks, THREADS)
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """How well the examples of each instruction find each other's boundaries."""
+        return tuple(task.measurement for task in self._tasks.values())
+
+    def _plan(self, task: Task) -> Plan | Failure:
+        try:
+            recording = self._open(task.id)
+        except KeyError:
+            return _failure(f"no recording {task.id!r}")
+        except DatasetError as e:
+            return _failure(str(e))
+        if example := self._own.get(numbers_of(recording)):
+            return Plan(steps=example.steps, segments=example.segments)
+        examples, slots = self._examples(task.instruction)
+        if examples is None:
+            return self._by_rules(task, "no labelled episode has such an instruction")
+        carried = examples.carry(recording)
+        if carried.refusal:
+            return self._by_rules(task, carried.refusal, in_doubt=True)
+        return _carry_over(examples.examples[carried.example], carried, recording, slots)
+
+    def _examples(self, instruction: str) -> tuple[TaskExamples | None, Mapping[str, str]]:
+        if task := self._tasks.get(" ".join(words(instruction))):
+            return task, {}
+        alike = [
+            (task, slots)
+            for task in self._tasks.values()
+            if (slots := find_slots(task.examples[0].instruction, instruction)) is not None
+        ]
+        return max(alike, key=lambda pair: len(pair[0].examples), default=(None, {}))
+
+    def _by_rules(self, task: Task, reason: str, *, in_doubt: bool = False) -> Plan | Failure:
+        """Plan by the other planner; `in_doubt` says why the examples' planner did not."""
+        plan = self._rules.plan([task])[0] if self._rules else _failure(f"{task.id}: {reason}")
+        if isinstance(plan, Failure) or not in_doubt:
+            return plan
+        doubted = [
+            s.model_copy(update={"doubts": (*s.doubts, f"not carried over: {reason}")}) for s in plan.steps
+        ]
+        return plan.model_copy(update={"steps": tuple(doubted)})
+
+
+def _that_came_off(examples: Sequence[Example]) -> list[Example]:
+    """Leave out episodes with a failed step, unless all have one: a failure does not travel."""
+    return [e for e in examples if all(step.outcome == "done" for step in e.steps)] or list(examples)
+
+
+def _carry_over(
+    example: Example, carried: Carried, recording: Recording, slots: Mapping[str, str]
+) -> Plan | Failure:
+    length = len(recording.timestamps)
+    edges = [0, *carried.frames, length]
+    doubts = [None, *carried.doubts, None]
+    shown = max(1, round(GOAL_S * recording.fps))
+    words_doubts = (LEFT,) if unsaid([replaced(s, slots) for s in example.steps], slots) else ()
+    steps: list[Step] = []
+    segments: list[Segment] = []
+    for step, (first, last) in zip(example.steps, shape(example), strict=True):
+        start, end = edges[first], edges[last]
+        if start >= end:
+            continue
+        why = dict.fromkeys(filter(None, (doubts[first], doubts[last])))
+        update = {"doubts": (*words_doubts, *why), "details": None, "outcome": "done"}
+        steps.append(replaced(step, slots).model_copy(update=update))
+        goal = (end, min(end + shown, length)) if end < length else None
+        segments.append(Segment(start=start, end=end, goal=goal))
+    if not steps:
+        return _failure(f"{recording.id}: shorter than its steps")
+    return Plan(steps=tuple(steps), segments=tuple(segments))
+
+
+def _failure(message: str) -> Failure:
+    return Failure(stage="plan", message=message)

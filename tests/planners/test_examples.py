@@ -1,0 +1,230 @@
+"""Steps carried over from labelled episodes: of a made arm, and of real robots where they are at hand."""
+
+import itertools
+import json
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.places import SHARED
+
+from goalreel.datasets.source import Source
+from goalreel.planners.examples.carry import TaskExamples
+from goalreel.planners.examples.choose import choose
+from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.planner import ExamplesPlanner
+from goalreel.planners.examples.slots import find_slots, replaced, unsaid
+from goalreel.planners.watch.exemplars import numbers_of
+from goalreel.types import Failure, Plan, Segment, Step, Task
+
+PUT = "put the pear in the bowl"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A recording of an arm that reaches, closes its gripper, carries and opens it."""
+
+    id: str
+    instruction: str = PUT
+    fps: float = 20.0
+    times: tuple[float, float, float] = (2.0, 4.0, 6.0)
+    """Seconds of the grasp, the release and the end."""
+    reach: float = 1.0
+    share: float = 1.0
+    """Of the episode that was recorded."""
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def timestamps(self) -> NDArray[np.float32]:
+        return (np.arange(round(self.times[2] * self.fps * self.share)) / self.fps).astype(np.float32)
+
+    @property
+    def state(self) -> NDArray[np.float32]:
+        grasp, release, end = self.times
+        t = self.timestamps
+        x = np.interp(t, [0, 0.8 * grasp, grasp, release, end], [0, self.reach, self.reach, -1, 0])
+        z = np.interp(t, [0, grasp, (grasp + release) / 2, release, end], [1, 0, 1, 0.2, 1])
+        closed = np.interp(t, [grasp - 0.1, grasp + 0.1, release - 0.1, release + 0.1], [0, 1, 1, 0])
+        noise = np.random.default_rng(self.seed).normal(0, 0.01, (len(t), 3))
+        return (np.stack([x, z, closed], axis=1) + noise).astype(np.float32)
+
+    @property
+    def action(self) -> NDArray[np.float32]:
+        return np.roll(self.state, -1, axis=0)
+
+    def marks(self) -> list[int]:
+        return [round(second * self.fps) for second in self.times[:2]]
+
+
+def label(arm: Arm, *, outcome: Literal["done", "failed"] = "done") -> Example:
+    edges = [0, *arm.marks(), len(arm.timestamps)]
+    thing = arm.instruction.split()[2]
+    names = (f"grasp the {thing}", arm.instruction, "leave")
+    return Example(
+        id=arm.id,
+        numbers=numbers_of(arm),
+        instruction=arm.instruction,
+        fps=arm.fps,
+        timestamps=arm.timestamps.astype(np.float64),
+        state=arm.state.astype(np.float64),
+        action=arm.action.astype(np.float64),
+        steps=tuple(
+            Step(name=n, instruction=f"{n} is done", prompt=f"{n.capitalize()}.", outcome=outcome)
+            for n in names
+        ),
+        segments=tuple(Segment(start=a, end=b) for a, b in itertools.pairwise(edges)),
+        by="a person",
+    )
+
+
+ARMS = [
+    Arm(f"episode {i}", seed=i, times=times)
+    for i, times in enumerate([(2.0, 4.0, 6.0), (2.6, 4.2, 6.4), (1.7, 4.1, 5.6), (2.2, 5.0, 6.9)])
+]
+
+
+def plan_of(planner: ExamplesPlanner, arm: Arm) -> Plan | Failure:
+    (answer,) = planner.plan([Task(id=arm.id, instruction=arm.instruction)])
+    return answer
+
+
+def planner_of(*examples: Example, of: list[Arm]) -> ExamplesPlanner:
+    return ExamplesPlanner({arm.id: arm for arm in of}, examples)
+
+
+def test_boundaries_and_words_are_those_of_the_examples() -> None:
+    plan = plan_of(planner_of(*map(label, ARMS[:3]), of=ARMS), ARMS[3])
+    assert isinstance(plan, Plan)
+    assert plan.segments is not None
+    assert [step.name for step in plan.steps] == ["grasp the pear", PUT, "leave"]
+    assert [s.start for s in plan.segments[1:]] == pytest.approx(ARMS[3].marks(), abs=4)
+    assert plan.segments[0].goal == (plan.segments[1].start, plan.segments[1].start + 6)
+    assert not any(step.doubts for step in plan.steps)
+
+
+@pytest.mark.parametrize("fps", [5.0, 10.0, 30.0, 50.0])
+def test_another_rate_makes_no_difference(fps: float) -> None:
+    slow = replace(ARMS[3], fps=fps, id="other")
+    plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[slow]), slow)
+    assert isinstance(plan, Plan)
+    assert plan.segments is not None
+    assert [s.start for s in plan.segments[1:]] == pytest.approx(slow.marks(), abs=0.25 * fps)
+
+
+def test_the_number_is_measured_on_the_examples_themselves() -> None:
+    (measured,) = planner_of(*map(label, ARMS[:3]), of=ARMS).measurements()
+    assert (measured.found, measured.boundaries, measured.enough) == (6, 6, True)
+    assert str(measured).startswith(f'"{PUT}": among your 3 labelled episodes 6 of 6 boundaries were found')
+    spans = ((0, 9), (9, 11), (11, 112))
+    wrong = replace(label(ARMS[2]), segments=tuple(Segment(start=a, end=b) for a, b in spans))
+    (measured,) = planner_of(label(ARMS[0]), label(ARMS[1]), wrong, of=ARMS).measurements()
+    assert not measured.enough
+
+
+def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
+    planner = planner_of(label(ARMS[0]), of=ARMS)
+    plan = plan_of(planner, ARMS[1])
+    assert isinstance(plan, Plan)
+    assert all("nothing is measured" in "; ".join(s.doubts) for s in plan.steps)
+    (measured,) = planner.measurements()
+    assert measured.boundaries == 0
+    assert "nothing is measured yet" in str(measured)
+
+
+def test_what_is_cut_off_or_another_motion_is_refused() -> None:
+    cut = replace(ARMS[3], share=0.6, id="cut")
+    other = replace(ARMS[3], times=(0.5, 1.0, 9.0), reach=-2.0, id="other")
+    planner = planner_of(*map(label, ARMS[:3]), of=[cut, other])
+    for arm, reason in ((cut, "through"), (other, "unlike the labelled episodes")):
+        answer = plan_of(planner, arm)
+        assert isinstance(answer, Failure)
+        assert reason in answer.message
+
+
+def test_words_travel_with_their_slots() -> None:
+    meat = replace(ARMS[3], instruction="put the meat in the bowl", id="meat")
+    plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[meat]), meat)
+    assert isinstance(plan, Plan)
+    assert [step.name for step in plan.steps] == ["grasp the meat", "put the meat in the bowl", "leave"]
+    assert plan.steps[0].prompt == "Grasp the meat."
+    assert not any(step.doubts for step in plan.steps)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "slots"),
+    [
+        ("put the pear on the plate", "Put the pear on the plate.", {}),
+        ("put the pear on the plate", "put the meat on the plate", {"pear": "meat"}),
+        ("put an apple in the box", "put the pear in the box", {"an apple": "the pear"}),
+        ("put the pear in the bowl", "put the pear on the plate", {"in the bowl": "on the plate"}),
+        ("put the cup away", "put the red cup away", {"the": "the red"}),
+        ("put the pear on the plate", "open the drawer", None),
+        ("lege die Birne auf den Teller", "lege den Apfel auf den Teller", {"die birne": "den apfel"}),
+    ],
+)
+def test_slots_are_what_differs(old: str, new: str, slots: dict[str, str] | None) -> None:
+    assert find_slots(old, new) == slots
+
+
+def test_words_that_cannot_travel_are_in_doubt() -> None:
+    slots = {"in the bowl": "on the plate"}
+    steps = [
+        replaced(Step(name=name, instruction=name, prompt=name), slots)
+        for name in ("reach the bowl", "leave")
+    ]
+    assert unsaid(steps, slots)
+
+
+def test_a_failure_does_not_travel_and_an_example_keeps_its_labels() -> None:
+    failed = label(ARMS[0], outcome="failed")
+    planner = planner_of(failed, label(ARMS[1]), label(ARMS[2]), of=ARMS)
+    plan, own = plan_of(planner, ARMS[3]), plan_of(planner, ARMS[0])
+    assert isinstance(plan, Plan)
+    assert all(step.outcome == "done" for step in plan.steps)
+    assert isinstance(own, Plan)
+    assert own.steps == failed.steps
+
+
+def test_the_episode_to_label_first_is_the_one_most_like_the_others() -> None:
+    odd = replace(ARMS[0], times=(0.5, 1.0, 9.0), reach=-2.0)
+    assert choose([odd, *ARMS], 1)[0] != 0
+    assert 0 in choose([odd, *ARMS], 2)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="real episodes are not at hand")
+@pytest.mark.parametrize(("name", "at_least"), [("cr5_banana", 1.0), ("gr1_sim", 0.9)])
+def test_three_labelled_episodes_label_real_ones(name: str, at_least: float) -> None:
+    source = Source.open(SHARED / name)
+    labels = json.loads((SHARED / name / "labels.json").read_text())
+    truth = {int(key): value["boundaries"] for key, value in labels.items() if key.isdigit()}
+    episodes = {index: source.episode(index) for index in truth}
+    indices = [list(truth)[place] for place in choose(list(episodes.values()), 3)]
+    steps = [Step(name=n, instruction=n, prompt=n) for n in ("grasp", "put", "leave")]
+    examples = []
+    for index in indices:
+        episode, edges = episodes[index], [0, *truth[index], len(episodes[index])]
+        examples.append(
+            Example(
+                id=episode.id,
+                numbers=numbers_of(episode),
+                instruction="put",
+                fps=episode.fps,
+                timestamps=episode.timestamps.astype(np.float64),
+                state=episode.state.astype(np.float64),
+                action=episode.action.astype(np.float64),
+                steps=tuple(steps[: len(edges) - 1]),
+                segments=tuple(Segment(start=a, end=b) for a, b in itertools.pairwise(edges)),
+                by="a person",
+            )
+        )
+    task, hits, count = TaskExamples(examples), 0, 0
+    for index in set(truth) - set(indices):
+        carried = task.carry(episodes[index])
+        found = [] if carried.refusal else carried.frames
+        hits += sum(any(abs(at - mark) <= 0.5 * source.fps for at in found) for mark in truth[index])
+        count += len(truth[index])
+    assert hits >= at_least * count
