@@ -31,7 +31,7 @@ _NEARBY = 10
 _AROUND = 6
 """Samples on both sides of a boundary that are compared."""
 _PRICE = 0.002
-"""Of a sample away from the projection."""
+"""Price of a sample away from the projection."""
 _APART = 4
 """Samples by which projections may be away from the place that was found, before they disagree."""
 _AGAIN = 2
@@ -92,11 +92,11 @@ class _Found:
     example: int
     samples: list[int]
     prices: list[Numbers]
-    """How unlike the examples each sample is, for each boundary; infinite far from its projections."""
+    """Distance of each sample from the examples, for each boundary; infinite far from its projections."""
     projections: list[list[float]]
     """By each example that has the same steps."""
     costs: tuple[float, float]
-    """Of all features alike, and weighed."""
+    """Distances along the path, of all features alike, and weighed."""
     reached: float
 
 
@@ -263,7 +263,7 @@ def _around(rows: Numbers, samples: NDArray[np.int64]) -> Numbers:
 
 
 def _prices(rows: Numbers, patterns: Sequence[Numbers], middle: float) -> Numbers:
-    """How unlike the patterns each sample is; infinite away from the `middle` of their projections."""
+    """Distance of each sample from the patterns; infinite away from the `middle` of their projections."""
     first = max(0, int(middle) - _NEARBY)
     places = np.arange(first, min(len(rows), int(middle) + _NEARBY + 1))
     around = _around(rows, places)

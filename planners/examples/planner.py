@@ -44,7 +44,7 @@ class ExamplesPlanner:
         return map_threaded(self._plan, tasks, THREADS)
 
     def measurements(self) -> tuple[Measurement, ...]:
-        """How well the examples of each instruction find each other's boundaries."""
+        """Measure for each instruction how many boundaries its examples find in each other."""
         return tuple(task.measurement for task in self._tasks.values())
 
     def _plan(self, task: Task) -> Plan | Failure:
