@@ -365,6 +365,7 @@ def _find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
         frame
         for frame in _find_bends(motion, start, end)
         if (motion.speed[frame] < slow or turns[frame] > 1) and not _comes_from_below(motion, start, frame)
+        if motion.height is not None or _goes_back(motion, frame)
     ]
     moving = start + np.flatnonzero(motion.speed[start:end] > slow)
     rest = int(moving[-1]) + 1 if len(moving) else end
@@ -384,6 +385,16 @@ def _find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
     return touches
 
 
+def _goes_back(motion: ArmMotion, frame: int) -> bool:
+    """Tell whether the arm leaves a place to where it came from: within 60 degrees."""
+    way = _WAY * motion.extent
+    away = np.linalg.norm(motion.path - motion.path[frame], axis=1) > way
+    before, after = np.flatnonzero(away[:frame]), frame + np.flatnonzero(away[frame:])
+    if not len(before) or not len(after):
+        return False
+    return bool(np.linalg.norm(motion.path[before[-1]] - motion.path[after[0]]) < way)
+
+
 def _works(motion: ArmMotion, start: int, end: int) -> bool:
     """Tell whether the hand goes some way from where it is at the thing."""
     away = np.linalg.norm(motion.path[start:end] - motion.path[start], axis=1)
@@ -399,7 +410,7 @@ def _find_bends(motion: ArmMotion, start: int, end: int) -> list[int]:
     """The frames at which the arm turns or stands on its way through [start, end), in order."""
     slow, near = _STOPS * motion.usual_speed, _near(motion)
     moving = start + np.flatnonzero(motion.speed[start:end] > slow)
-    if motion.height is None or not len(moving):
+    if not len(moving):
         return []
     sharpness = np.maximum(_turns(motion, near), np.where(motion.speed < slow, 1.0, 0.0))
     frames: list[int] = []

@@ -34,6 +34,7 @@ _NEAR = 0.1  # two places within it are one
 _RISEN, _LOW = 0.15, 0.05  # an open hand above the first has left the object, below the second is back
 # Shares of what is usual:
 _SLOW = 0.4  # the arm stands below this share of its speed
+_STANDS = 0.15  # the same of an arm that waits
 _STRAIN = 0.5  # something holds an arm back that stands and is told to go on by this share of the command
 _IN_THE_WAY, _CLEARLY = 0.3, 5.0
 """A step misses this share of itself, and so many usual misses, where something is in the way."""
@@ -81,6 +82,8 @@ class ArmMotion:
     """The hand that makes each grasp, `left` or `right`; empty for a robot with one."""
     handovers: tuple[Handover, ...] = ()
     """In order; what goes from hand to hand is held in one of the `cycles`, until the last hand lets go."""
+    commanded: bool = False
+    """Of a hand only the command is known, which says open or closed."""
     at_once: bool = False
     """Two hands are closed at the same time, as if both held something, and do not hand it over."""
 
@@ -207,6 +210,13 @@ class ArmMotion:
         stop = min(self._stop(cycle), len(self) - 1)
         return bool(np.linalg.norm(self.path[stop] - self.path[cycle.contact]) > _NEAR * self.extent)
 
+    def stays(self, start: int, end: int) -> int:
+        """The last frame of [start, end) at which the arm stands, before it leaves its place at `start`."""
+        away = np.linalg.norm(self.path[start:end] - self.path[start], axis=1) > _NEAR * self.extent
+        leaves = start + int(away.argmax()) if away.any() else end
+        stands = np.flatnonzero(self.speed[start:leaves] < _STANDS * self.usual_speed)
+        return start + int(stands[-1]) if len(stands) else start
+
     def retreat_end(self, start: int, end: int) -> int:
         """The first frame after the retreat that begins at `start`, before the next grasp at `end`.
 
@@ -281,7 +291,7 @@ class ArmMotion:
     def pauses(self) -> list[tuple[int, int]]:
         """Spans of at least 0.3 s within the episode in which the arm nearly stands; longest first."""
         rim = 0.5 * self.fps
-        still = runs(self.speed < 0.15 * self.usual_speed)
+        still = runs(self.speed < _STANDS * self.usual_speed)
         inner = [(a, b) for a, b in still if a > rim and b < len(self) - rim and b - a >= 0.3 * self.fps]
         return sorted(inner, key=lambda s: (s[0] - s[1], s[0]))
 
@@ -305,10 +315,11 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     body, width = values_of(recording, "body"), round(0.2 * recording.fps)
     place = body[:, list(layout.position)]
     path = smooth(unwrap(place), width)
-    closed, grasps = None, ()
+    closed, grasps, commanded = None, (), False
     fingers = values_of(recording, layout.source)[:, list(layout.gripper)]
     if layout.gripper and moves(hand_signal(fingers)):
         closed = closure(fingers, recording.fps, layout.closed, layout.threshold)
+        commanded = len(np.unique(fingers, axis=0)) == 2
         grasps = cycles(closed, recording.fps, _hand_command(recording, layout, closed))
     speed = arm_speed(path, recording.fps)
     motion = ArmMotion(
@@ -318,6 +329,7 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
         height=None if layout.vertical is None else smooth(body[:, layout.vertical], width),
         closed=closed,
         cycles=tuple(grasps),
+        commanded=commanded,
         command=read_command(recording, layout),
         drives=tuple(_find_drives(recording, layout, speed)),
         is_still=not arm_moves(place),

@@ -33,6 +33,7 @@ from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_reco
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, ColourNames
 from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.kinematic.scene import time_hand
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.steps import (
     ClauseSpan,
@@ -122,7 +123,7 @@ class KinematicPlanner:
         clauses = read(request) or ([whole(instruction)] if destinations else [])
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
-        motion = read_arms(recording, layout)
+        motion = time_hand(read_arms(recording, layout), recording, self._camera)
         hand = find_contacts(clauses, recording, motion, self._camera)
         idle = hand.explained and not hand.grasps and not _may_grasp(clauses, recording, layout)
         handovers = handover_warnings(passings, hand.grasps, motion)

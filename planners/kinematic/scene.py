@@ -7,13 +7,14 @@ another to the end, whenever the arm does not hide it.
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.planners.kinematic.motion import ArmMotion
+from goalreel.planners.kinematic.signals import Cycle
 from goalreel.types import Recording
 
 
@@ -233,6 +234,9 @@ _CAMERA_MOVED = 0.3  # share of the picture that changes at most, unless the cam
 _APART_S = 0.8  # seconds without a change that part two movements
 _AT = 0.04  # share of the picture's longer side within which the arm is at what changes
 _BINS = 16
+_WAITS_S = 0.8  # seconds from which an arm waits for its hand
+_SLIGHTLY = 14  # levels by which a pixel differs where fingers are before it or not
+_AS_BEFORE = 0.8  # share of the greatest difference from which the fingers have not come to rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +275,41 @@ def find_changes(recording: Recording, camera: str, motion: ArmMotion) -> list[S
     for label in range(1, count):
         found += _movements(changed & (labels == label), flips, arm, indices)
     return sorted(found, key=lambda change: change.start)
+
+
+def time_hand(motion: ArmMotion, recording: Recording, camera: str | None) -> ArmMotion:
+    """Time the grasps of a hand of which only the command is known: the fingers may be slow to follow it.
+
+    Contact is where the pictures show the fingers stop while the arm stands; where they show nothing, it is
+    where the arm goes on.
+
+    Raises:
+        DatasetError: the pictures cannot be read.
+    """
+    if not motion.commanded:
+        return motion
+    return replace(motion, cycles=tuple(_time_cycle(c, motion, recording, camera) for c in motion.cycles))
+
+
+def _time_cycle(cycle: Cycle, motion: ArmMotion, recording: Recording, camera: str | None) -> Cycle:
+    waits = motion.stays(cycle.contact, motion.release(cycle))
+    if waits - cycle.contact < _WAITS_S * motion.fps or motion.goes_on(cycle) is None:
+        return cycle
+    stop = _see_stop(recording, camera, motion, cycle.grasp, waits + 1) if camera else None
+    contact = max(cycle.contact, waits if stop is None else stop)
+    if cycle.release is None or contact - cycle.contact < _WAITS_S * motion.fps:
+        return replace(cycle, contact=contact)
+    free = max(motion.stays(cycle.release, len(motion)), cycle.release + 1)
+    return replace(cycle, contact=contact, free=free)
+
+
+def _see_stop(recording: Recording, camera: str, motion: ArmMotion, start: int, end: int) -> int | None:
+    """The frame from which the pictures of [start, end) become what they are at its end."""
+    indices = np.arange(start, end, max(1, round(motion.fps / _RATE)))
+    pictures = np.stack(list(_pictures(recording, camera, indices)))
+    changed = np.array([(_differ(picture, pictures[-1]) > _SLIGHTLY).mean() for picture in pictures])
+    differ = np.flatnonzero(changed > _AS_BEFORE * changed.max())
+    return int(indices[differ[-1] + 1]) if changed.max() > _SMALLEST_CHANGE else None
 
 
 def _pictures(recording: Recording, camera: str, indices: NDArray[np.int64]) -> Iterator[NDArray[np.uint8]]:
