@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -267,7 +268,8 @@ def read_mapping(path: Path, form: str) -> dict[Any, Any]:
     """Read a file of keys and values; `form` says how one is written.
 
     Raises:
-        InputError: the file cannot be read, is too large, or holds something else.
+        InputError: the file cannot be read, is too large, or holds something else,
+            or a key twice.
     """
     import yaml
 
@@ -286,4 +288,7 @@ def read_mapping(path: Path, form: str) -> dict[Any, Any]:
         raise InputError(f"{path}: {f'line {mark.line + 1}: ' if mark else ''}no YAML ({reason})") from e
     if not isinstance(values, dict):
         raise InputError(f"{path}: {form}")
+    keys = Counter(key.value for key, _ in yaml.compose(data, yaml.SafeLoader).value)
+    if twice := next((key for key, count in keys.items() if count > 1), None):
+        raise InputError(f"{path}: {twice!r} is there twice: write it once")
     return values

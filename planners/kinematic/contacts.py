@@ -94,12 +94,11 @@ def find_contacts(
     is_seen = contacts is not None and all(isinstance(c, Cycle) or c.start is not None for c in contacts)
     if only and is_one_touch and not is_seen and not motion.drives:
         touch = _see_touch(recording, camera, motion) if camera else None
-        touch = touch or _find_resisted_touch(only, motion)
+        touch = touch or _find_turn(only, motion)
         contacts = contacts if touch is None else [touch]
     explained = contacts is not None
-    if only and is_one_touch and not explained:
-        touch = _guess_touch(only, motion)
-        contacts = None if touch is None else [touch]
+    if only and is_one_touch and not explained and (held := motion.held_back()) is not None:
+        contacts = [Touch(held, len(motion))]  # good enough to cut there, and not to say what was done
     if contacts is not None:
         grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
     tool_touch = None if contacts else _find_tool_touch(clauses, grasps, motion)
@@ -219,6 +218,9 @@ def _explain(
     A put, a pick or a fold needs a grasp, a pull a grasp or a touch, and a push or an opened door a touch, or
     a grasp that drags; None where there are more or fewer, and for what needs a tool.
     """
+    if len(clauses) == len(grasps) == 1 and _is_worked(clauses[0], grasps[0], motion):
+        along = clauses[0].means in ("push", "turn")
+        return [Touch(grasps[0].contact + 1, motion.let_go(grasps[0])) if along else grasps[0]]
     if all(c.kind != "act" for c in clauses) or not all(map(_is_plain, clauses)):
         return None
     pairs = list(zip(clauses, grasps, strict=False))
@@ -256,6 +258,14 @@ def _explain(
     return contacts
 
 
+def _is_worked(clause: Clause, grasp: Cycle, motion: ArmMotion) -> bool:
+    """Tell whether an act may be what the only grasp does: it does not put a thing elsewhere."""
+    is_one = clause.understood and not (clause.several or clause.kind != "act" or " with " in clause.name)
+    if not is_one or clause.means == "press" or clause.grasps:
+        return False
+    return grasp.release is None or motion.height is None or in_the_air(grasp, motion)
+
+
 def _closes_in(grasp: Cycle, touch: Touch, motion: ArmMotion) -> bool:
     """Tell whether a hand closes during a touch, or just before it."""
     start = touch.end if touch.start is None else touch.start
@@ -272,18 +282,6 @@ def _see_touch(recording: Recording, camera: str, motion: ArmMotion) -> Touch | 
     """The touch with which the first thing begins to move that the arm is at; None where none is seen."""
     starts = [change.start for change in find_changes(recording, camera, motion) if change.at_arm]
     return Touch(starts[0], len(motion)) if starts else None
-
-
-def _find_resisted_touch(clause: Clause, motion: ArmMotion) -> Touch | None:
-    """Find the only touch of a recording where the hand is held back, and turns or stops at a thing there.
-
-    None for a lift: its way turns upwards when it begins, held back or not.
-    """
-    start = None if clause.means == "lift" else motion.held_back()
-    if start is None or not _works(motion, start, len(motion)):
-        return None
-    at_a_thing = (_is_at_a_thing(motion, bend, 0, len(motion)) for bend in _bends_at(start, motion))
-    return Touch(start, len(motion)) if any(at_a_thing) else None
 
 
 def _find_tool_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Touch | None:
@@ -303,16 +301,16 @@ def _find_tool_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion:
     return Touch(start, end) if away > _WAY * motion.extent else None
 
 
-def _guess_touch(clause: Clause, motion: ArmMotion) -> Touch | None:
-    """Guess when the only touch of a recording begins, where at most one sign shows it.
+def _find_turn(clause: Clause, motion: ArmMotion) -> Touch | None:
+    """Find the only touch of a recording where the hand is held back, and turns or stops at a thing there.
 
-    A lift begins where the hand turns upwards, and others where the arm first does not follow its command.
-    That is good enough to cut there, and not to say what was done.
+    A lift begins where the hand has come down to a thing and turns upwards, held back or not.
     """
-    start = _turns_upwards(motion) if clause.means == "lift" else None
-    if start is None:
-        start = motion.held_back()
-    return None if start is None else Touch(start, len(motion))
+    start = _turns_upwards(motion) if clause.means == "lift" else motion.held_back()
+    if start is None or not _works(motion, start, len(motion)):
+        return None
+    at_a_thing = (_is_at_a_thing(motion, bend, 0, len(motion)) for bend in _bends_at(start, motion))
+    return Touch(start, len(motion)) if clause.means == "lift" or any(at_a_thing) else None
 
 
 def _turns_upwards(motion: ArmMotion) -> int | None:

@@ -30,6 +30,7 @@ _UPRIGHT = 0.5
 """The least way up or down of a hand that takes a thing there, by its way sideways; and the reverse."""
 _DRAG = 0.15  # the greatest rise, by the height's range, with a thing that goes along what it lies on
 _STANDS = 0.4  # the arm rests below it, by its usual speed
+_WORKS_S = 1.5  # seconds for which a hand works with a tool, at least
 _AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's range
 
 
@@ -77,8 +78,6 @@ def word_warnings(
     """
     is_shown = hand.explained or _takes_tool(clauses)
     reasons = [*_of_clauses(clauses, is_shown), *gripper]
-    if not all(motion.failed(failed.cycle) for failed in hand.failed_grasps):
-        reasons.append("the hand carries something that counts as slipped")
     if is_shown or all(clause.kind != "act" for clause in clauses):
         reasons += _of_grasps(clauses, hand.grasps, motion, hand.explained)
     return tuple(dict.fromkeys(reasons))
@@ -219,13 +218,14 @@ def _loses(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
     return bool(away < _SAME_PLACE * motion.extent)
 
 
-def ending_warnings(clauses: Sequence[Clause], hand: HandContacts) -> Iterator[tuple[int, str]]:
-    """Say why the words of the last steps may be untrue, and from which frame on."""
-    grasps = hand.grasps
-    if grasps and _takes_tool(clauses) and hand.tool_touch is None:
-        yield grasps[0].contact + 1, _not_shown(clauses[0])
-    if clauses[-1].kind == "put" and grasps and grasps[-1].release is None:
-        yield grasps[-1].contact + 1, "the hand does not let go at the end"
+def tool_warnings(
+    clauses: Sequence[Clause], hand: HandContacts, motion: ArmMotion
+) -> Iterator[tuple[int, str]]:
+    """Say that nothing is done with a tool that is held only briefly, and from which frame on."""
+    if hand.grasps and _takes_tool(clauses) and hand.tool_touch is None:
+        start = hand.grasps[0].contact + 1
+        if motion.let_go(hand.grasps[0]) - start < _WORKS_S * motion.fps:
+            yield start, _not_shown(clauses[0])
 
 
 def drive_warnings(

@@ -304,12 +304,12 @@ def _time_cycle(cycle: Cycle, motion: ArmMotion, recording: Recording, camera: s
 
 
 def _see_stop(recording: Recording, camera: str, motion: ArmMotion, start: int, end: int) -> int | None:
-    """The frame from which the pictures of [start, end) become what they are at its end."""
+    """The last frame of [start, end) whose picture differs from that of the end as the first ones do."""
     indices = np.arange(start, end, max(1, round(motion.fps / _RATE)))
     pictures = np.stack(list(_pictures(recording, camera, indices)))
     changed = np.array([(_differ(picture, pictures[-1]) > _SLIGHTLY).mean() for picture in pictures])
     differ = np.flatnonzero(changed > _AS_BEFORE * changed.max())
-    return int(indices[differ[-1] + 1]) if changed.max() > _SMALLEST_CHANGE else None
+    return int(indices[differ[-1]]) if changed.max() > _SMALLEST_CHANGE else None
 
 
 def _pictures(recording: Recording, camera: str, indices: NDArray[np.int64]) -> Iterator[NDArray[np.uint8]]:

@@ -153,6 +153,8 @@ def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     recording shows.
     """
     clause = part.clause
+    if clause.kind == "put" and part.cycles and part.cycles[-1].release is None:
+        part = replace(part, clause=_act("carry", clause.object))
     if clause.kind == "many" and clause.name.startswith("pick up ") and part.cycles:
         return [part] if part.cycles[-1].release is None else [replace(part, warnings=(_LET_GO,))]
     if not part.cycles or not (clause.picked or clause.kind == "pick"):
@@ -164,7 +166,7 @@ def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     grasp = _act("grasp" if motion.drags(longest) else "pick up", clause.object)
     return [
         replace(part, clause=grasp, end=cut),
-        replace(part, clause=_act("put down", clause.object) if clause.kind == "pick" else clause, start=cut),
+        replace(part, clause=_act("put down", clause.object) if clause.kind == "pick" else part.clause, start=cut),
     ]
 
 

@@ -137,6 +137,8 @@ def _reach(match: re.Match[str]) -> str:
         return match[0]
     if not match["it"]:
         return ""
+    if match.start() and verb in ("release", "drop") and way.startswith(_GOES):
+        return f"move it to {place}"
     is_taken = verb in VERBS and (VERBS[verb].kind == "pick" or verb == "take")
     is_named = (is_taken and not way.startswith("reach")) or way.endswith((" for", "approach"))
     if verb not in _OPENS and is_named and (is_taken or not match.start()):
@@ -144,6 +146,7 @@ def _reach(match: re.Match[str]) -> str:
     return match["it"] if match.start() and not is_taken else match[0]
 
 
+_GOES = ("go to", "move to", "come to", "get to", "go over to", "move over to")
 _OPENS = ("open", "close", "shut", "lock", "unlock")
 """Verbs of a door with a handle: "it" may be either."""
 

@@ -222,6 +222,7 @@ _PLURAL = re.compile(
     re.IGNORECASE,
 )
 _OWN_COLOUR = re.compile(r" that (?:has|have) an? \w+ of (?:its|their) own colou?r$")
+_ACROSS = re.compile(r"from (?:the )?(?:left to|right to) (?:the )?(?:left|right)(?: side)?")
 _PART_OF = re.compile(r"^(on|to) the (?:left|right)(?: side)? of(?= )")
 _LONGEST = 4  # adjectives and noun together
 
@@ -245,6 +246,8 @@ def is_place(text: str) -> bool:
     (True, False)
     """
     text = _PART_OF.sub(r"\1", text)
+    if _ACROSS.fullmatch(text):
+        return True
     for relation in sorted(set(RELATIONS.values()), key=len, reverse=True):
         if not text.startswith(f"{relation} "):
             continue

@@ -7,7 +7,7 @@ import pytest
 from support.arms import Motions
 
 from goalreel.image import Image
-from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.motion import read_arms
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.scene import find_changes
@@ -16,6 +16,25 @@ from goalreel.types import Task
 N, AT = 60, 30
 """Frames, and the frame at which the hand is at the door."""
 JOINTS = ("a.pos", "b.pos", "c.pos", "gripper.pos")
+
+
+@dataclass(frozen=True)
+class Fingers(Motions):
+    """A hand that is told to close at frame 20; its fingers take until `stop`, and the arm until 50."""
+
+    stop: int = 20
+
+    def frames(self, camera, indices):
+        return [Image(self.paint(i), frame=f"{camera}#{i}") for i in indices]
+
+    def paint(self, i):
+        picture = np.full((96, 128, 3), 120, np.uint8)
+        left = 60 + max(0, i - 50)
+        picture[30:50, left : left + 10] = 220
+        gap = 10 if i < self.stop else 4
+        for side in (left - gap, left + 6 + gap):
+            picture[50:66, side : side + 4] = 20
+        return picture
 
 
 @dataclass(frozen=True)
@@ -77,6 +96,22 @@ def test_what_the_arm_is_not_seen_to_move_stays_in_doubt(door):
     found = plan(film("close the door", door))
     assert [step.name for step in found.steps] == ["close the door"]
     assert found.steps[0].doubts
+
+
+@pytest.mark.parametrize(("stop", "camera", "contact"), [(22, "front", 22), (42, "front", 42), (42, None, 49)])
+def test_contact_of_a_hand_that_is_only_told_is_where_the_pictures_show_it(stop, camera, contact):
+    """Without a picture, a thing is held where the arm goes on with it."""
+    way = np.clip(np.r_[np.arange(20), np.full(30, 20), np.arange(20, 50)], 0, 40) / 40
+    closes = np.r_[np.zeros(20), np.ones(60)]
+    state = np.stack([way, 0.5 * way, -way], axis=1).astype(np.float32)
+    commands = np.column_stack([state, closes]).astype(np.float32)
+    recording = Fingers(
+        "pick up the cup", state, JOINTS[:3], (*JOINTS[:3], "gripper"), commands=commands, stop=stop
+    )
+    layout = Layout.parse("gripper=3,source=action,closed=high")
+    planner = KinematicPlanner({"it": recording}, layout=layout, camera=camera)
+    found = planner.plan([Task(id="it", instruction=recording.instruction)])[0]
+    assert abs(found.segments[0].end - contact) <= 2
 
 
 def test_a_thing_that_moves_by_itself_is_not_at_the_arm():

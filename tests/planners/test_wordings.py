@@ -111,7 +111,6 @@ Put the cup in the box, then go back.
 go home
 go home, then put the cup in the box
 put the potato in the pot and hold it
-move the towel from left to right
 put the cup where the plate was
 put the cup in the box without touching the plate
 put the cup in the box, then the fork in the drawer
@@ -208,6 +207,8 @@ put the cup that is on the table in the box = put the cup in the box
 put away the cup in the box = put the cup in the box
 pick up the cup and leave it in the box = put the cup in the box
 return the cup to the shelf = move the cup to the shelf
+move the towel from left to right = move the towel from left to right
+grasp the cup, go to the box and release it = move the cup to the box
 """.strip().split("\n")
 
 
