@@ -83,7 +83,7 @@ class ArmMotion:
     handovers: tuple[Handover, ...] = ()
     """In order; what goes from hand to hand is held in one of the `cycles`, until the last hand lets go."""
     commanded: bool = False
-    """Of a hand only the command is known, which says open or closed."""
+    """Only the command of the hand is known, which says open or closed."""
     at_once: bool = False
     """Two hands are closed at the same time, as if both held something, and do not hand it over."""
 

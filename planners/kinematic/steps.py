@@ -166,7 +166,9 @@ def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     grasp = _act("grasp" if motion.drags(longest) else "pick up", clause.object)
     return [
         replace(part, clause=grasp, end=cut),
-        replace(part, clause=_act("put down", clause.object) if clause.kind == "pick" else part.clause, start=cut),
+        replace(
+            part, clause=_act("put down", clause.object) if clause.kind == "pick" else part.clause, start=cut
+        ),
     ]
 
 

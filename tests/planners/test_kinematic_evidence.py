@@ -264,7 +264,10 @@ def test_closings_that_may_hold_nothing_are_in_doubt_and_what_is_never_let_go_wa
     held = Arm().take(A).home(0.4)
     for granularity in ("event", "subtask"):
         steps = plan_told(held, "pick up the cup and put it in the box", granularity).steps
-        assert [(step.name, step.doubts) for step in steps] == [("pick up the cup", ()), ("carry the cup", ())]
+        assert [(step.name, step.doubts) for step in steps] == [
+            ("pick up the cup", ()),
+            ("carry the cup", ()),
+        ]
 
 
 def test_without_an_arm_or_a_gripper_that_moves_nothing_is_explained():

@@ -98,7 +98,9 @@ def test_what_the_arm_is_not_seen_to_move_stays_in_doubt(door):
     assert found.steps[0].doubts
 
 
-@pytest.mark.parametrize(("stop", "camera", "contact"), [(22, "front", 22), (42, "front", 42), (42, None, 49)])
+@pytest.mark.parametrize(
+    ("stop", "camera", "contact"), [(22, "front", 22), (42, "front", 42), (42, None, 49)]
+)
 def test_contact_of_a_hand_that_is_only_told_is_where_the_pictures_show_it(stop, camera, contact):
     """Without a picture, a thing is held where the arm goes on with it."""
     way = np.clip(np.r_[np.arange(20), np.full(30, 20), np.arange(20, 50)], 0, 40) / 40
