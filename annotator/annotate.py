@@ -6,12 +6,14 @@ model twice. The answers of an episode are removed once its record is written, t
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from goalreel import __version__
+from goalreel.annotator.examples import by_instruction, measure, read_examples, to_label
 from goalreel.annotator.existing_words import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, log_cost_estimate
@@ -20,6 +22,7 @@ from goalreel.annotator.questions.picture import with_picture
 from goalreel.annotator.questions.question import find_question
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.summary import Summary
+from goalreel.claims import ROWS
 from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, Records
@@ -36,14 +39,11 @@ from goalreel.models.load import as_folder, choose_models, type_name
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.models.registry import RecordingContext
+from goalreel.planners.examples.carry import Measurement
 from goalreel.planners.kinematic.robot import Robot
-from goalreel.planners.watch.exemplars import Exemplar, ExemplarSegment, numbers_of
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
 from goalreel.types import ROLES, Critic, Editor, Planner, Role, Status
-
-if TYPE_CHECKING:
-    from goalreel.datasets.corrections.state import Review
 
 
 def open_dataset(root: Path | str) -> Source:
@@ -99,8 +99,8 @@ def annotate(
 
     Raises:
         InputError: there is no such preset or model, an option does not fit, the episodes have sub-task
-            labels that would be lost (`Options.replace_rows`), or the data tell too little of the robot for
-            a planner that reads its motion.
+            labels that would be lost (`Options.replace_rows`), the data tell too little of the robot for a
+            planner that reads its motion, or too few boundaries of the examples are found again.
         DatasetError: `source` is no dataset or cannot be read, or `out` cannot be written.
         TypeError: an argument has another type.
         UserError, OSError: a model cannot be loaded.
@@ -113,10 +113,15 @@ def annotate(
     if limits is not None:
         run_options |= {"batch_size": limits.batch_size, "in_flight": limits.in_flight}
     run = run.but(**run_options) if run_options else run
-    if run.exemplars is not None:
-        options = options.but(accepted=accepted(run.exemplars))
     recorded = options.recorded(source)
+    if run.examples is not None:  # whose numbers are those that the layout names
+        options = options.but(labelled=read_examples(run.examples, source))
+        recorded = replace(recorded, examples=options.labelled)
     named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
+    if run.examples is not None and (models is not None or not isinstance(planner, str | None)):
+        raise InputError(
+            "examples are for planners by their names: leave out models, and a planner of your own"
+        )
     chosen = choose_models(models, preset, named, "hindsight", recorded)
     return _annotate(source, folder, chosen, options, run, recorded, progress)
 
@@ -139,11 +144,19 @@ def _annotate(
     robot = read_robot(source, options.state_layout, options.camera)
     if models.provenance.preset.planner == "kinematic" and (asks := find_question(robot, options.layout)):
         raise InputError(str(with_picture(asks, source, robot, recorded.camera)))
+    measured = measure(models, dict(by_instruction(source, selected)), anyway=run.examples_anyway)
     summary = Summary(
-        out=out, camera=recorded.camera, shard=str(shard) if shard else None, robot=robot, labels=labels
+        out=out,
+        camera=recorded.camera,
+        shard=str(shard) if shard else None,
+        robot=robot,
+        labels=labels,
+        measured=measured,
     )
     fingerprint = source.fingerprint()
-    with Records.open(out, _facts(models, options, recorded.camera, robot), fingerprint, shard) as records:
+    with Records.open(
+        out, _facts(models, options, recorded.camera, robot, measured), fingerprint, shard
+    ) as records:
         records.remember(source.root)
         if run.corrections is not None:
             take_corrections(records, run.corrections)
@@ -181,6 +194,8 @@ def _annotate(
             summary.dataset_steps = _write(
                 source, out, records, options, recorded.camera, done, run.overwrite, progress
             )
+    if models.provenance.preset.planner == "kinematic":
+        summary.to_label = to_label(source, by_instruction(source, selected)[:1])
     return summary
 
 
@@ -223,7 +238,10 @@ def _check(
     if options.text.progress:
         check_progress(source)
     planner = models.provenance.preset.planner
-    return check_labels(source, selected, planner, replace=options.replace_rows, form=options.labels)
+    kept = {e.numbers for e in options.labelled if e.by == ROWS} if planner == "examples" else ()
+    return check_labels(
+        source, selected, planner, replace=options.replace_rows, form=options.labels, kept=kept
+    )
 
 
 def _retries(records: Records, done: Sequence[int], models: ModelSet, retry: Retry | None) -> dict[int, int]:
@@ -235,9 +253,11 @@ def _retries(records: Records, done: Sequence[int], models: ModelSet, retry: Ret
     return {index: accepted_steps(board) for index, board in boards if to_retry(board, retry, rules)}
 
 
-def _facts(models: ModelSet, options: Options, camera: str, robot: Robot) -> dict[str, object]:
+def _facts(
+    models: ModelSet, options: Options, camera: str, robot: Robot, measured: Sequence[Measurement]
+) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
-    settings = options.model_dump(exclude={"accepted"})  # a digest of those is with the models
+    settings = options.model_dump(exclude={"labelled"})  # a digest of those is with the models
     settings["details"] = ",".join(options.detail_names)
     for name in ("details", "follow_links", "steps"):  # as before there were any
         if not settings[name]:
@@ -247,6 +267,7 @@ def _facts(models: ModelSet, options: Options, camera: str, robot: Robot) -> dic
         **models.provenance.identified().settings(),
         "camera": camera,
         "robot": robot.settings(),
+        **({"measured": [asdict(one) for one in measured]} if measured else {}),
         "goalreel": __version__,
     }
 
@@ -311,46 +332,3 @@ def _gather(folder: Path, into: Path) -> None:
     for path in sorted(files_below(folder), key=lambda path: path.suffix == ".json"):
         if path.name != "settings.json" and not path.is_relative_to(folder / MARKS.name):
             copy(path, into / path.relative_to(folder))
-
-
-def accepted(reviewed: Path) -> tuple[Exemplar, ...]:
-    """Read the episodes that people have accepted in the annotated dataset `reviewed`, in order.
-
-    One in which something is still flagged as wrong, or a step has no place in the recording, is none.
-
-    Raises:
-        DatasetError: there is no such episode; or the dataset, a record or a log of corrections is damaged.
-    """
-    from goalreel.datasets.corrections.reviews import Reviews
-
-    source, records = Source.open(reviewed), Records(reviewed / FOLDER, source="")
-    reviews = ((index, records.review(index)) for index in Reviews(records).episodes())
-    candidates = (_exemplar(source, index, review) for index, review in reviews if review.verdict == "accept")
-    exemplars = tuple(filter(None, candidates))
-    if not exemplars:
-        raise DatasetError(
-            f"{reviewed}: there is no episode that a person has accepted without flagging an issue: "
-            "review some episodes first"
-        )
-    return exemplars
-
-
-def _exemplar(source: Source, index: int, review: "Review") -> Exemplar | None:
-    placed = [(step.step, step.segment) for step in review.steps if step.segment and not step.issues]
-    if review.issues or not placed or len(placed) < len(review.steps):
-        return None
-
-    def seconds(frame: int) -> float:
-        return round(frame / source.fps, 1)
-
-    segments = (
-        ExemplarSegment(start_s=seconds(a.start), end_s=seconds(a.end), name=step.name, outcome=step.outcome)
-        for step, a in placed
-    )
-    return Exemplar(
-        episode=index,
-        numbers=numbers_of(source.episode(index)),
-        instruction=review.task.instruction,
-        length_s=seconds(review.length),
-        segments=tuple(segments),
-    )

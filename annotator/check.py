@@ -1,6 +1,6 @@
 """Check a dataset before it is annotated: what is understood of it, and what is broken."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.annotator.examples import by_instruction, to_label
 from goalreel.annotator.questions.picture import with_picture
 from goalreel.annotator.questions.question import find_question
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
@@ -28,6 +29,8 @@ from goalreel.types import Failure, Plan, Task
 _CLOSED = 0.75
 """A hand that has closed this far, of the range in all episodes, is closed."""
 _REASONS = 3
+_TO_LABEL = 10
+"""Instructions, those of most episodes, of which the report says which episodes to label first."""
 _NO_NUMBERS = frozenset(("data_file", "columns"))
 """Kinds of broken datasets whose states and actions cannot be read."""
 
@@ -59,6 +62,8 @@ class CheckReport(BaseModel):
     """Each distinct instruction and how it is read; the most frequent first."""
     reasons: dict[str, int] = {}
     """Reasons to keep the instruction -> number of episodes; the most frequent first."""
+    to_label: dict[str, tuple[int, ...]] = {}
+    """Instruction -> the episodes to label first, whose steps are then carried over to the others of it."""
 
     def count(self, level: Literal["broken", "warning", "note"]) -> int:
         """Count the issues of one level."""
@@ -152,9 +157,9 @@ def _with_motion(
         progress("compare words and motion", len(plans), len(recordings))
     issues += _motion_issues(recordings, robot, plans, len(selected))
     drives, hands = bool(robot.layout.base), robot.layout.other is not None
+    instructions = by_instruction(source, selected, recordings)
     readings = tuple(
-        Reading.of(text, of_text, steps or {}, drives=drives, hands=hands)
-        for text, of_text in _instructions(source, selected, recordings)
+        Reading.of(text, of_text, steps or {}, drives=drives, hands=hands) for text, of_text in instructions
     )
     for reading in readings:
         if is_identifier(reading.instruction) and not reading.is_read:
@@ -174,23 +179,9 @@ def _with_motion(
             "silent": silent,
             "readings": readings,
             "reasons": dict(_reasons(plans).most_common()),
+            "to_label": to_label(source, instructions[:_TO_LABEL]),
         }
     )
-
-
-def _instructions(
-    source: Source, selected: Sequence[int], recordings: Sequence[Episode]
-) -> list[tuple[str, list[int]]]:
-    """Each instruction of the selected episodes, of most first; those of several tasks may be missing."""
-    texts = {recording.index: recording.instruction for recording in recordings}
-    for index, tasks in zip(source.indices, source.rows.column("tasks"), strict=True):
-        if tasks and len(tasks) == 1:
-            texts.setdefault(index, str(tasks[0]).strip())
-    episodes = defaultdict[str, list[int]](list)
-    for index in selected:
-        if text := texts.get(index):
-            episodes[text].append(index)
-    return sorted(episodes.items(), key=lambda item: -len(item[1]))
 
 
 def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:

@@ -1,7 +1,7 @@
 """Words that a dataset brings along: its owner's labels, and steps that people corrected before."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from goalreel.datasets.corrections import corrections_path, logged_episodes
@@ -15,6 +15,7 @@ from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import copy, write_bytes
 from goalreel.models.model_set import class_name
+from goalreel.planners.examples.example import numbers_of
 from goalreel.planners.rows import RowsPlanner
 from goalreel.terms import LabelForm
 from goalreel.types import Plan
@@ -26,9 +27,17 @@ _KEEPING = ("rows", class_name(RowsPlanner({})))
 
 
 def check_labels(
-    source: Source, episodes: Sequence[int], planner: str, *, replace: bool, form: LabelForm | None = None
+    source: Source,
+    episodes: Sequence[int],
+    planner: str,
+    *,
+    replace: bool,
+    form: LabelForm | None = None,
+    kept: Collection[str] = (),
 ) -> dict[LabelForm, int]:
     """See that the planner fits the sub-task labels which `episodes` have.
+
+    Those of the recordings `kept` (`numbers_of`) are examples, which stay as they are.
 
     Returns:
         The number of episodes whose labels the planner takes, by their form.
@@ -47,9 +56,11 @@ def check_labels(
     label_forms = find_labels(source, episodes)
     if keeps:
         return _choose(source, label_forms, form, replace)
-    if label_forms:
-        name, labelled = next(iter(label_forms.items()))
-        what = f"episode {labelled[0]} has {LABEL_FORMS[name]} already"
+    for name, labelled in label_forms.items():
+        lost = (index for index in labelled if not kept or numbers_of(source.episode(index)) not in kept)
+        if (first := next(lost, None)) is None:
+            continue
+        what = f"episode {first} has {LABEL_FORMS[name]} already"
         place = "in their place" if name == "rows" else "beside them"
         raise InputError(
             f"{source.root}: {what}: --planner rows keeps them and adds goal images to them; "

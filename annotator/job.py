@@ -52,7 +52,7 @@ def watching(source: Source, recorded: RecordingContext, episodes: Sequence[int]
     total, frames = WatchCost(), 0
     for index in sample:
         try:
-            total += watch_cost(source.episode(index), recorded.watched, recorded.layout, recorded.exemplars)
+            total += watch_cost(source.episode(index), recorded.watched, recorded.layout, recorded.examples)
         except (UserError, Unsegmentable):
             continue
         frames += lengths[index]

@@ -104,8 +104,8 @@ class Options(Settings):
     follow_links: bool = setting(
         False, "Copy files from outside the dataset that links lead to. They become part of OUT.", panel=RUN
     )
-    accepted: tuple[Any, ...] = ()
-    """Examples that people accepted (`goalreel.annotator.annotate.accepted`), for the planner `watch`."""
+    labelled: tuple[Any, ...] = ()
+    """The labelled episodes of `RunOptions.examples` (`goalreel.annotator.examples.read_examples`)."""
 
     def model_post_init(self, context: Any) -> None:
         if not self.language and (self.motion_rows or self.task_aug):
@@ -174,7 +174,7 @@ class Options(Settings):
             layout=robot.layout,
             cameras=source.views(camera),
             with_phases=self.motion_rows,
-            exemplars=self.accepted,
+            examples=self.labelled,
             robot=robot,
             last_retreat=self.last_retreat,
             steps=self.steps,
@@ -234,11 +234,15 @@ class RunOptions(Settings):
         tuple[int, ...] | None,
         BeforeValidator(lambda value: parse_episodes(value) if isinstance(value, str) else value),
     ] = setting(None, "Which episodes, such as 3, 0-9 or 0-4,7. [default: all]", as_text=True, panel=RUN)
-    exemplars: Path | None = setting(
+    examples: Path | None = setting(
         None,
-        "For --planner watch:CHAT: show it what people accepted in this annotated dataset.",
-        metavar="REVIEWED",
+        "Label by these episodes: a dataset of which some are reviewed or labelled, or a table of steps.",
+        metavar="LABELLED",
         panel=PLANNER,
+    )
+    """The planner `examples` takes the place of `kinematic`; `watch` is shown them."""
+    examples_anyway: bool = setting(
+        False, "With --examples: go on where too few boundaries were found again.", panel=PLANNER
     )
     retry: Retry | None = setting(
         None,

@@ -47,6 +47,7 @@ def show(
         "episodes": str(len(selected)),
         **({"annotated": f"{len(done)} of {total}"} if len(done) < total else {}),
         **{f"steps {k}": str(v) for k, v in sorted(totals.items()) if v},
+        **{f"measured {n}": str(one) for n, one in enumerate(records.measured, start=1)},
     }
 
     def views() -> Iterator[EpisodeView]:

@@ -2,11 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from goalreel.claims import ClaimTotals, add_counts, count, count_details
+from goalreel.planners.examples.carry import Measurement
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.terms import LabelForm
 from goalreel.types import Status, Storyboard
@@ -52,6 +53,10 @@ class Summary:
     """The robot as it was understood."""
     labels: Mapping[LabelForm, int] = field(default_factory=dict)
     """The form of existing labels that the planner takes -> episodes."""
+    measured: Sequence[Measurement] = ()
+    """Boundaries of labelled episodes that were found again, of each instruction."""
+    to_label: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Instruction -> episodes whose labels would serve the others best, where rules planned."""
 
     @property
     def ended(self) -> int:
@@ -93,4 +98,6 @@ class Summary:
     def as_json(self) -> str:
         """One JSON object on one line."""
         robot = self.robot.settings() if self.robot else None
-        return json.dumps({**vars(self), "out": str(self.out), "failed": len(self.failures), "robot": robot})
+        measured = [asdict(one) for one in self.measured]
+        more = {"out": str(self.out), "failed": len(self.failures), "robot": robot, "measured": measured}
+        return json.dumps({**vars(self), **more})

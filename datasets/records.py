@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from goalreel.boards.log import EventLog
     from goalreel.datasets.corrections.events import BeginLog, LogEntry
     from goalreel.datasets.corrections.state import Review
+    from goalreel.planners.examples.carry import Measurement
 
 
 log = logging.getLogger(__name__)
@@ -173,12 +174,14 @@ class Records:
                 raise DatasetError(other)
             now: dict[str, Any] = {**new["settings"], "format": FORMAT}
             robot = was.get("robot")
-            if changed := sorted(k for k in now | was if now.get(k) != was.get(k) and k != "robot"):
+            if changed := sorted(
+                k for k in now | was if now.get(k) != was.get(k) and k not in ("robot", "measured")
+            ):
                 what = ", ".join(f"{k} was {was.get(k)!r} and is now {now.get(k)!r}" for k in changed)
                 raise DatasetError(
                     f"{out}: annotated with other settings ({what}): keep them or choose another --out"
                 )
-            # Only the reasons for reading the robot so may change, with the episodes.
+            # Reasons for reading the robot so, and what is measured, may change with the episodes.
             if robot and now.get("robot") and robot["layout"] != now["robot"]["layout"]:
                 raise DatasetError(
                     f"{out}: annotated with --layout {robot['layout']}, and the episodes now say "
@@ -316,6 +319,13 @@ class Records:
         except (OSError, ValueError, KeyError, TypeError) as e:
             log.warning("%s: the settings cannot be read (%s)", self.folder, type(e).__name__)
             return {}
+
+    @property
+    def measured(self) -> "list[Measurement]":
+        """Boundaries of labelled episodes that were found again, of each instruction; empty without any."""
+        from goalreel.planners.examples.carry import Measurement
+
+        return [Measurement(**one) for one in self.settings().get("measured", ())]
 
     @cached_property
     def makers(self) -> Makers:

@@ -24,8 +24,15 @@ TITLES: Mapping[ClaimName, str] = {
 }
 """The claims for a reader."""
 RULE, ROWS, RECORDING, PERSON, OPERATOR = "rule", "rows", "recording", "person", "operator"
+CARRIED = "labelled episodes"
 NOBODY, PICTURE_CHECKS, UNKNOWN = "nobody", "picture checks", "unknown"
-_NO_MODELS = {"kinematic": RULE, "rows": ROWS, "hindsight": RECORDING, "difference": PICTURE_CHECKS}
+_NO_MODELS = {
+    "kinematic": RULE,
+    "rows": ROWS,
+    "examples": CARRIED,
+    "hindsight": RECORDING,
+    "difference": PICTURE_CHECKS,
+}
 """The names that stand for no model."""
 type Makers = Mapping[Role, str]
 """Names of the planner, the editor and the critic."""
@@ -35,8 +42,9 @@ class Claim(Frozen):
     """The maker and the checker of a claim, and reasons for doubt."""
 
     by: str = UNKNOWN
-    """`rule`, `rows` (labels of the data), `recording` (a frame), `model NAME`, `person`, `unknown`,
-    and `operator`: whoever told the node of a robot that the step is done."""
+    """`rule`, `rows` (labels of the data), `labelled episodes` (carried over from them), `recording` (a
+    frame), `model NAME`, `person`, `unknown`, and `operator`: whoever told the node of a robot that the step
+    is done."""
     checked: str = NOBODY
     """`nobody`, `picture checks`, `model NAME`, `person`, `operator` or `unknown`."""
     doubts: tuple[str, ...] = ()
@@ -110,11 +118,12 @@ def claims_of(step: "StoryboardStep") -> Claims:
             if recorded and not verdict.pictures_only:
                 confirmed = looks
         looks = looks.model_copy(update={"by": RECORDING if recorded else attempt.by or UNKNOWN})
-    what = Claim(checked=confirmed.checked if not confirmed.doubts else NOBODY, doubts=doubts)
+    maker = step.step.by or UNKNOWN
+    what = Claim(by=maker, checked=confirmed.checked if not confirmed.doubts else NOBODY, doubts=doubts)
     if step.segment is None:
         return Claims(what=what, looks=looks)
     # A rule has found a predicted step in the recording; any other was read off it by who planned it.
-    placed = Claim(by=UNKNOWN if step.alignment is None else RULE)
+    placed = Claim(by=maker if step.alignment is None else RULE)
     outcome = {"checked": confirmed.checked, "doubts": (*doubts, *confirmed.doubts)}
     return Claims(when=placed, what=what, looks=looks, came_off=placed.model_copy(update=outcome))
 

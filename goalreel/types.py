@@ -112,6 +112,8 @@ class Step(Frozen):
     """Reasons to doubt the words, one line each. Such words are shown, but are no training data."""
     details: Details | None = Field(default=None, exclude_if=lambda details: details is None)
     """Further information that was asked for (`Options.details`); left out of JSON if there is none."""
+    by: Annotated[Text | None, Field(exclude_if=lambda by: by is None)] = None
+    """Maker of its words and its place, as `Claim.by` has it; None: the planner. Left out of JSON if None."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Step":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import PIL.Image
 
-from goalreel.claims import NOBODY, OPERATOR, PERSON, RECORDING, ROWS, RULE, TITLES, Claim, Claims
+from goalreel.claims import CARRIED, NOBODY, OPERATOR, PERSON, RECORDING, ROWS, RULE, TITLES, Claim, Claims
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.names import ModelName
@@ -23,6 +23,7 @@ _MODEL = "model "
 _MAKERS = {
     RULE: "by a rule",
     ROWS: "from the dataset’s labels",
+    CARRIED: "carried over from labelled episodes",
     RECORDING: "from the recording",
     PERSON: "by a person",
     OPERATOR: "by the operator",

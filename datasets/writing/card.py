@@ -90,6 +90,8 @@ def _section(job: BuildPlan) -> Iterator[str]:
     yield ""
     yield from claim_lines(claim for goals in job.goals.values() for claim in goals.claims)
     yield ""
+    for one in job.records.measured:
+        yield f"- {one}"
     for role, name in _models(job):
         yield f"- {role}: `{name}`"
     yield from _robot(job)

@@ -22,12 +22,13 @@ EPILOG = (
     "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
     "- `goalreel annotate droid --out droid-goals --details motion,pose,progress`\n\n"
     "- `goalreel annotate labelled --out labelled-goals --planner rows`\n\n"
+    "- `goalreel annotate droid --out droid-carried --examples droid-goals`, of which some are reviewed\n\n"
     "- `goalreel annotate droid --out droid-goals`, again: goes on after a stop, and where droid grew\n\n"
     "- `goalreel annotate droid --out droid-goals --preset api --planner openai:MODEL@http://HOST:8000/v1`, "
     "and so for the editor and the critic: goes on at another HOST\n\n"
     "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
     "- `goalreel annotate droid --out droid-more --preset watch --planner watch:openai:MODEL@URL "
-    "--critic openai:MODEL@URL --exemplars droid-goals`\n\n"
+    "--critic openai:MODEL@URL --examples droid-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
     "`goalreel build droid-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --ray --workers 4 --preset server`\n\n"
@@ -41,10 +42,10 @@ EPILOG = (
     config_file=True,
     shown=(
         *("preset", "planner", "editor", "critic", "max_attempts", "camera", "granularity", "layout"),
-        *("details", "episodes", "retry", "config", "json_output"),
+        *("examples", "details", "episodes", "retry", "config", "json_output"),
     ),
     models=PresetOptions("hindsight"),
-    options=FieldOptions(Options, without=("accepted",)),
+    options=FieldOptions(Options, without=("labelled",)),
     run=FieldOptions(RunOptions, without=("in_flight", "workers")),
     cluster=FieldOptions(WorkerOptions),
     topics=FieldOptions(bags.BagOptions),
@@ -78,7 +79,7 @@ def annotate(
         run = run.but(workers=make_workers(cluster, preset, run.shard))
         with progress_bars() as progress:
             source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
-        if preset.planner == "kinematic":
+        if preset.planner == "kinematic" and run.examples is None:
             options = with_answers(options, source)
         with progress_bars(plans=not json_output) as progress:
             robot = options.recorded(source).robot

@@ -25,7 +25,8 @@ EPILOG = (
     "`issues`, objects with `kind`, `level` (broken, warning, note), `group`, `text` and `episodes`; "
     "`sampled`, `named`, `silent` (episodes whose words and motion were compared, will be named, will keep "
     "their instruction), `reasons`, why and how many, and `readings`, objects with `instruction`, "
-    "`episodes`, `clauses` and `is_read`. With `--fix`, all of it is about the copy, and "
+    "`episodes`, `clauses` and `is_read`, and `to_label`, instructions with the episodes to label first. "
+    "With `--fix`, all of it is about the copy, and "
     "`mended` holds a line for each thing that was mended.\n\n"
     "Examples:\n\n"
     "- `goalreel check droid`\n\n"
@@ -137,6 +138,9 @@ def _show(report: "CheckReport") -> None:
         rows["Instructions"].append(
             ("", f"{len(rest)} more instructions: --json or --write-steps lists them")
         )
+    for text, (first, *others) in report.to_label.items():
+        line = f'to label "{text}": episode {first} first, then {" and ".join(map(str, others))}'
+        rows["Instructions"].append(("", line))
     for issue in _shown(report.issues):
         rows[issue.group].append((issue.level, issue.text))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -256,6 +256,8 @@ def show_summary(summary: "Summary") -> None:
         table.add_row(finding.field, f"{finding.value or '-'} ({finding.confidence}: {finding.reason})")
     for form, episodes in summary.labels.items():
         table.add_row("labels", f"{form}: those of {episodes} episode{'s' if episodes != 1 else ''}")
+    for one in summary.measured:
+        table.add_row("labelled episodes", str(one))
     table.add_row("goal images from", summary.camera)
     table.add_row("dataset", str(summary.out))
     console = Console()
@@ -272,4 +274,12 @@ def show_summary(summary: "Summary") -> None:
     elif summary.annotated or summary.resumed:
         console.print(
             f"Look at it:  goalreel show {summary.out}", highlight=False, markup=False, soft_wrap=True
+        )
+    for text, (first, *others) in summary.to_label.items():
+        console.print(
+            f'Or label episodes {first}, {" and ".join(map(str, others))} of "{text}" by  goalreel review '
+            f"{summary.out}  and have their steps carried over:  annotate --examples {summary.out} --out NEW",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )

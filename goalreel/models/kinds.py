@@ -74,6 +74,19 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
 
 
 @planners.kind(
+    "examples",
+    "Carries over the steps of labelled episodes (`--examples`), and reads other instructions by motion.",
+    ModelOptions,
+    needs_recording=True,
+)
+def _examples(spec: ModelSpec[ModelOptions]) -> "Planner":
+    from goalreel.planners.examples.planner import ExamplesPlanner
+
+    context = spec.required_recordings
+    return ExamplesPlanner(context.recordings, context.examples, _kinematic(spec))
+
+
+@planners.kind(
     "rows",
     "Takes the sub-task labels that the dataset has, in any form, and leaves them as they are.",
     ModelOptions,
@@ -103,7 +116,7 @@ def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
         chat,
         context.watched,
         context.layout,
-        exemplars=context.exemplars,
+        examples=context.examples,
         details=set(context.details).intersection(WATCHED),
     )
 

@@ -27,7 +27,7 @@ from goalreel.models.registry import (
     planners,
     read_options,
 )
-from goalreel.planners.watch.exemplars import digest_of
+from goalreel.planners.examples.example import digest_of
 from goalreel.terms import References
 from goalreel.types import ROLES, STAGE_OF_ROLE, Critic, Editor, Planner, Role, Stage
 
@@ -240,27 +240,34 @@ def load(
 
     Args:
         preset: the name of a preset that comes with goalreel, the path of your own, or a `Preset`.
-        recordings: the recordings for models such as `kinematic` and `hindsight` (`Options.recorded`).
+        recordings: the recordings for models such as `kinematic` and `hindsight` (`Options.recorded`). With
+            examples the planner `examples` takes the place of `kinematic`.
         roles: the models to load now; the others are loaded when they are first asked.
         journal: keeps the answers of models that predict.
 
     Raises:
         InputError: there is no such preset or model, or the models do not fit together: an editor of recorded
             frames needs a planner that reads recordings; `references` need an editor that takes several
-            pictures; examples, and the details scene and reasoning, need the planner `watch`.
+            pictures; examples need the planner `examples` or `watch`; the details scene and reasoning
+            need `watch`.
         UserError, OSError, ModuleNotFoundError: a model cannot be loaded.
     """
     chosen = presets.load(preset) if isinstance(preset, str) else preset
+    examples, details = (recordings.examples, recordings.details) if recordings is not None else ((), ())
+    if examples and chosen.planner == "kinematic":
+        chosen = chosen.but(planner="examples")
     role_kinds = kinds_of(chosen, recordings is not None)
     _check_segments(chosen, role_kinds)
     check_references(chosen.references, chosen.model_name("editor"))
-    exemplars, details = (recordings.exemplars, recordings.details) if recordings is not None else ((), ())
-    needs_watch = ["--exemplars"] if exemplars else []
-    needs_watch += [f"--details {name}" for name in details if name in ("scene", "reasoning")]
-    if needs_watch and role_kinds["planner"].name != "watch":
+    kind, name = role_kinds["planner"].name, chosen.model_name("planner").public()
+    if examples and kind not in ("examples", "watch"):
+        raise InputError(f"--examples is for --planner examples and watch:CHAT: leave out {name}")
+    if kind == "examples" and not examples:
+        raise InputError("--planner examples needs labelled episodes: name them with --examples LABELLED")
+    needs_watch = [f"--details {detail}" for detail in details if detail in ("scene", "reasoning")]
+    if needs_watch and kind != "watch":
         raise InputError(
-            f"{needs_watch[0]} needs a planner that watches: use --planner watch:CHAT, not "
-            f"{chosen.model_name('planner').public()}"
+            f"{needs_watch[0]} needs a planner that watches: use --planner watch:CHAT, not {name}"
         )
     dialects = dialects_of(chosen)
     planner, editor, critic, live_critic = _lazy_models(chosen, dialects, recordings)
@@ -275,7 +282,7 @@ def load(
             chosen,
             notes,
             frozenset(role for role in ROLES if not role_kinds[role].predicts),
-            digest_of(exemplars),
+            digest_of(examples),
         ),
         frozenset[Stage](STAGE_OF_ROLE[role] for role in ROLES if is_remote(role, chosen.model_name(role))),
         live_critic,

@@ -38,8 +38,8 @@ class Provenance:
     """Notes on how a model is asked (`goalreel.chat.dialects`)."""
     uncached: frozenset[Role] = frozenset()
     """Roles whose answers no journal holds: fixed rules, and models that nothing tells from others."""
-    exemplars: str | None = None
-    """Digest of the accepted episodes that the planner is shown."""
+    examples: str | None = None
+    """Digest of the labelled episodes that the planner carries over, or is shown."""
 
     @classmethod
     def of_classes(cls, models: Mapping[Role, object]) -> "Provenance":
@@ -75,7 +75,7 @@ class Provenance:
         for name, default in (("references", "none"), ("background", "correct")):
             if fields[name] == default:  # as before there was a choice
                 del fields[name]
-        return {**fields, "preset": self.preset.name, "notes": self.notes, "exemplars": self.exemplars}
+        return {**fields, "preset": self.preset.name, "notes": self.notes, "examples": self.examples}
 
     def key(self, role: Role, model: ModelName | None = None) -> str:
         """Return what decides a model's answers: its name, how it is asked, and its weights.
@@ -85,7 +85,7 @@ class Provenance:
         preset, model = self.preset, model or self.preset.model_name(role)
         name = model.text if model.nameless else model.identity()
         options: dict[Role, str] = {
-            "planner": f" {preset.max_steps}{f' {self.exemplars}' if self.exemplars else ''}",
+            "planner": f" {preset.max_steps}{f' {self.examples}' if self.examples else ''}",
             "editor": "",
             "critic": f" {preset.critic_mode} {preset.critic_scores} {preset.critic_threshold}",
         }

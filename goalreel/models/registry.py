@@ -35,9 +35,9 @@ from goalreel.terms import LabelForm, Role
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
     from goalreel.details import DetailName
+    from goalreel.planners.examples.example import Example
     from goalreel.planners.kinematic import Granularity, Layout
     from goalreel.planners.kinematic.robot import Robot
-    from goalreel.planners.watch.exemplars import Exemplar
     from goalreel.types import Critic, Editor, Planner, Recordings
 
 
@@ -57,8 +57,8 @@ class RecordingContext:
     """All cameras that show the episode: `camera`, then those on a wrist, then the others."""
     with_phases: bool = False
     """Let the planner that reads motion name the phases below its steps too."""
-    exemplars: "tuple[Exemplar, ...]" = ()
-    """Accepted episodes that a planner which watches is shown."""
+    examples: "tuple[Example, ...]" = ()
+    """Labelled episodes, which the planner `examples` carries over and one that watches is shown."""
     robot: "Robot | None" = None
     """The robot, from which `layout` and `camera` were found."""
     last_retreat: bool = False

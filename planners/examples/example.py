@@ -1,11 +1,13 @@
 """An episode that somebody labelled, as a planner takes it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.types import Segment, Step
+from goalreel.files import digest
+from goalreel.types import Plan, Recording, Segment, Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,3 +30,24 @@ class Example:
     """One a step, in order."""
     by: str
     """Maker of the labels, as in `goalreel.claims.Claim.by`."""
+
+    @property
+    def plan(self) -> Plan:
+        """Its steps as they are, said to be by who labelled it."""
+        steps = tuple(step.model_copy(update={"by": self.by}) for step in self.steps)
+        return Plan(steps=steps, segments=self.segments)
+
+
+def numbers_of(recording: Recording) -> str:
+    """A digest that identifies a recording in any dataset, from its times, states and actions.
+
+    The id counts too where only the times are recorded.
+    """
+    numbers = [values.tobytes() for values in (recording.state, recording.action)]
+    return digest(recording.timestamps.tobytes(), *numbers, "" if any(numbers) else recording.id)
+
+
+def digest_of(examples: Sequence[Example]) -> str | None:
+    """A digest of these examples; None where there are none."""
+    parts = (f"{e.numbers} {e.instruction} {e.fps} {e.plan.model_dump_json()}" for e in examples)
+    return digest(*parts)[:16] if examples else None

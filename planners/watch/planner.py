@@ -15,9 +15,10 @@ from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render
 from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
+from goalreel.planners.examples.example import Example
 from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.watch.exemplars import Exemplar, likest
+from goalreel.planners.watch.examples import answer, likest
 from goalreel.planners.watch.reply import (
     CONTACTS,
     TILES,
@@ -54,7 +55,7 @@ class WatchPlanner:
     step, cover the episode without a gap. A step that the pictures show to fail has the `outcome` `failed`;
     one that contradicts the instruction says so in its `auxiliary_text`. `task.id` names the recording. A
     model gives at most `replies` replies to a window (`goalreel.chat.ask`). Its prompt has the most similar
-    `exemplars` as examples. With `details` it is asked once more about each step (`watch.reply`).
+    `examples`. With `details` it is asked once more about each step (`watch.reply`).
 
     Raises:
         ValueError: there is no camera, or `replies` is less than 1.
@@ -67,7 +68,7 @@ class WatchPlanner:
         cameras: Sequence[str],
         layout: Layout | None = None,
         replies: int = 3,
-        exemplars: Sequence[Exemplar] = (),
+        examples: Sequence[Example] = (),
         details: Collection[DetailName] = (),
     ) -> None:
         if replies < 1 or not cameras:
@@ -77,7 +78,7 @@ class WatchPlanner:
         self._cameras = tuple(cameras)
         self._layout = layout
         self._replies = replies
-        self._exemplars = exemplars
+        self._examples = examples
         self._details = details
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
@@ -111,7 +112,7 @@ class WatchPlanner:
     def _watch(self, task: Task) -> "_Watch | Failure":
         try:
             recording = self._open(task.id)
-            examples = likest(self._exemplars, task.instruction, recording)
+            examples = likest(self._examples, task.instruction, recording)
             return _Watch(recording, task.instruction, proposed(recording, self._layout), examples)
         except KeyError:
             return Failure(stage="plan", message=f"no recording {task.id!r}")
@@ -151,15 +152,15 @@ def watch_cost(
     recording: Recording,
     cameras: Sequence[str],
     layout: Layout | None = None,
-    exemplars: Sequence[Exemplar] = (),
+    examples: Sequence[Example] = (),
 ) -> WatchCost:
     """Estimate the cost of an episode, without a call or a look at its frames.
 
     Raises:
         Unsegmentable: the recording has no frame, or `layout` does not fit it.
     """
-    examples = likest(exemplars, recording.instruction, recording)
-    watch = _Watch(recording, recording.instruction, proposed(recording, layout), examples)
+    shown = likest(examples, recording.instruction, recording)
+    watch = _Watch(recording, recording.instruction, proposed(recording, layout), shown)
     total = WatchCost()
     while watch.start < watch.length:
         text = render("watcher/system", {"most": MAX_STEPS}) + watch.text(cameras)
@@ -191,7 +192,7 @@ class _Watch:
     recording: Recording
     instruction: str
     proposals: tuple[Proposal, ...]
-    examples: tuple[Exemplar, ...] = ()
+    examples: tuple[Example, ...] = ()
     steps: list[Step] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     cut_off: bool = False
@@ -220,7 +221,9 @@ class _Watch:
         inside = [p for p in self.proposals if self.start < p.frame < self.end]
         cues = [(p.frame, f"{self.recording.timestamps[p.frame] - zero:.1f}", _CUES[p.cue]) for p in inside]
         values = {
-            "examples": [(plain(e.instruction), f"{e.length_s:.1f}", e.answer) for e in self.examples],
+            "examples": [
+                (plain(e.instruction), f"{len(e.timestamps) / e.fps:.1f}", answer(e)) for e in self.examples
+            ],
             "instruction": plain(self.instruction),
             "before": [plain(step.name) for step in self.steps],
             "cut_off": self.cut_off,

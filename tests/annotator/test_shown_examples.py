@@ -12,7 +12,7 @@ from support.steady import contents
 from support.watcher import text_of, watch
 
 from goalreel import Options, annotate, open_dataset
-from goalreel.annotator.annotate import accepted
+from goalreel.annotator.examples import read_examples
 from goalreel.datasets.corrections.events import (
     FlagIssue,
     GiveVerdict,
@@ -21,7 +21,7 @@ from goalreel.datasets.corrections.events import (
     SetOutcome,
 )
 from goalreel.datasets.records import FOLDER, LOCAL
-from goalreel.errors import DatasetError
+from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.load import load
 
@@ -56,7 +56,7 @@ def asked(server: ChatServer) -> dict[int, str]:
 def test_the_request_holds_what_people_accepted(sharded_dataset, reviewed, tmp_path, caplog):
     with ChatServer(watch) as server:
         plain = run(sharded_dataset, tmp_path / "plain", server)
-        result = run(sharded_dataset, tmp_path / "out", server, "--exemplars", reviewed)
+        result = run(sharded_dataset, tmp_path / "out", server, "--examples", reviewed)
         texts = asked(server)
     assert (plain.exit_code, result.exit_code) == (0, 0), result.stderr
     assert "Example 2: put the block away\n1.2 s\n" in texts[14]
@@ -74,28 +74,33 @@ def test_the_request_holds_what_people_accepted(sharded_dataset, reviewed, tmp_p
     assert after > before
 
 
-def test_only_whole_accepted_episodes_are_exemplars(reviewed):
-    assert [one.episode for one in accepted(reviewed)] == [0, 1]
+def test_only_whole_accepted_episodes_are_examples(sharded_dataset, reviewed):
+    def read():
+        return read_examples(reviewed, open_dataset(sharded_dataset))
+
+    assert [one.id for one in read()] == ["episode 0 of reviewed", "episode 1 of reviewed"]
     says(reviewed, 0, FlagIssue(step="1", issue="wrong_object", on=True))
     says(reviewed, 1, SetOutcome(step="1", outcome="done"), GiveVerdict(verdict="accept"))
-    (left,) = accepted(reviewed)
-    assert [one.outcome for one in left.segments] == ["done"] * 3
+    (left,) = read()
+    assert [step.outcome for step in left.steps] == ["done"] * 3
     says(reviewed, 1, GiveVerdict(verdict="unsure"))
-    with pytest.raises(DatasetError, match="no episode that a person has accepted"):
-        accepted(reviewed)
+    with pytest.raises(InputError, match="nobody has accepted or corrected an episode"):
+        read()
+    says(reviewed, 3, RenameStep(step="0", name="go there"))
+    assert [one.steps[0].name for one in read()] == ["go there"], "corrected, and no opinion of it"
 
 
 def test_others_are_other_settings(sharded_dataset, reviewed, tmp_path):
     out = tmp_path / "out"
     with ChatServer(watch) as server:
-        assert run(sharded_dataset, out, server, "--exemplars", reviewed, "--episodes", "0").exit_code == 0
-        assert run(sharded_dataset, out, server, "--exemplars", reviewed, "--episodes", "1").exit_code == 0
+        assert run(sharded_dataset, out, server, "--examples", reviewed, "--episodes", "0").exit_code == 0
+        assert run(sharded_dataset, out, server, "--examples", reviewed, "--episodes", "1").exit_code == 0
         without = run(sharded_dataset, out, server)
         says(reviewed, 2, GiveVerdict(verdict="accept"))
-        others = run(sharded_dataset, out, server, "--exemplars", reviewed)
+        others = run(sharded_dataset, out, server, "--examples", reviewed)
         assert len(server.requests) == 2
-    assert re.search(r"exemplars was '\w{16}' and\s+is now None", without.stderr)
-    assert re.search(r"exemplars was '\w{16}' and\s+is now '\w{16}'", others.stderr)
+    assert re.search(r"examples was '\w{16}' and\s+is now None", without.stderr)
+    assert re.search(r"examples was '\w{16}' and\s+is now '\w{16}'", others.stderr)
     assert str(reviewed) not in (out / FOLDER / "settings.json").read_text()
 
 
@@ -108,7 +113,7 @@ class Killing:
 
 def test_a_killed_run_asks_nothing_twice(sharded_dataset, reviewed, tmp_path):
     source, out = open_dataset(sharded_dataset), tmp_path / "out"
-    options = Options(accepted=accepted(reviewed))
+    options = Options(labelled=read_examples(reviewed, source))
     with ChatServer(watch) as server:
         preset = presets.load("watch", planner=f"watch:openai:seer@{server.url}", critic="difference")
         models = load(preset, recordings=options.recorded(source))
@@ -119,17 +124,17 @@ def test_a_killed_run_asks_nothing_twice(sharded_dataset, reviewed, tmp_path):
         before = len(server.requests)
         assert annotate(source, out, models, options).clean
         assert len(server.requests) == before + 4 - kept
-    assert models.provenance.exemplars
-    other, none = (replace(models.provenance, exemplars=digest) for digest in ("other", None))
+    assert models.provenance.examples
+    other, none = (replace(models.provenance, examples=digest) for digest in ("other", None))
     assert len({names.key("planner") for names in (models.provenance, other, none)}) == 3
     assert len({names.key("critic") for names in (models.provenance, other, none)}) == 1
 
 
 def test_what_cannot_be_shown_is_one_line(sharded_dataset, reviewed, tmp_path):
-    words = ("annotate", sharded_dataset, "--out", tmp_path / "out", "--exemplars")
-    assert "planner that watches: use --planner watch:CHAT, not kinematic" in fails(*words, reviewed)
+    words = ("annotate", sharded_dataset, "--out", tmp_path / "out", "--examples")
+    assert "leave out rows" in fails(*words, reviewed, "--planner", "rows")
     assert "not a LeRobot dataset" in fails(*words, tmp_path / "nowhere")
-    assert "no episode that a person has accepted" in fails(*words, sharded_dataset)
+    assert "no episode has sub-task labels" in fails(*words, sharded_dataset)
     assert not (tmp_path / "out").exists()
 
 
@@ -138,10 +143,10 @@ def test_what_cannot_be_shown_is_one_line(sharded_dataset, reviewed, tmp_path):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_workers_show_them_too(sharded_dataset, reviewed, tmp_path):
     with ChatServer(watch) as server:
-        run(sharded_dataset, tmp_path / "whole", server, "--exemplars", reviewed)
+        run(sharded_dataset, tmp_path / "whole", server, "--examples", reviewed)
         whole = asked(server)
         server.requests.clear()
-        result = run(sharded_dataset, tmp_path / "out", server, "--exemplars", reviewed, "--ray")
+        result = run(sharded_dataset, tmp_path / "out", server, "--examples", reviewed, "--ray")
         assert asked(server) == whole
     assert result.exit_code == 0, result.stderr
     assert "reach 1" in whole[11]

@@ -1,0 +1,312 @@
+"""Labelled episodes: from an annotated dataset, from one with labels of its own, or from a table."""
+
+import itertools
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from goalreel.claims import CARRIED, PERSON, ROWS, RULE, UNKNOWN
+from goalreel.datasets.corrections.reviews import Reviews
+from goalreel.datasets.corrections.state import Review
+from goalreel.datasets.episode import Episode
+from goalreel.datasets.health.issues import spell
+from goalreel.datasets.labels import find_labels
+from goalreel.datasets.parquet import read_table
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError, InputError, first_line
+from goalreel.models.model_set import Lazy, ModelSet
+from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.rows import RowsPlanner, labelled_step
+from goalreel.types import Failure, Segment, Step, Storyboard, Task
+
+if TYPE_CHECKING:
+    from goalreel.planners.examples.carry import Measurement
+
+log = logging.getLogger(__name__)
+
+LABELS = 3
+"""Episodes of an instruction that are worth labelling."""
+_CANDIDATES = 20
+"""Episodes of an instruction among which those to label are chosen."""
+
+type _Piece = tuple[Step, Segment]
+type _Label = tuple[str, list[_Piece], str]
+"""The instruction of an episode, its steps, and their maker."""
+TABLES = (".csv", ".parquet")
+_UNCHECKED = frozenset((RULE, CARRIED, UNKNOWN))
+"""Makers whose steps are no labels as long as no person has looked at them."""
+
+
+def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
+    """Read the labelled episodes in `labelled` for the planners of `source`.
+
+    Args:
+        labelled: an annotated dataset, of which the episodes are taken that people accepted or corrected, or
+            else those whose steps are from labels or a model; any other dataset with sub-task labels, such as
+            `source` itself; or a table of steps of `source`, with the columns of `goalreel.export`.
+        source: the dataset to annotate. Its `numbers` are read from the others too.
+
+    Raises:
+        DatasetError: no labelled episode, one of another robot, or labels that overlap or lie outside.
+        InputError: as `DatasetError`, for what a person has to do first.
+    """
+    if labelled.suffix in TABLES:
+        examples = [*_of_table(labelled, source)]
+    else:
+        dataset = source
+        if labelled.resolve() != source.root.resolve():
+            dataset = Source.open(labelled)
+            dataset.read_numbers(source.numbers.state, source.numbers.action)
+        read = _of_annotated if (labelled / FOLDER).is_dir() else _of_labels
+        examples = [*read(dataset, apart=dataset is not source)]
+    for episode in itertools.islice(_readable(source, source.indices), 1):
+        own = (episode.state.shape[1], episode.action.shape[1])
+        for example in examples:
+            other = (example.state.shape[1], example.action.shape[1])
+            if own != other:
+                raise DatasetError(
+                    f"{labelled}: {example.id} has {other[0]} numbers of state and {other[1]} of action, and "
+                    f"{source.root} {own[0]} and {own[1]}: labelled episodes are of the same robot"
+                )
+    return tuple(examples)
+
+
+def _readable(source: Source, indices: Iterable[int]) -> Iterator[Episode]:
+    for index in indices:
+        try:
+            yield source.episode(index)
+        except DatasetError:
+            continue
+
+
+def _of_annotated(dataset: Source, *, apart: bool) -> Iterator[Example]:
+    records = Records(dataset.root / FOLDER, source="")
+    found = {e: label for e in Reviews(records).episodes() if (label := _reviewed(records.review(e)))}
+    for index in () if found else sorted(records.recorded()):
+        if not records.is_corrected(index) and (label := _made(records.original(index))):
+            found[index] = label
+    if not found:
+        raise InputError(
+            f"{dataset.root}: nobody has accepted or corrected an episode, and its steps are from rules: "
+            f"review some episodes first, goalreel review {dataset.root}"
+        )
+    for index, (text, pieces, maker) in found.items():
+        yield _example(dataset.episode(index), text, pieces, maker, str(dataset.root), apart=apart)
+
+
+def _reviewed(review: Review) -> _Label | None:
+    """The steps that a person accepted or corrected; None where something is still wrong with the episode."""
+    pieces = [(s.step, s.segment) for s in review.steps if s.segment is not None and not s.issues]
+    looked_at = review.verdict == "accept" or (review.verdict is None and review.corrected)
+    whole = looked_at and not review.issues and len(pieces) == len(review.steps)
+    pieces = [(step.model_copy(update={"doubts": ()}), segment) for step, segment in pieces]
+    return (review.task.instruction, pieces, PERSON) if whole and pieces else None
+
+
+def _made(board: Storyboard) -> _Label | None:
+    """The steps of an episode that nobody has looked at; None where rules made them, or are in doubt."""
+    makers = [c.by for s in board.steps for name, c in s.claims.items() if name in ("when", "what")]
+    pieces = [(s.step, s.segment) for s in board.steps if s.segment is not None and not s.step.doubts]
+    if not pieces or len(pieces) < len(board.steps) or not _UNCHECKED.isdisjoint(makers):
+        return None
+    return board.task.instruction, pieces, makers[0]
+
+
+def _of_labels(dataset: Source, *, apart: bool) -> Iterator[Example]:
+    labelled = sorted({i for indices in find_labels(dataset, dataset.indices).values() for i in indices})
+    if not labelled:
+        raise DatasetError(
+            f"{dataset.root}: no episode has sub-task labels, and goalreel has not annotated it"
+        )
+    for index in labelled:
+        episode = dataset.episode(index)
+        (plan,) = RowsPlanner({episode.id: episode}).plan(
+            [Task(id=episode.id, instruction=episode.instruction)]
+        )
+        if isinstance(plan, Failure):
+            raise DatasetError(f"{dataset.root}: {plan.message}")
+        pieces = list(zip(plan.steps, plan.segments or (), strict=True))
+        yield _example(episode, episode.instruction, pieces, ROWS, str(dataset.root), apart=apart)
+
+
+def _of_table(path: Path, source: Source) -> Iterator[Example]:
+    unchecked: list[int] = []
+    labels = _rows(path, source)
+    for index, rows in labels.items():
+        makers = {row.get("what_by") or PERSON for row in rows if row.get("what_checked") != PERSON}
+        if not _UNCHECKED.isdisjoint(makers):
+            unchecked.append(index)
+            continue
+        episode = source.episode(index)
+        where = f"{path}: episode {index}"
+        text = rows[0].get("instruction") or episode.instruction
+        if text != episode.instruction:
+            raise DatasetError(
+                f'{where} is "{text}" there and "{episode.instruction}" in {source.root}: '
+                "a table holds episodes of the dataset to annotate"
+            )
+        pieces = [_piece(row, episode, where) for row in rows]
+        yield _example(episode, text, pieces, min(makers, default=PERSON), str(path), apart=False)
+    if unchecked:
+        which = (
+            f"{path}: {spell(unchecked)}: by rules, and nobody has looked at them: review some episodes first"
+        )
+        which = f"{which}, or leave out the column what_by where people wrote them"
+        if len(unchecked) == len(labels):
+            raise InputError(which)
+        log.warning("%s", which)
+
+
+def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
+    """Episode -> its rows with a name."""
+    try:
+        table = csv.read_csv(path) if path.suffix == ".csv" else read_table(path)
+    except (pa.ArrowException, OSError) as e:
+        raise DatasetError(f"{path}: cannot be read as a table ({first_line(e)})") from e
+    names = set(table.column_names)
+    if not {"episode", "name"} <= names or not any(
+        {f"start_{unit}", f"end_{unit}"} <= names for unit in ("frame", "s")
+    ):
+        raise DatasetError(
+            f"{path}: a table of steps has the columns episode, name, start_s and end_s "
+            "(or start_frame and end_frame)"
+        )
+    rows = defaultdict[int, list[dict[str, Any]]](list)
+    try:
+        for row in table.to_pylist():
+            if name := str(row["name"] or "").strip():
+                rows[int(row["episode"])].append({**row, "name": name})
+        source.select(rows)
+    except (DatasetError, TypeError, ValueError) as e:
+        raise DatasetError(f"{path}: a row names no episode ({first_line(e)})") from e
+    if not rows:
+        raise DatasetError(f"{path}: no row has a name")
+    return rows
+
+
+def _piece(row: Mapping[str, Any], episode: Episode, where: str) -> _Piece:
+    """The step of a row, and its frames."""
+    name, step = row["name"], labelled_step(row["name"])
+    fields = {"instruction": row.get("sub_goal"), "prompt": row.get("prompt"), "outcome": row.get("outcome")}
+    try:
+        edges = [_frame(row, edge, episode.fps) for edge in ("start", "end")]
+        segment = Segment(start=edges[0], end=edges[1])
+        step = Step.model_validate({**dict(step), **{key: text for key, text in fields.items() if text}})
+    except (ValueError, TypeError) as e:
+        raise DatasetError(f"{where}: {name!r} has no frames, or a field of it is wrong: correct it") from e
+    return step, segment
+
+
+def _frame(row: Mapping[str, Any], edge: str, fps: float) -> int:
+    frame = row.get(f"{edge}_frame")
+    return round(float(row[f"{edge}_s"]) * fps) if frame is None else int(frame)
+
+
+def _example(
+    episode: Episode, instruction: str, pieces: Sequence[_Piece], by: str, where: str, *, apart: bool
+) -> Example:
+    """The episode with its labels in order. Where it is `apart`, in another dataset, its name says so.
+
+    Raises:
+        DatasetError: labels overlap, or lie outside.
+    """
+    pieces = sorted(pieces, key=lambda piece: piece[1].start)
+    for (before, earlier), (step, later) in itertools.pairwise(pieces):
+        if later.start < earlier.end:
+            raise DatasetError(
+                f"{where}: episode {episode.index}: {before.name!r} and {step.name!r} overlap at "
+                f"{later.start / episode.fps:g} s: correct one"
+            )
+    for step, segment in pieces:
+        if segment.end > len(episode):
+            raise DatasetError(
+                f"{where}: episode {episode.index}: {step.name!r} ends at {segment.end / episode.fps:g} s, "
+                f"and the episode at {len(episode) / episode.fps:g} s: correct it"
+            )
+    return Example(
+        id=f"episode {episode.index}" + (f" of {episode.root.name}" if apart else ""),
+        numbers=numbers_of(episode),
+        instruction=instruction,
+        fps=episode.fps,
+        timestamps=episode.timestamps.astype(np.float64),
+        state=episode.state.astype(np.float64),
+        action=episode.action.astype(np.float64),
+        steps=tuple(step.model_copy(update={"by": None}) for step, _ in pieces),
+        segments=tuple(segment for _, segment in pieces),
+        by=by,
+    )
+
+
+def measure(
+    models: ModelSet, instructions: Collection[str], *, anyway: bool = False
+) -> "tuple[Measurement, ...]":
+    """Say how many boundaries of the labelled episodes that serve `instructions` are found again.
+
+    Nothing is said of other planners.
+
+    Raises:
+        InputError: no labelled episode serves any of them, or too few are found and the run is not to go on
+            `anyway`.
+    """
+    if models.provenance.preset.planner != "examples":
+        return ()
+    from goalreel.planners.examples.planner import ExamplesPlanner
+
+    planner = models.planner.model if isinstance(models.planner, Lazy) else models.planner
+    assert isinstance(planner, ExamplesPlanner), "the planner of this name"
+    by_text = {text: planner.measurement(text) for text in instructions}
+    measured = tuple(dict.fromkeys(filter(None, by_text.values())))
+    without = [text for text, one in by_text.items() if one is None]
+    if by_text and not measured:
+        raise InputError(f'no labelled episode has an instruction such as "{without[0]}": label some of it')
+    if without:
+        log.warning(
+            '%d instruction(s) without a labelled episode are left to rules: "%s"', len(without), without[0]
+        )
+    for one in measured:
+        log.warning("%s", one)
+    if few := [one for one in measured if not one.enough and not anyway]:
+        raise InputError(
+            f"{few[0]}: too few to carry over; label more episodes of it (goalreel check names which), "
+            "or go on with --examples-anyway"
+        )
+    return measured
+
+
+def by_instruction(
+    source: Source, selected: Sequence[int], read: Collection[Episode] = ()
+) -> list[tuple[str, list[int]]]:
+    """Each instruction of the selected episodes, of most first; those of several tasks may be missing.
+
+    Instructions of episodes that are `read` already need no look at the metadata.
+    """
+    texts = {episode.index: episode.instruction for episode in read}
+    for index, tasks in zip(source.indices, source.rows.column("tasks"), strict=True):
+        if tasks and len(tasks) == 1:
+            texts.setdefault(index, str(tasks[0]).strip())
+    episodes = defaultdict[str, list[int]](list)
+    for index in selected:
+        if text := texts.get(index):
+            episodes[text].append(index)
+    return sorted(episodes.items(), key=lambda item: -len(item[1]))
+
+
+def to_label(source: Source, instructions: Iterable[tuple[str, Sequence[int]]]) -> dict[str, tuple[int, ...]]:
+    """Instruction -> the episodes to label, in order; only for those of more episodes than these."""
+    from goalreel.planners.examples.choose import choose
+
+    chosen: dict[str, tuple[int, ...]] = {}
+    for text, indices in instructions:
+        sample = indices[:: -(-len(indices) // _CANDIDATES)]
+        episodes = list(_readable(source, sample)) if len(indices) > LABELS else []
+        if len(episodes) > LABELS:
+            places = choose(episodes, LABELS)
+            chosen[text] = tuple(episodes[place].index for place in places)
+    return chosen

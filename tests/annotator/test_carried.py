@@ -1,0 +1,247 @@
+"""Labelled episodes, from wherever they come, are carried over to the others of their instruction."""
+
+import json
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+from support.cli import fails, goalreel, invoke, results
+from support.faults import DATA, EPISODES, TASKS, column, info, table
+from support.person import says
+from support.recordings import make_dataset
+from support.robots import pick_and_place
+from support.steady import contents
+
+import goalreel as api
+from goalreel.annotator.examples import read_examples
+from goalreel.annotator.show import read_storyboards
+from goalreel.claims import CARRIED, PERSON, ROWS, RULE
+from goalreel.datasets.corrections.events import GiveVerdict
+from goalreel.datasets.records import FOLDER
+
+TASK = "räum die Tasse weg"
+STEPS = ("nimm die Tasse", "stell sie in die Kiste", "fahr zurück")
+SPEEDS = (8, 10, 12, 9, 11, 10)
+RNG = np.random.default_rng(5)
+STATES = [pick_and_place(RNG, fps)[:, :4] for fps in SPEEDS]
+
+
+def cuts(episode: int) -> list[int]:
+    """Frames at which its steps begin, and its length: where the hand has closed, and has opened."""
+    seconds = (1.0, 0.6, 0.4, 0.6, 1.2, 0.6, 0.4, 0.5, 0.8, 0.5)
+    ends = 1 + np.cumsum([max(2, round(s * SPEEDS[episode])) for s in seconds])
+    return [0, int(ends[2]), int(ends[6]), int(ends[-1])]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> Path:
+    """Six episodes of an arm of which nothing tells the closed end of the gripper, at 10 frames a second."""
+    root = tmp_path_factory.mktemp("examples") / "arm"
+    return make_dataset(root, states=STATES, cameras=("front",), task=TASK, robot_type="arm")
+
+
+@pytest.fixture
+def data(recorded, tmp_path) -> Path:
+    return Path(shutil.copytree(recorded, tmp_path / "in"))
+
+
+type Row = dict[str, Any]
+
+
+def rows(*episodes: int) -> list[Row]:
+    """A row a step, in seconds."""
+    return [
+        {"episode": e, "name": name, "start_s": start / 10, "end_s": end / 10}
+        for e in episodes
+        for name, (start, end) in zip(STEPS, pairwise(cuts(e)), strict=True)
+    ]
+
+
+def written(path: Path, labels: list[Row]) -> Path:
+    made = pa.Table.from_pylist(labels)
+    pq.write_table(made, path) if path.suffix == ".parquet" else csv.write_csv(made, path)
+    return path
+
+
+def annotated(root: Path) -> None:
+    """Sub-tasks of lerobot's annotation tool for episodes 0 to 2."""
+    spans = {
+        str(e): {
+            "subtasks": [{"label": r["name"], "start": r["start_s"], "end": r["end_s"]} for r in rows(e)]
+        }
+        for e in range(3)
+    }
+    (root / "meta/lerobot_annotations.json").write_text(json.dumps({"episodes": spans}))
+
+
+def boards(out: Path) -> dict[int, Any]:
+    return dict(read_storyboards(out))
+
+
+def check_carried(out: Path, labelled: tuple[int, ...], by: str) -> None:
+    """The labelled episodes keep their steps; those of the others begin within half a second of the truth."""
+    for episode, board in boards(out).items():
+        assert [s.step.name for s in board.steps] == list(STEPS)
+        starts = [s.segment.start for s in board.steps]
+        assert np.abs(np.subtract(starts, cuts(episode)[:-1])).max() <= (0 if episode in labelled else 5)
+        made = {claim.by for s in board.steps for name, claim in s.claims.items() if name != "looks"}
+        assert made == {by if episode in labelled else CARRIED}
+
+
+def test_a_table_labels_the_others(tmp_path, caplog):
+    states = [np.c_[s[:, :3], np.arange(len(s)) < len(s) / 2] for s in STATES]
+    data = make_dataset(tmp_path / "in", states=states, cameras=("front",), task=TASK, robot_type="arm")
+    labels = written(tmp_path / "labels.csv", rows(1, 3, 5))
+    asked = fails("annotate", data, "--out", tmp_path / "asks")
+    assert "which end of the gripper is closed is not known" in asked, "the rules ask first"
+    result = invoke("annotate", data, "--out", tmp_path / "out", "--examples", labels, "--json")
+    assert result.exit_code == 0, result.stderr
+    check_carried(tmp_path / "out", (1, 3, 5), PERSON)
+    said = "among your 3 labelled episodes 6 of 6 boundaries were found again"
+    assert any(message.startswith(f'"{TASK}": {said}') for message in caplog.messages)
+    (measured,) = json.loads(result.stdout.splitlines()[-1])["measured"]
+    assert (measured["instruction"], measured["examples"]) == (TASK, 3)
+    assert (measured["found"], measured["boundaries"]) == (6, 6)
+    assert said in (tmp_path / "out/README.md").read_text()
+    goalreel("show", tmp_path / "out")
+    assert said in (tmp_path / "out-report/index.html").read_text()
+    assert "carried over from labelled episodes" in (tmp_path / "out-report/index.html").read_text()
+
+
+FORMS: dict[str, Callable[[Path], Path]] = {
+    "frames": lambda folder: written(
+        folder / "t.parquet",
+        [
+            {"episode": r["episode"], "name": r["name"]}
+            | {f"{edge}_frame": round(10 * r[f"{edge}_s"]) for edge in ("start", "end")}
+            | {"instruction": TASK, "sub_goal": "it is so", "prompt": "make it so", "outcome": "done"}
+            for r in rows(0, 2)
+        ],
+    ),
+    "unsorted": lambda folder: written(folder / "t.csv", rows(2, 0)[::-1]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_tables(form, recorded, tmp_path):
+    examples = read_examples(FORMS[form](tmp_path), api.open_dataset(recorded))
+    assert sorted(e.id for e in examples) == ["episode 0", "episode 2"]
+    for example in examples:
+        assert [s.start for s in example.segments] == cuts(int(example.id[-1]))[:-1]
+        assert [s.name for s in example.steps] == list(STEPS)
+        assert (example.steps[0].instruction == "it is so") == (form == "frames")
+        assert (example.by, example.instruction) == (PERSON, TASK)
+
+
+def with_row(**changes: object) -> list[Row]:
+    return [*rows(0), *[{**row, **changes} for row in rows(1)[:1]]]
+
+
+WRONG: dict[str, tuple[list[Row], str]] = {
+    "overlap": ([*rows(0), {**rows(0)[1], "name": "wink"}], "episode 0: .*overlap at"),
+    "outside": (with_row(end_s=99.0), "episode 1: 'nimm die Tasse' ends at 99 s, and the episode at"),
+    "backwards": (with_row(start_s=3.0, end_s=1.0), "episode 1: 'nimm die Tasse' has no frames"),
+    "no place": (with_row(start_s=None), "episode 1: 'nimm die Tasse' has no frames"),
+    "no episode": (with_row(episode=77), "no episode 77; it has 6 from 0 to 5"),
+    "no columns": ([{"episode": 0, "name": "a"}], "has the columns episode, name, start_s and end_s"),
+    "another task": ([{**r, "instruction": "open"} for r in rows(0)], 'episode 0 is "open" there'),
+    "no names": ([{**r, "name": ""} for r in rows(0)], "no row has a name"),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_table_is_one_line(fault, recorded, tmp_path):
+    labels, message = WRONG[fault]
+    path = written(tmp_path / "labels.csv", labels)
+    with pytest.raises((api.DatasetError, api.InputError), match=message) as caught:
+        api.annotate(recorded, tmp_path / "out", examples=path)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_labels_of_the_dataset_itself_stay(data, tmp_path):
+    annotated(data)
+    before = contents(data)
+    assert "episode 0 has" in fails("annotate", data, "--out", tmp_path / "out")
+    goalreel("annotate", data, "--out", tmp_path / "out", "--examples", data)
+    check_carried(tmp_path / "out", (0, 1, 2), ROWS)
+    assert contents(data) == before
+    some = written(tmp_path / "labels.csv", rows(0, 1))
+    refused = fails("annotate", data, "--out", tmp_path / "other", "--examples", some)
+    assert "episode 0 has" in refused, "a table is not the labels that would be lost"
+
+
+def test_what_people_accepted_is_carried_to_another_dataset(data, recorded, tmp_path, caplog):
+    labels, first = written(tmp_path / "labels.csv", rows(0, 1)), tmp_path / "first"
+    goalreel("annotate", data, "--out", first, "--examples", labels)
+    kept = read_examples(first, api.open_dataset(data))
+    assert [e.id for e in kept] == ["episode 0 of first", "episode 1 of first"], "not what was carried over"
+    says(first, 4, GiveVerdict(verdict="accept"))
+    (accepted,) = read_examples(first, api.open_dataset(data))
+    assert (accepted.id, accepted.by) == ("episode 4 of first", PERSON)
+    goalreel("annotate", recorded, "--out", tmp_path / "out", "--examples", first)
+    assert "nothing is measured yet" in caplog.messages[-1]
+    assert {s.claims.what.by for s in boards(tmp_path / "out")[2].steps} == {CARRIED}
+    other = make_dataset(
+        tmp_path / "other", cameras=("front",), names=("x", "y", "gripper"), states=[STATES[0][:, 1:]]
+    )
+    line = fails("annotate", other, "--out", tmp_path / "no", "--examples", first)
+    assert "labelled episodes are of the same robot" in line
+    assert not (tmp_path / "no").exists()
+
+
+def test_rules_are_no_examples(data, tmp_path):
+    goalreel("annotate", data, "--out", tmp_path / "rules", "--layout", "closed=low")
+    words = ("annotate", data, "--out", tmp_path / "out", "--examples")
+    assert "review some episodes first" in fails(*words, tmp_path / "rules")
+    goalreel("export", tmp_path / "rules", "--to", "table", "--out", tmp_path / "steps.csv")
+    assert "review some episodes first" in fails(*words, tmp_path / "steps.csv")
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_few_boundaries_stop_the_run(data, tmp_path):
+    labels = rows(0, 1, 2)
+    for row in labels[3:]:  # as if somebody had labelled something else
+        row |= {"start_s": row["start_s"] / 3, "end_s": row["end_s"] / 3}
+    path = written(tmp_path / "labels.csv", labels)
+    words = ("annotate", data, "--out", tmp_path / "out", "--examples", path)
+    assert "label more episodes of it" in fails(*words)
+    assert not (tmp_path / "out").exists()
+    assert results(*words, "--examples-anyway")["annotated"] == len(STATES)
+
+
+def test_another_instruction_is_left_to_the_rules(data, tmp_path):
+    english = "put the cup in the box"
+    table(TASKS, lambda _: pa.table({"task_index": [0, 1], "task": [TASK, english]}))(data)
+    length = cuts(5)[-1]
+    column(DATA, "task_index", lambda old: [*old[:-length], *[1] * length])(data)
+    column(EPISODES, "tasks", lambda old: [*old[:-1], [english]])(data)
+    info(lambda i: i.update(total_tasks=2))(data)
+    labels = written(tmp_path / "labels.csv", rows(0, 1, 2))
+    words = ("annotate", data, "--out", tmp_path / "out", "--examples", labels)
+    goalreel(*words, "--layout", "closed=low")
+    made = boards(tmp_path / "out")
+    assert [s.step.name for s in made[4].steps] == list(STEPS)
+    assert {s.claims.what.by for s in made[5].steps} == {RULE}
+    assert made[5].steps[0].step.name == "pick up the cup"
+    assert "examples was" in fails(
+        *words[:-1], written(tmp_path / "b.csv", rows(0)), "--layout", "closed=low"
+    )
+    assert TASK not in (tmp_path / "out" / FOLDER / "settings.json").read_text().partition("measured")[0]
+
+
+def test_which_episodes_to_label(data, tmp_path):
+    words = ("check", data, "--layout", "closed=low")
+    (chosen,) = results(*words)["to_label"].values()
+    assert len(set(chosen)) == 3
+    assert f'to label "{TASK}": episode {chosen[0]} first' in " ".join(goalreel(*words).split())
+    said = goalreel("annotate", data, "--out", tmp_path / "out", "--layout", "closed=low")
+    assert f"label episodes {chosen[0]}, {chosen[1]} and {chosen[2]}" in said
+    assert f"--examples {tmp_path / 'out'}" in said
