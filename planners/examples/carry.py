@@ -162,7 +162,7 @@ class TaskExamples:
         return left
 
     def _shape(self, example: int) -> Shape:
-        return shape(self.examples[example])
+        return (*shape(self.examples[example]), (0, len(self._marks[example]) + 1))
 
     def _find(self, rows: Numbers, examples: Sequence[int]) -> "_Found":
         """Find the boundaries of some examples in an episode's features."""

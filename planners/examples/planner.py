@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
+from goalreel.claims import RULE
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.planners.examples.carry import Carried, Measurement, TaskExamples, shape
-from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.example import Example, numbers_of
 from goalreel.planners.examples.slots import LEFT, find_slots, replaced, unsaid, words
-from goalreel.planners.watch.exemplars import numbers_of
 from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segment, Step, Task
 
 THREADS = 2
@@ -47,6 +47,11 @@ class ExamplesPlanner:
         """Measure for each instruction how many boundaries its examples find in each other."""
         return tuple(task.measurement for task in self._tasks.values())
 
+    def measurement(self, instruction: str) -> Measurement | None:
+        """Give that of the examples which serve an instruction; None where none does."""
+        task, _ = self._examples(instruction)
+        return task.measurement if task else None
+
     def _plan(self, task: Task) -> Plan | Failure:
         try:
             recording = self._open(task.id)
@@ -55,7 +60,7 @@ class ExamplesPlanner:
         except DatasetError as e:
             return _failure(str(e))
         if example := self._own.get(numbers_of(recording)):
-            return Plan(steps=example.steps, segments=example.segments)
+            return example.plan
         examples, slots = self._examples(task.instruction)
         if examples is None:
             return self._by_rules(task, "no labelled episode has such an instruction")
@@ -77,12 +82,11 @@ class ExamplesPlanner:
     def _by_rules(self, task: Task, reason: str, *, in_doubt: bool = False) -> Plan | Failure:
         """Plan by the other planner; `in_doubt` says why the examples' planner did not."""
         plan = self._rules.plan([task])[0] if self._rules else _failure(f"{task.id}: {reason}")
-        if isinstance(plan, Failure) or not in_doubt:
+        if isinstance(plan, Failure):
             return plan
-        doubted = [
-            s.model_copy(update={"doubts": (*s.doubts, f"not carried over: {reason}")}) for s in plan.steps
-        ]
-        return plan.model_copy(update={"steps": tuple(doubted)})
+        why = (f"not carried over: {reason}",) if in_doubt else ()
+        steps = [s.model_copy(update={"by": RULE, "doubts": (*s.doubts, *why)}) for s in plan.steps]
+        return plan.model_copy(update={"steps": tuple(steps)})
 
 
 def _that_came_off(examples: Sequence[Example]) -> list[Example]:

@@ -13,10 +13,9 @@ from support.places import SHARED
 from goalreel.datasets.source import Source
 from goalreel.planners.examples.carry import TaskExamples
 from goalreel.planners.examples.choose import choose
-from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.example import Example, numbers_of
 from goalreel.planners.examples.planner import ExamplesPlanner
 from goalreel.planners.examples.slots import find_slots, replaced, unsaid
-from goalreel.planners.watch.exemplars import numbers_of
 from goalreel.types import Failure, Plan, Segment, Step, Task
 
 PUT = "put the pear in the bowl"
@@ -186,7 +185,7 @@ def test_a_failure_does_not_travel_and_an_example_keeps_its_labels() -> None:
     assert isinstance(plan, Plan)
     assert all(step.outcome == "done" for step in plan.steps)
     assert isinstance(own, Plan)
-    assert own.steps == failed.steps
+    assert own == failed.plan
 
 
 def test_the_episode_to_label_first_is_the_one_most_like_the_others() -> None:

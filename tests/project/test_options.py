@@ -42,7 +42,7 @@ def test_every_option_is_described_and_every_field_of_presets_a_parameter():
     for name in FIELDS:
         assert parameters[name].optional
         assert Preset.model_fields[name].description
-    assert all(info.description for name, info in Options.model_fields.items() if name != "accepted")
+    assert all(info.description for name, info in Options.model_fields.items() if name != "labelled")
 
 
 @pytest.mark.parametrize(
