@@ -27,7 +27,7 @@ from goalreel.datasets.corrections.events import GiveVerdict
 from goalreel.datasets.records import FOLDER
 
 TASK = "räum die Tasse weg"
-STEPS = ("nimm die Tasse", "stell sie in die Kiste", "fahr zurück")
+STEPS = ("nimm die Tasse", "in die Kiste damit", "fahr zurück")
 SPEEDS = (8, 10, 12, 9, 11, 10)
 RNG = np.random.default_rng(5)
 STATES = [pick_and_place(RNG, fps)[:, :4] for fps in SPEEDS]
