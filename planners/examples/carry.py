@@ -81,6 +81,8 @@ class Carried:
     """One for each boundary of that example."""
     doubts: tuple[str | None, ...]
     """Reason to doubt each boundary; None: it is sure."""
+    attempts: tuple[tuple[int, int], ...] = ()
+    """Frames where the hand closes and opens again in vain."""
     refusal: str | None = None
     """Reason why the episode is none of this task, or not whole."""
 
@@ -130,7 +132,7 @@ class TaskExamples:
             found.example,
             tuple(np.minimum(frames, len(recording.timestamps) - 1).tolist()),
             tuple(self._doubt(found, at) for at in range(len(found.samples))),
-            self._refusal(found),
+            refusal=self._refusal(found),
         )
 
     @cached_property

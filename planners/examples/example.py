@@ -30,6 +30,8 @@ class Example:
     """One a step, in order."""
     by: str
     """Maker of the labels, as in `goalreel.claims.Claim.by`."""
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
 
     @property
     def plan(self) -> Plan:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from typing import Literal
 
 from goalreel.claims import RULE
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.planners.examples.carry import Carried, Measurement, TaskExamples, shape
 from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.examples.hand_cues import Cues, HandCues
 from goalreel.planners.examples.slots import LEFT, find_slots, replaced, unsaid, words
 from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segment, Step, Task
 
@@ -25,9 +27,19 @@ class ExamplesPlanner:
     """
 
     def __init__(
-        self, recordings: Recordings, examples: Sequence[Example], rules: Planner | None = None
+        self,
+        recordings: Recordings,
+        examples: Sequence[Example],
+        rules: Planner | None = None,
+        cues: Cues | None = None,
     ) -> None:
-        """`examples`: of a robot whose state and action have the dimensions of `recordings`."""
+        """
+        Args:
+            recordings: the episodes by id; read in several threads.
+            examples: of a robot whose state and action have the dimensions of `recordings`.
+            rules: plans the other episodes.
+            cues: rules that see a hand close and open, for tasks whose examples agree with them.
+        """
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._rules = rules
         self._own = {example.numbers: example for example in examples}
@@ -35,6 +47,7 @@ class ExamplesPlanner:
         for example in examples:
             tasks.setdefault(" ".join(words(example.instruction)), []).append(example)
         self._tasks = {key: TaskExamples(_that_came_off(labelled)) for key, labelled in tasks.items()}
+        self._cues = {task: HandCues(task.examples, cues) for task in self._tasks.values() if cues}
         self._lock = Lock()
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
@@ -67,7 +80,10 @@ class ExamplesPlanner:
         carried = examples.carry(recording)
         if carried.refusal:
             return self._by_rules(task, carried.refusal, in_doubt=True)
-        return _carry_over(examples.examples[carried.example], carried, recording, slots)
+        example = examples.examples[carried.example]
+        if cues := self._cues.get(examples):
+            carried = cues.join(carried, shape(example), recording)
+        return _carry_over(example, carried, recording, slots)
 
     def _examples(self, instruction: str) -> tuple[TaskExamples | None, Mapping[str, str]]:
         if task := self._tasks.get(" ".join(words(instruction))):
@@ -97,22 +113,30 @@ def _that_came_off(examples: Sequence[Example]) -> list[Example]:
 def _carry_over(
     example: Example, carried: Carried, recording: Recording, slots: Mapping[str, str]
 ) -> Plan | Failure:
-    length = len(recording.timestamps)
-    edges = [0, *carried.frames, length]
-    doubts = [None, *carried.doubts, None]
-    shown = max(1, round(GOAL_S * recording.fps))
-    words_doubts = (LEFT,) if unsaid([replaced(s, slots) for s in example.steps], slots) else ()
+    length, goal = len(recording.timestamps), max(1, round(GOAL_S * recording.fps))
+    edges, doubts = [0, *carried.frames, length], [None, *carried.doubts, None]
+    texts = [replaced(step, slots) for step in example.steps]
+    words_doubts = (LEFT,) if unsaid(texts, slots) else ()
     steps: list[Step] = []
     segments: list[Segment] = []
-    for step, (first, last) in zip(example.steps, shape(example), strict=True):
-        start, end = edges[first], edges[last]
-        if start >= end:
-            continue
+
+    def add(number: int, start: int, end: int, outcome: Literal["done", "failed"]) -> None:
+        first, last = shape(example)[number]
         why = dict.fromkeys(filter(None, (doubts[first], doubts[last])))
-        update = {"doubts": (*words_doubts, *why), "details": None, "outcome": "done"}
-        steps.append(replaced(step, slots).model_copy(update=update))
-        goal = (end, min(end + shown, length)) if end < length else None
-        segments.append(Segment(start=start, end=end, goal=goal))
+        update = {"doubts": (*words_doubts, *why), "details": None, "outcome": outcome}
+        steps.append(texts[number].model_copy(update=update))
+        shown = (end, min(end + goal, length)) if end < length else None
+        segments.append(Segment(start=start, end=end, goal=shown))
+
+    for number, (first, last) in enumerate(shape(example)):
+        start, end = edges[first], edges[last]
+        for closed, opened in carried.attempts if number + 1 < len(texts) else ():
+            if start < closed < opened < end:
+                add(number, start, closed, "failed")
+                add(number + 1, closed, opened, "failed")
+                start = opened
+        if start < end:
+            add(number, start, end, "done")
     if not steps:
         return _failure(f"{recording.id}: shorter than its steps")
     return Plan(steps=tuple(steps), segments=tuple(segments))

@@ -14,8 +14,10 @@ from goalreel.datasets.source import Source
 from goalreel.planners.examples.carry import TaskExamples
 from goalreel.planners.examples.choose import choose
 from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.planner import ExamplesPlanner
 from goalreel.planners.examples.slots import find_slots, replaced, unsaid
+from goalreel.planners.kinematic import Layout
 from goalreel.types import Failure, Plan, Segment, Step, Task
 
 PUT = "put the pear in the bowl"
@@ -36,6 +38,8 @@ class Arm:
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     seed: int = 0
+    attempt: tuple[float, float] | None = None
+    """Seconds at which the gripper closes and opens in vain, before the grasp."""
 
     @property
     def timestamps(self) -> NDArray[np.float32]:
@@ -48,6 +52,9 @@ class Arm:
         x = np.interp(t, [0, 0.8 * grasp, grasp, release, end], [0, self.reach, self.reach, -1, 0])
         z = np.interp(t, [0, grasp, (grasp + release) / 2, release, end], [1, 0, 1, 0.2, 1])
         closed = np.interp(t, [grasp - 0.1, grasp + 0.1, release - 0.1, release + 0.1], [0, 1, 1, 0])
+        if self.attempt:
+            a, b = self.attempt
+            closed += np.interp(t, [a - 0.1, a + 0.1, b - 0.1, b + 0.1], [0, 1, 1, 0])
         noise = np.random.default_rng(self.seed).normal(0, 0.01, (len(t), 3))
         return (np.stack([x, z, closed], axis=1) + noise).astype(np.float32)
 
@@ -91,8 +98,11 @@ def plan_of(planner: ExamplesPlanner, arm: Arm) -> Plan | Failure:
     return answer
 
 
-def planner_of(*examples: Example, of: list[Arm]) -> ExamplesPlanner:
-    return ExamplesPlanner({arm.id: arm for arm in of}, examples)
+def planner_of(*examples: Example, of: list[Arm], closed: str = "") -> ExamplesPlanner:
+    cues = (
+        cues_of(Layout.parse(f"gripper={2 if closed == 'high' else 1},closed={closed}")) if closed else None
+    )
+    return ExamplesPlanner({arm.id: arm for arm in of}, examples, cues=cues)
 
 
 def test_boundaries_and_words_are_those_of_the_examples() -> None:
@@ -103,6 +113,24 @@ def test_boundaries_and_words_are_those_of_the_examples() -> None:
     assert [s.start for s in plan.segments[1:]] == pytest.approx(ARMS[3].marks(), abs=4)
     assert plan.segments[0].goal == (plan.segments[1].start, plan.segments[1].start + 6)
     assert not any(step.doubts for step in plan.steps)
+
+
+@pytest.mark.parametrize("attempt", [(1.0, 1.7), (1.5, 2.2), (2.0, 2.6)])
+def test_an_attempt_in_vain_is_seen_where_the_hand_is_known(attempt: tuple[float, float]) -> None:
+    tried = replace(ARMS[3], times=(3.4, 5.4, 7.4), attempt=attempt, id="tried")
+    plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[tried], closed="high"), tried)
+    assert isinstance(plan, Plan)
+    assert plan.segments is not None
+    assert [step.outcome for step in plan.steps] == ["failed", "failed", "done", "done", "done"]
+    assert [s.start for s in plan.segments[1:]] == pytest.approx(
+        [20 * a for a in attempt] + tried.marks(), abs=5
+    )
+
+
+def test_cues_that_do_not_fit_the_labels_change_nothing() -> None:
+    planners = [planner_of(*map(label, ARMS[:3]), of=ARMS, closed=closed) for closed in ("", "low")]
+    plans = [plan_of(planner, ARMS[3]) for planner in planners]
+    assert plans[0] == plans[1]
 
 
 @pytest.mark.parametrize("fps", [5.0, 10.0, 30.0, 50.0])

@@ -51,7 +51,7 @@ def measure(
         if not folder.exists():
             from goalreel_lab.metaworld.sim import record_task
 
-            record_task(folder, task, seeds, size)
+            record_task(folder, task, range(seeds), size)
         progress("record", done, len(folders))
     scores: list[EpisodeScore] = []
     for done, folder in enumerate(folders.values(), 1):

@@ -265,8 +265,8 @@ _STATE = ("x", "y", "z", "gripper")
 _ACTION = ("dx", "dy", "dz", "gripper")
 
 
-def record_task(out: Path, task: str, seeds: int, size: int = 128) -> TaskTruth:
-    """Write `seeds` episodes of a task to the new folder `out`.
+def record_task(out: Path, task: str, seeds: Sequence[int], size: int = 128) -> TaskTruth:
+    """Write an episode of a task for each of `seeds` to the new folder `out`.
 
     The state is the hand's position (m) and the gripper; the action is how far the hand is told to go, in
     shares of the greatest step, and the gripper. Which end of the gripper is closed differs from task to
@@ -300,7 +300,7 @@ def record_task(out: Path, task: str, seeds: int, size: int = 128) -> TaskTruth:
         bench = Workbench(task, size)
         episodes = []
         try:
-            for seed in range(seeds):
+            for seed in seeds:
                 frames, episode = _perform(bench, task, seed)
                 for frame in frames:
                     dataset.add_frame(_row(frame, closed_high) | {"task": episode.instruction})
