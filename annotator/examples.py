@@ -241,6 +241,8 @@ def _example(
         steps=tuple(step.model_copy(update={"by": None}) for step, _ in pieces),
         segments=tuple(segment for _, segment in pieces),
         by=by,
+        state_names=episode.state_names,
+        action_names=episode.action_names,
     )
 
 

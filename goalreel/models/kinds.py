@@ -80,10 +80,12 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
     needs_recording=True,
 )
 def _examples(spec: ModelSpec[ModelOptions]) -> "Planner":
+    from goalreel.planners.examples.hand_cues import cues_of
     from goalreel.planners.examples.planner import ExamplesPlanner
 
     context = spec.required_recordings
-    return ExamplesPlanner(context.recordings, context.examples, _kinematic(spec))
+    cues = cues_of(context.layout)
+    return ExamplesPlanner(context.recordings, context.examples, _kinematic(spec), cues)
 
 
 @planners.kind(

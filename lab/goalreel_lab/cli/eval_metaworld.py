@@ -23,7 +23,8 @@ EPILOG = (
     "and, with `--details`, `untrue` and `unnamed`.\n\n"
     "Examples:\n\n"
     "- `goalreel eval metaworld --json`\n\n"
-    "- `goalreel eval metaworld --split develop --details`"
+    "- `goalreel eval metaworld --split develop --details`\n\n"
+    "- `goalreel eval metaworld --seeds 20 --examples 3`"
 )
 ROWS = {
     "cut_f1": "cuts F1",
@@ -46,6 +47,9 @@ def metaworld(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Recordings a task.")] = 4,
     size: Annotated[int, typer.Option(min=32, max=512, help="Width and height in pixels.")] = 128,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Label so many recordings a task, and score the others.")
+    ] = 0,
     tasks: Annotated[str, typer.Option(help="Only these of the split; comma-separated.")] = "",
     details: Annotated[
         bool, typer.Option("--details", help="Also list untrue names, and contacts without one.")
@@ -67,7 +71,8 @@ def metaworld(
         names = split_tasks(split)
         chosen = choose_names(tasks, names, "task") if tasks else names
         with progress_bars() as progress:
-            report = measure(chosen, split, data or cache_folder("metaworld"), seeds, size, progress)
+            folder = data or cache_folder("metaworld")
+            report = measure(chosen, split, folder, seeds, size, examples, progress)
         if json_output:
             values = {
                 key: value for key, value in flatten(report).items() if key not in ("untrue", "unnamed")

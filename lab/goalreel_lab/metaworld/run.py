@@ -1,5 +1,7 @@
 """Record the tasks of a split where they are missing, annotate them as a user would, and score the result."""
 
+import csv
+import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +12,7 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.show import open_annotated
 from goalreel.datasets.source import Source
+from goalreel.planners.examples.choose import choose
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 from goalreel_lab.metaworld.score import (
@@ -21,7 +24,7 @@ from goalreel_lab.metaworld.score import (
     score_episode,
 )
 from goalreel_lab.metaworld.tasks import TaskSplit, tasks
-from goalreel_lab.metaworld.truth import read_truth
+from goalreel_lab.metaworld.truth import RecordingTruth, contact_cuts, contacts, read_truth
 from goalreel_lab.written_names import written_names
 
 
@@ -31,9 +34,13 @@ def measure(
     data: Path,
     seeds: int = 4,
     size: int = 128,
+    examples: int = 0,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> MetaWorldReport:
     """Score `annotate` with its default preset on tasks of a split.
+
+    With `examples`, all recordings of a task have one wording, and the arm retreats at the end. So many of
+    them are labelled by the truth: those that `goalreel check` names. The others are scored.
 
     Args:
         chosen: the tasks.
@@ -41,21 +48,24 @@ def measure(
         data: the folder of the recordings, one for each task; a task that is there is not recorded again.
         seeds: recordings a task.
         size: width and height of the pictures.
+        examples: labelled recordings a task.
         progress: is called with "record" or "annotate", and how many tasks of how many are done.
 
     Raises:
         InputError, DatasetError: a task cannot be recorded or annotated.
     """
-    folders = {task: data / f"{task}-{seeds}x{size}" for task in chosen}
+    numbers = range(2, 2 + 4 * seeds, 4) if examples else range(seeds)  # one of four wordings
+    ending = "-retreat" if examples else ""
+    folders = {task: data / f"{task}{ending}-{seeds}x{size}" for task in chosen}
     for done, (task, folder) in enumerate(folders.items(), 1):
         if not folder.exists():
             from goalreel_lab.metaworld.sim import record_task
 
-            record_task(folder, task, range(seeds), size)
+            record_task(folder, task, numbers, size)
         progress("record", done, len(folders))
     scores: list[EpisodeScore] = []
     for done, folder in enumerate(folders.values(), 1):
-        scores += score_task(folder)
+        scores += score_carried(folder, examples) if examples else score_task(folder)
         progress("annotate", done, len(folders))
     return make_report(split, len(folders), scores)
 
@@ -85,6 +95,49 @@ def score_task(recorded: Path) -> list[EpisodeScore]:
         )
         for annotation, episode in zip(annotations, truth.episodes, strict=True)
     ]
+
+
+def score_carried(recorded: Path, count: int) -> list[EpisodeScore]:
+    """Label `count` episodes by the truth, carry their steps over to the others, and score these.
+
+    Where the labelled episodes do not find each other's boundaries, the run is told to go on: `asked`.
+    """
+    truth, source = read_truth(recorded), Source.open(recorded)
+    labelled = choose([source.episode(i) for i in source.indices], count)
+    others = sorted(set(source.indices) - set(labelled))
+    with tempfile.TemporaryDirectory(prefix="goalreel-metaworld-") as folder:
+        table, out = Path(folder) / "labels.csv", Path(folder) / "annotated"
+        with table.open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(("episode", "name", "start_frame", "end_frame"))
+            for index in labelled:
+                rows.writerows((index, *step) for step in _true_steps(truth.episodes[index], truth.fps))
+        summary = annotate(source, out, episodes=others, examples=table, examples_anyway=True)
+        asked = not all(measured.enough for measured in summary.measured)
+        scores = [
+            score_episode(
+                Annotation((), (), failed=True) if i in summary.failures else read_annotation(out, i),
+                tasks()[truth.episodes[i].task],
+                truth.episodes[i],
+                truth.fps,
+            )
+            for i in others
+        ]
+    return [replace(score, asked=asked) for score in scores]
+
+
+def _true_steps(episode: RecordingTruth, fps: float) -> Iterator[tuple[str, int, int]]:
+    """Name the steps between an episode's contacts, as a person would who sees it."""
+    touches = contacts(episode, fps)
+    nouns = {body: noun for noun, body in reversed(tasks()[episode.task].objects.items())}
+    edges = [0, *contact_cuts(touches, len(episode)), len(episode)]
+    for start, end in itertools.pairwise(edges):
+        touch = next((t for t in touches if t.start < end and t.end > start), None)
+        following = touch or next((t for t in touches if t.start >= end), None)
+        noun = nouns[following.object] if following else next(iter(nouns.values()))
+        is_last = touch is not None and end == len(episode)
+        verb = "touch" if touch else "reach for"
+        yield (episode.instruction if is_last else f"{verb} the {noun}"), start, end
 
 
 def read_annotation(out: Path, index: int) -> Annotation:
