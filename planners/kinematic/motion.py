@@ -18,6 +18,7 @@ from goalreel.planners.kinematic.signals import (
     closure,
     cycles,
     hand_signal,
+    has_two_values,
     moves,
     read_command,
     runs,
@@ -317,9 +318,10 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     path = smooth(unwrap(place), width)
     closed, grasps, commanded = None, (), False
     fingers = values_of(recording, layout.source)[:, list(layout.gripper)]
-    if layout.gripper and moves(hand_signal(fingers)):
+    signal = hand_signal(fingers) if layout.gripper else None
+    if signal is not None and moves(signal):
         closed = closure(fingers, recording.fps, layout.closed, layout.threshold)
-        commanded = len(np.unique(fingers, axis=0)) == 2
+        commanded = has_two_values((signal - signal.min()) / np.ptp(signal))
         grasps = cycles(closed, recording.fps, _hand_command(recording, layout, closed))
     speed = arm_speed(path, recording.fps)
     motion = ArmMotion(

@@ -137,6 +137,8 @@ class KinematicPlanner:
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             hand = find_any_contacts(clauses[0], motion)
+        elif len(clauses) == 1 and clauses[0].kind != "act" and not hand.grasps:
+            hand = find_any_contacts(clauses[0], motion)
         parts = align_contacts(clauses, hand, motion)
         if self._granularity == "event":
             parts = cut_at_release(parts)

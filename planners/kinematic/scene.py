@@ -280,8 +280,8 @@ def find_changes(recording: Recording, camera: str, motion: ArmMotion) -> list[S
 def time_hand(motion: ArmMotion, recording: Recording, camera: str | None) -> ArmMotion:
     """Time the grasps of a hand of which only the command is known: the fingers may be slow to follow it.
 
-    Contact is where the pictures show the fingers stop while the arm stands; where they show nothing, it is
-    where the arm goes on.
+    Contact is where the pictures show the fingers stop while the arm stands. Where they show nothing, and the
+    arm waits for long, it is where the arm goes on.
 
     Raises:
         DatasetError: the pictures cannot be read.
@@ -293,10 +293,13 @@ def time_hand(motion: ArmMotion, recording: Recording, camera: str | None) -> Ar
 
 def _time_cycle(cycle: Cycle, motion: ArmMotion, recording: Recording, camera: str | None) -> Cycle:
     waits = motion.stays(cycle.contact, motion.release(cycle))
-    if waits - cycle.contact < _WAITS_S * motion.fps or motion.goes_on(cycle) is None:
+    wait_s = (waits - cycle.contact) / motion.fps
+    if wait_s < _WAITS_S or motion.goes_on(cycle) is None:
         return cycle
     stop = _see_stop(recording, camera, motion, cycle.grasp, waits + 1) if camera else None
-    contact = max(cycle.contact, waits if stop is None else stop)
+    if stop is None:
+        stop = waits if wait_s > 2 * _WAITS_S else cycle.contact
+    contact = max(cycle.contact, stop)
     if cycle.release is None or contact - cycle.contact < _WAITS_S * motion.fps:
         return replace(cycle, contact=contact)
     free = max(motion.stays(cycle.release, len(motion)), cycle.release + 1)
@@ -304,12 +307,16 @@ def _time_cycle(cycle: Cycle, motion: ArmMotion, recording: Recording, camera: s
 
 
 def _see_stop(recording: Recording, camera: str, motion: ArmMotion, start: int, end: int) -> int | None:
-    """The last frame of [start, end) whose picture differs from that of the end as the first ones do."""
+    """The last frame of [start, end) whose picture differs from that of the end as the first ones do.
+
+    None where no picture differs, or so much of it as a camera that moves shows.
+    """
     indices = np.arange(start, end, max(1, round(motion.fps / _RATE)))
     pictures = np.stack(list(_pictures(recording, camera, indices)))
     changed = np.array([(_differ(picture, pictures[-1]) > _SLIGHTLY).mean() for picture in pictures])
-    differ = np.flatnonzero(changed > _AS_BEFORE * changed.max())
-    return int(indices[differ[-1]]) if changed.max() > _SMALLEST_CHANGE else None
+    if not _SMALLEST_CHANGE < changed.max() < _CAMERA_MOVED:
+        return None
+    return int(indices[np.flatnonzero(changed > _AS_BEFORE * changed.max())[-1]])
 
 
 def _pictures(recording: Recording, camera: str, indices: NDArray[np.int64]) -> Iterator[NDArray[np.uint8]]:

@@ -203,7 +203,7 @@ def cycles(closed: Curve, fps: float, command: Curve | None = None) -> list[Cycl
     if inside and start > 0:
         spans.append((start, len(closed)))
     cycles = [_cycle(closed, a, b, fps) for a, b in spans if b - a >= fps / 3]
-    return cycles if command is None or not _has_two_values(command) else _by_command(cycles, closed, command)
+    return cycles if command is None or not has_two_values(command) else _by_command(cycles, closed, command)
 
 
 def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:
@@ -230,7 +230,8 @@ def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:
     return Cycle(grasp, contact, release, release + int(half.argmax()), free)
 
 
-def _has_two_values(command: Curve) -> bool:
+def has_two_values(command: Curve) -> bool:
+    """Tell whether a command of 0-1 only says open or closed."""
     return bool(np.all(np.abs(command - 0.5) >= 0.5 - _TWO_VALUES)) and bool(np.ptp(command))
 
 

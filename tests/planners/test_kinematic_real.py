@@ -134,7 +134,7 @@ def test_a_sweep_with_an_open_hand_begins_where_the_hand_is_at_the_towel():
     labels = read_labels(DATA / "real/labels.json").datasets["droid_new_setup"]
     (touched,) = (v.frame for e in labels.episodes if e.episode == 5 for v in e.events)
     episode, plan = plans(Source.open(DATA / "real/droid_new_setup"))[5]
-    assert [step.name for step in plan.steps] == ["reach for something", episode.instruction]
+    assert [step.name for step in plan.steps] == ["reach for the towel", episode.instruction]
     assert abs(plan.segments[1].start - touched) <= 0.5 * episode.fps
     assert all(step.doubts for step in plan.steps)
 
