@@ -29,7 +29,7 @@ from goalreel.types import Failure, Plan, Task
 _CLOSED = 0.75
 """A hand that has closed this far, of the range in all episodes, is closed."""
 _REASONS = 3
-_TO_LABEL = 10
+_TO_LABEL = 5
 """Instructions, those of most episodes, of which the report says which episodes to label first."""
 _NO_NUMBERS = frozenset(("data_file", "columns"))
 """Kinds of broken datasets whose states and actions cannot be read."""

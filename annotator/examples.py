@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 LABELS = 3
 """Episodes of an instruction that are worth labelling."""
-_CANDIDATES = 20
-"""Episodes of an instruction among which those to label are chosen."""
+_CANDIDATES, _SECONDS = 12, 360
+"""Episodes of an instruction among which those to label are chosen: fewer where they are longer together."""
 
 type _Piece = tuple[Step, Segment]
 type _Label = tuple[str, list[_Piece], str]
@@ -247,7 +247,7 @@ def _example(
 
 
 def measure(
-    models: ModelSet, instructions: Collection[str], *, anyway: bool = False
+    models: ModelSet, examples: Sequence[Example], instructions: Collection[str], *, anyway: bool = False
 ) -> "tuple[Measurement, ...]":
     """Say how many boundaries of the labelled episodes that serve `instructions` are found again.
 
@@ -261,6 +261,10 @@ def measure(
         return ()
     from goalreel.planners.examples.planner import ExamplesPlanner
 
+    if not any(e.state.size + e.action.size for e in examples):
+        raise InputError(
+            "--examples are carried over by state and action, and the labelled episodes hold neither"
+        )
     planner = models.planner.model if isinstance(models.planner, Lazy) else models.planner
     assert isinstance(planner, ExamplesPlanner), "the planner of this name"
     by_text = {text: planner.measurement(text) for text in instructions}
@@ -306,9 +310,12 @@ def to_label(source: Source, instructions: Iterable[tuple[str, Sequence[int]]]) 
 
     chosen: dict[str, tuple[int, ...]] = {}
     for text, indices in instructions:
-        sample = indices[:: -(-len(indices) // _CANDIDATES)]
-        episodes = list(_readable(source, sample)) if len(indices) > LABELS else []
-        if len(episodes) > LABELS:
+        if len(indices) <= LABELS:
+            continue
+        seconds = source.rows.of(indices[0])["length"] / source.fps
+        most = min(_CANDIDATES, max(LABELS + 1, int(_SECONDS / seconds)))
+        episodes = list(_readable(source, indices[:: -(-len(indices) // most)]))
+        if len(episodes) > LABELS and episodes[0].state.size + episodes[0].action.size:
             places = choose(episodes, LABELS)
             chosen[text] = tuple(episodes[place].index for place in places)
     return chosen

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from goalreel.claims import ROWS, TITLES
+from goalreel.claims import PERSON, ROWS, TITLES
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -187,7 +187,7 @@ def _phase_edges(
 
 def _may_be_named(step: StoryboardStep, use_unverified: bool) -> bool:
     """Tell if a policy may be told that this is what happened."""
-    # The owner's labels hold whether or not a picture was accepted.
-    words_hold = step.usable or step.claims.what.by == ROWS
+    # The owner's labels, and a person's words, hold whether or not a picture was accepted.
+    words_hold = step.usable or step.claims.what.by in (ROWS, PERSON)
     done = step.step.outcome == "done" and words_hold and not step.step.doubts
     return not step.unaligned and (use_unverified or done)
