@@ -277,8 +277,9 @@ def show_summary(summary: "Summary") -> None:
         )
     for text, (first, *others) in summary.to_label.items():
         console.print(
-            f'Or label episodes {first}, {" and ".join(map(str, others))} of "{text}" by  goalreel review '
-            f"{summary.out}  and have their steps carried over:  annotate --examples {summary.out} --out NEW",
+            f'Or label episodes {first}, {" and ".join(map(str, others))} of "{text}":  goalreel review '
+            f"{summary.out}  Then  annotate --examples {summary.out} --out NEW  carries their steps over "
+            "to the others.",
             highlight=False,
             markup=False,
             soft_wrap=True,

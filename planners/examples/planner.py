@@ -14,6 +14,8 @@ from goalreel.planners.examples.slots import LEFT, find_slots, replaced, unsaid,
 from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segment, Step, Task
 
 THREADS = 2
+MOST = 10
+"""Examples of a task: beyond five little is gained, and each is aligned twice with every episode."""
 GOAL_S = 0.3
 """Seconds from a boundary on in which what the step before it claims is seen."""
 
@@ -46,14 +48,15 @@ class ExamplesPlanner:
         tasks: dict[str, list[Example]] = {}
         for example in examples:
             tasks.setdefault(" ".join(words(example.instruction)), []).append(example)
-        self._tasks = {key: TaskExamples(_that_came_off(labelled)) for key, labelled in tasks.items()}
+        self._tasks = {key: TaskExamples(_that_serve(labelled)) for key, labelled in tasks.items()}
         self._cues = {task: HandCues(task.examples, cues) for task in self._tasks.values() if cues}
         self._lock = Lock()
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
-        with self._lock:
-            _ = self.measurements()  # once, before threads ask for it
+        with self._lock:  # once, before threads ask for it
+            for text in {task.instruction for task in tasks}:
+                self.measurement(text)
         return map_threaded(self._plan, tasks, THREADS)
 
     def measurements(self) -> tuple[Measurement, ...]:
@@ -105,9 +108,13 @@ class ExamplesPlanner:
         return plan.model_copy(update={"steps": tuple(steps)})
 
 
-def _that_came_off(examples: Sequence[Example]) -> list[Example]:
-    """Leave out episodes with a failed step, unless all have one: a failure does not travel."""
-    return [e for e in examples if all(step.outcome == "done" for step in e.steps)] or list(examples)
+def _that_serve(examples: Sequence[Example]) -> list[Example]:
+    """Leave out episodes with a failed step, unless all have one: a failure does not travel.
+
+    At most MOST are left, evenly spread.
+    """
+    done = [e for e in examples if all(step.outcome == "done" for step in e.steps)] or list(examples)
+    return done[:: -(-len(done) // MOST)]
 
 
 def _carry_over(

@@ -255,3 +255,8 @@ def test_three_labelled_episodes_label_real_ones(name: str, at_least: float) -> 
         hits += sum(any(abs(at - mark) <= 0.5 * source.fps for at in found) for mark in truth[index])
         count += len(truth[index])
     assert hits >= at_least * count
+
+
+def test_of_many_examples_some_serve():
+    planner = planner_of(*[label(ARMS[0])] * 25, of=ARMS)
+    assert 5 < planner.measurements()[0].examples <= 10
