@@ -199,7 +199,7 @@ def _piece(row: Mapping[str, Any], episode: Episode, where: str) -> _Piece:
         edges = [_frame(row, edge, episode.fps) for edge in ("start", "end")]
         segment = Segment(start=edges[0], end=edges[1])
         step = Step.model_validate({**dict(step), **{key: text for key, text in fields.items() if text}})
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, LookupError, ArithmeticError) as e:  # a cell that is empty, or infinite
         raise DatasetError(f"{where}: {name!r} has no frames, or a field of it is wrong: correct it") from e
     return step, segment
 

@@ -149,6 +149,11 @@ WRONG: dict[str, tuple[list[Row], str]] = {
     "outside": (with_row(end_s=99.0), "episode 1: 'nimm die Tasse' ends at 99 s, and the episode at"),
     "backwards": (with_row(start_s=3.0, end_s=1.0), "episode 1: 'nimm die Tasse' has no frames"),
     "no place": (with_row(start_s=None), "episode 1: 'nimm die Tasse' has no frames"),
+    "no frame": (
+        [{"episode": 1, "name": "a", "start_frame": n, "end_frame": 9} for n in (None, 3)],
+        "episode 1: 'a' has no frames",
+    ),
+    "endless": (with_row(end_s=float("inf")), "episode 1: 'nimm die Tasse' has no frames"),
     "no episode": (with_row(episode=77), "no episode 77; it has 6 from 0 to 5"),
     "no columns": ([{"episode": 0, "name": "a"}], "has the columns episode, name, start_s and end_s"),
     "another task": ([{**r, "instruction": "open"} for r in rows(0)], 'episode 0 is "open" there'),
