@@ -18,6 +18,7 @@ most, as an arm goes forth and back and often stands; half of their dimensions 0
 _REST, _RESTS = 0.15, 0.02
 """An arm whose speeds are below this share of their mean stands. It does so on its way in this share of the
 frames; places that are centred on 0 seem to do so in half of it at most."""
+_STILL = 0.1  # share of its greatest speed below which a hand stands
 _QUICK_S = 0.35  # seconds that speeds take to change by as much as they deviate; places take 0.25 to 3.7
 _FEW = 50  # frames of episodes in which something moves, below which nothing is told
 _FOLLOWS = 0.8  # correlation with another dimension's changes from which on one holds its speed
@@ -25,23 +26,30 @@ _SPEEDS = 3  # dimensions that do so, at least: in a short recording one may do 
 
 
 def find_rates(
-    recordings: Sequence[Recording], hand: Collection[int] = (), base: Collection[int] = ()
+    recordings: Sequence[Recording], hands: Sequence[Collection[int]] = (), base: Collection[int] = ()
 ) -> tuple[int, ...]:
     """The dimensions of the state, or of the action without one, that must be summed to be places.
 
-    Of the `hand`, which may hold places though the arm does not, those that have two levels when summed.
+    Those of `hands`, which may hold places though the arm does not, that have two levels when summed, and are
+    mostly 0.
     """
+    hand = {i for each in hands for i in each}
     columns = [unwrap(values_of(recording, "body")) for recording in recordings]
     arm = [i for i in range(columns[0].shape[1]) if i not in hand and i not in base]
     rates = [arm[i] for i in _rates([column[:, arm] for column in columns], recordings[0].fps)]
 
-    def levels(i: int, *, summed: bool) -> float:
-        curves = (column[:, i] for column in columns)
+    def levels(of: Collection[int], *, summed: bool) -> float:
+        curves = (column[:, i] for column in columns for i in of)
         return float(np.mean([two_levels(np.cumsum(c) if summed else c) for c in curves]))
 
+    def is_still(of: Collection[int]) -> bool:
+        sizes = np.abs(np.concatenate([column[:, [*of]] for column in columns]))
+        return bool((sizes <= _STILL * sizes.max(axis=0)).mean() >= 0.5)
+
     if rates:
-        rates += [i for i in hand if levels(i, summed=True) > levels(i, summed=False)]
-    return tuple(sorted(rates))
+        hands = [of for of in hands if is_still(of)]
+        rates += [i for of in hands if levels(of, summed=True) > levels(of, summed=False) for i in of]
+    return tuple(sorted({*rates}))
 
 
 def find_speeds(recordings: Sequence[Recording]) -> set[int]:

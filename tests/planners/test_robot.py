@@ -84,7 +84,7 @@ def test_dimensions_that_go_along_with_an_unnamed_gripper_are_its_fingers_and_no
         for r, hand in zip(recordings, hands, strict=True)
     ]
     layout = infer_robot(made).layout
-    assert (layout.gripper, layout.position) == ((8,), (0, 1, 2, 3, 4))
+    assert (layout.gripper, layout.position) == ((5, 6, 7, 8), (0, 1, 2, 3, 4))
 
 
 @pytest.mark.parametrize("starts_closed", [False, True])
@@ -536,7 +536,7 @@ def test_a_joint_that_is_like_a_gripper_is_asked_for_with_the_number_that_should
     if robot.unknown:
         assert "gripper=5/11" in robot.unknown[0].answers
         robot = infer_robot(recordings, Layout.parse("gripper=5/11"))
-    assert {hand.gripper for hand in robot.hands} == {(5,), (11,)}
+    assert {hand.gripper[-1] for hand in robot.hands} == {5, 11}
 
 
 def test_a_joint_that_moves_beside_a_still_number_is_asked_for_and_not_taken():

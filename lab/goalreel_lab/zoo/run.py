@@ -329,7 +329,8 @@ def _answer(
         for feature in ("state", "action"):
             dims = [str(i) for i, role in enumerate(written.roles(feature)) if role in _ANY_GRIPPER]
             right = {"gripper": "+".join(dims)} | ({"source": "action"} if feature == "action" else {})
-            offered = {answer.removeprefix("gripper=").partition(",")[0] for answer in finding.answers}
+            hands = (hand for text in finding.answers for hand in Layout.parse(text).hands)
+            offered = {str(i) for hand in hands if hand.source == feature for i in hand.gripper}
             if dims and (not offered or offered.intersection(dims)):
                 return right
         return None

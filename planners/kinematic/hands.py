@@ -1,0 +1,327 @@
+"""The grippers of a robot: names, robot types and commands propose them, and the numbers decide."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.planners.kinematic.kinds import find_speeds
+from goalreel.planners.kinematic.layout import Confidence, Finding, Layout, names_of, values_of, written
+from goalreel.planners.kinematic.roles import is_of_arm, named_hands, side_of
+from goalreel.planners.kinematic.signals import hand_signal, moves, smooth, two_levels, unwrap
+from goalreel.types import Recording
+
+_TWO_LEVELS, _BRIEF = 0.6, 0.15
+"""A number with less of its variance in two levels, that moves in more of the frames, is no gripper."""
+_LIKE, _VERY_LIKE = 0.6, 0.9
+"""Likeness from which a number may be a gripper, and from which it is one: 0.90 is the most of joints."""
+_RIVAL, _BEATS, _NEAR = 0.75, 0.3, 0.15
+"""Likeness of a number that contradicts a name, its lead over what is named, and that of any other."""
+_JOINTS = 6  # joints and gripper of an arm without names, at least
+_ARMS = ((r"so_?-?10[01]|so_follower|koch|omx", 6), (r"aloha", 7))
+"""A robot type and the numbers of each arm, its gripper's last: a proposal that the numbers must bear out."""
+_SECOND_HAND = 1 / 3  # a second hand moves by at least this share of the one that moves most
+_TOGETHER, _APART = 0.95, 0.8
+"""Correlation from which two dimensions are fingers of one hand, and below which hands of two arms."""
+_RARELY = 0.05  # share of the frames, or of its range, by which a command may miss open and closed
+_FOLLOWS, _AFTER_S = 0.6, 1.2
+"""Share of a hand's movement in the seconds after its commands; joints have 0.45 where no hand follows."""
+_ENOUGH = 3  # episodes that contradict a name
+_SHOWN = 5  # numbers offered as the gripper
+_SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
+_NO_NAME = "no number is named so, and joints too go between two levels"
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """A layout with its gripper, how sure that is, and why."""
+
+    layout: Layout
+    confidence: Confidence
+    reason: str
+    answers: tuple[str, ...] = ()
+    """What to ask for before its closed end: other numbers look like grippers too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a number moves, over the episodes in which it does."""
+
+    levels: float = 0.0
+    """Share of its variance that two levels explain."""
+    busy: float = 1.0
+    """Share of the frames in which it moves."""
+
+    @property
+    def likeness(self) -> float:
+        """How much it looks like a gripper: that has two levels, and is between them for a short time."""
+        return self.levels - self.busy
+
+
+def find_hands(
+    recordings: Sequence[Recording], hint: Layout, robot_type: str | None, sample: str
+) -> list[Hand] | Finding:
+    """The grippers that a person names, else those that names tell, else those that move like one; or what to
+    ask."""
+    if hint.handless:
+        return []
+    if hint.gripper:
+        return [Hand(hand.model_copy(update={"other": None}), "given", "by --layout") for hand in hint.hands]
+    named = _named_hands(recordings, hint)
+    if named:
+        return _tested(recordings, named, sample)
+    return _moving_hands(recordings, hint, robot_type, sample)
+
+
+def looks(recordings: Sequence[Recording], hint: Layout, source: str) -> dict[int, Look]:
+    """Look at each dimension but for a base, speeds, and an arm by name."""
+    names = names_of(recordings[0], source)
+    arm = {i for i, name in enumerate(names) if is_of_arm(name)}
+    return _looks(recordings, hint, source, arm)
+
+
+def _looks(
+    recordings: Sequence[Recording], hint: Layout, source: str, others: Collection[int]
+) -> dict[int, Look]:
+    values = [values_of(r, source) for r in recordings]
+    others = {*others, *(hint.base if hint.base_source == source else ())}
+    others |= find_speeds(recordings) if values[0] is values_of(recordings[0], "body") else set()
+    dims = [i for i in range(values[0].shape[1]) if i not in others]
+    return {i: _look([v[:, i] for v in values], recordings[0].fps) for i in dims}
+
+
+def _look(curves: Sequence[NDArray[np.floating]], fps: float) -> Look:
+    moving = [curve for curve in map(unwrap, curves) if moves(curve)]
+    if not moving:
+        return Look()
+    levels = float(np.mean([two_levels(c) for c in moving])) if 3 * len(moving) >= len(curves) else 0.0
+    speeds = [np.abs(np.diff(smooth(curve, round(0.2 * fps)))) for curve in moving]
+    return Look(levels, float(np.mean([(speed > speed.max() / 4).mean() for speed in speeds])))
+
+
+def go_together(
+    values: Sequence[NDArray[np.floating]], first: int, second: int, least: float = _TOGETHER
+) -> bool:
+    """Tell whether two dimensions run along with each other, or against."""
+    pairs = [v[:, (first, second)] for v in values if np.ptp(v[:, first]) and np.ptp(v[:, second])]
+    return bool(pairs and abs(np.mean([np.corrcoef(p.T)[0, 1] for p in pairs])) >= least)
+
+
+def _named_hands(recordings: Sequence[Recording], hint: Layout) -> list[Hand]:
+    """The grippers that are named so in the state, else in the action: at most two, the one that moves most
+    first."""
+    hands: list[tuple[float, Layout, str]] = []
+    for source in ("state", "action"):
+        names, dims = names_of(recordings[0], source), values_of(recordings[0], source).shape[1]
+        named = named_hands(names, dims)
+        if len(named) == 1 and not side_of(names[named[0][0]]):
+            named = _two_arms(recordings, source, named[0])
+        for hand in named:
+            curves = [hand_signal(values_of(r, source)[:, hand]) for r in recordings]
+            size = max((float(np.ptp(c)) for c in curves if moves(c)), default=0.0)
+            side = _SIDES.get(side_of(names[hand[0]]))
+            layout = hint.model_copy(update={"gripper": tuple(hand), "source": source, "side": side})
+            hands.append((size, layout, ", ".join(names[i] for i in hand)))
+        if any(size for size, _, _ in hands):
+            break
+    else:
+        hands = hands[:1]
+    hands = sorted(hands, key=lambda hand: -hand[0])[:2]
+    greatest = hands[0][0] if hands else 0.0
+    return [
+        Hand(layout, "certain", f"named {text}")
+        for size, layout, text in hands
+        if size >= _SECOND_HAND * greatest and (size or not greatest)
+    ]
+
+
+def _two_arms(recordings: Sequence[Recording], source: str, hand: list[int]) -> list[list[int]]:
+    """A hand whose names tell no side, or the hands of two arms, which do not go along with each other."""
+    values = [values_of(recording, source) for recording in recordings]
+    dims = values[0].shape[1]
+    first = hand[:1] if len(hand) == 2 else [i for i in hand if i < dims / 2]
+    second = hand[1:] if len(hand) == 2 else [i + dims // 2 for i in first]
+    if not first or first + second != hand:
+        return [hand]
+    pairs = [np.stack([hand_signal(v[:, first]), hand_signal(v[:, second])], axis=1) for v in values]
+    if not any(moves(pair[:, i]) for pair in pairs for i in (0, 1)) or go_together(pairs, 0, 1, _APART):
+        return [hand]
+    return [first, second]
+
+
+def _tested(recordings: Sequence[Recording], hands: Sequence[Hand], sample: str) -> list[Hand] | Finding:
+    """Named hands as sure as the numbers make them, or what to ask where another is more like a gripper."""
+    source, named = hands[0].layout.source, [i for hand in hands for i in hand.layout.gripper]
+    values = [values_of(recording, source) for recording in recordings]
+    others = _looks(recordings, hands[0].layout, source, named)
+    tested: list[Hand] = []
+    for hand in hands:
+        first, *_ = dims = list(hand.layout.gripper)
+        own = _look([hand_signal(v[:, dims]) for v in values], recordings[0].fps)
+        rivals = [i for i in _distinct(others, values) if not go_together(values, first, i)]
+        lead = others[rivals[0]].likeness - own.likeness if rivals else 0.0
+        reason, answers = hand.reason, ()
+        if own == Look():
+            reason = f"{reason}, but it never moves in {sample}"
+        elif own.likeness < _LIKE or lead >= _NEAR:
+            reason = f"{reason}, but it does not just go between two levels"
+            if own.likeness < _LIKE and lead >= _BEATS and len(recordings) >= _ENOUGH:
+                reason = f"{reason}, as number {rivals[0]} of the {source} does"
+                answers = _answers(source, [[h.layout.gripper for h in hands]], rivals)
+                is_unlike = own.levels < _TWO_LEVELS and own.busy > _BRIEF
+                if others[rivals[0]].likeness >= (_RIVAL if is_unlike else _VERY_LIKE):
+                    return unknown_gripper(reason, answers)
+        is_sure = reason == hand.reason
+        tested.append(
+            replace(hand, confidence="certain" if is_sure else "likely", reason=reason, answers=answers)
+        )
+    return tested
+
+
+def _distinct(found: Mapping[int, Look], values: Sequence[NDArray[np.floating]]) -> list[int]:
+    """The dimensions by likeness, one of those that go together."""
+    kept: list[int] = []
+    for i in sorted(found, key=lambda i: -found[i].likeness):
+        if found[i] != Look() and not any(go_together(values, i, other) for other in kept):
+            kept.append(i)
+            if len(kept) == _SHOWN:
+                break
+    return kept
+
+
+def _answers(
+    source: str,
+    proposed: Sequence[Sequence[tuple[int, ...]]],
+    others: Sequence[int],
+    more: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Grippers to choose from, the hands that are `proposed` first."""
+    where = "" if source == "state" else ",source=action"
+    hands = [*filter(None, proposed), *([(i,)] for i in others)]
+    options = [f"gripper={'/'.join(map(written, each))}{where}" for each in hands]
+    return (*[*dict.fromkeys([*options[:1], *more, *options[1:]])][:_SHOWN], "gripper=none")
+
+
+def unknown_gripper(reason: str, answers: tuple[str, ...]) -> Finding:
+    """What is asked where it is not known which number is the gripper."""
+    return Finding(field="gripper", value=None, confidence="unknown", reason=reason, answers=answers)
+
+
+def _moving_hands(
+    recordings: Sequence[Recording], hint: Layout, robot_type: str | None, sample: str
+) -> list[Hand] | Finding:
+    """The numbers that move with the commands to open or close, else those that look like grippers, the last
+    of each arm before others; or what to ask."""
+    told = _commands(recordings)
+    found = {source: looks(recordings, hint, source) for source in ("state", "action")}
+    fps = recordings[0].fps
+
+    def taken(source: str, dims: Sequence[int], reason: str, answers: tuple[str, ...] = ()) -> list[Hand]:
+        grippers = [_with_neighbours(values[source], i) for i in dims]
+        layouts = [hint.model_copy(update={"gripper": hand, "source": source}) for hand in grippers]
+        return [Hand(layout, "likely", reason, answers) for layout in layouts]
+
+    values = {source: [values_of(recording, source) for recording in recordings] for source in found}
+    if 0 < len(told) <= 2 and found["state"]:
+        followers = [_follower(values["state"], [*found["state"]], curves, fps) for curves in told.values()]
+        dims = [*dict.fromkeys(i for i in followers if i is not None)]
+        if len(dims) == len(told):
+            numbers = " and ".join(map(str, told))
+            return taken("state", dims, f"moves just after number {numbers} of the action says so")
+    likeness = {
+        source: max((look.likeness for look in by.values()), default=-1.0) for source, by in found.items()
+    }
+    source = "action" if likeness["action"] >= max(_LIKE, likeness["state"] + _NEAR) else "state"
+    seen = found[source]
+    moving = [i for i, look in seen.items() if look != Look()]
+    if not moving or max(look.levels for look in seen.values()) < _TWO_LEVELS:
+        return []
+    ends, is_type = _last_of_arms([*seen], names_of(recordings[0], source), robot_type)
+    lasts = [i for i in ends if i in moving] or moving[-1:]
+    first, *others = _distinct(seen, values[source])
+    own = [i for i in lasts if seen[i].likeness >= max(_LIKE, seen[first].likeness - _NEAR)]
+    if is_type:
+        own = [i for i in lasts if seen[i].levels >= _TWO_LEVELS]
+    lead = seen[first].likeness - max((seen[i].likeness for i in others), default=-1.0)
+    chosen = own or (
+        [first]
+        if seen[first].likeness >= _VERY_LIKE or (lead >= _NEAR and seen[first].likeness >= _RIVAL)
+        else []
+    )
+    more = [f"gripper={i},source=action" for i in told] if source == "state" else []
+    answers = _answers(
+        source,
+        [[(i,) for i in dims] for dims in ([chosen, lasts[-1:]] if chosen else [lasts, ends[-1:]])],
+        [first, *others],
+        more,
+    )
+    if not chosen:
+        return unknown_gripper(_NO_NAME, answers)
+    is_clear = all(seen[i].likeness >= _VERY_LIKE for i in chosen)
+    reason = f"{'the last of an arm, and ' if own else ''}goes between two levels in {sample}"
+    return taken(source, chosen, reason, () if is_clear or is_type else answers)
+
+
+def _with_neighbours(values: Sequence[NDArray[np.floating]], dim: int) -> tuple[int, ...]:
+    """A gripper's dimension and those next to it that go along with it."""
+    start = end = dim
+    while start and go_together(values, start, start - 1):
+        start -= 1
+    while end + 1 < values[0].shape[1] and go_together(values, end, end + 1):
+        end += 1
+    return tuple(range(start, end + 1))
+
+
+def _last_of_arms(
+    dims: Sequence[int], names: Sequence[str], robot_type: str | None
+) -> tuple[list[int], bool]:
+    """The last dimension of each of two equal arms, or of one, and if the robot's type says so."""
+    half = len(dims) // 2
+    for pattern, size in _ARMS:
+        if len(dims) in (size, 2 * size) and re.search(pattern, robot_type or "", re.IGNORECASE):
+            return [*dims[size - 1 :: size]], True
+    ends = [re.findall("[a-z0-9]+", names[i].lower())[-1:] for i in dims if names]
+    are_alike = len(ends) > 2 and len(ends) == len(dims) and ends[:half] == ends[half:]
+    is_two = len(dims) % 2 == 0 and (half >= _JOINTS or are_alike)
+    return [dims[half - 1], dims[-1]] if is_two else [dims[-1]], False
+
+
+def _commands(recordings: Sequence[Recording]) -> dict[int, list[NDArray[np.bool_]]]:
+    """The action's dimensions that only say open or closed, one of those that go together."""
+    values = [values_of(recording, "action") for recording in recordings]
+    told: dict[int, list[NDArray[np.bool_]]] = {}
+    for i in range(values[0].shape[1]):
+        every = np.concatenate([v[:, i] for v in values])
+        low, high = every.min(), every.max()
+        is_high = [v[:, i] > (low + high) / 2 for v in values]
+        turns = [np.flatnonzero(np.diff(curve)) + 1 for curve in is_high]
+        lasting = [np.diff([0, *turn, len(c)]) for turn, c in zip(turns, is_high, strict=True) if len(turn)]
+        if (
+            3 * len(lasting) >= len(values)
+            and (np.minimum(every - low, high - every) < _RARELY * (high - low)).mean() >= 1 - _RARELY
+            and np.median(np.concatenate(lasting)) >= recordings[0].fps / 2
+            and not any(go_together(values, i, other) for other in told)
+        ):
+            told[i] = is_high
+    return told
+
+
+def _follower(
+    values: Sequence[NDArray[np.floating]], dims: Sequence[int], told: Sequence[NDArray[np.bool_]], fps: float
+) -> int | None:
+    """Find the dimension that moves just after a command, and no other as much; None where none does."""
+    moved = soon = np.zeros(len(dims))
+    for v, command in zip(values, told, strict=True):
+        after = np.zeros(len(command), bool)
+        for frame in np.flatnonzero(np.diff(command)).tolist():
+            after[max(0, frame - round(0.3 * fps)) : frame + 2 + round(_AFTER_S * fps)] = True
+        places = unwrap(v[:, dims])
+        steps = np.abs(np.diff(smooth(places, round(0.2 * fps)), axis=0)) * [moves(p) for p in places.T]
+        moved, soon = moved + steps.sum(axis=0), soon + steps[after[1:]].sum(axis=0)
+    share = soon / np.maximum(moved, 1e-9)
+    best = int(share.argmax())
+    apart = [share[i] for i, dim in enumerate(dims) if i != best and not go_together(values, dims[best], dim)]
+    return dims[best] if share[best] >= max([_FOLLOWS, *(other + _NEAR for other in apart)]) else None
