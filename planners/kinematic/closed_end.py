@@ -42,7 +42,6 @@ Sources: lerobot 0.6 (`koch_leader`: gripper_open_pos; `openarm_mini`), gym-aloh
 # Shares of the hand's range:
 _SQUEEZE = 0.03  # a command lies as far beyond a state that follows no further
 _SAME_UNITS = 0.15  # a command may miss the state by it at the open end
-_SCALED = 0.05  # numbers whose mean is so near to 0, and deviation to 1, were scaled, each feature by itself
 _SWITCH = 1.5  # a command of two values that goes further is in other units: -1 to 1 for a hand from 0 to 1
 _NEAR = 0.1  # it rests closed within it, or a hold lies within it of the middle of all values
 _MOVED = 0.3  # a hand moves in an episode that covers it
@@ -271,13 +270,7 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
     offsets = (commands - hands) / span
     bias = min(abs(float(np.median(offsets[rest]))) for rest in (low, high))
     units: Literal["same", "two commands", "other"] = "other"
-    is_scaled = abs(hands.mean()) < _SCALED and abs(hands.std() - 1) < _SCALED
-    if (
-        not is_scaled
-        and bias < _SAME_UNITS
-        and size <= (_SWITCH if is_switch else 2) * span
-        and span <= 3 * size
-    ):
+    if bias < _SAME_UNITS and size <= (_SWITCH if is_switch else 2) * span and span <= 3 * size:
         units = "same"
     elif is_switch:
         units = "two commands"

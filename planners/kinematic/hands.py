@@ -168,11 +168,12 @@ def _tested(recordings: Sequence[Recording], hands: Sequence[Hand], sample: str)
             reason = f"{reason}, but it never moves in {sample}"
         elif own.likeness < _LIKE or lead >= _NEAR:
             reason = f"{reason}, but it does not just go between two levels"
-            if own.likeness < _LIKE and lead >= _BEATS and len(recordings) >= _ENOUGH:
+            is_unlike = own.levels < _TWO_LEVELS and own.busy > _BRIEF
+            best = others[rivals[0]].likeness if rivals and len(recordings) >= _ENOUGH else 0.0
+            if own.likeness < _LIKE and lead >= _BEATS and (is_unlike or best >= _VERY_LIKE):
                 reason = f"{reason}, as number {rivals[0]} of the {source} does"
                 answers = _answers(source, [[h.layout.gripper for h in hands]], rivals)
-                is_unlike = own.levels < _TWO_LEVELS and own.busy > _BRIEF
-                if others[rivals[0]].likeness >= (_RIVAL if is_unlike else _VERY_LIKE):
+                if best >= _RIVAL:
                     return unknown_gripper(reason, answers)
         is_sure = reason == hand.reason
         tested.append(

@@ -22,6 +22,7 @@ _STILL = 0.1  # share of its greatest speed below which a hand stands
 _QUICK_S = 0.35  # seconds that speeds take to change by as much as they deviate; places take 0.25 to 3.7
 _FEW = 50  # frames of episodes in which something moves, below which nothing is told
 _FOLLOWS = 0.8  # correlation with another dimension's changes from which on one holds its speed
+_SCALED = 0.05  # by how much the mean and deviation, or the ends, of scaled numbers miss 0 and 1
 _SPEEDS = 3  # dimensions that do so, at least: in a short recording one may do so by chance
 
 
@@ -67,6 +68,16 @@ def find_speeds(recordings: Sequence[Recording]) -> set[int]:
     follows = (total / len(columns) >= _FOLLOWS) & ~_away(columns)
     speeds, places = np.flatnonzero(follows.any(axis=0)), follows.any(axis=1)
     return {*speeds.tolist()} if min(len(speeds), places.sum()) >= _SPEEDS else set()
+
+
+def are_scaled(recordings: Sequence[Recording]) -> bool:
+    """Tell whether each dimension was scaled by itself, to a deviation of 1 about 0, or to -1 to 1: it cannot
+    be compared to the action's."""
+    body = np.concatenate([values_of(recording, "body") for recording in recordings])
+    body = body[:, np.ptp(body, axis=0) > 0]
+    ends = np.stack([body.min(axis=0) + 1, body.max(axis=0) - 1])
+    moments = np.stack([body.mean(axis=0), body.std(axis=0) - 1])
+    return body.shape[1] >= _SPEEDS and any((np.abs(miss) < _SCALED).all() for miss in (ends, moments))
 
 
 def are_places(columns: Columns) -> bool:

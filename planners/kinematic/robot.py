@@ -1,6 +1,7 @@
 """A robot as a whole dataset shows it: its grippers, which end is closed, and its arms."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -14,7 +15,7 @@ from goalreel.planners.kinematic.closed_end import (
     read_trace,
 )
 from goalreel.planners.kinematic.hands import Hand, find_hands, looks, unknown_gripper
-from goalreel.planners.kinematic.kinds import are_places, find_rates, find_speeds
+from goalreel.planners.kinematic.kinds import are_places, are_scaled, find_rates, find_speeds
 from goalreel.planners.kinematic.layout import (
     Confidence,
     Finding,
@@ -205,7 +206,11 @@ def _infer_hand(
     ]
     layout, arm = _find_arm(recordings, layout, label, hand, other)
     traces = [read_trace(recording, layout) for recording in recordings]
+    if are_scaled(recordings):
+        traces = [replace(trace, command=None) for trace in traces]
     closed = _find_closed(recordings[0], traces, layout, robot_type, sample, label)
+    if of.confidence == "likely" and closed.confidence == "certain":
+        closed = closed.model_copy(update={"confidence": "likely"})
     layout = layout.model_copy(update={"closed": closed.value, "complete": True})
     findings = [gripper, closed, *arm]
     if layout.closed and layout.threshold is None and len(layout.gripper) == 1:
@@ -245,13 +250,10 @@ def _find_arm(
         of_hand = (hand, other) if layout.source == source else ((), ())
         base = {*(layout.base if layout.base_source == source else ()), *find_speeds(recordings)}
         position, named = find_position(names, dims, of_hand[0], base, of_hand[1])
-        confidence: Confidence = "certain"
+        confidence: Confidence = "likely"
         reason = "named x, y and z"
         if named is None:
             reason = "the arm's joints, by their names" if names else "all the rest"
-            confidence = "likely"
-        elif layout.summed or not are_places([values_of(r, source)[:, list(position)] for r in recordings]):
-            confidence = "likely"
         vertical = named if vertical is None else vertical
     place = _finding(f"{label}position", position, confidence, reason)
     height = f"{label}vertical"
@@ -267,6 +269,9 @@ def _find_arm(
         return layout, [place, _finding(height, None, "likely", _DOWNWARDS)]
     if ups <= 4 * downs:
         return layout, [place, _finding(height, vertical, "likely", "named z")]
+    columns = [values_of(recording, "body")[:, list(position)] for recording in recordings]
+    if confidence == "likely" and not layout.summed and are_places(columns):
+        place = _finding(place.field, position, "certain", f"{reason}, and z bears it out")
     reason = f"named z, and it rises between taking and leaving a thing {times_text(ups)}"
     return layout, [place, _finding(height, vertical, "certain", reason)]
 
