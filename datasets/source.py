@@ -39,6 +39,9 @@ _EDGE = 6.0
 """Grey levels (of 255) from one place in a small picture to the next that make an edge."""
 _MOVING, _ALIKE = 0.6, 1.5
 """A camera moves if more than this share of its edges is elsewhere, or so many times that of the stillest."""
+_PARTS, _SOME, _EVERYWHERE = 4, 0.02, 0.7
+"""Rows and columns of parts of a picture, the share of a part that stays as edges, and of the parts that do:
+the gripper that a wrist camera shows fills 0.6 at most, and a still scene but for plain tables 0.75 to 1."""
 _SHOWS = 0.01
 """A camera below this share is covered, frozen or looks away from the work; 0.04 is the least of others."""
 
@@ -253,7 +256,7 @@ def find_still_camera(source: Source) -> Finding:
     preferred = source.camera(None)
     cameras = [preferred, *(c for c in source.views(preferred) if c != preferred)]
     try:
-        shares = map_threaded(partial(lost_edges, source), cameras, THREADS)
+        shares, kept = zip(*map_threaded(partial(_edges_over_time, source), cameras, THREADS), strict=True)
     except DatasetError:
         return _finding(preferred, "likely", "by its name: pictures cannot be read")
     lost_text = ", ".join(f"{share:.0%} of {_short(c)}" for c, share in zip(cameras, shares, strict=True))
@@ -268,11 +271,13 @@ def find_still_camera(source: Source) -> Finding:
         names = tuple(_short(camera) for camera in cameras)
         reason = f"no camera stands still; {reason}"
         return Finding(field="camera", value=None, confidence="unknown", reason=reason, answers=names)
-    return _finding(still, "certain" if 2 * least < _MOVING else "likely", reason)
+    is_sure = 2 * least < _MOVING and kept[cameras.index(still)] >= _EVERYWHERE
+    return _finding(still, "certain" if is_sure else "likely", reason)
 
 
-def lost_edges(source: Source, camera: str) -> float:
-    """Measure the share of the edges in a camera's pictures that are not there in others, of a few frames.
+def _edges_over_time(source: Source, camera: str) -> tuple[float, float]:
+    """Measure the share of the edges in a camera's pictures that are not there in others, of a few frames,
+    and that of the parts of the picture in which some edges stay there.
 
     A hand that fills the picture, a plain table and other light count little.
 
@@ -280,15 +285,18 @@ def lost_edges(source: Source, camera: str) -> float:
         DatasetError: frames that cannot be read.
     """
     shares: list[float] = []
+    parts: list[bool] = []
     for index in source.indices[:EPISODES]:
         episode = source.episode(index)
         indices = sorted({round(at * (len(episode) - 1)) for at in np.linspace(0, 1, FRAMES)})
         edges = [_edges(image.pixels) for image in episode.frames(camera, indices)]
+        rows = np.array_split(np.logical_and.reduce(edges), _PARTS)
+        parts += [p.mean() >= _SOME for row in rows for p in np.array_split(row, _PARTS, axis=1)]
         for a, b in itertools.combinations(edges, 2):
             fewer, chance = min(a.sum(), b.sum()), max(a.mean(), b.mean())
             if fewer and chance < 1:
                 shares.append(min(1.0, float((1 - (a & b).sum() / fewer) / (1 - chance))))
-    return float(np.median(shares)) if shares else 0.0
+    return float(np.median(shares)) if shares else 0.0, float(np.mean(parts))
 
 
 def _edges(pixels: NDArray[np.uint8]) -> NDArray[np.bool_]:

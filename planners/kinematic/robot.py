@@ -117,7 +117,9 @@ def infer_robot(
             for f in findings
         ]
     if hands[0].answers and any(f.confidence == "unknown" for f in findings):
-        reason = f"{hands[0].reason}, as other numbers do, and nothing tells which end is closed"
+        reason = (
+            f"perhaps {hands[0].layout}: {hands[0].reason}, as others do, and nothing tells its closed end"
+        )
         others = [f for f in findings if not f.field.endswith(("gripper", "closed"))]
         findings = [unknown_gripper(reason, hands[0].answers), *others]
     other = layouts[1] if len(layouts) > 1 else None

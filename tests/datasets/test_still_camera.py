@@ -36,6 +36,8 @@ class Film:
         if "moving" in camera:
             return SCENE[:, 15 * i : 15 * i + 200]
         picture = SCENE[:, :200].copy()
+        if "plain" in camera:
+            picture[80:] = 200
         if "frozen" in camera:
             return picture
         if "dark" in camera:
@@ -68,6 +70,12 @@ def test_of_still_cameras_the_first_by_name_is_taken():
     )
     for other in ("moving_top", "frozen_top", "dark_top"):
         assert find_still_camera(cameras(other, "still_wrist")).value == "observation.images.still_wrist"
+
+
+@pytest.mark.parametrize(("name", "confidence"), [("frozen", "certain"), ("frozen_plain", "likely")])
+def test_a_camera_over_a_plain_table_may_be_one_on_a_wrist_that_shows_its_gripper(name, confidence):
+    found = find_still_camera(cameras(f"{name}_1", f"{name}_2"))
+    assert (found.value, found.confidence) == (f"observation.images.{name}_1", confidence)
 
 
 def test_where_none_stands_still_a_person_is_asked():

@@ -604,3 +604,58 @@ def test_fingers_that_go_either_way_are_read_alike_in_all_episodes():
     robot = infer_robot(recordings)
     assert robot.layout.gripper == (4, 5, 6)
     assert robot.layout.closed in ("high", None)
+
+
+def askew(names, way, column):
+    """A recording whose gripper is the number `column`, and whose names say otherwise."""
+    numbers = np.insert(joints(way[:, :3]), column, way[:, 3], axis=1)
+    return made(numbers, numbers, names)
+
+
+@pytest.mark.parametrize("column", range(5))
+def test_a_named_gripper_that_moves_as_a_joint_does_is_asked_for(column):
+    """Names of another order: the true gripper is among the answers."""
+    names = (*(f"j{i}" for i in range(5)), "gripper")
+    robot = infer_robot([askew(names, way, column) for way in ways()])
+    gripper = next(f for f in robot.findings if f.field == "gripper")
+    assert gripper.confidence != "certain"
+    if gripper.confidence == "unknown":
+        assert {f"gripper={column}", "gripper=5", "gripper=none"} <= {*gripper.answers}
+    else:
+        assert not robot.unknown
+    right = infer_robot([askew(names, way, 5) for way in ways()])
+    assert str(right.findings[0]).startswith("gripper 5 (certain): named gripper")
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 0, 1, 2, 3, 4), (3, 1, 5, 0, 2, 4)])
+def test_a_number_that_moves_with_the_commands_to_close_is_the_gripper(order):
+    """No names: wherever the hand stands among the joints, and though it rests closed, opens and holds."""
+    recordings = [
+        replace(r, state=r.state[:, order], action=r.action[:, order[::-1]])
+        for r in dataset(6, "low", command="binary", starts_closed=True)
+    ]
+    robot = infer_robot(recordings)
+    assert robot.layout.gripper == (order.index(5),)
+    assert "just after number" in robot.findings[0].reason
+
+
+def test_where_no_number_is_clearly_a_gripper_it_is_asked_for_before_its_closed_end():
+    """A hand that stays open, or one at work: a joint looks like a gripper, and nothing tells an end."""
+    recordings = [made(joints(w[:, :3])[: round(0.8 * len(w))]) for w in ways()]
+    assert {f.field for f in infer_robot(recordings).unknown} <= {"gripper"}
+
+
+def test_numbers_that_were_scaled_are_not_compared_with_their_commands():
+    """Each by its own deviation: the gap between command and state says nothing."""
+    plain = dataset(6, "low", names=SO101)
+    for shift in (0.4, -0.4):
+        columns = [np.concatenate([getattr(r, of) for r in plain]) for of in ("state", "action")]
+        scaled = [
+            replace(
+                r,
+                state=(r.state - columns[0].mean(axis=0)) / columns[0].std(axis=0),
+                action=(r.action - columns[1].mean(axis=0)) / columns[1].std(axis=0) + shift,
+            )
+            for r in plain
+        ]
+        assert "command" not in next(f.reason for f in infer_robot(scaled).findings if f.field == "closed")
