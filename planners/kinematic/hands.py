@@ -29,6 +29,7 @@ _TOGETHER, _APART = 0.95, 0.8
 _RARELY = 0.05  # share of the frames, or of its range, by which a command may miss open and closed
 _FOLLOWS, _AFTER_S = 0.6, 1.2
 """Share of a hand's movement in the seconds after its commands; joints have 0.45 where no hand follows."""
+_LOOKED = 50  # episodes that are looked at
 _ENOUGH = 3  # episodes that contradict a name
 _SHOWN = 5  # numbers offered as the gripper
 _SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
@@ -71,16 +72,15 @@ def find_hands(
     if hint.gripper:
         return [Hand(hand.model_copy(update={"other": None}), "given", "by --layout") for hand in hint.hands]
     named = _named_hands(recordings, hint)
-    if named:
-        return _tested(recordings, named, sample)
-    return _moving_hands(recordings, hint, robot_type, sample)
+    some = recordings[:: -(-len(recordings) // _LOOKED)]
+    return _tested(some, named) if named else _moving_hands(some, hint, robot_type, sample)
 
 
 def looks(recordings: Sequence[Recording], hint: Layout, source: str) -> dict[int, Look]:
     """Look at each dimension but for a base, speeds, and an arm by name."""
     names = names_of(recordings[0], source)
     arm = {i for i, name in enumerate(names) if is_of_arm(name)}
-    return _looks(recordings, hint, source, arm)
+    return _looks(recordings[:: -(-len(recordings) // _LOOKED)], hint, source, arm)
 
 
 def _looks(
@@ -152,7 +152,7 @@ def _two_arms(recordings: Sequence[Recording], source: str, hand: list[int]) -> 
     return [first, second]
 
 
-def _tested(recordings: Sequence[Recording], hands: Sequence[Hand], sample: str) -> list[Hand] | Finding:
+def _tested(recordings: Sequence[Recording], hands: Sequence[Hand]) -> list[Hand] | Finding:
     """Named hands as sure as the numbers make them, or what to ask where another is more like a gripper."""
     source, named = hands[0].layout.source, [i for hand in hands for i in hand.layout.gripper]
     values = [values_of(recording, source) for recording in recordings]
@@ -165,7 +165,7 @@ def _tested(recordings: Sequence[Recording], hands: Sequence[Hand], sample: str)
         lead = others[rivals[0]].likeness - own.likeness if rivals else 0.0
         reason, answers = hand.reason, ()
         if own == Look():
-            reason = f"{reason}, but it never moves in {sample}"
+            reason = f"{reason}, but it hardly moves"
         elif own.likeness < _LIKE or lead >= _NEAR:
             reason = f"{reason}, but it does not just go between two levels"
             is_unlike = own.levels < _TWO_LEVELS and own.busy > _BRIEF
@@ -324,5 +324,6 @@ def _follower(
         moved, soon = moved + steps.sum(axis=0), soon + steps[after[1:]].sum(axis=0)
     share = soon / np.maximum(moved, 1e-9)
     best = int(share.argmax())
-    apart = [share[i] for i, dim in enumerate(dims) if i != best and not go_together(values, dims[best], dim)]
-    return dims[best] if share[best] >= max([_FOLLOWS, *(other + _NEAR for other in apart)]) else None
+    near = np.flatnonzero(share > max(_FOLLOWS, share[best]) - _NEAR).tolist()
+    is_clear = all(i == best or go_together(values, dims[best], dims[i]) for i in near)
+    return dims[best] if share[best] >= _FOLLOWS and is_clear else None

@@ -93,7 +93,7 @@ def infer_robot(
     sample = (
         f"{len(recordings)} of {sampled_from} episodes" if sampled_from else episodes_text(len(recordings))
     )
-    hint, base = _find_base(recordings[0], hint, robot_type)
+    hint, base = _find_base(recordings, hint, robot_type)
     hint, sums = _find_sums(recordings, hint, sample)
     recordings = [as_places(recording, hint) for recording in recordings]
     base += sums
@@ -116,12 +116,11 @@ def infer_robot(
             else f
             for f in findings
         ]
-    if hands[0].answers and any(f.confidence == "unknown" for f in findings):
-        reason = (
-            f"perhaps {hands[0].layout}: {hands[0].reason}, as others do, and nothing tells its closed end"
-        )
+    unclear = next((hand for hand in hands if hand.answers), None)
+    if unclear and any(f.confidence == "unknown" for f in findings):
+        reason = f"perhaps {unclear.layout}: {unclear.reason}, as others do, and nothing tells its closed end"
         others = [f for f in findings if not f.field.endswith(("gripper", "closed"))]
-        findings = [unknown_gripper(reason, hands[0].answers), *others]
+        findings = [unknown_gripper(reason, unclear.answers), *others]
     other = layouts[1] if len(layouts) > 1 else None
     return Robot(layout=layouts[0].model_copy(update={"other": other}), findings=(*findings, *base))
 
@@ -150,14 +149,17 @@ def _finding(
     return Finding(field=field, value=text, confidence=confidence, reason=reason, answers=answers)
 
 
-def _find_base(recording: Recording, layout: Layout, robot_type: str | None) -> tuple[Layout, list[Finding]]:
+def _find_base(
+    recordings: Sequence[Recording], layout: Layout, robot_type: str | None
+) -> tuple[Layout, list[Finding]]:
     """Complete the mobile base; a robot without one has no finding."""
     if layout.base:
         return layout, [_finding("base", layout.base, "given", "by --layout")]
-    base, source, reason = find_base(recording, robot_type)
+    base, source, reason = find_base(recordings[0], robot_type)
     if not base:
         return layout, []
-    confidence: Confidence = "certain" if reason.startswith("named") else "likely"
+    drives = any(np.ptp(values_of(r, source)[:, list(base)], axis=0).any() for r in recordings)
+    confidence: Confidence = "certain" if drives and reason.startswith("named") else "likely"
     update: dict[str, object] = {"base": base, "base_source": source}
     other = layout.other.model_copy(update=update) if layout.other else None
     finding = _finding("base", base, confidence, f"{reason}, in {source}")
