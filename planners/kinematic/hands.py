@@ -44,12 +44,12 @@ class Hand:
     confidence: Confidence
     reason: str
     answers: tuple[str, ...] = ()
-    """What to ask for before its closed end: other numbers look like grippers too."""
+    """Grippers to ask for before the closed end: other numbers look like grippers too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a number moves, over the episodes in which it does."""
+    """The way in which a number moves, over the episodes in which it does."""
 
     levels: float = 0.0
     """Share of its variance that two levels explain."""
@@ -58,15 +58,15 @@ class Look:
 
     @property
     def likeness(self) -> float:
-        """How much it looks like a gripper: that has two levels, and is between them for a short time."""
+        """Likeness to a gripper, which has two levels, and is between them for a short time."""
         return self.levels - self.busy
 
 
 def find_hands(
     recordings: Sequence[Recording], hint: Layout, robot_type: str | None, sample: str
 ) -> list[Hand] | Finding:
-    """The grippers that a person names, else those that names tell, else those that move like one; or what to
-    ask."""
+    """Find the grippers that a person names, else those that names tell, else those that move like one; or
+    what to ask."""
     if hint.handless:
         return []
     if hint.gripper:
@@ -207,7 +207,7 @@ def _answers(
 
 
 def unknown_gripper(reason: str, answers: tuple[str, ...]) -> Finding:
-    """What is asked where it is not known which number is the gripper."""
+    """Ask where it is not known which number is the gripper."""
     return Finding(field="gripper", value=None, confidence="unknown", reason=reason, answers=answers)
 
 
