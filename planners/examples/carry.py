@@ -169,9 +169,10 @@ class TaskExamples:
     def _find(self, rows: Numbers, examples: Sequence[int]) -> "_Found":
         """Find the boundaries of some examples in an episode's features."""
         weight = self._relevance(examples)
-        plain = [warp(rows, self._rows[e]) for e in examples]
         weighed = {e: self._rows[e] * weight for e in examples}
-        warps = {e: warp(rows * weight, weighed[e]) for e in examples}
+        pairs = [(rows, self._rows[e]) for e in examples] + [(rows * weight, weighed[e]) for e in examples]
+        aligned = warp(pairs)
+        plain, warps = aligned[: len(examples)], dict(zip(examples, aligned[len(examples) :], strict=True))
         nearest = min(examples, key=lambda e: warps[e].cost)
         voters = [e for e in examples if self._shape(e) == self._shape(nearest)]
         prices: list[Numbers] = []

@@ -24,8 +24,10 @@ def choose(recordings: Sequence[Recording], count: int = 3) -> list[int]:
     scale = Scale.of(motions)
     rows = [scale.features(motion) for motion in motions]
     far = np.zeros((len(rows), len(rows)))
-    for a, b in zip(*np.triu_indices(len(rows), 1), strict=True):
-        far[a, b] = far[b, a] = warp(rows[a], rows[b]).cost
+    for a in range(len(rows)):
+        others = range(a + 1, len(rows))
+        for b, warped in zip(others, warp([(rows[a], rows[b]) for b in others]), strict=True):
+            far[a, b] = far[b, a] = warped.cost
     near, chosen = np.full(len(rows), np.inf), list[int]()
     for _ in range(min(count, len(rows))):
         totals = np.minimum(near[:, None], far).sum(axis=0)

@@ -137,7 +137,7 @@ def _true_steps(episode: RecordingTruth, fps: float) -> Iterator[tuple[str, int,
         noun = nouns[following.object] if following else next(iter(nouns.values()))
         is_last = touch is not None and end == len(episode)
         verb = "touch" if touch else "reach for"
-        yield (episode.instruction if is_last else f"{verb} the {noun}"), start, end
+        yield (tasks()[episode.task].say[0] if is_last else f"{verb} the {noun}"), start, end
 
 
 def read_annotation(out: Path, index: int) -> Annotation:
