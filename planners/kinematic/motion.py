@@ -29,10 +29,9 @@ from goalreel.types import Recording
 
 # Shares of the arm's extent:
 _CARRY = 0.05  # an arm that goes less far between grasp and release carried nothing
-_PUSH = 0.1  # a low hand must move as far to push an object
 _NEAR = 0.1  # two places within it are one
 # Shares of the height's range:
-_RISEN, _LOW = 0.15, 0.05  # an open hand above the first has left the object, below the second is back
+_LOW = 0.05  # a hand that rises less stays low
 # Shares of what is usual:
 _SLOW = 0.4  # the arm stands below this share of its speed
 _STANDS = 0.15  # the same of an arm that waits
@@ -252,23 +251,6 @@ class ArmMotion:
             return False
         heights = self.height[cycle.contact : cycle.release]
         return bool(heights.max() - heights[0] <= share * self.height_range)
-
-    def pushes(self, start: int, end: int) -> int | None:
-        """The frame at which the open hand, risen since the release at `start`, is down and moves sideways.
-
-        None where it does not do so before `end`, as an arm that comes to rest, and without a height.
-        """
-        if self.height is None or end - start < 2:
-            return None
-        above = (self.height[start:end] - self.height[start]) / max(self.height_range, 1e-9)
-        risen = int(np.argmax(above > _RISEN))
-        low = risen + np.flatnonzero(above[risen:] < _LOW)
-        if above.max(initial=0.0) <= _RISEN or not len(low):
-            return None
-        if above[-1] < _LOW and np.linalg.norm(self.path[end - 1] - self.path[0]) <= _NEAR * self.extent:
-            return None  # it has gone home, which is low
-        distance = np.linalg.norm(np.ptp(self.path[start + low], axis=0))
-        return start + int(low[0]) if distance > _PUSH * self.extent else None
 
     def strains(self, start: int) -> bool:
         """Tell whether the arm is told to go on as usual, from `start` to the end, where it stands."""

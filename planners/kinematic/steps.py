@@ -178,7 +178,6 @@ _ACTS: dict[str, tuple[str, VerbKind]] = {
     "put down": ("{} has been put down", "put"),
     "carry": ("{} is held in the gripper", "act"),
     "reach for": ("the hand is at {}", "act"),
-    "push": ("{} has been pushed", "act"),
     "retreat from": ("the hand is away from {}", "act"),
     "drive to": ("the robot is at {}", "act"),
     "try to pick up": ("{} is not in the gripper", "act"),
@@ -304,14 +303,10 @@ def cut_events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: A
     start = part.start
     events = _grasp_events(part, failed_grasps, motion)
     for event in events:
-        last = event is events[-1]
-        push = motion.pushes(event.end, part.end) if last and event.outcome == "done" else None
-        end = (push or part.end) if last else event.end
+        end = part.end if event is events[-1] else event.end
         pieces.append(ClauseSpan(event.grasp_clause, start, event.start, (event.cycle,)))
         act = ClauseSpan(event.final_clause, event.start, end, (event.cycle,), event.outcome, part.touch)
         pieces += _cut_at_touch(act, _act("carry", act.clause.object))
-        if push:
-            pieces.append(ClauseSpan(_act("push", _object_name(part.clause)), push, part.end))
         start = end
     pieces = [piece for piece in pieces if piece.end > piece.start]
     return pieces or _cut_at_touch(part, _act("reach for", part.clause.object))
@@ -439,8 +434,6 @@ def _phase_starts(
         state = f"the gripper is away from {name}"
         state = f"{state}, {event.final_clause.state}" if event.outcome == "done" else state
         yield act(f"retreat from {name}", state), event.end, "done"
-        if (push := motion.pushes(event.end, end)) is not None:
-            yield _act("push", _object_name(clause)), push, "done"
 
 
 def _phase_spans(phases: Sequence[tuple[Clause, int, StepOutcome]], end: int) -> list[ClauseSpan]:

@@ -248,16 +248,6 @@ def test_what_an_open_hand_can_do_names_no_grasp():
         assert names(arm.plan(instruction)) == ["close the hand", instruction]
 
 
-def test_a_push_after_the_release_is_no_retreat():
-    arm = Arm().take(A).put(B).go(B + UP, 0.5, 1)
-    pushed = len(arm.go(B, 0.5, 1).rows)
-    arm.go(B + UP[::-1], 1, 1).home()
-    for granularity, before in (("event", "put the cup in the box"), ("phase", "retreat from the cup")):
-        plan = arm.plan("put the cup in the box", granularity)
-        assert names(plan)[-2:] == [before, "push the cup"]
-        assert near(starts(plan)[-1:], [pushed])
-
-
 def test_a_lift_of_an_inch_is_no_phase():
     arm = Arm().take(A).go(A + UP / 6, 0.2, 0.4).go(B + UP / 6, 1, 0.4).go(B, 0.2, 0.4).open().home()
     assert "lift the cup" not in names(arm.plan("put the cup in the box", "phase"))

@@ -124,16 +124,6 @@ def test_the_tool_that_the_words_name_is_taken_and_what_is_done_with_it_takes_ti
     assert all(step.doubts for step in plan_told(TWICE, instruction).steps)
 
 
-def test_a_low_place_to_rest_is_no_push():
-    low = Arm()
-    low.rows[0][:3] = C
-    low.take(A).put(B).go(B + UP, 0.5, 1).go(C + UP, 0.8, 1).go(C + np.array([0, 0.1, 0]), 0.5, 1).go(
-        C, 0.5, 1
-    )
-    names = [step.name for step in plan_told(low, "put the cup in the box").steps]
-    assert names == ["pick up the cup", "put the cup in the box"]
-
-
 def test_a_hand_that_closes_while_the_arm_goes_down_to_a_thing_takes_it():
     near = Arm()
     near.rows = [[*(A + UP * (1 - t)), 1 - 0.6 * t] for t in np.linspace(0, 1, 11)]
