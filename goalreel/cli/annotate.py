@@ -41,7 +41,7 @@ EPILOG = (
 @with_options(
     config_file=True,
     shown=(
-        *("preset", "planner", "editor", "critic", "max_attempts", "camera", "granularity", "layout"),
+        *("preset", "planner", "editor", "critic", "camera", "granularity", "layout"),
         *("examples", "details", "episodes", "retry", "config", "json_output"),
     ),
     models=PresetOptions("hindsight"),
